@@ -1,0 +1,124 @@
+"""Control groups, v1 or v2, whichever this machine has: memory and process counts that hold for everything in a job.
+
+A v1 machine has one tree per controller, a v2 machine one tree for all; `Group` hides the difference. See the kernel's
+Documentation/admin-guide/cgroup-v1 and cgroup-v2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+NAME = "across"
+
+
+@dataclass(frozen=True)
+class Group:
+    """One job's groups: a folder in every tree."""
+
+    name: str
+    folders: tuple[Path, ...]
+    v2: bool
+
+    def oom_kills(self) -> int:
+        """How many processes of the group were killed because its memory was used up."""
+        return self._count("memory.events" if self.v2 else "memory.oom_control", r"^oom_kill (\d+)")
+
+    def forks_refused(self) -> int:
+        """How often a process or thread was refused because the group had its number of them."""
+        return self._count("pids.events", r"^max (\d+)")
+
+    def _count(self, file: str, pattern: str) -> int:
+        for folder in self.folders:
+            with contextlib.suppress(OSError):
+                found = re.search(pattern, (folder / file).read_text(), re.MULTILINE)
+                return int(found.group(1)) if found else 0
+        return 0
+
+    def pids(self) -> set[int]:
+        """The processes in the group."""
+        found: set[int] = set()
+        for folder in self.folders:
+            with contextlib.suppress(OSError):
+                found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
+        return found
+
+    def close(self, deadline: float = 5.0) -> bool:
+        """Kill what is in the group and remove it; False if something was still there after `deadline` seconds."""
+        until = time.monotonic() + deadline
+        while not self._removed():
+            for pid in self.pids():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def _removed(self) -> bool:
+        gone = True
+        for folder in self.folders:
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:  # a process is in it
+                gone = False
+        return gone
+
+
+def _trees() -> tuple[tuple[Path, ...], bool]:
+    """The folders under which a job's groups are made, and whether they are v2; none where we may not make any."""
+    v2 = (ROOT / "cgroup.controllers").exists()
+    wanted = [ROOT] if v2 else [ROOT / "memory", ROOT / "pids"]
+    try:
+        trees = []
+        for tree in wanted:
+            folder = tree / NAME
+            folder.mkdir(exist_ok=True)
+            trees.append(folder)
+            if v2:
+                for place in (tree, folder):
+                    (place / "cgroup.subtree_control").write_text("+memory +pids")
+            elif not (folder / "cgroup.procs").exists():  # a plain folder: no controller is mounted here
+                return (), v2
+    except OSError:
+        return (), v2
+    return tuple(trees), v2
+
+
+def available() -> bool:
+    """Whether this process may limit memory and processes by control groups."""
+    return bool(_trees()[0])
+
+
+def open_group(name: str, memory: int, pids: int) -> Group | None:
+    """Make the group of a job: at most `memory` bytes, `pids` processes and threads. None where there are no groups."""
+    trees, v2 = _trees()
+    if not trees:
+        return None
+    group = Group(name, tuple(tree / name for tree in trees), v2)
+    for folder in group.folders:
+        folder.mkdir()
+        for file, value in (
+            ("memory.max" if v2 else "memory.limit_in_bytes", memory),
+            ("memory.swap.max" if v2 else "memory.swappiness", 0),
+            ("pids.max", pids),
+        ):
+            with contextlib.suppress(FileNotFoundError, PermissionError):  # a file of the other controller
+                if (folder / file).exists():
+                    (folder / file).write_text(str(value))
+    return group
+
+
+def leftovers(prefix: str) -> list[Group]:
+    """The groups whose names begin with `prefix`: what a driver that died could not remove."""
+    trees, v2 = _trees()
+    names = {folder.name for tree in trees for folder in tree.glob(f"{prefix}*") if folder.is_dir()}
+    return [Group(name, tuple(tree / name for tree in trees), v2) for name in sorted(names)]

@@ -1,0 +1,81 @@
+"""Asking a student's kernel: runs the chapter's checks in a trusted process and collects what each of them found."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from across import warm
+
+from autograder import sandbox
+from autograder.course import MIB, Limits
+from autograder.kernel import Kernel
+
+CHECKER = sandbox.Caps(memory=2 << 30, pids=512, file=MIB, tmp=MIB, cpu_seconds=600)
+LOST = frozenset({"deadline", "died", "protocol"})  # after these the kernel is not asked again
+
+
+class CheckerError(RuntimeError):
+    """The trusted process did not start: nobody's answer is to blame."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one test of an exercise found."""
+
+    exercise: str
+    test: str
+    passed: bool
+    weight: float = 1.0
+    kind: str = ""  # "assert", "refused", one of LOST, or the exception that a check met
+    says: str = ""  # for the student
+    misconception: str = ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The outcomes of one life of a kernel; `lost` names the exercise at which it was lost, if it was."""
+
+    outcomes: tuple[Outcome, ...]
+    lost: str = ""
+    why: str = ""  # one of LOST
+
+
+def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, until: float) -> Answers:
+    """Have the checker at `server` ask `kernel` about the exercises `only`, until `until` (time.monotonic) at most.
+
+    `name` is the checker's box. Raises CheckerError, SandboxError.
+    """
+    outcomes: list[Outcome] = []
+    limits: Limits = kernel.limits
+    with sandbox.Box(name, CHECKER) as box:
+        message: dict[str, Any] = {"box": box.request(), "only": only, "seed": seed, "cap": limits.reply_bytes}
+        message["deadline"] = min(limits.question_seconds, max(1.0, until - time.monotonic()))
+        with warm.request(server, message, [kernel.questions.fileno()]) as child:
+            try:
+                while (told := child.receive(max(0.01, until - time.monotonic()))) is not None:
+                    outcomes.append(_outcome(told))
+            except TimeoutError:
+                return Answers(tuple(outcomes), _next(only, outcomes), "deadline")
+            code = child.returncode
+    if outcomes and outcomes[-1].kind in LOST:
+        return Answers(tuple(outcomes[:-1]), outcomes[-1].exercise, outcomes[-1].kind)
+    if code:
+        if not outcomes and kernel.alive():
+            raise CheckerError(f"the checker ended with code {code} before it had asked anything")
+        return Answers(tuple(outcomes), _next(only, outcomes), "protocol")  # what came killed the checker
+    return Answers(tuple(outcomes))
+
+
+def _outcome(told: dict[str, Any]) -> Outcome:
+    return Outcome(**told)
+
+
+def _next(only: list[str], outcomes: list[Outcome]) -> str:
+    """The exercise that was being asked about when no more outcomes came."""
+    if not outcomes:
+        return only[0]
+    last = outcomes[-1].exercise
+    later = only[only.index(last) + 1 :]
+    return later[0] if later else last

@@ -1,0 +1,168 @@
+"""The process that drives one job: a warm server with papermill imported; its child grades one submission and ends.
+
+It is root where the box needs it, but runs nothing of the student's; it listens to the student's kernel, so its memory is
+capped and nothing of it is used twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import resource
+import socket
+import time
+from typing import Any
+
+import nbformat
+import zmq.asyncio
+from nbformat.v4 import new_output
+
+from autograder import assemble, cgroups, check, course, execute, judge, sandbox
+from autograder.execute import Stop
+from autograder.intake import Submission
+from autograder.kernel import MESSAGE, Kernel, StartError
+
+MEMORY = 1 << 30
+LOST = {"deadline": Stop.TIMEOUT, "died": Stop.CRASHED, "protocol": Stop.CRASHED}
+for _name in (
+    "jupyter_client.asynchronous",
+    "zmq.backend.cython",
+    "tornado.platform.asyncio",
+    "zmq.eventloop.zmqstream",
+):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(_name)
+
+
+def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
+    """Grade the job (JSON) in fds[0] and write its marks, or this machine's fault, to fds[1]."""
+    question, answer = fds
+    with open(question, "rb", closefd=False) as file:
+        file.seek(0)
+        job = json.loads(file.read())
+    group = cgroups.open_group(job["name"] + "driver", MEMORY, 512)
+    if group is not None:
+        for folder in group.folders:
+            (folder / "cgroup.procs").write_text(str(os.getpid()))
+    else:
+        resource.setrlimit(resource.RLIMIT_DATA, (2 * MEMORY, 2 * MEMORY))
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    try:
+        said = drive(job)
+    except (StartError, check.CheckerError, sandbox.SandboxError, OSError) as error:
+        said = {"fault": f"{type(error).__name__}: {error}"}
+    with open(answer, "wb", closefd=False) as file:
+        file.write(json.dumps(said).encode())
+
+
+def drive(job: dict[str, Any]) -> dict[str, Any]:
+    """Execute and ask one submission, reviving its kernel without the cell that killed it; return marks and notebook."""
+    run = _Run(job)
+    for life in range(1 + run.chapter.limits.revivals):
+        if run.live(f"{job['name']}{life}"):
+            break
+    marks = judge.judge(run.chapter, run.submission, run.blank, run.seen)
+    _explain_stops(run.notebook, run.seen.stops)
+    return {
+        "marks": [vars(mark) for mark in marks],
+        "notebook": run.notebook,
+        "notes": run.notes,
+    }
+
+
+class _Run:
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.submission = Submission.from_json(job["submission"])
+        self.chapter = course.chapter(self.submission.chapter)
+        self.job = job
+        self.blank = assemble.blank(self.submission, self.chapter)
+        self.seen = judge.Seen()
+        self.notes: list[str] = []
+        self.until = time.monotonic() + self.chapter.limits.notebook_seconds
+        self.context = zmq.asyncio.Context()
+        self.context.setsockopt(zmq.MAXMSGSIZE, MESSAGE)
+        self.notebook: Any = None
+
+    def left(self) -> list[str]:
+        """The exercises that can still be asked about, in order."""
+        done = self.blank | self.seen.lost.keys() | {outcome.exercise for outcome in self.seen.outcomes}
+        out = []
+        for exercise in self.chapter.exercises:
+            gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
+            if not (exercise.manual or exercise.name in done or gone):
+                out.append(exercise.name)
+        return out
+
+    def live(self, name: str) -> bool:
+        """One life of a kernel: execute, ask. Whether there is nothing left to do."""
+        notebook = assemble.assemble(self.submission, self.chapter)
+        for cell in notebook.cells:
+            if _answer(cell) in self.seen.stops:
+                cell.metadata["tags"] = [*cell.metadata.get("tags", []), execute.SKIP]
+        if self.notebook is None:
+            self.notebook = notebook
+        if not self.left():
+            return True
+        kernel = Kernel(self.job["servers"]["student"], name, self.chapter.limits)
+        try:
+            kernel.ready(self.context)
+            transcript = execute.execute(notebook, kernel, self.until)
+            self.notebook = notebook
+            self._errors(notebook)
+            if transcript.stopped is not None:
+                return self._stopped(notebook, transcript)
+            return self._ask(kernel, name)
+        finally:
+            kernel.close()
+
+    def _stopped(self, notebook: Any, transcript: execute.Transcript) -> bool:
+        assert transcript.stopped is not None
+        before = [_answer(cell) for cell in notebook.cells[: transcript.cell + 1]]
+        guilty = [a for a in before if a and a not in self.seen.stops and a in self.submission.answers]
+        self.notes.append(
+            f'cell "{guilty[-1] if guilty else transcript.cell}": {transcript.stopped}, {transcript.note}'
+        )
+        if not guilty:
+            raise StartError(f"a cell of the release ended the kernel: {transcript.note}")
+        self.seen.stops[guilty[-1]] = transcript.stopped
+        return self._over()
+
+    def _ask(self, kernel: Kernel, name: str) -> bool:
+        answers = check.ask(
+            self.job["servers"]["checker"], f"{name}c", kernel, self.left(), self.job["seed"], self.until
+        )
+        self.seen.outcomes += [outcome for outcome in answers.outcomes if outcome.exercise != answers.lost]
+        if answers.lost:
+            stop = Stop.MEMORY if kernel.out_of_memory() else LOST[answers.why]
+            self.seen.lost[answers.lost] = stop
+            self.notes.append(f"asked about {answers.lost}: {answers.why}")
+            return self._over()
+        return True
+
+    def _over(self) -> bool:
+        """Whether the submission's time is up."""
+        self.seen.out_of_time = time.monotonic() > self.until - 1.0
+        return self.seen.out_of_time
+
+    def _errors(self, notebook: Any) -> None:
+        for cell in notebook.cells:
+            answer = _answer(cell)
+            for output in cell.get("outputs", []):
+                if answer and output.output_type == "error":
+                    self.seen.errors[answer] = f"{output.ename}: {output.evalue}"[:400]
+
+
+def _answer(cell: Any) -> str:
+    """The grade id of a student's code cell; else empty."""
+    meta = cell.metadata.get("nbgrader", {})
+    return meta["grade_id"] if cell.cell_type == "code" and meta.get("solution") else ""
+
+
+def _explain_stops(notebook: nbformat.NotebookNode, stops: dict[str, Stop]) -> None:
+    for cell in notebook.cells:
+        if stop := stops.get(_answer(cell)):
+            says = f"This cell {judge.STOPPED[stop]}; it was left out when the notebook was executed again."
+            cell.outputs = [new_output("error", ename=stop.value, evalue=says, traceback=[says])]

@@ -1,0 +1,113 @@
+"""Executing an assembled notebook in a boxed kernel, by papermill, under the chapter's limits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine, papermill_engines
+
+from autograder.kernel import Kernel
+
+SKIP = "across-skip"  # the tag of a cell that is not executed
+
+
+class Stop(StrEnum):
+    """Why execution stopped before the last cell."""
+
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What happened to a notebook that was executed; its outputs are in the notebook."""
+
+    stopped: Stop | None = None
+    cell: int = -1  # at which it stopped
+    note: str = ""
+
+
+class _OutputError(Exception):
+    pass
+
+
+class _Runner(PapermillNotebookClient):
+    kernel: Kernel
+    cap = 0
+    used = 0
+    at = -1  # papermill marks the cell that killed the kernel as completed: so we note it ourselves
+
+    async def _async_poll_kernel_alive(self) -> None:
+        while self.kernel.alive():  # nbclient itself looks once a second
+            await asyncio.sleep(0.05)
+        if self.task_poll_for_reply is not None:
+            self.task_poll_for_reply.cancel()
+
+    def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> Any:
+        self.used += sum(len(str(value)) for value in msg["content"].values())
+        if self.used > self.cap:
+            raise _OutputError
+        return super().process_message(msg, cell, cell_index)
+
+
+class BoxedEngine(NBClientEngine):
+    """papermill's engine for a kernel that is there already."""
+
+    @classmethod
+    def execute_managed_notebook(  # type: ignore[override]
+        cls, nb_man: Any, kernel_name: str, *, kernel: Kernel, until: float, transcript: list[Transcript], **_: Any
+    ) -> None:
+        """Execute the cells that are not tagged `SKIP`; append one Transcript to `transcript`."""
+        limits = kernel.limits
+        runner = _Runner(nb_man, km=kernel, allow_errors=True, skip_cells_with_tag=SKIP, log_output=False)
+        runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
+        left = lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic()))  # noqa: E731
+        runner.timeout_func = left  # type: ignore[assignment]  # nbclient bears fractions of a second
+        runner.on_cell_execute = lambda cell, cell_index: setattr(runner, "at", cell_index)
+        transcript.append(_run(runner, kernel))
+
+
+papermill_engines.register("boxed", BoxedEngine)
+
+
+def _run(runner: _Runner, kernel: Kernel) -> Transcript:
+    try:
+        runner.papermill_execute_cells()
+    except _OutputError:
+        return Transcript(Stop.OUTPUT, runner.at, f"more than {runner.cap} bytes of output")
+    except CellTimeoutError:
+        return Transcript(Stop.TIMEOUT, runner.at, "no end within the time limit")
+    except DeadKernelError:
+        stop = Stop.MEMORY if kernel.out_of_memory() else Stop.CRASHED
+        return Transcript(stop, runner.at, "the kernel died")
+    except MemoryError:
+        raise
+    except Exception as error:  # what a tampered kernel makes its client raise is the student's
+        return Transcript(Stop.CRASHED, runner.at, f"{type(error).__name__}: {error}"[:300])
+    if kernel.out_of_memory():
+        return Transcript(Stop.MEMORY, runner.at, "a process was killed for its memory")
+    return Transcript()
+
+
+def execute(notebook: NotebookNode, kernel: Kernel, until: float) -> Transcript:
+    """Execute `notebook` in place in a ready `kernel`, at the latest until `until` (time.monotonic)."""
+    notebook.metadata["papermill"] = {}
+    for cell in notebook.cells:
+        cell.metadata.setdefault("papermill", {})
+        cell.metadata.setdefault("tags", [])
+    transcript: list[Transcript] = []
+    papermill_engines.execute_notebook_with_engine(
+        "boxed", notebook, "python3", kernel=kernel, until=until, transcript=transcript, progress_bar=False
+    )
+    for cell in notebook.cells:
+        cell.metadata.pop("papermill", None)
+    return transcript[0]

@@ -1,0 +1,73 @@
+"""The warm servers of one worker: student's kernels, one chapter's checkers, drivers. Started once, used for every job.
+
+Each is a process of `across.warm`; they end with the process that started them. The student's server gets an environment
+with hardly anything of ours in it, because its memory is inherited by every student's kernel.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from dataclasses import dataclass
+
+from across import warm
+
+from autograder import course, sandbox
+
+_LOCK = threading.Lock()
+_STARTED: dict[str, Servers] = {}
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers that grade one chapter on this machine."""
+
+    student: warm.ForkServer
+    checker: warm.ForkServer
+    driver: warm.ForkServer
+
+    def close(self) -> None:
+        """End the servers and all their children."""
+        for server in (self.driver, self.student, self.checker):
+            server.close()
+
+
+def servers(chapter: str) -> Servers:
+    """The servers for `chapter`, started on first use: about 6 s. Raises warm.ServerError with what they printed."""
+    with _LOCK:
+        if chapter not in _STARTED:
+            if not _STARTED:
+                atexit.register(close)
+            _STARTED[chapter] = _start(chapter)
+        return _STARTED[chapter]
+
+
+def close() -> None:
+    """End every server that was started here."""
+    with _LOCK:
+        while _STARTED:
+            _STARTED.popitem()[1].close()
+
+
+def _start(chapter: str) -> Servers:
+    place = {"ACROSS_COURSE": str(course.root()), "ACROSS_WORKROOM": str(sandbox.workroom())}
+    student = warm.ForkServer("autograder.inside", env=_plain(place), bare=True)
+    checker = warm.ForkServer(
+        "autograder.checker", env={**place, "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
+    )
+    started = Servers(student, checker, warm.ForkServer("autograder.driver", env=place))
+    try:
+        for server in (student, checker, started.driver):
+            server.launch()
+        for server in (student, checker, started.driver):
+            server.ready()
+    except BaseException:
+        started.close()
+        raise
+    return started
+
+
+def _plain(place: dict[str, str]) -> dict[str, str]:
+    keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
+    return {name: os.environ[name] for name in keep if name in os.environ} | place

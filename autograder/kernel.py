@@ -1,0 +1,113 @@
+"""A kernel in a box, seen from the process that drives it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import time
+
+import zmq
+import zmq.asyncio
+from across import warm
+from jupyter_client.asynchronous.client import AsyncKernelClient
+
+from autograder import sandbox
+from autograder.course import Limits
+
+MESSAGE = 64 << 20  # bytes of one frame on a kernel's channels
+
+
+class StartError(RuntimeError):
+    """The kernel did not come up: nobody's answer is to blame."""
+
+
+class Client(AsyncKernelClient):
+    """A client whose kernel we know to be alive or not."""
+
+    kernel: Kernel
+
+    async def is_alive(self) -> bool:
+        """Whether the kernel's process runs."""
+        return self.kernel.alive()
+
+    _async_is_alive = is_alive
+
+
+class Kernel:
+    """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
+
+    def __init__(self, server: str, name: str, limits: Limits) -> None:
+        """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError."""
+        self.limits = limits
+        self.client: Client | None = None
+        self.child: warm.Child | None = None
+        self.questions, theirs = socket.socketpair()
+        self.box = sandbox.Box(name, sandbox.caps(limits))
+        try:
+            self.connection = self._write_connection()
+            log = os.open(self.box.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self.child = warm.request(server, self.box.request(), [log, theirs.fileno()])
+            os.close(log)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            theirs.close()
+
+    def _write_connection(self) -> dict[str, object]:
+        ports = {f"{name}_port": n for n, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+        shared = {"transport": "ipc", "key": secrets.token_hex(16), "signature_scheme": "hmac-sha256", **ports}
+        file = self.box.folder / "connection.json"
+        file.write_text(json.dumps({**shared, "ip": f"{sandbox.INSIDE}/k", "kernel_name": ""}))
+        if sandbox.root():
+            os.chown(file, sandbox.UID, sandbox.UID)
+        return {**shared, "ip": f"{self.box.folder}/k", "kernel_name": ""}
+
+    def alive(self) -> bool:
+        """Whether the kernel's process runs."""
+        return self.child is not None and self.child.alive()
+
+    def ready(self, context: zmq.asyncio.Context, deadline: float = 30.0) -> Client:
+        """Wait until the kernel listens and our client hears it. Raises StartError."""
+        self.questions.settimeout(deadline)
+        try:
+            said = self.questions.recv(1)
+        except OSError:
+            said = b""
+        if said != b"R":
+            with contextlib.suppress(OSError):
+                raise StartError(f"the kernel did not start: {(self.box.folder / 'log').read_text()[-1000:]}")
+            raise StartError("the kernel did not start")
+        client = Client(context=context)
+        client.kernel = self
+        client.load_connection_info(self.connection)  # type: ignore[arg-type]
+        client.start_channels(shell=True, iopub=True, stdin=False, hb=False, control=False)
+        client.allow_stdin = False
+        self.client = client
+        self._subscribed(time.monotonic() + deadline)
+        return client
+
+    def _subscribed(self, until: float) -> None:
+        assert self.client is not None
+        # awaited, this first message was sometimes lost until the timeout: the edge of an edge-triggered descriptor
+        iopub = zmq.Socket.shadow(self.client.iopub_channel.socket.underlying)  # type: ignore[union-attr]
+        while iopub.poll(max(0, int(1000 * (until - time.monotonic())))):
+            if b"iopub_welcome" in b"".join(iopub.recv_multipart()):
+                return
+        raise StartError("the kernel does not publish")
+
+    def out_of_memory(self) -> bool:
+        """Whether something in the box was killed because its memory was used up."""
+        return self.box.group is not None and self.box.group.oom_kills() > 0
+
+    def close(self) -> None:
+        """End the kernel and all it started; remove its box."""
+        if self.client is not None:
+            self.client.stop_channels()
+        self.questions.close()
+        self.box.close()  # first: killed together with its group, the kernel would be nobody's zombie and hold the box
+        if self.child is not None:
+            self.child.close()

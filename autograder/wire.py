@@ -1,0 +1,175 @@
+"""The typed protocol between a student's kernel and a checker. Nothing is pickled; only plain values cross.
+
+A frame is ``ASK1``, two big-endian lengths (header, body), a JSON header and raw bytes. In the header None, bool, int,
+float and str are JSON, a list is an array, and everything else is an object with one tag:
+
+    {"t": [..]} tuple            {"d": [[key, value], ..]} dict      {"b": n} the next n bytes of the body
+    {"a": [dtype, shape]} array  {"g": n} serialized GraphDef, n bytes
+
+Raw bytes lie in the body in the order in which the header names them. The decoder builds exact plain types only and
+raises nothing but `WireError`; both lengths are checked against the cap before anything is read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+HEAD = struct.Struct("!4sII")
+MAGIC = b"ASK1"
+DTYPES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+)
+DEPTH = 100  # of nesting
+
+
+class WireError(Exception):
+    """The other side broke the protocol."""
+
+
+class RefusedError(Exception):
+    """The frame is sound, but its graph may not come in; the message is for the student."""
+
+
+class DiedError(WireError):
+    """The other side is gone."""
+
+
+class DeadlineError(WireError):
+    """No whole frame within the deadline."""
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for what is nested too deeply."""
+    blobs: list[bytes] = []
+
+    def put(item: Any, depth: int) -> Any:
+        if depth > DEPTH:
+            raise ValueError(f"a value nested more than {DEPTH} deep cannot cross")
+        kind = type(item)
+        if item is None or kind in (bool, int, float, str):
+            return item
+        if kind is list:
+            return [put(each, depth + 1) for each in item]
+        if kind is tuple:
+            return {"t": [put(each, depth + 1) for each in item]}
+        if kind is dict:
+            return {"d": [[put(key, depth + 1), put(each, depth + 1)] for key, each in item.items()]}
+        if kind is bytes:
+            blobs.append(item)
+            return {"b": len(item)}
+        if isinstance(item, np.ndarray | np.generic):
+            array = np.asarray(item)
+            if array.dtype.name not in DTYPES:
+                raise TypeError(f"an array of {array.dtype} cannot cross")
+            blobs.append(np.ascontiguousarray(array).tobytes())
+            return {"a": [array.dtype.name, list(array.shape)]}
+        if kind.__name__ == "GraphDef":
+            blobs.append(item.SerializeToString())
+            return {"g": len(blobs[-1])}
+        raise TypeError(f"a value of type {kind.__name__} cannot cross")
+
+    header = json.dumps(put(value, 0)).encode()
+    body = b"".join(blobs)
+    return HEAD.pack(MAGIC, len(header), len(body)) + header + body
+
+
+def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) -> Any:
+    """Return the value of a frame's header and body; `graph` reads a serialized GraphDef. Raises WireError."""
+    at = 0
+
+    def take(count: object) -> bytes:
+        nonlocal at
+        if type(count) is not int or count < 0 or at + count > len(body):
+            raise WireError("a length is wrong")
+        at += count
+        return body[at - count : at]
+
+    def array(name: object, shape: object) -> np.ndarray:
+        if name not in DTYPES or type(shape) is not list or len(shape) > 32:
+            raise WireError("an array's header is wrong")
+        if not all(type(size) is int and size >= 0 for size in shape):
+            raise WireError("an array's shape is wrong")
+        dtype = np.dtype(str(name))
+        return np.frombuffer(take(math.prod(shape) * dtype.itemsize), dtype).reshape(shape).copy()
+
+    def get(item: Any, depth: int) -> Any:
+        if depth > DEPTH:
+            raise WireError("nested too deeply")
+        kind = type(item)
+        if item is None or kind in (bool, int, float, str):
+            return item
+        if kind is list:
+            return [get(each, depth + 1) for each in item]
+        if kind is not dict or len(item) != 1:
+            raise WireError("an unknown tag")
+        ((tag, content),) = item.items()
+        if tag == "t":
+            return tuple(get(each, depth + 1) for each in content)
+        if tag == "d":
+            return {get(key, depth + 1): get(each, depth + 1) for key, each in content}
+        if tag == "b":
+            return take(content)
+        if tag == "g":
+            return graph(take(content))
+        if tag == "a":
+            name, shape = content
+            return array(name, shape)
+        raise WireError("an unknown tag")
+
+    try:
+        value = get(json.loads(header), 0)
+    except (WireError, RefusedError):
+        raise
+    except Exception as error:  # ValueError, TypeError, RecursionError, MemoryError: whatever the bytes provoke
+        raise WireError(f"{type(error).__name__}: {error}"[:300]) from None
+    if at != len(body):
+        raise WireError("bytes that nothing names")
+    return value
+
+
+def send(channel: socket.socket, frame: bytes, until: float) -> None:
+    """Send one frame before `until` (time.monotonic). Raises DeadlineError or DiedError."""
+    try:
+        channel.settimeout(max(0.001, until - time.monotonic()))
+        channel.sendall(frame)
+    except TimeoutError:
+        raise DeadlineError("the question was not read in time") from None
+    except OSError as error:
+        raise DiedError(str(error)) from None
+
+
+def receive(channel: socket.socket, until: float, cap: int, graph: Callable[[bytes], Any] = bytes) -> Any:
+    """Return the next value from `channel`: at most `cap` bytes, before `until` (time.monotonic). Raises WireError."""
+    magic, header, body = HEAD.unpack(_exactly(channel, HEAD.size, until))
+    if magic != MAGIC:
+        raise WireError("not a frame")
+    if header + body > cap:
+        raise WireError(f"a reply of {header + body} bytes; the cap is {cap}")
+    return decode(_exactly(channel, header, until), _exactly(channel, body, until), graph)
+
+
+def _exactly(channel: socket.socket, count: int, until: float) -> bytes:
+    out = bytearray()
+    while len(out) < count:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise DeadlineError("no answer in time")
+        try:
+            channel.settimeout(left)
+            part = channel.recv(min(count - len(out), 1 << 20))
+        except TimeoutError:
+            raise DeadlineError("no answer in time") from None
+        except OSError as error:
+            raise DiedError(str(error)) from None
+        if not part:
+            raise DiedError("closed")
+        out += part
+    return bytes(out)

@@ -1,0 +1,154 @@
+"""Visible checks: what a chapter's check cells say to the student, in one line instead of a traceback.
+
+    with attempt("round_robin", after=["pick"]):
+        got = round_robin(...)
+        expect(got == "/CPU:0", f"the first variable went to {got!r}; expected the first device of the list")
+
+What has passed is remembered in this process. Every outcome but success raises, so that nbgrader's Validate lists the
+cell; IPython shows the sentence alone, coloured. These checks teach; points come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType, TracebackType
+
+_passed: set[str] = set()
+
+
+class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
+    """A visible check that did not pass. `str()` is the sentence for the student."""
+
+    colour = "33"  # ANSI: yellow
+    mark = "…"
+
+    def _render_traceback_(self) -> list[str]:
+        return [_coloured(f"{self.mark} {self}", self.colour)]
+
+
+class NotAttempted(Attempt):
+    """The answer is still the stub."""
+
+    colour = "36"  # cyan
+    mark = "○"
+
+
+class Waiting(Attempt):
+    """Another exercise has to pass first."""
+
+    colour = "36"
+    mark = "○"
+
+
+class NotYet(Attempt):
+    """The answer ran and is not right yet: what was seen and what kind of thing was expected."""
+
+    mark = "✗"
+
+
+class Broke(NotYet):
+    """The answer raised an exception: which, and at which line of the student's."""
+
+    colour = "31"  # red
+
+
+def expect(condition: object, sentence: str) -> None:
+    """Raise NotYet with `sentence` unless `condition` holds."""
+    try:
+        holds = bool(condition)
+    except Exception:  # an array of several truth values, say, where the check meant one
+        holds = False
+    if not holds:
+        raise NotYet(sentence)
+
+
+def passed(name: str) -> bool:
+    """Whether the exercise `name` passed its visible check the last time it ran in this process."""
+    return name in _passed
+
+
+class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
+    """A block that checks exercise `name`, once those named in `after` have passed.
+
+    Prints one line when the block ends well. Otherwise raises NotAttempted (the answer raised NotImplementedError),
+    Waiting, NotYet (a failed `expect` or assert), or Broke (any other exception, with the student's own line).
+    """
+
+    def __init__(self, name: str, after: Iterable[str] = ()) -> None:
+        self.name = name
+        self.after = [after] if isinstance(after, str) else list(after)
+
+    def __enter__(self) -> attempt:
+        _passed.discard(self.name)
+        for first in self.after:
+            if first not in _passed:
+                raise Waiting(f"{self.name}: first make `{first}` pass; this exercise builds on it.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            _passed.add(self.name)
+            print(_coloured(f"✓ {self.name}: looks right so far; grading asks it more.", "32"))
+        elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
+            return
+        else:
+            raise self._outcome(error, trace) from None
+
+    def _outcome(self, error: BaseException, trace: TracebackType | None) -> Attempt:
+        frames = list(traceback.walk_tb(trace))
+        if isinstance(error, NotImplementedError) and _is_stub(error, frames):
+            return NotAttempted(f"{self.name}: not attempted yet. Replace the line that raises NotImplementedError.")
+        if isinstance(error, NotYet) or (isinstance(error, AssertionError) and len(frames) == 1):
+            return NotYet(f"{self.name}: not yet. {_one_line(str(error)) or 'the check does not hold'}")
+        what = type(error).__name__ + (f": {_one_line(str(error))}" if str(error) else "")
+        if where := _own_line(frames):
+            return Broke(f"{self.name}: your code raised {what}\n    {where}")
+        return Broke(f"{self.name}: the check could not use what your code returned. {what}")
+
+
+Frames = list[tuple[FrameType, int]]
+
+
+def _is_stub(error: NotImplementedError, frames: Frames) -> bool:
+    """A stub raises in the notebook itself; TensorFlow too raises NotImplementedError, from its own files."""
+    return bool(frames) and _is_own(frames[-1][0]) and len(frames) > 1 or str(error) == "your turn"
+
+
+def _own_line(frames: Frames) -> str:
+    """`in round_robin, line 3: return devices[i]`: the deepest frame of the notebook below the check cell's own."""
+    for frame, number in reversed(frames[1:]):
+        if _is_own(frame):
+            summary = traceback.FrameSummary(frame.f_code.co_filename, number, frame.f_code.co_name)
+            return f"in {summary.name}, line {number}: {summary.line or '?'}"
+    return ""
+
+
+def _is_own(frame: FrameType) -> bool:
+    """Whether a frame is the notebook's (or the student's own module's), not the library's or an installed one's."""
+    file = frame.f_code.co_filename
+    return not file.startswith(_FOREIGN) and not file.startswith("<frozen")
+
+
+_FOREIGN = tuple(
+    {str(Path(__file__).parent) + os.sep, *(sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib"))}
+)
+
+
+def _one_line(text: str, limit: int = 300) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _coloured(text: str, colour: str) -> str:
+    """Colour for a notebook or a terminal, plain text for a file or where NO_COLOR is set."""
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    if os.environ.get("NO_COLOR") or not (shell or sys.stdout.isatty()):
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"
