@@ -82,6 +82,8 @@ def _trees() -> tuple[tuple[Path, ...], bool]:
         for tree in wanted:
             folder = tree / NAME
             folder.mkdir(exist_ok=True)
+            if not os.access(folder, os.W_OK):  # made by root, and we are not
+                return (), v2
             trees.append(folder)
             if v2:
                 for place in (tree, folder):

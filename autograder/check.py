@@ -49,7 +49,7 @@ def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, unti
     """
     outcomes: list[Outcome] = []
     limits: Limits = kernel.limits
-    with sandbox.Box(name, CHECKER) as box:
+    with sandbox.Box(name, CHECKER, kernel.box.walls) as box:
         message: dict[str, Any] = {"box": box.request(), "only": only, "seed": seed, "cap": limits.reply_bytes}
         message["deadline"] = min(limits.question_seconds, max(1.0, until - time.monotonic()))
         with warm.request(server, message, [kernel.questions.fileno()]) as child:

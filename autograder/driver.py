@@ -14,6 +14,7 @@ import os
 import resource
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import nbformat
@@ -50,17 +51,24 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     else:
         resource.setrlimit(resource.RLIMIT_DATA, (2 * MEMORY, 2 * MEMORY))
     asyncio.set_event_loop(asyncio.new_event_loop())
+
+    def tell(answer: str) -> None:
+        connection.send(json.dumps({"at": answer}).encode())
+
     try:
-        said = drive(job)
+        said = drive(job, tell)
     except (StartError, check.CheckerError, sandbox.SandboxError, OSError) as error:
         said = {"fault": f"{type(error).__name__}: {error}"}
     with open(answer, "wb", closefd=False) as file:
         file.write(json.dumps(said).encode())
 
 
-def drive(job: dict[str, Any]) -> dict[str, Any]:
-    """Execute and ask one submission, reviving its kernel without the cell that killed it; return marks and notebook."""
-    run = _Run(job)
+def drive(job: dict[str, Any], told: Callable[[str], None]) -> dict[str, Any]:
+    """Execute and ask one submission, reviving its kernel without the cell that killed it; return marks and notebook.
+
+    `told` is called with an answer's grade id before its cell is executed, and with "" when all have been.
+    """
+    run = _Run(job, told)
     for life in range(1 + run.chapter.limits.revivals):
         if run.live(f"{job['name']}{life}"):
             break
@@ -74,12 +82,13 @@ def drive(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Run:
-    def __init__(self, job: dict[str, Any]) -> None:
+    def __init__(self, job: dict[str, Any], told: Callable[[str], None]) -> None:
+        self.told = told
         self.submission = Submission.from_json(job["submission"])
         self.chapter = course.chapter(self.submission.chapter)
         self.job = job
         self.blank = assemble.blank(self.submission, self.chapter)
-        self.seen = judge.Seen()
+        self.seen = judge.Seen(stops={answer: Stop(stop) for answer, stop in job["stops"].items()})
         self.notes: list[str] = []
         self.until = time.monotonic() + self.chapter.limits.notebook_seconds
         self.context = zmq.asyncio.Context()
@@ -106,10 +115,10 @@ class _Run:
             self.notebook = notebook
         if not self.left():
             return True
-        kernel = Kernel(self.job["servers"]["student"], name, self.chapter.limits)
+        kernel = Kernel(self.job["servers"]["student"], name, self.chapter.limits, self.job["walls"])
         try:
             kernel.ready(self.context)
-            transcript = execute.execute(notebook, kernel, self.until)
+            transcript = execute.execute(notebook, kernel, self.until, lambda n: self.told(_answer(notebook.cells[n])))
             self.notebook = notebook
             self._errors(notebook)
             if transcript.stopped is not None:
@@ -131,6 +140,8 @@ class _Run:
         return self._over()
 
     def _ask(self, kernel: Kernel, name: str) -> bool:
+        self.told("")
+        kernel.mute()
         answers = check.ask(
             self.job["servers"]["checker"], f"{name}c", kernel, self.left(), self.job["seed"], self.until
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -45,6 +46,7 @@ class _Runner(PapermillNotebookClient):
     cap = 0
     used = 0
     at = -1  # papermill marks the cell that killed the kernel as completed: so we note it ourselves
+    told: Callable[[int], None]
 
     async def _async_poll_kernel_alive(self) -> None:
         while self.kernel.alive():  # nbclient itself looks once a second
@@ -52,9 +54,16 @@ class _Runner(PapermillNotebookClient):
         if self.task_poll_for_reply is not None:
             self.task_poll_for_reply.cancel()
 
+    def begins(self, cell: NotebookNode, cell_index: int) -> None:
+        """Note which cell is executed now."""
+        self.at = cell_index
+        self.told(cell_index)
+
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> Any:
         self.used += sum(len(str(value)) for value in msg["content"].values())
         if self.used > self.cap:
+            if self.task_poll_for_reply is not None:  # what is raised here is only seen once the cell has ended
+                self.task_poll_for_reply.cancel()
             raise _OutputError
         return super().process_message(msg, cell, cell_index)
 
@@ -64,7 +73,15 @@ class BoxedEngine(NBClientEngine):
 
     @classmethod
     def execute_managed_notebook(  # type: ignore[override]
-        cls, nb_man: Any, kernel_name: str, *, kernel: Kernel, until: float, transcript: list[Transcript], **_: Any
+        cls,
+        nb_man: Any,
+        kernel_name: str,
+        *,
+        kernel: Kernel,
+        until: float,
+        told: Callable[[int], None],
+        transcript: list[Transcript],
+        **_: Any,
     ) -> None:
         """Execute the cells that are not tagged `SKIP`; append one Transcript to `transcript`."""
         limits = kernel.limits
@@ -72,7 +89,7 @@ class BoxedEngine(NBClientEngine):
         runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
         left = lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic()))  # noqa: E731
         runner.timeout_func = left  # type: ignore[assignment]  # nbclient bears fractions of a second
-        runner.on_cell_execute = lambda cell, cell_index: setattr(runner, "at", cell_index)
+        runner.told, runner.on_cell_execute = told, runner.begins
         transcript.append(_run(runner, kernel))
 
 
@@ -83,10 +100,12 @@ def _run(runner: _Runner, kernel: Kernel) -> Transcript:
     try:
         runner.papermill_execute_cells()
     except _OutputError:
-        return Transcript(Stop.OUTPUT, runner.at, f"more than {runner.cap} bytes of output")
+        return _too_much(runner)
     except CellTimeoutError:
         return Transcript(Stop.TIMEOUT, runner.at, "no end within the time limit")
     except DeadKernelError:
+        if runner.used > runner.cap:
+            return _too_much(runner)
         stop = Stop.MEMORY if kernel.out_of_memory() else Stop.CRASHED
         return Transcript(stop, runner.at, "the kernel died")
     except MemoryError:
@@ -98,15 +117,22 @@ def _run(runner: _Runner, kernel: Kernel) -> Transcript:
     return Transcript()
 
 
-def execute(notebook: NotebookNode, kernel: Kernel, until: float) -> Transcript:
-    """Execute `notebook` in place in a ready `kernel`, at the latest until `until` (time.monotonic)."""
+def _too_much(runner: _Runner) -> Transcript:
+    return Transcript(Stop.OUTPUT, runner.at, f"more than {runner.cap} bytes of output")
+
+
+def execute(notebook: NotebookNode, kernel: Kernel, until: float, told: Callable[[int], None]) -> Transcript:
+    """Execute `notebook` in place in a ready `kernel`, at the latest until `until` (time.monotonic).
+
+    `told` is called with each cell's number before it is executed.
+    """
     notebook.metadata["papermill"] = {}
     for cell in notebook.cells:
         cell.metadata.setdefault("papermill", {})
         cell.metadata.setdefault("tags", [])
     transcript: list[Transcript] = []
     papermill_engines.execute_notebook_with_engine(
-        "boxed", notebook, "python3", kernel=kernel, until=until, transcript=transcript, progress_bar=False
+        "boxed", notebook, "python3", kernel=kernel, until=until, told=told, transcript=transcript, progress_bar=False
     )
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)

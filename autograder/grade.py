@@ -10,10 +10,11 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import tempfile
 import time
 from dataclasses import asdict, dataclass
-from typing import IO, Any
+from typing import Any
 
 from autograder import course, forkserver, sandbox
 from autograder.execute import Stop
@@ -36,6 +37,7 @@ class Job:
     submission: Submission
     seed: int
     digest: str
+    walls: bool = True  # False: in no sandbox, for submissions that are trusted
 
     @property
     def chapter(self) -> str:
@@ -58,51 +60,59 @@ def grade_job(job: Job) -> Verdict:
     if job.submission.refused:
         return _verdict(job, started, judge(chapter, job.submission, set(), Seen()), chapter.release, ())
     name = f"j{os.getpid()}-{next(SERIAL)}."
+    stops: dict[str, str] = {}
+    code = 0
     try:
         servers = forkserver.servers(job.chapter)
-        with tempfile.TemporaryFile() as question, tempfile.TemporaryFile() as answer:
-            question.write(json.dumps({**asdict(job), "name": name, "servers": _paths(servers)}).encode())
-            question.flush()
-            code = _wait(servers, [question.fileno(), answer.fileno()], chapter.limits.notebook_seconds + GRACE)
-            if code != 0:
-                return _driver_died(job, chapter, started, code)
-            return _read(job, started, answer)
+        for _ in range(1 + chapter.limits.revivals):
+            code, at, said = _drive(servers, {**asdict(job), "name": name, "servers": _paths(servers), "stops": stops})
+            _sweep(name)
+            if code == 0:
+                return _read(job, started, said)
+            if code > 0 or not at:
+                break
+            stops[at] = Stop.OUTPUT.value  # what came from this cell killed the process that listened to it
+        raise InfrastructureError(f"a driver ended with code {code}: {servers.driver.printed()}")
     except (OSError, sandbox.SandboxError, ValueError, KeyError) as error:
         raise InfrastructureError(f"{type(error).__name__}: {error}") from error
     finally:
-        sandbox.sweep(name)
+        _sweep(name)
+
+
+def _sweep(name: str) -> None:
+    sandbox.sweep(name)
+    for folder in sandbox.workroom().glob(f"{name}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _paths(servers: forkserver.Servers) -> dict[str, str]:
     return {"student": servers.student.path, "checker": servers.checker.path}
 
 
-def _wait(servers: forkserver.Servers, fds: list[int], seconds: float) -> int:
-    """Run a driver on the job in fds[0]; its exit code, negative for a signal."""
-    with servers.driver.request({}, fds) as child:
-        try:
-            return child.wait(seconds)
-        except TimeoutError:
-            raise InfrastructureError(f"a driver did not end within {seconds:.0f} s") from None
+def _drive(servers: forkserver.Servers, question: dict[str, Any]) -> tuple[int, str, bytes]:
+    """Run one driver. Returns its exit code (negative: the signal), the answer whose cell ran last, what it said."""
+    limits = course.chapter(question["submission"]["chapter"]).limits
+    until = time.monotonic() + limits.notebook_seconds + GRACE
+    at = ""
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as answer:
+        asked.write(json.dumps(question).encode())
+        asked.flush()
+        with servers.driver.request({}, [asked.fileno(), answer.fileno()]) as child:
+            try:
+                while (told := child.receive(max(0.01, until - time.monotonic()))) is not None:
+                    at = told["at"]
+            except TimeoutError:
+                raise InfrastructureError("a driver did not end in time") from None
+        answer.seek(0)
+        return child.returncode or 0, at, answer.read()
 
 
-def _read(job: Job, started: float, answer: IO[bytes]) -> Verdict:
-    answer.seek(0)
-    said = json.loads(answer.read())
+def _read(job: Job, started: float, text: bytes) -> Verdict:
+    said = json.loads(text)
     if "fault" in said:
         raise InfrastructureError(said["fault"])
     marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in said["marks"])
     return _verdict(job, started, marks, said["notebook"], tuple(said["notes"]))
-
-
-def _driver_died(job: Job, chapter: course.Chapter, started: float, code: int) -> Verdict:
-    """What came from the student's kernel killed the process that listened to it: a limit on output."""
-    if code > 0:
-        raise InfrastructureError(f"a driver ended with code {code}; its log is the fork server's")
-    seen = Seen(stops={answer: Stop.OUTPUT for answer in chapter.answers})
-    blank = {e.name for e in chapter.exercises if all(job.submission.answers.get(a) is None for a in e.answer_ids)}
-    marks = judge(chapter, job.submission, blank, seen)
-    return _verdict(job, started, marks, chapter.release, (f"the driver was killed by signal {-code}",))
 
 
 def _verdict(

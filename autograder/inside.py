@@ -59,7 +59,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     sandbox.hold([asked])
     sandbox.enter(message)
     channel = socket.socket(fileno=asked)
-    home = sandbox.INSIDE
+    home = message["inside"]
     os.chdir(home)
     path = f"{sys.prefix}/bin:/usr/bin:/bin"
     os.environ.clear()
@@ -67,10 +67,10 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _start(channel)
+    _start(channel, home)
 
 
-def _start(channel: socket.socket) -> None:
+def _start(channel: socket.socket, home: str) -> None:
     import random
     import tempfile
 
@@ -83,7 +83,7 @@ def _start(channel: socket.socket) -> None:
     sys.argv = ["kernel"]
     application = ipykernel.kernelapp.IPKernelApp.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
-    application.initialize(["-f", f"{sandbox.INSIDE}/connection.json", *quiet])
+    application.initialize(["-f", f"{home}/connection.json", *quiet])
     answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
     # kernel.io_loop is None until start()
     with contextlib.suppress(OSError):

@@ -76,13 +76,15 @@ class _RefusedError(Exception):
 def collect(folder: Path, chapter: Chapter) -> list[Found]:
     """List the students of `folder`/<student>/<chapter>/<chapter>.ipynb, by name, with or without that file.
 
-    Files and hidden folders in `folder` are nobody's. Raises OSError when `folder` itself cannot be listed.
+    Files in `folder` are nobody's, and so are hidden folders without the chapter. Raises OSError when `folder` itself
+    cannot be listed.
     """
     with os.scandir(folder) as entries:
         names = [
             entry.name
             for entry in entries
-            if not entry.name.startswith(".") and (entry.is_symlink() or entry.is_dir(follow_symlinks=False))
+            if (entry.is_symlink() or entry.is_dir(follow_symlinks=False))
+            and (not entry.name.startswith(".") or os.path.lexists(f"{entry.path}/{chapter.name}"))
         ]
     return [Found(student_name(name), Path(folder) / name) for name in sorted(names)]
 
@@ -90,10 +92,11 @@ def collect(folder: Path, chapter: Chapter) -> list[Found]:
 def student_name(name: str) -> str:
     """Return a folder's name as printable text that can name a folder again; different names stay different.
 
-    Characters that are not printable (newlines, bidirectional controls, bytes that are no UTF-8), and the backslash
-    that marks them, are written as escapes; what is too long after that ends in a digest.
+    Characters that are not printable (newlines, bidirectional controls, bytes that are no UTF-8), a dot at the start
+    and the backslash that marks them are written as escapes; what is too long after that ends in a digest.
     """
     shown = "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in name)
+    shown = "\\x2e" + shown[1:] if shown.startswith(".") else shown
     if len(shown.encode()) <= STUDENT_BYTES:
         return shown
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -229,8 +232,8 @@ def _parse(data: bytes, notes: list[str]) -> Any:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(items)
         if len(made) < len(items) and not twice:
-            keys = [key for key, _ in items]
-            twice.append(next(key for key in made if keys.count(key) > 1))
+            seen: set[str] = set()
+            twice.append(next(key for key, _ in items if key in seen or seen.add(key)))
         return made
 
     if not data.strip():
@@ -329,7 +332,7 @@ def _reason(cells: list[dict[str, Any]], numbers: list[int], kind: str, cap: int
         where = ", ".join(map(str, numbers[:5]))
         return f"{len(cells)} cells have this grade id (cells {where}); keep one, delete the copies"
     if cells[0].get("cell_type") != kind:
-        return f"is a {_shown(cells[0].get('cell_type'))} cell, expected a {kind} cell; change its type back"
+        return f'its type is {_shown(cells[0].get("cell_type"))}, expected "{kind}"; change it back'
     source = _source(cells[0])
     if source is None:
         return f"its source is {_kind(cells[0].get('source'))}, expected text; save the notebook in JupyterLab again"

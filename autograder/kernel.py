@@ -39,13 +39,13 @@ class Client(AsyncKernelClient):
 class Kernel:
     """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
 
-    def __init__(self, server: str, name: str, limits: Limits) -> None:
+    def __init__(self, server: str, name: str, limits: Limits, walls: bool = True) -> None:
         """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError."""
         self.limits = limits
         self.client: Client | None = None
         self.child: warm.Child | None = None
         self.questions, theirs = socket.socketpair()
-        self.box = sandbox.Box(name, sandbox.caps(limits))
+        self.box = sandbox.Box(name, sandbox.caps(limits), walls)
         try:
             self.connection = self._write_connection()
             log = os.open(self.box.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -61,8 +61,8 @@ class Kernel:
         ports = {f"{name}_port": n for n, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
         shared = {"transport": "ipc", "key": secrets.token_hex(16), "signature_scheme": "hmac-sha256", **ports}
         file = self.box.folder / "connection.json"
-        file.write_text(json.dumps({**shared, "ip": f"{sandbox.INSIDE}/k", "kernel_name": ""}))
-        if sandbox.root():
+        file.write_text(json.dumps({**shared, "ip": f"{self.box.inside}/k", "kernel_name": ""}))
+        if sandbox.root() and self.box.walls:
             os.chown(file, sandbox.UID, sandbox.UID)
         return {**shared, "ip": f"{self.box.folder}/k", "kernel_name": ""}
 
@@ -99,14 +99,19 @@ class Kernel:
                 return
         raise StartError("the kernel does not publish")
 
+    def mute(self) -> None:
+        """Stop listening: what the kernel publishes from now on goes nowhere."""
+        if self.client is not None:
+            self.client.stop_channels()
+            self.client = None
+
     def out_of_memory(self) -> bool:
         """Whether something in the box was killed because its memory was used up."""
-        return self.box.group is not None and self.box.group.oom_kills() > 0
+        return self.box.out_of_memory()
 
     def close(self) -> None:
         """End the kernel and all it started; remove its box."""
-        if self.client is not None:
-            self.client.stop_channels()
+        self.mute()
         self.questions.close()
         self.box.close()  # first: killed together with its group, the kernel would be nobody's zombie and hold the box
         if self.child is not None:

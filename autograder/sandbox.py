@@ -7,6 +7,7 @@ capability, under limits on memory, processes, file sizes and open files. Whatev
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -25,12 +26,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autograder import cgroups
+from autograder import cgroups, watch
 
 INSIDE = "/box"  # the work folder, seen from inside
 UID = 20001  # when we are root; otherwise our own user
 NAMESPACES = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 NS_GET_PARENT = 0xB702
 CAPABILITY_VERSION_3 = 0x20080522
 
@@ -53,21 +54,32 @@ class Caps:
 class Box:
     """An open box. `close` ends everything in it and removes its folder and its groups."""
 
-    def __init__(self, name: str, caps: Caps) -> None:
-        """Build the box `name` in about 6 ms. Raises SandboxError."""
+    def __init__(self, name: str, caps: Caps, walls: bool = True) -> None:
+        """Build the box `name` in about 6 ms. Raises SandboxError.
+
+        Without `walls` there is a folder and, where possible, a group, but nothing is kept out or in: trusted code only.
+        """
         self.name = name
+        self.walls = walls
         self.caps = caps
         self.folder = workroom() / name
+        self.inside = INSIDE if walls else str(self.folder)
+        self.pid = 0
         self.group: cgroups.Group | None = None
         self._bwrap: subprocess.Popen[bytes] | None = None
+        self._watcher: watch.MemoryWatcher | None = None
         self.folder.mkdir(mode=0o700)
         try:
+            self.group = cgroups.open_group(name, caps.memory, caps.pids)
+            if not walls:
+                return
             if root():
                 os.chown(self.folder, UID, UID)
-            self.group = cgroups.open_group(name, caps.memory, caps.pids)
             if root() and self.group is None:
                 raise SandboxError("as root the sandbox needs control groups (memory, pids): mount /sys/fs/cgroup")
             self.pid = self._build()
+            if self.group is None:
+                self._watcher = watch.MemoryWatcher(self.pid, caps.memory)
         except BaseException:
             self.close()
             raise
@@ -101,13 +113,25 @@ class Box:
     def request(self) -> dict[str, object]:
         """What a forked child needs for `enter`, as JSON."""
         groups = [str(folder) for folder in self.group.folders] if self.group else []
-        return {"pid": self.pid, "groups": groups, "file": self.caps.file, "cpu": self.caps.cpu_seconds}
+        place = {"pid": self.pid, "inside": self.inside, "groups": groups}
+        return {**place, "file": self.caps.file, "cpu": self.caps.cpu_seconds, "processes": self.caps.pids}
+
+    def out_of_memory(self) -> bool:
+        """Whether something in the box was killed because the box's memory was used up."""
+        if self._watcher is not None:
+            return self._watcher.killed
+        return self.group is not None and self.group.oom_kills() > 0
 
     def close(self) -> None:
         """Kill everything in the box, reap it, and remove its folder and its groups."""
+        if self._watcher is not None:
+            self._watcher.close()
         if self._bwrap is not None:
-            with contextlib.suppress(ProcessLookupError, AttributeError):
-                os.kill(self.pid, signal.SIGKILL)  # process 1 of the box: all others die with it, and bwrap reaps it
+            with contextlib.suppress(ProcessLookupError):
+                if self.pid:
+                    os.kill(
+                        self.pid, signal.SIGKILL
+                    )  # process 1 of the box: all others die with it, and bwrap reaps it
             try:
                 self._bwrap.wait(5)
             except subprocess.TimeoutExpired:
@@ -155,17 +179,33 @@ def problem() -> str:
 def workroom() -> Path:
     """Our folder for boxes: in memory, so that what a box writes counts as its memory; short, for socket paths."""
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
-    path = Path(os.environ.get("ACROSS_WORKROOM") or tempfile.mkdtemp(prefix="across-", dir=place))
+    if shared := os.environ.get("ACROSS_WORKROOM"):
+        return Path(shared)
+    _clear(Path(place))
+    path = Path(tempfile.mkdtemp(prefix=f"across-{os.getpid()}-", dir=place))
     path.chmod(0o711)
+    atexit.register(_leave, path, os.getpid())
     return path
 
 
+def _clear(place: Path) -> None:
+    """Remove what a grader that was killed has left."""
+    for folder in place.glob("across-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            sweep(f"j{owner}-")
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leave(path: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child of ours
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def sweep(prefix: str) -> None:
-    """Remove what boxes named `prefix...` left behind when the process that held them was killed."""
+    """Remove the groups that boxes named `prefix...` left behind when the process that held them was killed."""
     for group in cgroups.leftovers(prefix):
         group.close()
-    for folder in workroom().glob(f"{prefix}*"):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _readonly() -> list[str]:
@@ -230,6 +270,9 @@ def enter(box: dict[str, object]) -> None:
     for folder in box["groups"]:  # type: ignore[attr-defined]
         with open(f"{folder}/cgroup.procs", "w") as file:
             file.write(str(os.getpid()))
+    if not box["pid"]:
+        _limit(box)
+        return
     same_user = _join(libc, int(box["pid"]))  # type: ignore[call-overload]
     child = os.fork()  # the child is in the pid namespace, we are not
     if child:
@@ -237,9 +280,21 @@ def enter(box: dict[str, object]) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os._exit(code if code >= 0 else 128 - code)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    for capability in range(64):  # the bounding set first, while we still may
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _limit(box)
     if same_user:
-        for capability in range(64):  # the bounding set first, while we still may
-            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+        os.setgroups([])
+        os.setresgid(UID, UID, UID)
+        os.setresuid(UID, UID, UID)
+    header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    if libc.capset(header, data) or libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "cannot drop privileges")
+    if not box["groups"]:
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or its memory could not be watched from outside
+
+
+def _limit(box: dict[str, object]) -> None:
     for kind, value in (
         (resource.RLIMIT_NOFILE, 1024),
         (resource.RLIMIT_FSIZE, box["file"]),
@@ -247,16 +302,8 @@ def enter(box: dict[str, object]) -> None:
         (resource.RLIMIT_CPU, box["cpu"]),
     ):
         resource.setrlimit(kind, (value, value))  # type: ignore[arg-type]
-    if same_user:
-        os.setgroups([])
-        os.setresgid(UID, UID, UID)
-        os.setresuid(UID, UID, UID)
-    else:
-        for capability in range(64):
-            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
-    if libc.capset(header, data) or libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "cannot drop privileges")
+    if not box["groups"]:
+        resource.setrlimit(resource.RLIMIT_NPROC, (box["processes"], box["processes"]))  # type: ignore[arg-type]
 
 
 def _join(libc: ctypes.CDLL, pid: int) -> bool:

@@ -118,7 +118,7 @@ Frames = list[tuple[FrameType, int]]
 
 def _is_stub(error: NotImplementedError, frames: Frames) -> bool:
     """A stub raises in the notebook itself; TensorFlow too raises NotImplementedError, from its own files."""
-    return bool(frames) and _is_own(frames[-1][0]) and len(frames) > 1 or str(error) == "your turn"
+    return (bool(frames) and _is_own(frames[-1][0]) and len(frames) > 1) or str(error) == "your turn"
 
 
 def _own_line(frames: Frames) -> str:
@@ -137,7 +137,10 @@ def _is_own(frame: FrameType) -> bool:
 
 
 _FOREIGN = tuple(
-    {str(Path(__file__).parent) + os.sep, *(sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib"))}
+    {
+        str(Path(__file__).parent) + os.sep,
+        *(sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib")),
+    }
 )
 
 

@@ -51,7 +51,9 @@ def stderr_aside() -> Iterator[None]:
 
 
 class _Finder(MetaPathFinder):
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != "tensorflow":
             return None
         spec = PathFinder.find_spec(fullname, path, target)

@@ -145,7 +145,7 @@ class ForkServer:
         until = time.monotonic() + deadline
         while not os.path.exists(self.path):
             if self.process is None or self.process.poll() is not None or time.monotonic() > until:
-                text = Path(self.log or f"{self.folder}/log").read_text(errors="replace")[-3000:]
+                text = self.printed()
                 self.close()
                 raise ServerError(f"the fork server of {self.module} did not start:\n{text}")
             time.sleep(0.005)
@@ -155,6 +155,13 @@ class ForkServer:
         """Fork a child that gets `message` (JSON) and duplicates of `fds`. Raises ServerError."""
         self.start()
         return request(self.path, message, fds)
+
+    def printed(self) -> str:
+        """The end of what the server and its children have printed."""
+        try:
+            return Path(self.log or f"{self.folder}/log").read_text(errors="replace")[-3000:]
+        except OSError:
+            return ""
 
     def close(self) -> None:
         """End the server and every child it has."""

@@ -1,0 +1,874 @@
+"""Trusted checks of chapter 03: placements are run here, by TensorFlow's own placer, and looked at."""
+
+# ruff: noqa: D103
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+from autograder.asking import exercise, probe, right, wrong
+
+v1 = tf.compat.v1
+TIMEOUT = 10_000  # milliseconds for one run of a student's graph
+WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoon maple north oasis prism".split()
+
+
+# What several exercises need
+
+
+def device_of(name: object) -> str | None:
+    """ "/CPU:2", "/device:CPU:2" and "CPU:2" are "CPU:2"; anything else is None."""
+    found = re.fullmatch(r"/?(?:device:)?([A-Z]+:\d+)", name.upper()) if type(name) is str else None
+    return found[1] if found else None
+
+
+def session(graph: tf.Graph) -> Any:
+    """A session on four logical CPUs that rewrites nothing: what runs is what the graph says."""
+    as_written = v1.GraphOptions(
+        rewrite_options=RewriterConfig(disable_meta_optimizer=True),
+        optimizer_options=v1.OptimizerOptions(opt_level=v1.OptimizerOptions.L0),
+    )
+    threads = {"inter_op_parallelism_threads": 2, "intra_op_parallelism_threads": 1}
+    config = v1.ConfigProto(device_count={"CPU": 4, "GPU": 0}, graph_options=as_written, **threads)
+    return v1.Session(graph=graph, config=config)
+
+
+def ran(running: Any, fetches: list[Any], feed: dict[Any, Any] | None = None) -> tuple[dict[str, str], list[Any]]:
+    """Run `fetches`: the device on which each op really ran, by name, and the values. AssertionError if it cannot."""
+    seen = v1.RunMetadata()
+    options = v1.RunOptions(output_partition_graphs=True, timeout_in_ms=TIMEOUT)
+    try:
+        values = running.run(fetches, feed, options=options, run_metadata=seen)
+    except tf.errors.OpError as error:
+        said = next((line for line in error.message.splitlines() if "evice" in line), "it does not run")
+        raise AssertionError(f"TensorFlow refuses your placement: {said[:200]}") from None
+    nodes = [node for part in seen.partition_graphs for node in part.node]
+    return {node.name: node.device.split("device:")[-1] for node in nodes}, values
+
+
+def imported(graph_def: Any) -> tf.Graph:
+    """The student's graph, ready to run. AssertionError if it is none, or does not hold together."""
+    assert type(graph_def).__name__ == "GraphDef", "Your code did not lead to a graph that can be run."
+    with tf.Graph().as_default() as graph:
+        try:
+            tf.import_graph_def(graph_def, name="")
+        except (ValueError, TypeError, tf.errors.OpError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+    return graph
+
+
+def names(rng: np.random.Generator, count: int) -> list[str]:
+    """Fresh names for ops."""
+    return [f"{word}_{rng.integers(10, 99)}" for word in rng.permutation(WORDS)[:count]]
+
+
+def some_devices(rng: np.random.Generator, count: int) -> list[str]:
+    """`count` of the four devices, in any order."""
+    return [f"/cpu:{i}" for i in rng.permutation(4)[:count]]
+
+
+# where
+
+
+@probe
+def held(student, device_names, by_function):
+    def make(x):
+        tensors = []
+        for device in device_names:
+            with tf.device(device):
+                tensors.append(x + 1.0 if by_function else tf.constant([1.0]))
+        return tensors
+
+    if by_function:
+        make = tf.function(make, autograph=False)
+    return [student.where(tensor) for tensor in make(tf.constant(1.0))]
+
+
+def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
+    """Compare the devices that the student names for tensors that were `made` on the `wanted` ones."""
+    for got, device in zip(answers, wanted, strict=True):
+        assert type(got) is str, f"`where` returned a {type(got).__name__}; expected a device's name, as in D."
+        assert "job:" not in got, f"`where` returned the whole name {got!r}; expected only its end, spelled as in D."
+        assert device_of(got), f"`where` returned {got!r}; expected a device's name, spelled as in D."
+        assert device_of(got) == device_of(device), f"A tensor was {made} and you say it is at {got}; {hint}."
+
+
+@exercise("where")
+def test_a_tensor_made_eagerly_is_found(student, rng):
+    wanted = [f"/CPU:{i}" for i in rng.permutation(4)]
+    answers = student.ask(held, device_names=wanted, by_function=False)
+    check_where(answers, wanted, "made in a tf.device block", "expected the device of that block")
+
+
+@exercise("where")
+def test_what_a_function_computed_elsewhere_is_found(student, rng):
+    wanted = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
+    answers = student.ask(held, device_names=wanted, by_function=True)
+    hint = "that is where the call was made; expected the device that holds the number"
+    check_where(answers, wanted, "computed inside a tf.function", hint)
+
+
+wrong("where", name="device_of_the_call", change=("backing_device", "device"), says="that is where the call was made")
+wrong(
+    "where",
+    name="the_whole_name",
+    change=('"/" + tensor.backing_device.split("device:")[-1]', "tensor.backing_device"),
+    says="the whole name",
+)
+wrong(
+    "where",
+    name="the_number_only",
+    change=('"/" + tensor.backing_device.split("device:")[-1]', 'int(tensor.backing_device.split(":")[-1])'),
+    says="returned a int",
+)
+right(
+    "where",
+    name="by_device_spec",
+    source="""
+    def where(tensor):
+        spec = tf.DeviceSpec.from_string(tensor.backing_device)
+        return f"/{spec.device_type}:{spec.device_index}"
+    """,
+)
+
+
+# prediction
+
+OPS = ["ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp"]
+
+
+@probe
+def recorded(student):
+    return student.prediction
+
+
+@exercise("prediction")
+def test_every_op_has_a_recorded_device(student):
+    guess = student.ask(recorded)
+    assert type(guess) is dict, f"`prediction` is a {type(guess).__name__}; expected a dictionary with four entries."
+    missing = [op for op in OPS if op not in guess]
+    assert not missing, f"`prediction` has no entry for {', '.join(missing)}; expected one for each of the four ops."
+    empty = [op for op in OPS if guess[op] is None]
+    assert len(empty) < len(OPS), "Nothing is predicted yet: expected a device in place of each None."
+    assert not empty, f"{', '.join(empty)} is left open; a prediction is a commitment: expected a device there too."
+    for op in OPS:
+        assert type(guess[op]) is str, f"{op} is predicted at a {type(guess[op]).__name__}; expected a device's name."
+        there = device_of(guess[op]) in {f"CPU:{i}" for i in range(4)}
+        assert there, f"{op} is predicted at {guess[op]!r}; there is no such device: expected one of D, or default."
+
+
+wrong("prediction", name="one_left_open", change=('"AddV2": default', '"AddV2": None'), says="is left open")
+wrong("prediction", name="no_such_device", change=("D[2]", '"/CPU:9"'), says="there is no such device")
+wrong("prediction", name="numbers_for_names", change=("D[2]", "2"), says="predicted at a int")
+right(
+    "prediction",
+    name="three_rules_and_a_surprise",
+    source="""
+    prediction = {"ReadVariableOp": D[2], "Mul": D[2], "AddV2": default, "AssignAddVariableOp": D[3]}
+    """,
+)
+
+
+# place: the student's rules against TensorFlow's placer
+
+Wish = tuple[str, str | None, str | None]  # name, pin, variable
+
+
+class Program:
+    """Ops that can be wished for, one after the other, and run: TensorFlow itself says where they went."""
+
+    def __init__(self, default: str) -> None:
+        self.default = default
+        self.graph = tf.Graph()
+        self.session = session(self.graph)
+        self.handles: dict[str, Any] = {}
+        with self.graph.as_default(), tf.device(default):
+            self.one = v1.placeholder(tf.float32, [], name="one")
+
+    def add(self, wishes: list[Wish], variables: set[str]) -> None:
+        """Create the ops; those named in `variables` are variables."""
+        with self.graph.as_default():
+            for name, pin, variable in wishes:
+                with tf.device(pin or self.default):
+                    if name in variables:
+                        handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name=name, name=name)
+                        self.handles[name] = handle
+                        tf.raw_ops.AssignVariableOp(resource=handle, value=self.one, name=f"{name}_first")
+                    elif variable is None:
+                        tf.raw_ops.AddV2(x=self.one, y=self.one, name=name)
+                    elif len(name) % 2:  # the wishes do not tell reading from writing, nor do the rules
+                        tf.raw_ops.ReadVariableOp(resource=self.handles[variable], dtype=tf.float32, name=name)
+                    else:
+                        tf.raw_ops.AssignAddVariableOp(resource=self.handles[variable], value=self.one, name=name)
+
+    def run(self) -> dict[str, str]:
+        """Run every op and return where each ran."""
+        first = [op for op in self.graph.get_operations() if op.type == "AssignVariableOp"]
+        rest = [op for op in self.graph.get_operations() if op.type not in ("AssignVariableOp", "Placeholder")]
+        began, _ = ran(self.session, first, {self.one: 1.0}) if first else ({}, [])
+        return {**began, **ran(self.session, rest, {self.one: 1.0})[0]}
+
+
+def elsewhere(rng: np.random.Generator, *taken: str) -> str:
+    """A device that is none of `taken`."""
+    return str(rng.choice([name for name in (f"/cpu:{i}" for i in range(4)) if name not in taken]))
+
+
+def wishes(
+    rng: np.random.Generator, default: str, plain: list[str], variables: list[str], touching: list[str]
+) -> list[Wish]:
+    """Fresh wishes on which every rule tells: variables first, then the rest in any order, pinned or not by turns."""
+    homes = {name: elsewhere(rng, default) for name in variables}
+    rest: list[Wish] = [(name, None if i % 3 == 0 else elsewhere(rng, default), None) for i, name in enumerate(plain)]
+    for i, name in enumerate(touching):
+        owner = variables[i // 2 % len(variables)]
+        rest.append((name, None if i % 2 else elsewhere(rng, homes[owner]), owner))
+    return [(name, homes[name], None) for name in variables] + [rest[i] for i in rng.permutation(len(rest))]
+
+
+@probe
+def placed(student, ops, default, before):
+    return student.place([student.Op(*op) for op in ops], default, before)
+
+
+def check_place(got: Any, ops: list[Wish], truth: dict[str, str], before: dict[str, str]) -> None:
+    """Compare the student's placement with the one that happened, in the words of the rule that was missed."""
+    assert type(got) is dict, f"`place` returned a {type(got).__name__}; expected a dictionary from name to device."
+    for name, pin, variable in ops:
+        assert name in got, f"`place` says nothing about {name!r}; expected a device for every op of the list."
+        said = got[name]
+        assert device_of(said), f"`place` says {said!r} for {name!r}; expected a device's name."
+        if device_of(said) == truth[name]:
+            continue
+        if name in before:
+            why = "had been placed by an earlier run: rule 1 comes first"
+        elif variable is not None:
+            why = f"touches the variable {variable!r}: rule 0 beats {'its pin' if pin else 'the default'}"
+        else:
+            why = "is pinned and touches no variable: see rule 2" if pin else "is pinned nowhere: see rule 3"
+        raise AssertionError(f"You place {name!r} on {said}, TensorFlow ran it elsewhere: it {why}.")
+
+
+@exercise("place")
+def test_pins_are_obeyed_and_the_rest_takes_the_default(student, rng):
+    default = f"/cpu:{rng.integers(4)}"
+    ops = wishes(rng, default, names(rng, int(rng.integers(5, 8))), [], [])
+    program = Program(default)
+    program.add(ops, set())
+    got = student.ask(placed, ops=ops, default=default, before={})
+    check_place(got, ops, program.run(), {})
+
+
+@exercise("place")
+def test_ops_that_touch_a_variable_go_where_it_is(student, rng):
+    default = f"/cpu:{rng.integers(4)}"
+    fresh = names(rng, 9)
+    ops = wishes(rng, default, fresh[:3], fresh[3:5], fresh[5:])
+    program = Program(default)
+    program.add(ops, set(fresh[3:5]))
+    got = student.ask(placed, ops=ops, default=default, before={})
+    check_place(got, ops, program.run(), {})
+
+
+@exercise("place")
+def test_what_an_earlier_run_placed_stays(student, rng):
+    default = f"/cpu:{rng.integers(4)}"
+    fresh = names(rng, 12)
+    ops = wishes(rng, default, fresh[:4], fresh[4:6], fresh[6:8])
+    program = Program(default)
+    program.add(ops, set(fresh[4:6]))
+    before = program.run()
+    before = {name: f"/{before[name]}" for name, _, _ in ops}
+    ops = [(name, elsewhere(rng, before[name].lower()), variable) for name, _, variable in ops]  # too late
+    late = [(name, None, fresh[4 + i % 2]) for i, name in enumerate(fresh[8:10])]
+    ops += [*late, (fresh[10], None, None), (fresh[11], f"/cpu:{rng.integers(4)}", None)]
+    for name, pin, _ in ops[:8]:
+        program.graph.get_operation_by_name(name)._set_device(pin)
+    program.add(ops[8:], set())
+    got = student.ask(placed, ops=ops, default=default, before=before)
+    check_place(got, ops, program.run(), before)
+
+
+wrong(
+    "place",
+    name="pins_beat_variables",
+    change=(
+        "placed[op.variable] if op.variable else op.pin or default",
+        "op.pin or (placed[op.variable] if op.variable else default)",
+    ),
+    says="rule 0 beats its pin",
+)
+wrong("place", name="nothing_stays", change=("if op.name not in placed:", "if True:"), says="rule 1 comes first")
+wrong(
+    "place", name="no_rule_0", change=("placed[op.variable] if op.variable else op.pin", "op.pin"), says="rule 0 beats"
+)
+wrong("place", name="default_for_all", change=("op.pin or default", "default"), says="see rule 2")
+right(
+    "place",
+    name="by_four_ifs",
+    source="""
+    def place(ops, default, before):
+        out = {}
+        for op in ops:
+            if op.name in before:
+                where_to = before[op.name]
+            elif op.variable is not None:
+                where_to = {**before, **out}[op.variable]
+            elif op.pin is not None:
+                where_to = op.pin
+            else:
+                where_to = default
+            out[op.name] = where_to
+        return out
+    """,
+)
+
+
+# split
+
+
+@probe
+def traced(student, size, devices):
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    def program(a, b):
+        return student.split(a, b, devices)
+
+    spec = tf.TensorSpec([size, size], tf.float32)
+    graph = tf.function(program, autograph=False).get_concrete_function(spec, spec)
+    if graph.graph.as_graph_def().library.function:  # functions inside: write their bodies out
+        graph = convert_variables_to_constants_v2(graph)
+    return graph.graph.as_graph_def(), [tensor.name for tensor in graph.inputs], [t.name for t in graph.outputs]
+
+
+TRIPLES = [  # never what the notebook asks for (1, 2, 3), nor its first two swapped, nor the sum on the default device
+    (i, j, k)
+    for i, j, k in itertools.permutations(range(4), 3)
+    if i != 1 and j != 2 and k not in (0, 3) and (i, j) != (2, 1)
+]
+PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
+
+
+class Halves:
+    """The student's `split`, traced there and run here on fresh matrices."""
+
+    def __init__(self, student: Any, rng: np.random.Generator) -> None:
+        size = int(rng.integers(2, 6))
+        self.devices = [f"/cpu:{i}" for i in TRIPLES[rng.integers(len(TRIPLES))]]
+        self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
+        answer = student.ask(traced, size=size, devices=self.devices)
+        assert type(answer) is tuple, "Your code did not lead to a graph that can be run."
+        graph_def, inputs, outputs = (*answer, None, None, None)[:3]
+        graph = imported(graph_def)
+        single = type(outputs) is list and len(outputs) == 1
+        assert single, "`split` returned no single tensor; expected one: the sum."
+        try:
+            feed = {graph.get_tensor_by_name(name): x for name, x in zip(inputs, (self.a, self.b), strict=True)}
+            out = graph.get_tensor_by_name(outputs[0])
+            products = [op.outputs[0] for op in graph.get_operations() if op.type in PRODUCTS]
+        except (ValueError, TypeError, KeyError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+        with session(graph) as running:
+            self.where, (self.total, *values) = ran(running, [out, *products], feed)
+        while out.op.type == "Identity":
+            out = out.op.inputs[0]
+        self.last = self.where.get(out.op.name)
+        self.products = [
+            (value, self.where.get(tensor.op.name)) for value, tensor in zip(values, products, strict=True)
+        ]
+
+
+def same(got: Any, wanted: np.ndarray) -> bool:
+    return np.shape(got) == wanted.shape and np.allclose(got, wanted, atol=1e-3)
+
+
+@exercise("split")
+def test_the_sum_is_right(student, rng):
+    halves = Halves(student, rng)
+    assert np.shape(halves.total) == halves.a.shape, (
+        f"`split` returned a tensor of shape {np.shape(halves.total)}; expected the shape of the matrices."
+    )
+    one = same(halves.total, halves.a @ halves.b) or same(halves.total, halves.b @ halves.a)
+    assert not one, "`split` returned one of the two products; expected their sum."
+    twice = same(halves.total, 2 * halves.a @ halves.b) or same(halves.total, 2 * halves.b @ halves.a)
+    assert not twice, "You computed the same product twice; the order of the factors matters: expected a @ b + b @ a."
+    assert same(halves.total, halves.a @ halves.b + halves.b @ halves.a), "The sum is off; expected a @ b + b @ a."
+
+
+@exercise("split")
+def test_each_product_runs_on_its_own_device(student, rng):
+    halves = Halves(student, rng)
+    ordered = [("a @ b", halves.a @ halves.b), ("b @ a", halves.b @ halves.a)]
+    found = []
+    for text, value in ordered:
+        places = {place for got, place in halves.products if same(got, value)}
+        assert places, f"No matrix product in your graph computes {text}; expected one."
+        found.append((text, places))
+    wanted = [device_of(device) for device in halves.devices]
+    (_, first), (_, second) = found
+    assert first != second, f"Both products ran on {', '.join(sorted(map(str, first)))}; expected two devices at work."
+    swapped = first == {wanted[1]} and second == {wanted[0]}
+    assert not swapped, "Each product ran on the other's device; expected a @ b on the first of the list."
+    for (text, places), device, nth in zip(found, wanted, ("first", "second"), strict=False):
+        seen = ", ".join(sorted(map(str, places)))
+        assert places == {device}, f"{text} ran on {seen}; expected the {nth} device of the list that was passed in."
+
+
+@exercise("split")
+def test_the_sum_is_formed_on_the_third_device(student, rng):
+    halves = Halves(student, rng)
+    assert same(halves.total, halves.a @ halves.b + halves.b @ halves.a), "The sum is off; expected a @ b + b @ a."
+    assert halves.last == device_of(halves.devices[2]), (
+        f"The sum was formed on {halves.last}; expected the third device of the list that was passed in."
+    )
+
+
+wrong("split", name="both_on_one", change=("devices[1]", "devices[0]"), says="Both products ran on")
+wrong(
+    "split",
+    name="sum_unpinned",
+    change=("with tf.device(devices[2]):", "with tf.device(None):"),
+    says="The sum was formed",
+)
+wrong(
+    "split",
+    name="fixed_names",
+    source="""
+    def split(a, b, devices):
+        with tf.device(D[1]):
+            left = tf.matmul(a, b)
+        with tf.device(D[2]):
+            right = tf.matmul(b, a)
+        with tf.device(D[3]):
+            return left + right
+    """,
+    says="that was passed in",
+)
+wrong("split", name="same_product_twice", change=("tf.matmul(b, a)", "tf.matmul(a, b)"), says="same product twice")
+wrong(
+    "split",
+    name="carried_not_computed",
+    source="""
+    def split(a, b, devices):
+        left, right = a @ b, b @ a
+        with tf.device(devices[0]):
+            left = tf.identity(left)
+        with tf.device(devices[1]):
+            right = tf.identity(right)
+        with tf.device(devices[2]):
+            return left + right
+    """,
+    says="Both products ran on",
+)
+right(
+    "split",
+    name="operators_in_a_tf_function",
+    source="""
+    @tf.function
+    def split(a, b, devices):
+        with tf.device(devices[0]):
+            left = a @ b
+        with tf.device(devices[1]):
+            right = b @ a
+        with tf.device(devices[2]):
+            return tf.add_n([left, right])
+    """,
+)
+right(
+    "split",
+    name="einsum_in_a_loop",
+    source="""
+    def split(a, b, devices):
+        parts = []
+        for device, (x, y) in zip(devices, [(a, b), (b, a)]):
+            with tf.device(device):
+                parts.append(tf.einsum("ij,jk->ik", x, y))
+        with tf.device(devices[-1]):
+            return tf.add(*parts)
+    """,
+)
+
+
+# Device functions: the graph is built there under the student's function, and run here
+
+
+@probe
+def built(student, maker, arguments, steps):
+    """Build `steps` ([kind, name, pin]; kinds: new and old variables, and products) under a device function."""
+    graph = tf.Graph()
+    function = getattr(student, maker)(*arguments)
+    with graph.as_default(), tf.compat.v1.device(function):
+        value = tf.compat.v1.placeholder(tf.float32, [], name="one")
+        for kind, name, pin in steps:
+            if kind == "new":
+                tf.compat.v1.Variable(1.0, name=name, use_resource=True)
+            elif kind == "old":
+                tf.compat.v1.Variable(1.0, name=name, use_resource=False)
+            elif pin is None:
+                value = tf.multiply(value, value, name=name)
+            else:
+                with tf.device(pin):
+                    value = tf.multiply(value, value, name=name)
+    return graph.as_graph_def()
+
+
+Step = list[Any]  # kind, name, pin
+
+
+def went(graph_def: Any, steps: list[Step]) -> dict[str, str]:
+    """Run a graph that was `built` and return where each of its steps ran."""
+    graph = imported(graph_def)
+    try:
+        first = [graph.get_operation_by_name(f"{name}/Assign") for kind, name, _ in steps if kind != "product"]
+        last = [graph.get_operation_by_name(name) for kind, name, _ in steps if kind == "product"]
+        one = graph.get_tensor_by_name("one:0")
+    except (KeyError, ValueError):
+        raise AssertionError("The graph that was built under your device function is not the one asked for.") from None
+    with session(graph) as running:
+        return {**ran(running, first)[0], **ran(running, last, {one: 1.0})[0]}
+
+
+def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> list[Step]:
+    """Steps of those kinds in any order, freshly named; `pin` gives the products a device block of their own."""
+    order = [kinds[i] for i in rng.permutation(len(kinds))]
+    return [
+        [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind == "product" else None]
+        for kind, name in zip(order, names(rng, len(kinds)), strict=True)
+    ]
+
+
+KIND = {"new": "a VarHandleOp", "old": "a VariableV2", "product": "a Mul"}
+
+
+def check_variables_on(student: Any, rng: np.random.Generator, kind: str) -> None:
+    """Variables of `kind` must go to one device, everything else to another."""
+    first, rest = some_devices(rng, 2)
+    steps = shuffled(rng, [kind] * int(rng.integers(2, 4)) + ["product"] * int(rng.integers(2, 4)))
+    graph = student.ask(built, maker="variables_on", arguments=[first, rest], steps=steps)
+    places = went(graph, steps)
+    variables = {places[name] for each, name, _ in steps if each == kind}
+    products = {places[name] for each, name, _ in steps if each == "product"}
+    swapped = variables == {device_of(rest)} and products == {device_of(first)}
+    assert not swapped, "Variables and all the rest changed places; expected the variables on `first`."
+    for each, name, _ in steps:
+        wanted = device_of(first if each == kind else rest)
+        which = "`first`" if each == kind else "`rest`"
+        assert places[name] == wanted, f"{name}, {KIND[each]}, went to {places[name]}; expected it on {which}."
+
+
+@exercise("variables_on")
+def test_resource_variables_are_kept_on_the_first_device(student, rng):
+    check_variables_on(student, rng, "new")
+
+
+@exercise("variables_on")
+def test_old_style_variables_are_kept_there_too(student, rng):
+    check_variables_on(student, rng, "old")
+
+
+TEST = 'op.type in ("VarHandleOp", "VariableV2")'
+wrong("variables_on", name="the_books_test", change=(TEST, 'op.type == "Variable"'), says="a VarHandleOp, went to")
+wrong("variables_on", name="new_ones_only", change=(TEST, 'op.type == "VarHandleOp"'), says="a VariableV2, went to")
+wrong("variables_on", name="old_ones_only", change=(TEST, '"Variable" in op.type'), says="a VarHandleOp, went to")
+wrong(
+    "variables_on", name="swapped", change=(TEST, 'op.type not in ("VarHandleOp", "VariableV2")'), says="changed places"
+)
+wrong("variables_on", name="everything", change=(TEST, "True"), says="a Mul, went to")
+right("variables_on", name="by_prefix", change=(TEST, 'op.type.startswith("Var")'))
+right(
+    "variables_on",
+    name="by_what_it_returns",
+    source="""
+    def variables_on(first, rest):
+        def device_of(op):
+            made = [t.dtype for t in op.outputs]
+            is_variable = tf.resource in made or any(d._is_ref_dtype for d in made)
+            return first if is_variable else rest
+
+        return device_of
+    """,
+)
+
+
+# round_robin
+
+
+def check_turns(places: dict[str, str], steps: list[Step], devices: list[str]) -> None:
+    """Variables must have taken turns over `devices`, in the order in which they were made."""
+    seen = [places[name] for kind, name, _ in steps if kind != "product"]
+    wanted = [device_of(devices[i % len(devices)]) for i in range(len(seen))]
+    if seen == wanted:
+        return
+    assert len(set(seen)) > 1, f"All {len(seen)} variables went to {seen[0]}; expected them to take turns."
+    began = wanted.index(seen[0]) if seen[0] in wanted else 0
+    later = [device_of(devices[(i + began) % len(devices)]) for i in range(len(seen))]
+    text = f"{len(seen)} variables over {len(devices)} devices went to {', '.join(seen)}"
+    assert seen != later, f"{text}: in turn, but expected every new device function to begin at the first of its list."
+    raise AssertionError(f"{text}; expected each the next of the list: did an op that is no variable take a turn?")
+
+
+@exercise("round_robin")
+def test_variables_take_turns(student, rng):
+    devices = some_devices(rng, int(rng.integers(3, 5)))
+    steps = shuffled(rng, ["new"] * int(rng.integers(2, 4)) + ["old"] * int(rng.integers(2, 4)) + ["product"] * 3)
+    steps = [["new", "first_of_all", None], ["new", "second_of_all", None], *steps]  # two next to each other
+    graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
+    check_turns(went(graph, steps), steps, devices)
+
+
+@exercise("round_robin")
+def test_everything_else_is_left_alone(student, rng):
+    devices = some_devices(rng, 2)
+    steps = shuffled(rng, ["new"] * 3 + ["product"] * 4, pin=True)
+    while all(device_of(pin) in ("CPU:0", *map(device_of, devices)) for kind, _, pin in steps if kind == "product"):
+        steps = shuffled(rng, ["new"] * 3 + ["product"] * 4, pin=True)
+    graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
+    places = went(graph, steps)
+    for kind, name, pin in steps:
+        alone = kind != "product" or places[name] == device_of(pin)
+        assert alone, f"{name}, a Mul in a block of its own, ran on {places[name]}; expected it to be left alone."
+    check_turns(places, steps, devices)
+
+
+@exercise("round_robin")
+def test_two_device_functions_do_not_share_their_turns(student, rng):
+    for count in rng.permutation([2, 3]):
+        devices = some_devices(rng, int(count))
+        steps = shuffled(rng, ["new"] * (count + 2))
+        graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
+        check_turns(went(graph, steps), steps, devices)
+
+
+COUNTER = """
+    def round_robin(devices):
+        count = 0
+
+        def device_of(op):
+            nonlocal count
+            if op.type in ("VarHandleOp", "VariableV2"):
+                count += 1
+                return devices[(count - 1) % len(devices)]
+            return op.device
+
+        return device_of
+"""
+wrong("round_robin", name="always_the_first", change=("next(turns)", "devices[0]"), says="expected them to take turns")
+wrong(
+    "round_robin",
+    name="every_op_takes_a_turn",
+    source="""
+    def round_robin(devices):
+        turns = itertools.cycle(devices)
+
+        def device_of(op):
+            device = next(turns)
+            return device if op.type in ("VarHandleOp", "VariableV2") else op.device
+
+        return device_of
+    """,
+    says="did an op that is no variable take a turn",
+)
+wrong(
+    "round_robin",
+    name="starts_at_the_second",
+    source=COUNTER.replace("(count - 1)", "count"),
+    says="begin at the first of its list",
+)
+wrong(
+    "round_robin", name="wipes_out_pins", change=("return op.device", 'return ""'), says="expected it to be left alone"
+)
+wrong("round_robin", name="returns_none", change=("return op.device", "return None"), says="got None")
+wrong(
+    "round_robin",
+    name="one_counter_for_all",
+    source="""
+    count = -1
+
+    def round_robin(devices):
+        def device_of(op):
+            global count
+            if op.type in ("VarHandleOp", "VariableV2"):
+                count += 1
+                return devices[count % len(devices)]
+            return op.device
+
+        return device_of
+    """,
+    says="begin at the first of its list",
+)
+right("round_robin", name="by_a_counter", source=COUNTER)
+right(
+    "round_robin",
+    name="by_a_class",
+    source="""
+    class round_robin:
+        def __init__(self, devices):
+            self.waiting = list(devices)
+
+        def __call__(self, op):
+            if not op.type.startswith("Var") or op.type in ("VarIsInitializedOp", "VariableShape"):
+                return op.device
+            self.waiting.append(self.waiting.pop(0))
+            return self.waiting[-1]
+    """,
+)
+
+
+# soonest
+
+Spans = dict[str, tuple[str, float, float]]  # name -> device, start, end
+
+
+def spans(tasks: list[tuple[Any, ...]], placed: dict[str, str], copy: float) -> Spans:
+    """When each task runs: a device does one at a time, in order, and a copy between devices takes `copy` seconds."""
+    found: Spans = {}
+    free: dict[str, float] = {}
+    for name, seconds, inputs in tasks:
+        device = placed[name]
+        arrivals = [found[i][2] + copy * (found[i][0] != device) for i in inputs]
+        start = max([free.get(device, 0.0), *arrivals])
+        found[name] = (device, start, start + seconds)
+        free[device] = start + seconds
+    return found
+
+
+def greedy(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, start: bool = False) -> dict[str, str]:
+    """Each task where it ends soonest (or, by a misconception, on the device that is free soonest)."""
+    chosen: dict[str, str] = {}
+    for i, (name, _, _) in enumerate(tasks):
+        free = {device: 0.0 for device in devices}
+        for device, _, end in spans(tasks[:i], chosen, copy).values():
+            free[device] = max(free[device], end)
+        ends = {device: spans(tasks[: i + 1], {**chosen, name: device}, copy)[name][2] for device in devices}
+        chosen[name] = min(devices, key=(free if start else ends).__getitem__)
+    return chosen
+
+
+def drawn(rng: np.random.Generator, count: int) -> list[tuple[Any, ...]]:
+    """A fresh program of tasks; whole numbers of seconds, so that ties are exact."""
+    fresh = names(rng, count)
+    tasks = []
+    for i, name in enumerate(fresh):
+        inputs = rng.permutation(i)[: int(rng.integers(0, 3))] if i else []
+        tasks.append((name, float(rng.integers(1, 6)), tuple(fresh[j] for j in sorted(inputs))))
+    return tasks
+
+
+@probe
+def chosen(student, tasks, devices, copy):
+    return student.soonest([student.Task(*task) for task in tasks], list(devices), copy)
+
+
+def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str], copy: float) -> None:
+    """Compare task by task, and say when the student's choice would have finished."""
+    got = student.ask(chosen, tasks=tasks, devices=devices, copy=copy)
+    assert type(got) is dict, f"`soonest` returned a {type(got).__name__}; expected a dictionary from name to device."
+    for name, _, _ in tasks:
+        assert name in got, f"`soonest` says nothing about {name!r}; expected a device for every task."
+        assert got[name] in devices, f"{name!r} is put on {got[name]!r}; expected one of the devices given."
+    wanted = greedy(tasks, devices, copy)
+    if {name: got[name] for name in wanted} == wanted:
+        return
+    if copy:
+        assert {name: got[name] for name in wanted} != greedy(tasks, devices, 0.0), (
+            f"You placed as if copies were free; expected the {copy:g} s of each copy to count."
+        )
+    assert {name: got[name] for name in wanted} != greedy(tasks, devices, copy, start=True), (
+        "You took the device that is free soonest; expected the one where the task would finish soonest."
+    )
+    for i, (name, _, _) in enumerate(tasks):
+        if got[name] == wanted[name]:
+            continue
+        mine, best = (spans(tasks[: i + 1], {**wanted, name: each[name]}, copy)[name][2] for each in (got, wanted))
+        assert mine != best, f"{name!r} would finish after {mine:g} s on two devices; expected the one listed first."
+        raise AssertionError(
+            f"{name!r} would finish after {mine:g} s where you put it; another device finishes sooner."
+        )
+
+
+def telling(rng: np.random.Generator, devices: list[str], copy: float, count: int) -> list[tuple[Any, ...]]:
+    """A program on which the likely misconceptions give something else than the right placement."""
+    while True:
+        tasks = drawn(rng, count)
+        wanted = greedy(tasks, devices, copy)
+        others = [greedy(tasks, devices, copy, start=True), dict.fromkeys(wanted, devices[0])]
+        others += [greedy(tasks, devices, 0.0)] if copy else []
+        others.append({name: devices[i % len(devices)] for i, name in enumerate(wanted)})
+        if wanted not in others:
+            return tasks
+
+
+@exercise("soonest")
+def test_every_task_finishes_as_soon_as_it_can(student, rng):
+    devices = some_devices(rng, 2)
+    check_soonest(student, telling(rng, devices, 1.0, int(rng.integers(6, 9))), devices, 1.0)
+
+
+@exercise("soonest")
+def test_copies_count(student, rng):
+    devices, copy = some_devices(rng, int(rng.integers(2, 4))), float(rng.integers(2, 5))
+    check_soonest(student, telling(rng, devices, copy, int(rng.integers(7, 10))), devices, copy)
+
+
+@exercise("soonest")
+def test_it_works_for_any_number_of_devices(student, rng):
+    for count in rng.permutation([3, 4]):
+        devices, copy = some_devices(rng, int(count)), float(rng.integers(1, 3))
+        check_soonest(student, telling(rng, devices, copy, int(rng.integers(8, 11))), devices, copy)
+
+
+wrong(
+    "soonest",
+    name="copies_are_free",
+    change=("name: device}, copy)", "name: device}, 0.0)"),
+    says="as if copies were free",
+)
+wrong(
+    "soonest",
+    name="free_soonest",
+    source="""
+    def soonest(tasks, devices, copy):
+        placed = {}
+        for i, task in enumerate(tasks):
+            spans = schedule(tasks[:i], placed, copy).values()
+            placed[task.name] = min(devices, key=lambda d: max([end for on, _, end in spans if on == d], default=0.0))
+        return placed
+    """,
+    says="free soonest",
+)
+wrong(
+    "soonest",
+    name="last_of_a_tie",
+    change=("min(devices, ", "min(devices[::-1], "),
+    says="expected the one listed first",
+)
+wrong(
+    "soonest",
+    name="two_devices_only",
+    change=("min(devices, ", "min(devices[:2], "),
+    says="another device finishes sooner",
+)
+right(
+    "soonest",
+    name="by_hand",
+    source="""
+    def soonest(tasks, devices, copy):
+        placed, ends, free = {}, {}, dict.fromkeys(devices, 0.0)
+        for name, seconds, inputs in tasks:
+            best = None
+            for device in devices:
+                ready = max([ends[i] + (copy if placed[i] != device else 0.0) for i in inputs], default=0.0)
+                end = max(free[device], ready) + seconds
+                if best is None or end < best[0]:
+                    best = (end, device)
+            ends[name], placed[name] = best
+            free[placed[name]] = ends[name]
+        return placed
+    """,
+)

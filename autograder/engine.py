@@ -1,0 +1,169 @@
+"""Grading a class: every submission of a folder, each a job of an executor, recorded as it comes back.
+
+`grade_class` refuses to start where the checks fail on the reference (the author's fault), grades only what changed since
+the last time, tries again what this machine failed at, and never lets one submission touch another.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from autograder import course, forkserver, grade, intake, sandbox
+from autograder.course import Chapter, CourseError
+from autograder.grade import InfrastructureError, Job
+from autograder.intake import Submission
+from autograder.record import Recorder
+from autograder.verdict import Result, Verdict
+
+TRIES = 3  # at a job that this machine failed at
+SEED_POLICY = "hmac-sha256 of the answers' digest, keyed by the class's secret"
+
+
+@dataclass
+class ClassResult:
+    """What a run over a class did."""
+
+    graded: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)  # student -> why this machine could not grade the submission
+
+    @property
+    def students(self) -> int:
+        """How many submissions there were."""
+        return len(self.graded) + len(self.unchanged) + len(self.faults)
+
+
+Progress = Callable[[int, int, str], None]  # (done, of how many, student)
+
+
+def environment() -> str:
+    """What a verdict depends on besides the course and the answers."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    return f"python {python}, tensorflow {version('tensorflow')}, across {version('across')}, seeds: {SEED_POLICY}"
+
+
+def grade_class(
+    chapter_name: str,
+    submissions: Path,
+    out: Path,
+    *,
+    workers: int = 0,
+    executor: Executor | None = None,
+    trust: bool = False,
+    again: bool = False,
+    progress: Progress | None = None,
+) -> ClassResult:
+    """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
+
+    `workers` jobs run at once (0: one a core), or as many as `executor` runs. `trust` runs them in no sandbox; `again`
+    grades what did not change, too. Raises CourseError for the author's fault, SandboxError when untrusted code cannot be
+    run here, OSError when `submissions` or `out` cannot be used.
+    """
+    chapter = course.chapter(chapter_name)
+    found = intake.collect(submissions, chapter)
+    if not trust and (problem := sandbox.problem()):
+        raise sandbox.SandboxError(problem)
+    key = secret(out)
+    try_reference(chapter, walls=not trust)
+    result = ClassResult()
+    with Recorder(out, chapter) as recorder:
+        jobs: list[Job] = []
+        submitted: dict[str, Submission] = {}
+        for each in found:
+            submission = intake.read(each, chapter)
+            job = _job(submission, key, walls=not trust)
+            submitted[submission.student] = submission
+            if not again and recorder.known(submission.student) == job.digest:
+                result.unchanged.append(submission.student)
+            else:
+                jobs.append(job)
+        done = len(result.unchanged)
+        for job, verdict in _run(jobs, workers, executor):
+            student, done = job.submission.student, done + 1
+            if isinstance(verdict, Verdict):
+                recorder.write(verdict, timestamp=submitted[student].timestamp)
+                result.graded.append(student)
+            else:
+                result.faults[student] = str(verdict)
+            if progress is not None:
+                progress(done, len(found), student)
+    return result
+
+
+def _run(
+    jobs: list[Job], workers: int, executor: Executor | None
+) -> Iterator[tuple[Job, Verdict | InfrastructureError]]:
+    """Yield each job with its verdict as it comes back, trying again what this machine failed at."""
+    # a job's work is done in processes of its own: a thread a worker is enough to wait for them
+    pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="grade")
+    waiting: dict[Future[Verdict], tuple[Job, int]] = {}
+    try:
+        waiting = {pool.submit(grade.grade_job, job): (job, 1) for job in jobs}
+        while waiting:
+            future = next(as_completed(waiting))
+            job, tries = waiting.pop(future)
+            try:
+                yield job, future.result()
+            except InfrastructureError as error:
+                if tries < TRIES:
+                    waiting[pool.submit(grade.grade_job, job)] = (job, tries + 1)
+                else:
+                    yield job, error
+    finally:
+        for future in waiting:
+            future.cancel()
+        if executor is None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _job(submission: Submission, key: bytes, walls: bool) -> Job:
+    digest = grade.digest(submission, environment())
+    seed = int.from_bytes(hmac.digest(key, digest.encode(), "sha256")[:8], "big")
+    return Job(submission, seed, digest, walls)
+
+
+def secret(out: Path) -> bytes:
+    """The class's secret, from which inputs are drawn: the same at every run, unknown to students."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / ".seed"
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_bytes()
+    with open(fd, "wb") as file:
+        file.write(secrets.token_bytes(32))
+    return path.read_bytes()
+
+
+def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdict:
+    """Grade the chapter's own solution. Raises CourseError, the author's fault, when it does not get every point."""
+    from autograder import build
+
+    submission = Submission("(reference)", chapter.name, build.solution_source(chapter.name))
+    try:
+        verdict = grade.grade_job(Job(submission, seed, "reference", walls))
+    except InfrastructureError as error:
+        if "CourseError" in str(error):
+            raise CourseError(str(error)) from None
+        raise
+    for mark in verdict.marks:
+        if mark.result not in (Result.PASSED, Result.MANUAL):
+            file = course.check_file(chapter.name).name
+            raise CourseError(
+                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({mark.message}); '
+                "mend the check or the solution: nobody was graded"
+            )
+    return verdict
+
+
+def close() -> None:
+    """End the warm servers."""
+    forkserver.close()

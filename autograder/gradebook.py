@@ -1,0 +1,223 @@
+"""nbgrader's gradebook, written by nbgrader's own preprocessors, in one transaction a submission.
+
+`Gradebook` is nbgrader's API on one connection. Its methods, and the preprocessors, commit after every step and open a
+connection each: a process killed between two steps would leave half a submission. Inside `transaction` all of them work
+in one session of ours, whose commits count only when the block ends well (SQLAlchemy, "Joining a Session into an
+External Transaction"). Two names of nbgrader's modules are replaced meanwhile, nothing else is:
+`Gradebook` in the preprocessors, which would connect anew, and `get_alembic_version`, which starts the program `alembic`
+(seconds, and only if it is on PATH) to learn what can be read from a folder.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import nbgrader.api
+from alembic.script import ScriptDirectory
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader import dbutil, utils
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades, SaveCells, latesubmissions
+from nbgrader.preprocessors import saveautogrades as saveautogrades_module
+from nbgrader.preprocessors import savecells as savecells_module
+from sqlalchemy import make_url
+from sqlalchemy.engine import Connection
+from sqlalchemy.orm import scoped_session, sessionmaker
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograder.course import COURSE_ID, Chapter, CourseError
+from autograder.harmless import visible
+from autograder.verdict import Mark, Result
+
+LOG = logging.getLogger("autograder.nbgrader")
+LOG.setLevel(logging.ERROR)  # the preprocessors warn of what the record says anyway
+BUSY = 60.0  # seconds to wait for a database that another process writes, the formgrader for one
+
+CONFIG = '''"""Across's gradebook as an nbgrader course: run nbgrader and JupyterLab in this folder. Yours to edit."""
+c = get_config()  # noqa: F821
+
+c.CourseDirectory.course_id = {course_id!r}
+c.IncludeHeaderFooter.header = ""
+c.HTMLExporter.sanitize_html = True
+# The late policy; "none" takes nothing off, "zero" everything:
+# c.LateSubmissionPlugin.penalty_method = "zero"
+
+# Submissions are hostile until proven otherwise. "Autograde" in the formgrader replays the recorded verdict instead of
+# running a student's code here, without a sandbox; grade with `autograder grade`.
+try:
+    from autograder.record import replay
+
+    c.Autograde.autograde_preprocessors = replay()
+    c.HTMLExporter.filters = {{"clean_html": "autograder.harmless.html", "strip_files_prefix": "autograder.harmless.html"}}
+except ImportError:  # another environment's nbgrader
+    c.Autograde.autograde_preprocessors = []
+'''
+
+
+def database(out: Path, url: str | None = None) -> str:
+    """The URL of a class's gradebook: `url` if given, else SQLite in OUT."""
+    return url or f"sqlite:///{Path(out).absolute() / 'gradebook.db'}"
+
+
+class Gradebook(nbgrader.api.Gradebook):
+    """nbgrader's gradebook on one connection. Raises sqlalchemy's errors if it cannot be opened."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        with _replaced(nbgrader.api, "get_alembic_version", _schema):
+            _create(url)
+            super().__init__(_patient(url), COURSE_ID)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """All of what is done in the block, through nbgrader or on the connection, is kept at its end, or nothing."""
+        with self.engine.begin() as connection:
+            mine, self.db = self.db, _session(connection)
+            try:
+                with (
+                    _replaced(saveautogrades_module, "Gradebook", lambda *_: self),
+                    _replaced(latesubmissions, "Gradebook", lambda *_: self),
+                    _replaced(savecells_module, "Gradebook", lambda *_: self),
+                ):
+                    yield connection
+                    self.db.flush()
+            finally:
+                self.db.remove()
+                self.db = mine
+
+    def close(self) -> None:
+        """Nothing: preprocessors close what they believe they opened. See `shut`."""
+
+    def shut(self) -> None:
+        """End the connection."""
+        super().close()
+
+
+def _session(connection: Connection) -> Any:
+    factory = sessionmaker(bind=connection, expire_on_commit=False, join_transaction_mode="rollback_only")
+    return scoped_session(factory)
+
+
+@contextmanager
+def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def _schema() -> str | None:
+    return ScriptDirectory(dbutil.ALEMBIC_DIR).get_current_head()
+
+
+def _patient(url: str) -> str:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite" and "timeout" not in parsed.query:
+        parsed = parsed.update_query_dict({"timeout": str(BUSY)})
+    return parsed.render_as_string(hide_password=False)
+
+
+def _create(url: str) -> None:
+    """Create a SQLite gradebook whole or not at all: nbgrader takes one with any table in it for complete."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or os.path.exists(parsed.database):
+        return
+    new = f"{parsed.database}.{os.getpid()}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    nbgrader.api.Gradebook(f"sqlite:///{new}", COURSE_ID).close()
+    os.replace(new, parsed.database)
+
+
+def load_config(out: Path) -> Config:
+    """OUT/nbgrader_config.py, the instructor's policy; written first if there is none. Raises CourseError."""
+    path = out / "nbgrader_config.py"
+    try:
+        return PyFileConfigLoader(path.name, path=str(out)).load_config()
+    except Exception as error:
+        raise CourseError(f"{path}: {type(error).__name__}: {error}; mend it, or delete it to get a new one") from error
+
+
+def default_config(url: str | None) -> str:
+    """What a new OUT/nbgrader_config.py says; `url` if the gradebook is not in OUT."""
+    text = CONFIG.format(course_id=COURSE_ID)
+    return text + (f"\nc.CourseDirectory.db_url = {url!r}\n" if url else "")
+
+
+def register(gradebook: Gradebook, chapter: Chapter, notebook: NotebookNode, due: str | None) -> None:
+    """Enter a released chapter, by nbgrader's SaveCells; in a transaction.
+
+    Raises CourseError when there are submissions of a release that had other graded cells.
+    """
+    gradebook.update_or_create_assignment(chapter.name, duedate=due, course_id=COURSE_ID)
+    try:
+        SaveCells(log=LOG).preprocess(notebook, _resources(gradebook, chapter.name, ""))
+    except RuntimeError as error:
+        raise CourseError(
+            f"{chapter.name}: {error} of an earlier release, which had other graded cells; grade into a new --out"
+        ) from None
+
+
+def save(
+    gradebook: Gradebook, config: Config, chapter: str, student: str, notebook: NotebookNode, timestamp: Any
+) -> None:
+    """Enter one graded notebook, by nbgrader's SaveAutoGrades and AssignLatePenalties; in a transaction.
+
+    What was given by hand stays (nbgrader asks for it to be looked at again); `timestamp` is in UTC, naive, or None.
+    """
+    gradebook.update_or_create_student(student)
+    gradebook.update_or_create_submission(chapter, student, timestamp=timestamp)
+    resources = _resources(gradebook, chapter, student)
+    SaveAutoGrades(config=config, log=LOG).preprocess(notebook, resources)
+    AssignLatePenalties(config=config, log=LOG).preprocess(notebook, resources)
+
+
+def _resources(gradebook: Gradebook, chapter: str, student: str) -> Any:
+    return {"nbgrader": {"notebook": chapter, "assignment": chapter, "student": student, "db_url": gradebook.url}}
+
+
+def graded(notebook: NotebookNode, marks: dict[str, Mark], blank: dict[str, str]) -> NotebookNode:
+    """Return `notebook` with outputs in its grade cells that nbgrader reads as the marks, by grade id.
+
+    nbgrader's rule (`utils.determine_grade`): an error is 0, no output full marks, one number a part of them; a cell
+    graded by hand is 0 if it is as released and waits for its mark otherwise. `blank` has the released sources of the
+    cells that count as released though a blank was added to them.
+    """
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook.cells:
+        meta = cell.metadata.get("nbgrader", {})
+        mark = marks.get(meta.get("grade_id", ""))
+        if mark is None or not meta.get("grade"):
+            continue
+        if meta.get("solution"):
+            if mark.result in (Result.BLANK, Result.INVALID):
+                cell.source = blank.get(meta["grade_id"], cell.source)
+        elif cell.cell_type == "code":
+            cell.outputs, cell.execution_count = _as_outputs(mark), None
+    return notebook
+
+
+def _as_outputs(mark: Mark) -> list[NotebookNode]:
+    says = visible(mark.message)
+    if mark.points <= 0:
+        return [new_output("error", ename=mark.result.value, evalue=says, traceback=[f"{mark.result.value}: {says}"])]
+    if mark.points >= mark.max_points:
+        return []
+    said = new_output("stream", name="stdout", text=says + "\n")
+    return [said, new_output("execute_result", data={"text/plain": repr(float(mark.points))})]
+
+
+def moment(timestamp: str | None) -> Any:
+    """A submission's timestamp as nbgrader keeps it: naive UTC; None if there is none that can be read."""
+    try:
+        return utils.parse_utc(timestamp)  # pyright: ignore[reportArgumentType]
+    except (ValueError, OverflowError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,426 @@
+"""The single writer: verdicts into OUT, which is a stock nbgrader course, and back out of it.
+
+A verdict and the gradebook's marks of it are written in one transaction, so that a process killed at any moment leaves
+all of a submission or nothing of it. Files follow the database: they are replaced whole, and made again from the record
+where they are missing or older.
+
+    OUT/gradebook.db, nbgrader_config.py      nbgrader's, with one table of ours: across_verdict
+    OUT/source, release/<chapter>/            the chapter as released
+    OUT/submitted/<student>/<chapter>/        what was taken of a submission (never the file itself), timestamp.txt
+    OUT/autograded/<student>/<chapter>/       the executed notebook, its grade cells filled in by us
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import BaseCell, Comment, Grade, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
+from sqlalchemy import Column, LargeBinary, MetaData, String, Table, Text, create_engine, delete, insert, select
+from sqlalchemy.engine import Connection
+
+from autograder import course, gradebook, harmless
+from autograder.course import Chapter, CourseError
+from autograder.gradebook import Gradebook
+from autograder.verdict import Fault, Mark, Result, Verdict
+
+COLUMNS = ("student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message")
+WAITS = "Waits for its mark: it is graded by hand."
+BY_HAND = "Graded by hand."
+
+TABLES = MetaData()
+VERDICTS = Table(
+    "across_verdict",
+    TABLES,
+    Column("chapter", String(128), primary_key=True),
+    Column("student", String(255), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("timestamp", Text),  # as it was handed in
+    Column("due", Text),  # what the late policy was applied to
+    Column("verdict", Text, nullable=False),  # JSON in ASCII: any character of a message survives
+    Column("notebook", LargeBinary, nullable=False),  # JSON in ASCII, deflated
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of marks.csv: one graded cell of one student, as it stands now, marks given by hand included."""
+
+    student: str
+    chapter: str
+    exercise: str
+    points: float
+    max_points: float
+    verdict: Result
+    fault: Fault
+    message: str  # raw: any characters
+    waiting: bool = False  # for a mark by hand
+    comment: str = ""  # given by hand
+    misconception: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that is recorded of one submission."""
+
+    verdict: Verdict  # as graded; its notebook is empty where it was not asked for
+    rows: tuple[Row, ...]  # in the chapter's order
+    timestamp: str | None = None
+    seconds_late: float = 0.0
+    penalty: float = 0.0  # points taken off by nbgrader's late policy
+
+    @property
+    def student(self) -> str:
+        """Whose it is."""
+        return self.verdict.student
+
+    @property
+    def points(self) -> float:
+        """What the submission is worth now."""
+        return max(0.0, sum(row.points for row in self.rows) - self.penalty)
+
+
+class Recorder:
+    """Writes verdicts of one chapter into OUT. A context manager; one at a time on an OUT.
+
+    Raises CourseError when OUT holds submissions of a release with other graded cells, or a broken nbgrader_config.py.
+    """
+
+    def __init__(self, out: Path, chapter: Chapter, db_url: str | None = None) -> None:
+        self.out = Path(out).absolute()
+        self.chapter = chapter
+        self._url = db_url
+        self._exercises = {exercise.name: exercise for exercise in chapter.exercises}
+        self._due = course.DUE.get(chapter.name)
+
+    def __enter__(self) -> Recorder:
+        self.out.mkdir(parents=True, exist_ok=True)
+        settings = self.out / "nbgrader_config.py"
+        if not settings.exists():
+            _replace(settings, gradebook.default_config(self._url).encode(), mode=0o600)
+        self._config = gradebook.load_config(self.out)
+        release = _notebook(self.chapter.release)
+        for step in ("source", "release"):
+            _replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
+        self._gradebook = Gradebook(gradebook.database(self.out, self._url))
+        try:
+            TABLES.create_all(self._gradebook.engine)
+            with self._gradebook.transaction() as connection:
+                gradebook.register(self._gradebook, self.chapter, release, self._due)
+                mine = select(VERDICTS.c.student, VERDICTS.c.digest, VERDICTS.c.timestamp, VERDICTS.c.due)
+                found = connection.execute(mine.where(VERDICTS.c.chapter == self.chapter.name)).all()
+        except BaseException:
+            self._gradebook.shut()
+            raise
+        self._known = {student: (digest, timestamp, due) for student, digest, timestamp, due in found}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._gradebook.shut()
+
+    def known(self, student: str) -> str | None:
+        """The digest of what is recorded of a student, if anything; its files are made again if they are missing."""
+        if student not in self._known:
+            return None
+        digest, timestamp, _ = self._known[student]
+        if _digest(self._file("autograded", student)) != digest and (verdict := self.verdict(student)):
+            self._files(student, self._filled(verdict), timestamp)
+        return digest
+
+    def renew(self, student: str, timestamp: str | None) -> bool:
+        """Apply the late policy again to a recorded verdict if it was handed in, or is due, at another time by now."""
+        if student not in self._known or self._known[student][1:] == (timestamp, self._due):
+            return False
+        if verdict := self.verdict(student):
+            self.write(verdict, timestamp)
+        return True
+
+    def verdict(self, student: str) -> Verdict | None:
+        """What is recorded of a student, as it was graded."""
+        with self._gradebook.engine.connect() as connection:
+            return _load(connection, self.chapter.name, student)
+
+    def write(self, verdict: Verdict, timestamp: str | None = None) -> None:
+        """Record one submission: all of it or, if killed, nothing. Marks and comments given by hand stay.
+
+        `timestamp` is when it was handed in (timestamp.txt). Raises ValueError for what is no verdict of this chapter.
+        """
+        student = _folder_name(verdict.student)
+        if [mark.exercise for mark in verdict.marks] != list(self._exercises) or verdict.chapter != self.chapter.name:
+            raise ValueError(f"{student}: not a verdict of {self.chapter.name} with one mark an exercise, in its order")
+        notebook = self._filled(verdict)
+        values = {
+            "chapter": self.chapter.name,
+            "student": student,
+            "digest": verdict.digest,
+            "timestamp": timestamp,
+            "due": self._due,
+            "verdict": json.dumps(_plain(verdict)),
+            "notebook": zlib.compress(json.dumps(verdict.notebook).encode("ascii"), 1),
+        }
+        when = gradebook.moment(timestamp)
+        with self._gradebook.transaction() as connection:
+            gradebook.save(self._gradebook, self._config, self.chapter.name, student, notebook, when)
+            connection.execute(delete(VERDICTS).where(_key(self.chapter.name, student)))
+            connection.execute(insert(VERDICTS).values(values))
+        self._known[student] = (verdict.digest, timestamp, self._due)
+        self._files(student, notebook, timestamp if when is not None else None)
+
+    def _filled(self, verdict: Verdict) -> NotebookNode:
+        """The notebook as nbgrader gets it: harmless, with our outputs in its grade cells."""
+        marks = {self._exercises[mark.exercise].grade_id: mark for mark in verdict.marks}
+        return _filled(verdict, marks, self.chapter.answers)
+
+    def _file(self, step: str, student: str) -> Path:
+        return self.out / step / _folder_name(student) / self.chapter.name / f"{self.chapter.name}.ipynb"
+
+    def _files(self, student: str, notebook: NotebookNode, timestamp: str | None) -> None:
+        bare = copy.deepcopy(notebook)
+        for cell in bare.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        submitted = self._file("submitted", student)
+        _replace(submitted, _bytes(bare))
+        if timestamp:
+            _replace(submitted.parent / "timestamp.txt", timestamp.encode())
+        else:
+            (submitted.parent / "timestamp.txt").unlink(missing_ok=True)
+        _replace(self._file("autograded", student), _bytes(notebook))
+
+
+class Recorded(NbGraderPreprocessor):
+    """In place of executing a notebook: the recorded one, as `nbgrader autograde` would have made it."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Return the recorded notebook. Raises LookupError if there is none: `autograder grade` was not run on it."""
+        asked = resources["nbgrader"]
+        engine = create_engine(asked["db_url"])
+        try:
+            with engine.connect() as connection:
+                verdict = _load(connection, asked["assignment"], asked["student"])
+        finally:
+            engine.dispose()
+        if verdict is None:
+            raise LookupError(f"{asked['student']} was not graded yet: run `autograder grade {asked['assignment']}`")
+        marks = {mark.exercise: mark for mark in verdict.marks}
+        cells = {
+            cell.metadata["nbgrader"]["grade_id"]: marks[cell.metadata["across"]["exercise"]]
+            for cell in nb.cells
+            if cell.metadata.get("nbgrader", {}).get("grade")
+        }
+        released = {meta["grade_id"]: cell.source for cell in nb.cells if (meta := cell.metadata.get("nbgrader"))}
+        return _filled(verdict, cells, released), resources
+
+
+def replay() -> list[Any]:
+    """The preprocessors that `nbgrader autograde` runs in OUT: see its nbgrader_config.py."""
+    return [Recorded, SaveAutoGrades, AssignLatePenalties, CheckCellMetadata]
+
+
+def records(out: Path, chapter: Chapter, db_url: str | None = None, notebooks: bool = False) -> list[Record]:
+    """Everything recorded of a chapter, sorted by student. Raises CourseError if OUT has no gradebook."""
+    if db_url is None and not (Path(out) / "gradebook.db").exists():
+        raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
+    book = Gradebook(gradebook.database(out, db_url))
+    try:
+        with book.engine.connect() as connection:
+            TABLES.create_all(book.engine)
+            columns = [VERDICTS.c.verdict, VERDICTS.c.timestamp, *([VERDICTS.c.notebook] if notebooks else [])]
+            query = select(*columns).where(VERDICTS.c.chapter == chapter.name).order_by(VERDICTS.c.student)
+            found = connection.execute(query).all()
+        given = _given(book, chapter.name)
+        return [
+            _record(
+                chapter,
+                _verdict(each[0], each[2] if notebooks else None),
+                each[1],
+                given[json.loads(each[0])["student"]],
+            )
+            for each in found
+        ]
+    finally:
+        book.shut()
+
+
+def rows(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Row]:
+    """The rows of marks.csv: by student, then in the chapter's order. Raises CourseError if OUT has no gradebook."""
+    return [row for record in records(out, chapter, db_url) for row in record.rows]
+
+
+def write_marks(out: Path, found: Iterable[Row]) -> Path:
+    """Write OUT/marks.csv; no field of it is hidden, spans lines or is taken for a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in found:
+        names = [harmless.field(name) for name in (row.student, row.chapter, row.exercise)]
+        points = [number(row.points), number(row.max_points)]
+        writer.writerow([*names, *points, row.verdict.value, row.fault.value, harmless.field(row.message)])
+    path = Path(out) / "marks.csv"
+    _replace(path, text.getvalue().encode())
+    return path
+
+
+def number(points: float) -> str:
+    """Points as they are written everywhere: `3`, `1.5`, `0.6667`."""
+    return f"{round(points, 4):.10g}"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the gradebook says of one submission beyond the verdict: by grade id."""
+
+    scores: dict[str, tuple[float | None, float | None, float | None]]  # by machine, by hand, extra
+    comments: dict[str, str]
+    seconds_late: float
+    penalty: float
+
+
+def _given(book: Gradebook, chapter: str) -> dict[str, _Given]:
+    given = {}
+    for submission in book.assignment_submissions(chapter):
+        late = submission.total_seconds_late if submission.assignment.duedate else 0.0
+        penalty = float(submission.late_submission_penalty or 0.0)
+        given[submission.student_id] = _Given({}, {}, float(late), penalty)
+    joined = (
+        select(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+        .join(BaseCell, BaseCell.id == Grade.cell_id)
+    )
+    for student, cell, by_machine, by_hand, extra in book.db.execute(_of(joined, book, chapter)):
+        given[student].scores[cell] = (by_machine, by_hand, extra)
+    said = (
+        select(SubmittedAssignment.student_id, BaseCell.name, Comment.manual_comment)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Comment, Comment.notebook_id == SubmittedNotebook.id)
+        .join(BaseCell, BaseCell.id == Comment.cell_id)
+        .where(Comment.manual_comment.is_not(None))
+    )
+    for student, cell, comment in book.db.execute(_of(said, book, chapter)):
+        given[student].comments[cell] = comment
+    return given
+
+
+def _of(query: Any, book: Gradebook, chapter: str) -> Any:
+    try:
+        return query.where(SubmittedAssignment.assignment_id == book.find_assignment(chapter).id)
+    except MissingEntry:
+        return query.where(SubmittedAssignment.assignment_id.is_(None))
+
+
+def _record(chapter: Chapter, verdict: Verdict, timestamp: str | None, given: _Given) -> Record:
+    marks = {mark.exercise: mark for mark in verdict.marks}
+    made = tuple(
+        _row(verdict, marks[exercise.name], exercise, given) for exercise in chapter.exercises if exercise.name in marks
+    )
+    return Record(verdict, made, timestamp, given.seconds_late, given.penalty)
+
+
+def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: _Given) -> Row:
+    by_machine, by_hand, extra = given.scores.get(exercise.grade_id, (mark.points, None, None))
+    said = [given.comments[each] for each in (exercise.grade_id, *exercise.answer_ids) if each in given.comments]
+    row = Row(
+        student=verdict.student,
+        chapter=verdict.chapter,
+        exercise=mark.exercise,
+        points=(by_machine or 0.0) + (extra or 0.0),
+        max_points=exercise.max_points,
+        verdict=mark.result,
+        fault=mark.fault,
+        message=mark.message,
+        waiting=mark.result is Result.MANUAL and by_hand is None,
+        comment="\n".join(dict.fromkeys(said)),
+        misconception=mark.misconception,
+    )
+    if by_hand is not None:
+        message = BY_HAND if exercise.manual else f"{BY_HAND} (The checks said: {mark.message})"
+        points = by_hand + (extra or 0.0)
+        return replace(row, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message)
+    return replace(row, message=WAITS) if row.waiting else row
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    marks = [vars(mark) for mark in verdict.marks]
+    return {**vars(verdict), "marks": marks, "notes": list(verdict.notes), "notebook": None}
+
+
+def _verdict(text: str, notebook: bytes | None) -> Verdict:
+    said = json.loads(text)
+    marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in said["marks"])
+    cells = json.loads(zlib.decompress(notebook)) if notebook is not None else {}
+    return Verdict(**{**said, "marks": marks, "notes": tuple(said["notes"]), "notebook": cells})
+
+
+def _load(connection: Connection, chapter: str, student: str) -> Verdict | None:
+    query = select(VERDICTS.c.verdict, VERDICTS.c.notebook).where(_key(chapter, student))
+    found = connection.execute(query).one_or_none()
+    return None if found is None else _verdict(*found)
+
+
+def _key(chapter: str, student: str) -> Any:
+    return (VERDICTS.c.chapter == chapter) & (VERDICTS.c.student == student)
+
+
+def _filled(verdict: Verdict, marks: dict[str, Mark], released: dict[str, str]) -> NotebookNode:
+    notebook = gradebook.graded(harmless.notebook(verdict.notebook), marks, released)
+    notebook.metadata["across"] = {**notebook.metadata.get("across", {}), "digest": verdict.digest}
+    if all(mark.result is Result.INVALID for mark in verdict.marks):
+        why = "**Not graded.** The submission could not be read; this is the chapter as released.\n\n"
+        note = nbformat.v4.new_markdown_cell(why + harmless.literal(verdict.marks[0].message))
+        note["id"] = "across-not-graded"
+        if notebook.get("nbformat_minor", 5) < 5:
+            del note["id"]
+        notebook.cells.insert(0, note)
+    return notebook
+
+
+def _notebook(release: dict[str, Any]) -> NotebookNode:
+    notebook = nbformat.from_dict(copy.deepcopy(release))
+    assert isinstance(notebook, NotebookNode)
+    for cell in notebook.cells:
+        cell.source = course.text(cell)
+    return notebook
+
+
+def _digest(path: Path) -> str | None:
+    """Which verdict an autograded notebook is of; None if it is missing, or not whole."""
+    try:
+        return json.loads(path.read_bytes())["metadata"]["across"]["digest"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _bytes(notebook: NotebookNode) -> bytes:
+    return (json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _folder_name(student: str) -> str:
+    """A student's name, which names folders here. Raises ValueError where `intake.student_name` did not make it."""
+    if student in ("", ".", "..") or "/" in student or harmless.visible(student) != student:
+        raise ValueError(f"{student!r} cannot name a student's folder")
+    return student
+
+
+def _replace(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(data)
+    os.replace(new, path)

@@ -1,0 +1,241 @@
+"""The one picture vocabulary of the course: colours, tables, bars and timelines, each with alt text made from its data.
+
+A picture has a transparent background and an ink that keeps a contrast of 4.3 to 1 on white and on JupyterLab's dark theme
+alike; what is written inside a filled shape is black or white, whichever reads better on it. Differences are
+never told by colour alone. Colours: Okabe and Ito, "Color universal design" (2008).
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#797979"  # text and lines on the page: equally far from white and from #111
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00", "#999999")
+ALERT = "#D55E00"  # what the eye should find: a copy between devices, say
+DPI = 160
+FONT = 9.0  # points
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as the last value of a cell or an argument of `display`. `alt` says in words what it shows."""
+
+    png: bytes = field(repr=False)
+    alt: str
+    width: int  # CSS pixels
+    height: int
+
+    def save(self, path: str | Path) -> Path:
+        """Write the PNG to `path` and return it."""
+        Path(path).write_bytes(self.png)
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        data = base64.b64encode(self.png).decode()
+        alt = html.escape(self.alt, quote=True)
+        image = (  # HTML too, because JupyterLab shows an image/png output without any alt text
+            f'<img src="data:image/png;base64,{data}" alt="{alt}" width="{self.width}" style="max-width: 100%; height: auto">'
+        )
+        facts = {"alt": self.alt, "width": self.width, "height": self.height}
+        return {"text/html": image, "image/png": data, "text/plain": self.alt}, {"image/png": facts}
+
+
+def readable_on(fill: str) -> str:
+    """Black or white: the text colour with the higher contrast on `fill` ("#rrggbb")."""
+    return "#000000" if luminance(fill) > 0.179 else "#ffffff"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of "#rrggbb", 0 to 1 (WCAG 2.2)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of `width` x `height` inches that no other code sees (pyplot's state is left alone)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DPI)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def render(figure: Figure, alt: str) -> Picture:
+    """Turn a figure into a Picture on a transparent background."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", transparent=True, dpi=DPI)
+    width, height = figure.get_size_inches()
+    return Picture(stream.getvalue(), alt, round(width * 96), round(height * 96))
+
+
+def plot(width: float = 7.0, height: float = 3.0, *, title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """An empty chart in the course's style; `x` and `y` name the axes and their units. Finish it with `render`."""
+    figure = new_figure(width, height)
+    axes = figure.add_subplot()
+    axes.set_title(title, color=INK, fontsize=FONT + 1, fontweight="bold", loc="left")
+    axes.set_xlabel(x, color=INK, fontsize=FONT)
+    axes.set_ylabel(y, color=INK, fontsize=FONT)
+    axes.tick_params(colors=INK, labelsize=FONT)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INK)
+    axes.set_axisbelow(True)
+    figure.set_layout_engine("constrained")
+    return figure, axes
+
+
+def bars(values: Mapping[str, float | Sequence[float]], *, title: str, unit: str) -> Picture:
+    """One bar a name. Several measurements of a name become their median, every one of them a dot beside it.
+
+    `unit` names the axis: "milliseconds", "images a second". Raises ValueError when there is nothing to draw.
+    """
+    if not values:
+        raise ValueError("bars: no values")
+    runs = {
+        name: [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
+        for name, value in values.items()
+    }
+    figure, axes = plot(7.0, 1.0 + 0.42 * len(runs), title=title, x=unit, y="")
+    axes.grid(axis="x", color=INK, alpha=0.3, linewidth=0.6)
+    furthest = max(max(run) for run in runs.values())
+    for row, run in enumerate(runs.values()):
+        middle = median(run)
+        axes.barh(row, middle, height=0.62, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
+        if len(run) > 1:
+            axes.plot(run, [row] * len(run), "o", color="white", markeredgecolor="black", markersize=4)
+        axes.annotate(
+            f"{middle:.3g}",
+            (max(*run, middle, 0.0), row),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
+            color=INK,
+            fontsize=FONT,
+        )
+    axes.set_yticks(range(len(runs)), list(runs))
+    axes.invert_yaxis()
+    axes.set_xlim(min(0.0, *(min(run) for run in runs.values())), furthest * 1.12 or 1.0)
+    several = max(len(run) for run in runs.values()) > 1
+    if several:
+        axes.set_xlabel(f"{unit} (bar: median; dots: each run)", color=INK, fontsize=FONT)
+    told = [
+        f"{name} {median(run):.3g}"
+        + (f" ({min(run):.3g} to {max(run):.3g} in {len(run)} runs)" if len(run) > 1 else "")
+        for name, run in runs.items()
+    ]
+    return render(figure, f"Bar chart, {title}, in {unit}: {'; '.join(told)}.")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that lasted from `start` to `end`, in one lane of a timeline."""
+
+    lane: str
+    start: float
+    end: float
+    label: str = ""
+
+
+def timeline(spans: Sequence[Span], *, title: str, unit: str) -> Picture:
+    """Spans in lanes (a device, a thread, a worker) over time in `unit`. Spans of one lane that overlap are stacked.
+
+    Raises ValueError when there is nothing to draw.
+    """
+    if not spans:
+        raise ValueError("timeline: no spans")
+    lanes = list(dict.fromkeys(span.lane for span in spans))
+    rows, ticks, height = [], [], 0
+    for lane in lanes:
+        placed, depth = _stacked([span for span in spans if span.lane == lane])
+        rows += [(span, height + row, lanes.index(lane)) for span, row in placed]
+        ticks.append(height + (depth - 1) / 2)
+        height += depth
+    figure, axes = plot(7.5, 1.0 + 0.34 * height, title=title, x=unit, y="")
+    axes.grid(axis="x", color=INK, alpha=0.3, linewidth=0.6)
+    first, last = min(span.start for span in spans), max(span.end for span in spans)
+    axes.set_xlim(first, last if last > first else first + 1)
+    axes.set_ylim(height - 0.5, -0.5)
+    axes.set_yticks(ticks, lanes)
+    texts = []
+    for span, row, lane in rows:
+        fill = PALETTE[lane % len(PALETTE)]
+        axes.barh(row, span.end - span.start, left=span.start, height=0.8, color=fill, edgecolor=INK, linewidth=0.8)
+        middle = (span.start + span.end) / 2
+        texts.append(
+            (
+                span,
+                axes.text(
+                    middle, row, span.label, ha="center", va="center", fontsize=FONT - 1.5, color=readable_on(fill)
+                ),
+            )
+        )
+    figure.canvas.draw()
+    for span, text in texts:  # a label that does not fit would cover its neighbours: the alt text keeps it
+        left, right = (axes.transData.transform((x, 0))[0] for x in (span.start, span.end))
+        text.set_visible(text.get_window_extent().width <= right - left - 2)
+    told = [
+        f"{lane}: " + ", ".join(f"{s.label or 'busy'} {s.start:.3g} to {s.end:.3g}" for s in spans if s.lane == lane)
+        for lane in lanes
+    ]
+    return render(figure, f"Timeline, {title}, in {unit}. {'; '.join(told)}.")
+
+
+def _stacked(spans: Sequence[Span]) -> tuple[list[tuple[Span, int]], int]:
+    """Give each span the first row that is free when it starts; return them and the number of rows."""
+    ends: list[float] = []
+    placed = []
+    for span in sorted(spans, key=lambda span: span.start):
+        row = next((i for i, end in enumerate(ends) if end <= span.start), len(ends))
+        ends[row : row + 1] = [span.end]
+        placed.append((span, row))
+    return placed, len(ends)
+
+
+def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as plain text; columns without any entry are left out."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    kept = _filled(columns, rows)
+    for column in kept:
+        table.add_column(columns[column], no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(row[column]) for column in kept))
+    out = io.StringIO()
+    Console(file=out, width=200, color_system=None, force_jupyter=False).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = "") -> str:
+    """The same table for a notebook, with a line of text under it."""
+    kept = _filled(columns, rows)
+    left = 'style="text-align: left"'
+    head = "".join(f'<th scope="col" {left}>{html.escape(columns[column])}</th>' for column in kept)
+    body = "".join(
+        "<tr>" + "".join(f"<td {left}>{html.escape(row[column])}</td>" for column in kept) + "</tr>" for row in rows
+    )
+    end = f"<p>{html.escape(note)}</p>" if note else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"
+
+
+def _filled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [i for i in range(len(columns)) if not rows or any(row[i] for row in rows)]

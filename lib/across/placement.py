@@ -1,0 +1,223 @@
+"""Which device ran each op: `trace` for a Python function or a tf.function, `trace_graph` for a graph and a session.
+
+What is shown was read back from what TensorFlow executed (eager outputs, and the partition graphs of functions
+and sessions), not from what the program asked for. Grappler's rewriting is off while tracing, so that the ops are the ones
+that the program has; placing comes before that rewriting, and its answer is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from across.partitions import (
+    INPUT,
+    OP,
+    PLUMBING,
+    VARIABLE,
+    Op,
+    Output,
+    first_outputs,
+    mark_plumbing,
+    placed_ops,
+    renamed,
+    short_device,
+)
+from across.pictures import Picture, table_html, table_text
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+__all__ = ["Edge", "Op", "Trace", "short_device", "trace", "trace_graph"]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A tensor on its way from one op to another."""
+
+    source: str
+    target: str
+    copied: bool  # it had to be copied to another device
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """What ran where, in one run. Iterating gives the ops that ran; `given` is what they started from.
+
+    A Trace holds plain values only: it can come back from another process (`fresh.run`).
+    """
+
+    everything: tuple[Op, ...]  # TensorFlow's own plumbing too
+    available: tuple[str, ...] = field(default=())  # every device that there was
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops that ran, each after those it reads."""
+        return tuple(op for op in self.everything if op.kind == OP)
+
+    @property
+    def given(self) -> tuple[Op, ...]:
+        """The inputs and variables that the function was given, and where they were."""
+        return tuple(op for op in self.everything if op.kind in (INPUT, VARIABLE))
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def __getitem__(self, name: str) -> Op:
+        """The op called `name`. Raises KeyError, naming the ones there are."""
+        for op in self.everything:
+            if op.name == name:
+                return op
+        raise KeyError(f"no op {name!r}; there are: {', '.join(op.name for op in self.ops)}")
+
+    def devices(self) -> list[str]:
+        """The devices that ran something, in order: ["CPU:0", "CPU:2"]."""
+        return sorted({op.device for op in self.ops}, key=_device_order)
+
+    def of_type(self, *types: str) -> list[Op]:
+        """The ops of these types: `of_type("MatMul")`."""
+        return [op for op in self.ops if op.type in types]
+
+    def on(self, device: str) -> list[Op]:
+        """The ops that ran on a device, "CPU:1" or "/CPU:1"."""
+        return [op for op in self.ops if op.device == short_device(device)]
+
+    def placed(self) -> dict[str, str]:
+        """Op name to device."""
+        return {op.name: op.device for op in self.ops}
+
+    def edges(self) -> list[Edge]:
+        """The tensors between what is shown; a way through plumbing counts as one edge."""
+        known = {op.name: op for op in self.everything}
+        found: dict[tuple[str, str], bool] = {}
+        for op in self.everything:
+            if op.kind == PLUMBING:
+                continue
+            ways = [(source, op.device) for source in op.inputs]
+            ways = [(source, known[source].device != device) for source, device in ways if source in known]
+            seen = set()
+            while ways:
+                source, copied = ways.pop(0)
+                if (source, copied) in seen:
+                    continue
+                seen.add((source, copied))
+                if known[source].kind != PLUMBING:
+                    key = (source, op.name)
+                    found[key] = found.get(key, False) or copied
+                    continue
+                here = known[source].device
+                ways += [(s, copied or known[s].device != here) for s in known[source].inputs if s in known]
+        return [Edge(source, target, copied) for (source, target), copied in found.items()]
+
+    def copies(self) -> list[tuple[str, str]]:
+        """What was copied to which device, each once: [("MatMul", "CPU:2")]."""
+        device = {op.name: op.device for op in self.everything}
+        return list(dict.fromkeys((edge.source, device[edge.target]) for edge in self.edges() if edge.copied))
+
+    def draw(self, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
+        """Draw the ops as boxes in one lane a device; what is copied between devices is dashed.
+
+        `devices` names the lanes ("/CPU:1" or "CPU:1"), in order; without it there is one for every device, or, with
+        more than 8 of them, for every device that was used.
+        """
+        from across.lanes import draw
+
+        return draw(self, title=title, devices=devices)
+
+    def rows(self) -> list[list[str]]:
+        """One row an op: name, type, device, dtype, shape."""
+        return [[op.name, op.type, op.device, op.dtype, _shape_text(op)] for op in self.ops]
+
+    def __repr__(self) -> str:
+        return table_text(_COLUMNS, self.rows())
+
+    def _repr_html_(self) -> str:
+        return table_html(_COLUMNS, self.rows())
+
+
+_COLUMNS = ["op", "type", "device", "dtype", "shape"]
+
+
+def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
+    """Call `fn(*args, **kwargs)` once and tell where each op ran.
+
+    `fn` may run op by op, be a tf.function, or mix the two; a function is not retraced. An eager op without an output
+    is listed where its variable is. Ops that other threads run op by op are not seen. What `fn` raises is raised.
+    """
+    import tensorflow as tf
+
+    from across.recording import Recorder
+
+    tf.config.list_logical_devices()  # starts TensorFlow, if it has not run yet
+    with Recorder(fn, args, kwargs) as recorder:
+        fn(*args, **kwargs)
+    return Trace(
+        tuple(mark_plumbing(recorder.ops)), _sorted(device.name for device in tf.config.list_logical_devices())
+    )
+
+
+def trace_graph(
+    graph: tf.Graph,
+    fetches: Any,
+    feed: Mapping[Any, Any] | None = None,
+    *,
+    session: tf.compat.v1.Session | None = None,
+    cpus: int | None = None,
+    soft: bool = True,
+) -> Trace:
+    """Run `fetches` of a TensorFlow 1 graph once and tell where each op ran.
+
+    Without `session`, a new one gets `cpus` CPUs (default: as many logical CPUs as TensorFlow has here), soft placement
+    unless `soft` is false, and initialised variables. A session that is passed in keeps its own configuration, Grappler's
+    rewriting included. Raises what the session raises. Follows RunOptions(output_partition_graphs=True).
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    if session is None:
+        with v1.Session(graph=graph, config=_config(cpus, soft)) as own:
+            own.run([variable.initializer for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)])
+            return trace_graph(graph, fetches, feed, session=own)
+    metadata = v1.RunMetadata()
+    session.run(fetches, feed, options=v1.RunOptions(output_partition_graphs=True), run_metadata=metadata)
+    outputs = first_outputs(graph)
+    ops = placed_ops(metadata.partition_graphs, outputs)
+    fed = {op.name: re.sub(r"^_arg_(.+)_\d+_\d+$", r"\1", op.name) for op in ops if op.type == "_Arg"}
+    ops = [_fed(op, outputs) if op.type == "_Arg" else op for op in renamed(ops, fed)]
+    return Trace(tuple(ops), _sorted(device.name for device in session.list_devices()))
+
+
+def _fed(op: Op, outputs: Mapping[str, Output]) -> Op:
+    dtype, shape = outputs.get(op.name, ("", None))
+    return replace(op, type="Input", dtype=dtype, shape=shape, kind=INPUT)
+
+
+def _config(cpus: int | None, soft: bool) -> tf.compat.v1.ConfigProto:
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=soft)
+    config.device_count["CPU"] = cpus or len(tf.config.list_logical_devices("CPU"))
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
+    return config
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({short_device(name) for name in names}, key=_device_order))
+
+
+def _device_order(device: str) -> tuple[str, str, int]:
+    task, _, where = device.rpartition(" ")
+    kind, _, number = where.partition(":")
+    return task, kind, int(number) if number.isdigit() else -1
+
+
+def _shape_text(op: Op) -> str:
+    if op.shape is None or not op.dtype:
+        return ""
+    return "scalar" if op.shape == () else " x ".join("?" if size is None else str(size) for size in op.shape)

@@ -1,0 +1,83 @@
+"""What an attack is written with. Each file in `<expected verdict>/` says in its docstring's one line what it tries.
+
+An attack module sets `EXERCISE`, whose verdict the folder's name says, and `submission(release, solved)`, which returns
+the notebook's bytes or a function that writes whatever it likes where the notebook should be. `release` and `solved` are
+the chapter's notebooks as JSON.
+"""
+
+import copy
+import importlib.util
+import json
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHAPTER = "03_device_placement"
+FOLDER = Path(__file__).parent
+Notebook = dict[str, Any]
+Writer = Callable[[Path], None]
+Submission = Callable[[Notebook, Notebook], bytes | Writer]
+NOTHING = "def {name}(*args, **kwargs):\n    return None\n"
+
+
+@dataclass(frozen=True)
+class Attack:
+    name: str
+    tries: str  # the docstring's line
+    expected: str  # verdict
+    exercise: str
+    submission: Submission
+
+
+def attacks() -> list[Attack]:
+    """Every attack of the corpus, by expected verdict and name."""
+    found = []
+    for path in sorted(FOLDER.glob("*/*.py")):
+        spec = importlib.util.spec_from_file_location(f"attack_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        tries = (module.__doc__ or "").strip()
+        found.append(Attack(path.stem, tries, path.parent.name, module.EXERCISE, module.submission))
+    return found
+
+
+def answering(exercise: str, source: str) -> Submission:
+    """Answer `exercise` by `source`, and every other function wrongly, so that a check that is blinded gives points."""
+
+    def submission(release: Notebook, solved: Notebook) -> bytes:
+        return dumps(answered(release, exercise, source))
+
+    return submission
+
+
+def answered(release: Notebook, exercise: str, source: str) -> Notebook:
+    """The release with `source` for `exercise` and, in every other cell that defines a function, a wrong one."""
+    notebook = copy.deepcopy(release)
+    for cell in notebook["cells"]:
+        meta = cell["metadata"].get("nbgrader", {})
+        if meta.get("solution") and cell["cell_type"] == "code":
+            name = meta["grade_id"]
+            if name == exercise:
+                cell["source"] = textwrap.dedent(source).strip("\n")
+            elif f"def {name}(" in text(cell):
+                cell["source"] = NOTHING.format(name=name)
+    return notebook
+
+
+def by_id(notebook: Notebook, grade_id: str) -> Notebook:
+    """The cell with this grade id."""
+    return next(c for c in notebook["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
+
+
+def text(cell: Notebook) -> str:
+    """A cell's source."""
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def dumps(notebook: Notebook) -> bytes:
+    """A notebook as bytes."""
+    return json.dumps(notebook, indent=1).encode("utf-8", "surrogatepass")

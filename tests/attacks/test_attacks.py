@@ -1,0 +1,242 @@
+"""The corpus of attacks, graded as one class together with honest students: none scores, none hurts, none stays."""
+
+import contextlib
+import csv
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import corpus
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from autograder import build, course, sandbox
+from autograder.cgroups import ROOT
+
+CHAPTER = corpus.CHAPTER
+ATTACKS = corpus.attacks()
+HONEST = ("aa_honest", "mm_honest", "zz_honest")  # before, among and after the attackers
+DEADLINE = 1800.0  # seconds for the whole class
+PR_SET_CHILD_SUBREAPER = 36
+
+pytestmark = pytest.mark.skipif(sandbox.problem() != "", reason=f"no sandbox here: {sandbox.problem()}")
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The class as it was graded."""
+
+    out: Path
+    rows: dict[str, dict[str, dict[str, str]]]  # student -> exercise -> row of marks.csv
+    seconds: float
+    orphans: list[str]  # processes that outlived the command
+    groups: list[str]
+    folders: list[str]
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory) -> Graded:
+    place = tmp_path_factory.mktemp("class")
+    _hand_in(place / "submissions")
+    with tempfile.TemporaryDirectory(prefix="attacks-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as work:
+        before = _groups(), _folders()
+        started = time.monotonic()
+        with _children_of_the_dead_are_ours():
+            _grade(place, Path(work))
+            seconds = time.monotonic() - started
+            orphans = _orphans()
+        folders = [*os.listdir(work), *sorted(_folders() - before[1])]
+        groups = sorted(_groups() - before[0])
+    with open(place / "out" / "marks.csv", encoding="utf-8", newline="") as file:
+        rows: dict[str, dict[str, dict[str, str]]] = {}
+        for row in csv.DictReader(file):
+            rows.setdefault(row["student"], {})[row["exercise"]] = row
+    return Graded(place / "out", rows, seconds, orphans, groups, folders)
+
+
+def _hand_in(folder: Path) -> None:
+    release = json.loads(json.dumps(build.release(CHAPTER)))
+    solved = json.loads(json.dumps(build.solved(CHAPTER)))
+    written = {name: corpus.dumps(solved) for name in HONEST}
+    written |= {attack.name: attack.submission(release, solved) for attack in ATTACKS}
+    for name, content in written.items():
+        path = folder / name / CHAPTER / f"{CHAPTER}.ipynb"
+        path.parent.mkdir(parents=True)
+        if callable(content):
+            content(path)
+        else:
+            path.write_bytes(content)
+
+
+def _grade(place: Path, workroom: Path) -> None:
+    """Run the command as an instructor does; whatever happens it is ended by the deadline."""
+    command = [str(Path(sys.executable).parent / "autograder"), "grade", CHAPTER]
+    command += ["--submissions", str(place / "submissions"), "--out", str(place / "out"), "--workers", "2"]
+    workroom.chmod(0o711)
+    with open(place / "log", "w+b") as log:
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "ACROSS_WORKROOM": str(workroom)},
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(DEADLINE)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        log.seek(0)
+        assert code == 0, log.read().decode(errors="replace")[-4000:]
+
+
+@contextlib.contextmanager
+def _children_of_the_dead_are_ours() -> Iterator[None]:
+    """Whatever outlives its parent becomes our child, so that nothing can get away unseen."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def _orphans(deadline: float = 10.0) -> list[str]:
+    """Our living children, once those that are just ending have ended; they are killed."""
+    until = time.monotonic() + deadline
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        alive = _children()
+        if not alive or time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    for pid in alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return sorted(alive.values())
+
+
+def _children() -> dict[int, str]:
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, rest = stat.read_text(errors="replace").split("(", 1)[1].rsplit(")", 1)
+            if int(rest.split()[1]) == os.getpid():
+                found[int(stat.parent.name)] = name
+    return found
+
+
+def _groups() -> set[str]:
+    """The jobs' control groups whose worker is gone."""
+    names = {path.name for path in ROOT.glob("**/across/*") if path.is_dir()}
+    return {name for name in names if (pid := re.match(r"j(\d+)-", name)) and not os.path.exists(f"/proc/{pid[1]}")}
+
+
+def _folders() -> set[str]:
+    """Folders of fork servers that nobody serves."""
+    servers = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _readable(path)]
+    return {str(p) for p in Path("/tmp").glob("across-*") if not any(str(p).encode() in line for line in servers)}
+
+
+def _readable(path: Path) -> bool:
+    try:
+        return bool(path.read_bytes())
+    except OSError:
+        return False
+
+
+def test_the_table_of_attacks(graded, capsys):
+    table = Table(title=f"{len(ATTACKS)} attacks and {len(HONEST)} honest students in {graded.seconds:.0f} s")
+    for column in ("attack", "what it tries", "expected", "got", "points"):
+        table.add_column(column, overflow="fold")
+    for attack in ATTACKS:
+        got = graded.rows[attack.name][attack.exercise]["verdict"]
+        mark = "green" if got == attack.expected else "red"
+        points = sum(float(row["points"] or 0) for row in graded.rows[attack.name].values())
+        table.add_row(attack.name, attack.tries, attack.expected, f"[{mark}]{got}[/]", f"{points:g}")
+    for student in HONEST:
+        points = sum(float(row["points"] or 0) for row in graded.rows[student].values())
+        table.add_row(student, "nothing: an honest student", "full marks", "", f"{points:g}")
+    with capsys.disabled():
+        Console(width=140).print("\n", table)
+    assert graded.rows.keys() == {attack.name for attack in ATTACKS} | set(HONEST)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: f"{attack.expected}-{attack.name}")
+def test_an_attack_gets_its_verdict(graded, attack):
+    row = graded.rows[attack.name][attack.exercise]
+    assert row["verdict"] == attack.expected, row["message"]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_an_attack_gets_no_points(graded, attack):
+    rows = graded.rows[attack.name]
+    assert {name: float(row["points"] or 0) for name, row in rows.items()} == dict.fromkeys(rows, 0.0)
+    assert {exercise.name for exercise in course.chapter(CHAPTER).exercises} == rows.keys()
+
+
+@pytest.mark.parametrize("student", HONEST)
+def test_an_honest_student_among_attackers_has_full_marks(graded, student):
+    rows = graded.rows[student]
+    for exercise in course.chapter(CHAPTER).exercises:
+        row = rows[exercise.name]
+        assert row["verdict"] == ("manual" if exercise.manual else "passed"), row["message"]
+        assert exercise.manual or float(row["points"]) == exercise.max_points
+
+
+def test_a_limit_that_was_reached_is_named_as_the_fault(graded):
+    for attack in ATTACKS:
+        if attack.expected in ("timeout", "memory", "output"):
+            row = graded.rows[attack.name][attack.exercise]
+            assert (row["fault"], bool(row["message"])) == ("LIMIT", True), attack.name
+
+
+def test_no_process_outlives_the_class(graded):
+    assert graded.orphans == []
+
+
+def test_no_control_group_is_left(graded):
+    assert graded.groups == []
+
+
+def test_no_box_folder_or_socket_is_left(graded):
+    assert graded.folders == []
+
+
+def test_nothing_was_written_outside_a_box(graded):
+    assert [str(path) for path in Path("/tmp").glob("across_*")] == []
+    assert not Path("/tmp/i_was_here").exists()
+
+
+def test_the_hosts_accounts_are_in_no_output(graded):
+    ours = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith("root:")]
+    for path in graded.out.glob("**/*.ipynb"):
+        assert not any(line in path.read_text(encoding="utf-8") for line in ours), path
+
+
+def test_no_feedback_runs_a_students_script(graded):
+    pages = list(graded.out.glob("feedback/**/*.html"))
+    assert len(pages) >= len(ATTACKS)
+    for page in [*pages, graded.out / "report.html"]:
+        html = page.read_text(encoding="utf-8")
+        assert not re.search(r"<script[^>]*>\s*alert|<img[^>]*onerror", html), page
+
+
+def test_what_an_attack_tries_is_said_in_one_line():
+    for attack in ATTACKS:
+        assert attack.tries.endswith(".")
+        assert "\n" not in attack.tries
+        assert len(attack.tries) < 120

@@ -1,0 +1,247 @@
+"""Building: the promises that students, graders and the gradebook rely on, and what an author is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+from nbgrader.utils import compute_checksum, determine_grade
+
+from autograder import build, course
+from autograder.assemble import SKIP, assemble
+from autograder.intake import Submission
+
+NAME = "90_tiny"
+SOURCE = """\
+# %% [markdown]
+# # Tiny
+# A question.
+
+# %%
+import math
+
+# %% answer="pick" covers=["S20"]
+def pick(devices):
+    ### BEGIN SOLUTION
+    return devices[0]
+    ### END SOLUTION
+
+# %% check="pick" points=2
+assert pick(["a"]) == "a", "expected the first"
+
+# %% answer="repair"
+def repair(n):
+    ### BEGIN SOLUTION
+    #: if n > 0:
+    #:     return n
+    return math.fabs(n)
+    ### END SOLUTION
+
+# %% check="repair" points=1 answers=["pick", "repair"]
+assert repair(pick([-1])) == 1, "expected 1"
+
+# %% tags=["show"]
+drawing = 1
+drawing
+
+# %% [markdown] answer="explain" points=3
+# ### BEGIN SOLUTION
+# Because of the default device.
+# ### END SOLUTION
+
+# %%
+print("same")
+
+# %%
+print("same")
+"""
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Write the source of chapter 90_tiny of a course of its own."""
+    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
+    course.chapter.cache_clear()
+    (tmp_path / "solutions").mkdir()
+
+    def write(source: str) -> Path:
+        path = tmp_path / "solutions" / f"{NAME}.py"
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    yield write
+    course.chapter.cache_clear()
+
+
+def cell(notebook: NotebookNode, grade_id: str) -> NotebookNode:
+    return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
+
+
+def test_students_get_stubs_and_never_the_reference(write: Write):
+    write(SOURCE)
+    notebook = build.release(NAME)
+    assert cell(notebook, "pick").source == 'def pick(devices):\n    raise NotImplementedError("your turn")'
+    assert cell(notebook, "repair").source == "def repair(n):\n    if n > 0:\n        return n"
+    text = build.dumps(notebook)
+    for secret in ("devices[0]", "math.fabs", "default device", "SOLUTION"):
+        assert secret not in text
+
+
+def test_the_reference_is_the_region_without_marks_and_without_what_only_students_see(write: Write):
+    write(SOURCE)
+    sources = build.solution_source(NAME)
+    assert sources == {
+        "pick": "def pick(devices):\n    return devices[0]",
+        "repair": "def repair(n):\n    return math.fabs(n)",
+        "explain": "Because of the default device.",
+    }
+
+
+def test_the_solved_notebook_differs_from_the_release_in_the_answers_only(write: Write):
+    write(SOURCE)
+    released, solved = build.release(NAME), build.solved(NAME)
+    changed = [(a, b) for a, b in zip(released.cells, solved.cells, strict=True) if a != b]
+    assert [b.metadata.nbgrader.grade_id for _, b in changed] == ["pick", "repair", "explain"]
+    assert all({**a, "source": ""} == {**b, "source": ""} for a, b in changed)
+    assert released.metadata == solved.metadata
+
+
+def test_the_course_reads_exercises_points_and_answers_from_what_was_built(write: Write):
+    write(SOURCE)
+    assert build.build() == [NAME]
+    chapter = course.chapter(NAME)
+    assert [(e.name, e.grade_id, e.answer_ids, e.max_points, e.manual) for e in chapter.exercises] == [
+        ("pick", "check_pick", ("pick",), 2.0, False),
+        ("repair", "check_repair", ("pick", "repair"), 1.0, False),
+        ("explain", "explain", ("explain",), 3.0, True),
+    ]
+    assert chapter.title == "Tiny"
+    assert set(chapter.answers) == {"pick", "repair", "explain"}
+
+
+def test_nbgrader_finds_checksums_locks_and_an_unanswered_explanation(write: Write):
+    write(SOURCE)
+    released, solved = build.release(NAME), build.solved(NAME)
+    for grade_id in ("pick", "check_pick", "explain"):
+        node = cell(released, grade_id)
+        assert node.metadata.nbgrader.checksum == compute_checksum(node)
+    assert cell(released, "check_pick").metadata.editable is False
+    assert cell(released, "pick").metadata.deletable is False
+    assert "editable" not in cell(released, "pick").metadata
+    assert determine_grade(cell(released, "explain")) == (0, 3.0)
+    assert determine_grade(cell(solved, "explain")) == (None, 3.0)
+
+
+def test_building_twice_gives_the_same_bytes(write: Write):
+    write(SOURCE)
+    build.build()
+    first = build.notebook_path(NAME).read_bytes()
+    assert build.build() == []
+    build.notebook_path(NAME).unlink()
+    build.build()
+    assert build.notebook_path(NAME).read_bytes() == first
+
+
+def test_a_cell_keeps_its_id_when_another_is_put_before_it(write: Write):
+    write(SOURCE)
+    before = {c.id for c in build.release(NAME).cells}
+    write(SOURCE.replace("# %%\nimport math", "# %%\nimport cmath\n\n# %%\nimport math"))
+    after = [c.id for c in build.release(NAME).cells]
+    assert before < set(after)
+    assert len(after) == len(set(after)) == len(before) + 1
+
+
+def test_the_digest_names_the_release_and_follows_every_change(write: Write):
+    write(SOURCE)
+    notebook = build.release(NAME)
+    assert notebook.metadata.across.release == build.release_digest(notebook)
+    write(SOURCE.replace("points=2", "points=4"))
+    assert build.release(NAME).metadata.across.release != notebook.metadata.across.release
+
+
+def test_check_says_which_notebook_is_stale_and_writes_nothing(write: Write):
+    write(SOURCE)
+    build.build()
+    assert build.build(check=True) == []
+    old = build.notebook_path(NAME).read_bytes()
+    write(SOURCE.replace("A question.", "Another question."))
+    assert build.build(check=True) == [NAME]
+    assert build.notebook_path(NAME).read_bytes() == old
+
+
+def test_check_says_which_notebook_has_no_source(write: Write):
+    write(SOURCE)
+    build.build()
+    stray = build.notebook_path("91_gone")
+    stray.write_bytes(build.notebook_path(NAME).read_bytes())
+    with pytest.raises(course.CourseError, match=r"91_gone\.ipynb: has no source in solutions/; delete it"):
+        build.build(check=True)
+
+
+def test_no_cell_tagged_show_is_executed_for_the_reference(write: Write):
+    write(SOURCE)
+    build.build()
+    submission = Submission(NAME, NAME, build.solution_source(NAME))
+    executed = [
+        c.source for c in assemble(submission, course.chapter(NAME)).cells if SKIP in c.metadata.get("tags", [])
+    ]
+    assert any("drawing" in source for source in executed)
+
+
+SLIPS = {
+    "unknown key": ("points=2", "point=2", ['cell "check_pick" (line 14)', "unknown header key 'point'"]),
+    "no points": (" points=2", "", ["points=None", "as in points=3"]),
+    "points of the wrong kind": ("points=2", 'points="2"', ["points='2'"]),
+    "points on an answer": ('answer="repair"', 'answer="repair" points=1', ["points belong to a check"]),
+    "no check": (
+        '# %% check="repair" points=1 answers=["pick", "repair"]',
+        "# %%",
+        ['cell "repair"', "no check looks at it"],
+    ),
+    "no such answer": ('answers=["pick", "repair"]', 'answers=["pik"]', ['no answer "pik"', "pick, repair, explain"]),
+    "a name twice": ('answer="repair"', 'answer="pick"', ['two cells are answer "pick"', "another name"]),
+    "a bad name": ('answer="pick"', 'answer="Pick"', ["'Pick'", "lower case"]),
+    "no end": ("    return devices[0]\n    ### END SOLUTION", "    return devices[0]", ["### END SOLUTION"]),
+    "a solution elsewhere": ("import math", "### BEGIN SOLUTION\nimport math\n### END SOLUTION", ["is no answer"]),
+    "covers what": ('covers=["S20"]', 'covers=["20"]', ["covers '20'"]),
+    "covers no list": ('covers=["S20"]', 'covers="S20"', ["is not a list", 'covers=["S15"]']),
+    "a show that is used": ("math.fabs(n)", "math.fabs(drawing)", ["tagged show", 'cell "repair"', "drawing"]),
+    "a stub that is no Python": (
+        "#: if n > 0:\n    #:     return n",
+        "#: if n > 0:",
+        ["the stub is no Python", "line 2"],
+    ),
+    "a reference that is no Python": ("return math.fabs(n)", "return math.(n)", ["the reference is no Python"]),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_an_authors_slip_names_the_cell_and_the_mend(write: Write, slip: str):
+    old, new, says = SLIPS[slip]
+    assert old in SOURCE
+    write(SOURCE.replace(old, new, 1))
+    with pytest.raises(course.CourseError) as caught:
+        build.build()
+    assert NAME in str(caught.value)
+    for part in says:
+        assert part in str(caught.value)
+
+
+def test_all_slips_are_told_at_once(write: Write):
+    write(SOURCE.replace("points=2", "point=2").replace('covers=["S20"]', 'cover=["S20"]'))
+    with pytest.raises(course.CourseError) as caught:
+        build.build()
+    assert "'point'" in str(caught.value)
+    assert "'cover'" in str(caught.value)
+
+
+def test_a_slip_in_one_chapter_keeps_no_other_from_being_built(write: Write):
+    source = write(SOURCE)
+    source.with_name("89_broken.py").write_text(SOURCE.replace("points=2", ""))
+    with pytest.raises(course.CourseError, match="89_broken"):
+        build.build()
+    assert build.notebook_path(NAME).exists()

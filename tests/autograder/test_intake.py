@@ -1,0 +1,470 @@
+"""Intake: a file may be anything; what is kept is the source of the answer cells."""
+
+import copy
+import json
+import os
+import pickle
+import resource
+import socket
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from autograder import course, intake
+from autograder.course import Chapter, Limits
+from autograder.intake import Found, Submission
+
+NAME = "01_tiny"
+
+
+def cell(source, grade_id="", kind="code", **flags):
+    made = {"cell_type": kind, "id": grade_id or "plain", "metadata": {}, "source": source}
+    if grade_id:
+        made["metadata"]["nbgrader"] = {"grade_id": grade_id, "schema_version": 3, **flags}
+    return made | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+
+
+def tiny(**limits) -> Chapter:
+    check = cell("assert pick()", "check_pick", grade=True, locked=True, points=2)
+    check["metadata"]["across"] = {"exercise": "pick", "answers": ["pick"]}
+    both = cell("assert spread()", "check_spread", grade=True, locked=True, points=3)
+    both["metadata"]["across"] = {"exercise": "spread", "answers": ["pick", "spread"]}
+    why = cell("Your answer.", "why", "markdown", grade=True, solution=True, points=1)
+    why["metadata"]["across"] = {"exercise": "why"}
+    release = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": {"name": "python3"}, "across": {"chapter": NAME, "release": "f00d"}},
+        "cells": [
+            cell("# Tiny", kind="markdown"),
+            cell("import os"),
+            cell("def pick():\n    raise NotImplementedError", "pick", solution=True),
+            check,
+            cell("def spread():\n    raise NotImplementedError", "spread", solution=True),
+            both,
+            why,
+        ],
+    }
+    return Chapter(NAME, "Tiny", release, course.exercises(NAME, release), replace(Limits(), **limits))
+
+
+CHAPTER = tiny()
+CODE = "def pick():\n    return '/CPU:1'"
+
+
+@pytest.fixture
+def student(tmp_path: Path) -> Path:
+    folder = tmp_path / "class" / "ada"
+    (folder / NAME).mkdir(parents=True)
+    return folder
+
+
+def answered(**answers: str) -> dict:
+    """The released notebook with some sources replaced, by grade id."""
+    notebook = copy.deepcopy(CHAPTER.release)
+    for each in notebook["cells"]:
+        grade_id = each["metadata"].get("nbgrader", {}).get("grade_id")
+        each["source"] = answers.get(grade_id, each["source"])
+    return notebook
+
+
+def by_id(notebook: dict, grade_id: str) -> dict:
+    return next(c for c in notebook["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
+
+
+def handed_in(student: Path, content: object, chapter: Chapter = CHAPTER) -> Submission:
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    (student / NAME / f"{NAME}.ipynb").write_bytes(data)
+    return read(student, chapter)
+
+
+def read(student: Path, chapter: Chapter = CHAPTER) -> Submission:
+    return intake.read(Found("ada", student), chapter)
+
+
+def test_an_answer_is_taken_by_its_grade_id(student):
+    got = handed_in(student, answered(pick=CODE, why="Because."))
+    assert got.answers == {"pick": CODE, "spread": CHAPTER.answers["spread"], "why": "Because."}
+    assert (got.invalid, got.refused, got.notes) == ({}, "", ())
+
+
+def test_a_source_may_be_a_list_of_lines(student):
+    notebook = answered()
+    by_id(notebook, "pick")["source"] = CODE.splitlines(keepends=True)
+    assert handed_in(student, notebook).answers["pick"] == CODE
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"grade": True, "locked": True, "solution": False, "points": 1e9, "schema_version": 99},
+        {"schema_version": "x", "solution": None},
+        {},
+    ],
+)
+def test_other_flags_of_the_cell_do_not_matter(student, flags):
+    notebook = answered(pick=CODE)
+    by_id(notebook, "pick")["metadata"] = {"nbgrader": {"grade_id": "pick", **flags}, "tags": ["skip-execution"]}
+    got = handed_in(student, notebook)
+    assert (got.answers["pick"], got.invalid) == (CODE, {})
+
+
+def test_a_duplicate_grade_id_costs_only_the_exercises_that_look_at_it(student):
+    notebook = answered(pick=CODE, spread="def spread(): ...")
+    notebook["cells"].append(copy.deepcopy(by_id(notebook, "spread")))
+    got = handed_in(student, notebook)
+    assert got.answers.keys() == {"pick", "why"}
+    assert 'cell "spread": 2 cells have this grade id (cells 5, 8)' in got.invalid["spread"]
+    assert intake.invalid_exercises(got, CHAPTER).keys() == {"spread"}
+
+
+def test_an_exercise_that_looks_at_an_invalid_cell_is_invalid(student):
+    notebook = answered()
+    notebook["cells"].append(copy.deepcopy(by_id(notebook, "pick")))
+    assert intake.invalid_exercises(handed_in(student, notebook), CHAPTER).keys() == {"pick", "spread"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"cell_type": "markdown"}, 'its type is "markdown", expected "code"'),
+        ({"cell_type": ["code"]}, 'its type is a list, expected "code"'),
+        ({"source": 3.5}, "its source is a number, expected text"),
+        ({"source": ["a", 1]}, "its source is a list, expected text"),
+        ({"source": {"text": "a"}}, "its source is an object, expected text"),
+        ({"source": "#" * (Limits().cell_bytes + 1)}, "has 65537 bytes, at most 65536 are read"),
+        ({"source": "é" * (Limits().cell_bytes // 2 + 1)}, "has 65538 bytes, at most 65536 are read"),
+    ],
+)
+def test_a_cell_that_cannot_be_taken_is_invalid_and_the_others_stand(student, change, says):
+    notebook = answered(why="Because.")
+    by_id(notebook, "pick").update(change)
+    got = handed_in(student, notebook)
+    assert says in got.invalid["pick"]
+    assert got.invalid["pick"].startswith(f'{NAME}, cell "pick": ')
+    assert got.answers["why"] == "Because."
+
+
+def test_broken_characters_are_replaced_so_that_any_file_can_hold_the_answer(student):
+    got = handed_in(student, json.dumps(answered(pick="x = '\ud800\x00'")).encode())
+    assert got.answers["pick"] == "x = '\ufffd\ufffd'"
+    assert "broken characters" in got.notes[0]
+
+
+def test_what_was_changed_outside_the_answers_is_noted_and_ignored(student):
+    notebook = answered(check_pick="assert True", pick=CODE)
+    notebook["metadata"]["kernelspec"] = {"name": "\x1b[2Jmine\n"}
+    notebook["cells"].insert(2, cell("mine = 1"))
+    notebook["cells"].insert(3, cell("x", "nobody_knows", grade=True, points=100))
+    notes = "\n".join(handed_in(student, notebook).notes)
+    assert 'locked cell "check_pick" was changed' in notes
+    assert "1 code cell(s) added or changed outside the answer cells: ignored" in notes
+    assert 'unknown grade id "nobody_knows"' in notes
+    assert r'kernelspec name is "\x1b[2Jmine\n", ours "python3"' in notes
+
+
+def test_a_missing_answer_cell_is_noted_and_not_attempted(student):
+    notebook = answered()
+    notebook["cells"].remove(by_id(notebook, "pick"))
+    got = handed_in(student, notebook)
+    assert "pick" not in got.answers
+    assert 'answer cell "pick" is missing: taken as not attempted' in got.notes
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"  \n", "is empty"),
+        (b"\x00\x01\x02", "is not JSON"),
+        (b"\xff\xfe{\x00}\x00", "is not UTF-8 text (byte 0)"),
+        (b'{"cells": [', "is not JSON"),
+        (b"[" * 1_000_000, "is nested too deeply"),
+        (b'{"a":' * 500_000, "is nested too deeply"),
+        (b"null", "is missing, not a notebook"),
+        (b"[]", "is a list, not a notebook"),
+        (b"7", "is a number, not a notebook"),
+        (b"{}", "its `cells` is missing, not a list"),
+        (b'{"cells": {"0": {}}}', "its `cells` is an object, not a list"),
+        (b'{"nbformat": 3, "worksheets": [{"cells": []}]}', "is in the old notebook format 3"),
+        (b'{"cells": [' + b"0," * 2000 + b"0]}", "has 2001 cells, at most 2000 are read"),
+        (b" " * (Limits().notebook_bytes + 1), "has 5242881 bytes, at most 5242880 are read"),
+    ],
+)
+def test_a_file_that_is_no_notebook_is_refused_with_the_mend(student, content, says):
+    got = handed_in(student, content)
+    assert got.refused.startswith(f"{NAME}.ipynb: ")
+    assert says in got.refused
+    assert ";" in got.refused, "no mend"
+    assert intake.invalid_exercises(got, CHAPTER).keys() == {"pick", "spread", "why"}
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        (b"\xef\xbb\xbf" + json.dumps(answered(pick=CODE)).encode(), "byte order mark"),
+        (json.dumps(answered(pick=CODE) | {"nbformat": float("nan")}).encode(), "notebook format is nan"),
+        (json.dumps(answered(pick=CODE) | {"nbformat": 5}).encode(), "notebook format is 5"),
+        (b'{"cells": [], ' + json.dumps(answered(pick=CODE)).encode()[1:], 'says "cells" twice'),
+        (b'{"nbformat_minor": ' + b"9" * 1_000_000 + b"," + json.dumps(answered(pick=CODE)).encode()[1:], "twice"),
+        (b'{"x": 1' + b"0" * 1_000_000 + b".5, " + json.dumps(answered(pick=CODE)).encode()[1:], None),
+        (json.dumps(answered(pick=CODE) | {"metadata": [1, 2]}).encode(), "kernelspec name is None"),
+    ],
+)
+def test_an_odd_file_is_read_all_the_same(student, content, note):
+    got = handed_in(student, content)
+    assert (got.answers.get("pick"), got.refused) == (CODE, "")
+    assert note is None or any(note in each for each in got.notes)
+
+
+@pytest.mark.parametrize("odd", [None, 3, "cell", [], {}, {"metadata": 3}, {"metadata": {"nbgrader": {"grade_id": 5}}}])
+def test_an_odd_cell_costs_nothing(student, odd):
+    got = handed_in(student, {**answered(pick=CODE), "cells": [odd, *answered(pick=CODE)["cells"]]})
+    assert (got.answers["pick"], got.refused) == (CODE, "")
+
+
+def test_notes_are_bounded(student):
+    got = handed_in(student, {**answered(pick=CODE), "cells": [*[7] * 1900, *answered(pick=CODE)["cells"]]})
+    assert len(got.notes) == intake.NOTES
+
+
+@pytest.mark.parametrize("place", ["student", "chapter", "file"])
+def test_symbolic_links_are_refused(student, tmp_path, place):
+    handed_in(student, answered(pick=CODE))
+    path = {"student": student, "chapter": student / NAME, "file": student / NAME / f"{NAME}.ipynb"}[place]
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    got = read(student)
+    assert got.answers == {}
+    assert "plain" in got.refused
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "socket", "unreadable"])
+def test_what_is_no_plain_file_is_refused_without_waiting(student, monkeypatch, kind):
+    monkeypatch.chdir(student / NAME)
+    name = f"{NAME}.ipynb"
+    if kind == "folder":
+        os.mkdir(name)
+    elif kind == "pipe":
+        os.mkfifo(name)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(name)
+    else:
+        Path(name).write_text("{}")
+        monkeypatch.setattr(os, "open", _denied(os.open))
+    got = read(student)
+    assert got.refused
+    assert not got.answers
+
+
+def _denied(real):
+    def fake(path, flags, *args, **kwargs):
+        if str(path).endswith(".ipynb"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, flags, *args, **kwargs)
+
+    return fake
+
+
+def test_a_failing_disk_is_not_the_students_fault(student, monkeypatch):
+    handed_in(student, answered())
+    real = os.open
+
+    def fake(path, flags, *args, **kwargs):
+        if str(path).endswith(".ipynb"):
+            raise OSError(5, "Input/output error")
+        return real(path, flags, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", fake)
+    with pytest.raises(OSError, match="Input/output error"):
+        read(student)
+
+
+def test_a_file_that_grows_while_it_is_read_stays_bounded(student, monkeypatch):
+    handed_in(student, answered())
+    asked = []
+
+    def endless(fd, count):
+        asked.append(count)
+        return b" " * min(count, 1 << 20)
+
+    monkeypatch.setattr(intake.os, "read", endless)
+    assert "at most" in read(student).refused
+    assert sum(min(count, 1 << 20) for count in asked) <= CHAPTER.limits.notebook_bytes + 1
+
+
+def test_nothing_handed_in_is_told_apart_from_something_unreadable(student):
+    got = read(student)
+    assert (got.nothing, got.refused, got.answers) == (True, "", {})
+    assert got.notes[0].startswith("nothing was submitted")
+    assert not handed_in(student, b"").nothing
+
+
+def test_a_notebook_under_another_name_is_pointed_out(student):
+    (student / NAME / f"{NAME} (1).ipynb").write_text("{}")
+    assert f"there is '{NAME} (1).ipynb'" in read(student).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        (b"2026-11-21 02:38:11.123456 UTC\n", "2026-11-21 02:38:11.123456 UTC"),
+        (b"2026-11-21 02:38:11 Europe/Zurich", "2026-11-21 02:38:11 Europe/Zurich"),
+        (b"2026-11-21T02:38:11+01:00", "2026-11-21T02:38:11+01:00"),
+        (b"2026-13-41 02:38:11 UTC", None),
+        (b"2026-11-21 02:38:11 ../../etc/passwd", None),
+        (b"now", None),
+        (b"\xff" * 100, None),
+        (b"1" * 1000, None),
+    ],
+)
+def test_a_timestamp_is_kept_only_if_it_is_one(student, content, kept):
+    (student / NAME / "timestamp.txt").write_bytes(content)
+    got = handed_in(student, answered())
+    assert got.timestamp == kept
+    assert bool(got.notes) == (kept is None)
+
+
+def test_every_folder_is_a_student_and_nothing_else_is(tmp_path):
+    for name in ("bob", "ada", ".ipynb_checkpoints"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "list.csv").write_text("x")
+    (tmp_path / "link").symlink_to("/")
+    assert [found.student for found in intake.collect(tmp_path, CHAPTER)] == ["ada", "bob", "link"]
+
+
+@pytest.mark.parametrize(
+    "raw", [b"a\nb", b"\xff\xfe", b"\x1b[31m", "\u202egnp".encode(), b"..x", b"a\\nb", b"-rf", b"x" * 255]
+)
+def test_a_students_name_is_printable_and_can_name_a_folder(tmp_path, raw):
+    os.mkdir(os.fsencode(tmp_path) + b"/" + raw)
+    os.mkdir(os.fsencode(tmp_path) + b"/" + raw + b"/" + NAME.encode())
+    (found,) = intake.collect(tmp_path, CHAPTER)
+    assert found.student.isprintable()
+    assert not found.student.startswith(".")
+    assert len(found.student.encode()) <= intake.STUDENT_BYTES
+    assert "/" not in found.student
+    assert intake.read(found, CHAPTER).nothing
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="/\x00"), max_size=300), unique=True, max_size=4))
+def test_different_folders_stay_different_students(names):
+    assert len({intake.student_name(name) for name in names}) == len(names)
+
+
+def test_a_submission_travels_as_json_and_as_a_pickle(student):
+    (student / NAME / "timestamp.txt").write_text("2026-11-21 02:38:11 UTC")
+    got = handed_in(student, answered(pick="\ud800", why="é"))
+    assert Submission.from_json(json.loads(json.dumps(got.to_json()))) == got
+    assert pickle.loads(pickle.dumps(got)) == got
+    json.dumps(got.to_json(), ensure_ascii=False).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b"[" + b"{}," * 1_700_000 + b"{}]",
+        b'{"cells":[' + b"{}," * 1_700_000 + b"{}]}",
+        b'{"a":' + b"1" * 5_000_000 + b"}",
+    ],
+    ids=["objects", "cells", "digits"],
+)
+def test_five_mebibytes_of_anything_take_bounded_memory(student, bomb):
+    tracemalloc.start()
+    try:
+        assert handed_in(student, bomb).refused
+        assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_key_that_comes_twice_among_very_many_is_found_in_one_pass(student):
+    keys = b",".join(b'"%d":0' % number for number in range(400_000))
+    got = handed_in(student, b"{" + keys + b',"399999":1,' + json.dumps(answered(pick=CODE)).encode()[1:])
+    assert got.answers["pick"] == CODE
+    assert 'says "399999" twice' in got.notes[0]
+
+
+def test_no_file_descriptor_is_left_open(student):
+    before = len(os.listdir("/proc/self/fd"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for content in (answered(), b"", b"[" * 100_000, b" " * (6 << 20)):
+        handed_in(student, content)
+    (student / NAME / f"{NAME}.ipynb").unlink()
+    read(student)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(), max_size=20)
+    | st.sampled_from(["cells", "metadata", "nbgrader", "grade_id", "pick", "source", "code", "cell_type"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["cells", "metadata", "nbgrader", "grade_id", "source", "cell_type", "nbformat"])
+            | st.text(max_size=5),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=30,
+)
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def mutated(draw) -> dict:
+    """The release with anything put at any places of it."""
+    notebook = answered(pick=CODE)
+    for _ in range(draw(st.integers(1, 3))):
+        place = notebook
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            key = draw(st.sampled_from(keys))
+            if not isinstance(place[key], dict | list) or not place[key] or draw(st.integers(0, 4)) == 0:
+                place[key] = draw(anything)
+                break
+            place = place[key]
+        if not isinstance(notebook, dict) or not notebook:
+            break
+    return notebook
+
+
+def _sound(got: Submission) -> None:
+    assert isinstance(got, Submission)
+    assert got.answers.keys() | got.invalid.keys() <= CHAPTER.answers.keys()
+    assert not got.answers.keys() & got.invalid.keys()
+    json.dumps(got.to_json(), ensure_ascii=False).encode("utf-8")
+    assert all(note.isprintable() or "\ufffd" in note for note in got.notes)
+
+
+@UNHURRIED
+@given(content=st.binary(max_size=400) | anything.map(lambda value: json.dumps(value).encode()))
+def test_arbitrary_bytes_always_give_a_submission(student, content):
+    _sound(handed_in(student, content))
+
+
+@UNHURRIED
+@given(notebook=mutated())
+def test_a_mutated_notebook_always_gives_a_submission(student, notebook):
+    _sound(handed_in(student, notebook))
+
+
+@UNHURRIED
+@given(data=st.data())
+def test_a_notebook_with_damaged_bytes_always_gives_a_submission(student, data):
+    content = bytearray(json.dumps(answered(pick=CODE)).encode())
+    for _ in range(data.draw(st.integers(1, 5))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
+    _sound(handed_in(student, bytes(content)))

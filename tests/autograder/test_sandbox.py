@@ -1,0 +1,269 @@
+"""The box: what is in it cannot see, change, reach or outlast anything outside."""
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from autograder import cgroups, sandbox
+from autograder.course import LIMITS
+
+pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+CAPS = sandbox.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
+
+
+def inside(function, caps=CAPS, name="test"):
+    """Run `function` in a box of its own; its value (JSON) and the exit code."""
+    read, write = os.pipe()
+    with sandbox.Box(f"{name}-{os.getpid()}", caps) as box:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                sandbox.enter(json.loads(json.dumps(box.request())))
+                os.write(write, json.dumps(function()).encode())
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(write)
+        _, status = os.waitpid(child, 0)
+    with open(read) as answer:
+        text = answer.read()
+        return json.loads(text) if text else None, os.waitstatus_to_exitcode(status), box
+
+
+def tried(*actions):
+    """What each action raised, or "done"."""
+    said = []
+    for action in actions:
+        try:
+            action()
+            said.append("done")
+        except OSError as error:
+            said.append(os.strerror(error.errno))
+    return said
+
+
+def test_it_has_no_privilege_and_cannot_get_one():
+    def status():
+        lines = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        return {key: lines[key].strip() for key in ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs")} | {"uid": os.getuid()}
+
+    got, _, _ = inside(status)
+    assert got["uid"] != 0
+    assert got["NoNewPrivs"] == "1"
+    assert {got["CapEff"], got["CapPrm"], got["CapBnd"]} == {"0" * 16}
+
+
+def test_only_its_own_folder_can_be_written():
+    places = ["/usr/x", "/x", "/etc/x", f"{os.path.dirname(os.path.realpath(__file__))}/x"]
+
+    def write():
+        outside = tried(*(lambda place=place: open(place, "w").close() for place in places))
+        return outside, tried(lambda: open("/box/x", "w").close(), lambda: open("/tmp/x", "w").close())
+
+    (outside, own), _, _ = inside(write)
+    assert "done" not in outside
+    assert own == ["done", "done"]
+
+
+def test_neither_the_course_nor_the_grader_exists_in_it():
+    here = Path(__file__).resolve().parent.parent.parent
+
+    def look():
+        return [name for name in ("autograder", "solutions", "notebooks", "tests", ".git") if (here / name).exists()]
+
+    assert look()
+    got, _, _ = inside(look)
+    assert got == []
+
+
+def test_there_is_no_network_but_its_own_loopback():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def reach():
+            interfaces = [name for _, name in socket.if_nameindex()]
+            return interfaces, tried(lambda: socket.create_connection(("127.0.0.1", port), 2))
+
+        (interfaces, outside), _, _ = inside(reach)
+    assert interfaces == ["lo"]
+    assert outside != ["done"]
+
+
+def test_no_other_process_can_be_seen_or_signalled():
+    mine = os.getpid()
+
+    def look():
+        return sorted(int(name) for name in os.listdir("/proc") if name.isdigit()), tried(lambda: os.kill(mine, 0))
+
+    (pids, signalled), _, _ = inside(look)
+    assert max(pids) < 20
+    assert signalled == ["No such process"]
+
+
+def test_a_child_that_left_its_session_ends_with_the_box():
+    def daemon():
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execvp("sleep", ["sleep", "987654"])
+            os._exit(0)
+        deadline = time.monotonic() + 10
+        while "987654" not in commands() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return "987654" in commands()
+
+    started, _, _ = inside(daemon)
+    assert started
+    assert "987654" not in commands()
+
+
+def commands():
+    texts = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            texts.append(path.read_bytes().decode(errors="replace"))
+        except OSError:
+            continue
+    return " ".join(texts)
+
+
+def test_a_file_cannot_grow_beyond_its_limit():
+    def grow():
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with open("/box/big", "wb", buffering=0) as file:
+            return tried(lambda: [file.write(b"x" * (1 << 20)) for _ in range(6)])
+
+    got, _, _ = inside(grow)
+    assert got == ["File too large"]
+
+
+@pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
+def test_memory_beyond_the_limit_kills_and_is_told():
+    kills = []
+
+    def hog():
+        blocks = []
+        while True:
+            blocks.append(b"x" * (8 << 20))
+
+    original = sandbox.Box.close
+
+    def close(box):
+        if box.group is not None:
+            kills.append(box.group.oom_kills())
+        original(box)
+
+    sandbox.Box.close = close
+    try:
+        _, code, _ = inside(hog)
+    finally:
+        sandbox.Box.close = original
+    assert code == 128 + 9
+    assert kills[0] >= 1
+
+
+@pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
+def test_processes_beyond_the_limit_are_refused():
+    def bomb():
+        made = 0
+        try:
+            while made < 500:
+                if os.fork() == 0:
+                    time.sleep(60)
+                    os._exit(0)
+                made += 1
+        except BlockingIOError:
+            return made
+
+    made, _, _ = inside(bomb)
+    assert made is not None
+    assert made < CAPS.pids
+
+
+def test_a_closed_box_leaves_no_folder_and_no_group():
+    _, _, box = inside(lambda: 1)
+    assert not box.folder.exists()
+    assert box.group is None or not any(folder.exists() for folder in box.group.folders)
+
+
+@pytest.fixture
+def as_nobody(tmp_path, monkeypatch):
+    """Run a function as an ordinary user without control groups; its value (JSON)."""
+    monkeypatch.setattr(sandbox, "_readonly", lambda: [])  # the interpreter of this run may lie in root's home
+    monkeypatch.setattr(sandbox, "workroom", lambda: tmp_path)
+    sandbox._fixed.cache_clear()
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o777)
+
+    def run(function):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+                os.write(write, json.dumps(function()).encode())
+            except BaseException as error:
+                os.write(write, json.dumps(repr(error)).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        os.waitpid(child, 0)
+        with open(read) as answer:
+            return json.loads(answer.read())
+
+    yield run
+    sandbox._fixed.cache_clear()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_an_ordinary_user_gets_a_box_as_well(as_nobody):
+    def look():
+        return [os.getuid(), [name for _, name in socket.if_nameindex()], os.getpid() < 20]
+
+    assert as_nobody(lambda: inside(look)[:2]) == [[65534, ["lo"], True], 0]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_without_control_groups_a_memory_hog_is_killed_all_the_same(as_nobody):
+    def hog():
+        blocks = []
+        while True:
+            blocks.append(b"x" * (1 << 20))
+            time.sleep(0.001)
+
+    killed = []
+
+    def run():
+        close = sandbox.Box.close
+        sandbox.Box.close = lambda box: (killed.append(box.out_of_memory()), close(box))[1]
+        _, code, _ = inside(hog)
+        return [code != 0, killed[0]]
+
+    assert as_nobody(run) == [True, True]
+
+
+def test_a_missing_bubblewrap_is_one_line_with_the_mend(monkeypatch):
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    assert "apt-get install bubblewrap" in sandbox.problem()
+    assert "\n" not in sandbox.problem()
+
+
+def test_a_bubblewrap_that_fails_says_why(monkeypatch):
+    monkeypatch.setattr(sandbox, "_command", lambda *_: ["sh", "-c", "echo no user namespaces >&2; exit 1"])
+    with pytest.raises(sandbox.SandboxError, match="no user namespaces"):
+        sandbox.Box(f"bad-{os.getpid()}", CAPS)
+    assert not (sandbox.workroom() / f"bad-{os.getpid()}").exists()
+
+
+def test_the_limits_of_a_chapter_become_the_boxs():
+    caps = sandbox.caps(LIMITS)
+    assert (caps.memory, caps.pids, caps.file) == (LIMITS.memory_bytes, LIMITS.pids, LIMITS.file_bytes)

@@ -1,0 +1,181 @@
+"""The typed protocol: every value that may cross comes back exactly, and no byte string does anything but be refused."""
+
+import contextlib
+import json
+import math
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autograder import wire
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats() | st.text() | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.booleans(), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def opened(frame: bytes) -> object:
+    _, header, body = wire.HEAD.unpack(frame[: wire.HEAD.size])
+    content = frame[wire.HEAD.size :]
+    assert len(content) == header + body
+    return wire.decode(content[:header], content[header:])
+
+
+def same(a: object, b: object) -> bool:
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float):
+        return a == b or (math.isnan(a) and math.isnan(b))
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    return a == b
+
+
+@given(PLAIN)
+def test_a_plain_value_comes_back_as_it_was(value):
+    assert same(opened(wire.encode(value)), value)
+
+
+@pytest.mark.parametrize("name", sorted(wire.DTYPES))
+def test_an_array_comes_back_with_its_type_and_shape(name):
+    array = np.arange(12).reshape(3, 4).astype(name)
+    got = opened(wire.encode({"x": [array, array.T, array[0, 0]]}))["x"]
+    assert [each.dtype.name for each in got] == [name] * 3
+    assert [each.shape for each in got] == [(3, 4), (4, 3), ()]
+    np.testing.assert_array_equal(got[1], array.T)
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, np.array([None]), np.array(["a"]), slice(1), len, 1j])
+def test_what_is_not_plain_cannot_cross(value):
+    with pytest.raises(TypeError, match="cannot cross"):
+        wire.encode([value])
+
+
+def test_a_subclass_of_a_plain_type_cannot_cross():
+    class Equal(str):
+        def __eq__(self, other):
+            return True
+
+        __hash__ = str.__hash__
+
+    with pytest.raises(TypeError, match="Equal cannot cross"):
+        wire.encode(Equal("x"))
+
+
+def test_what_refers_to_itself_is_refused():
+    value = []
+    value.append(value)
+    with pytest.raises(ValueError, match="nested"):
+        wire.encode(value)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=50))
+def test_random_bytes_are_refused_or_a_value(header, body):
+    with contextlib.suppress(wire.WireError):
+        wire.decode(header, body)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["float32", "int8"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("tdbagx"), inner, max_size=2),
+    max_leaves=15,
+)
+
+
+@settings(max_examples=300)
+@given(JSON, st.binary(max_size=40))
+def test_any_header_is_refused_or_a_value(header, body):
+    with contextlib.suppress(wire.WireError):
+        wire.decode(json.dumps(header).encode(), body)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"a": ["object", [1]]},
+        {"a": ["int8", [-1]]},
+        {"a": ["int8", [True]]},
+        {"a": ["int8", [2**62, 2**62]]},
+        {"a": ["int8", [0, 2**70]]},
+        {"a": ["int8", [1] * 40]},
+        {"b": 10**9},
+        {"b": 1.0},
+        {"d": [[[], 1]]},
+        {"pickle": "x"},
+        {"t": 1},
+    ],
+)
+def test_a_forged_header_is_refused(header):
+    with pytest.raises(wire.WireError):
+        wire.decode(json.dumps(header).encode(), b"")
+
+
+def test_deep_nesting_is_refused():
+    with pytest.raises(wire.WireError):
+        wire.decode(b"[" * 200_000, b"")
+    with pytest.raises(wire.WireError, match="nested"):
+        wire.decode(b"[" * 150 + b"]" * 150, b"")
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_a_frame_over_the_cap_is_refused_before_it_is_read(pair):
+    ours, theirs = pair
+    theirs.sendall(wire.HEAD.pack(wire.MAGIC, 2**31, 2**31))
+    with pytest.raises(wire.WireError, match="the cap is 1000"):
+        wire.receive(ours, time.monotonic() + 5, 1000)
+
+
+def test_silence_ends_at_the_deadline(pair):
+    ours, theirs = pair
+    theirs.sendall(wire.encode("x")[:-1])
+    with pytest.raises(wire.DeadlineError):
+        wire.receive(ours, time.monotonic() + 0.05, 1000)
+
+
+def test_a_closed_channel_is_a_death(pair):
+    ours, theirs = pair
+    theirs.close()
+    with pytest.raises(wire.DiedError):
+        wire.receive(ours, time.monotonic() + 5, 1000)
+
+
+def test_a_large_value_crosses_a_socket_whole(pair):
+    ours, theirs = pair
+    array = np.arange(3_000_000, dtype=np.float32)
+    until = time.monotonic() + 30
+    sender = threading.Thread(target=wire.send, args=(theirs, wire.encode(array), until))
+    sender.start()
+    got = wire.receive(ours, until, 1 << 26)
+    sender.join(30)
+    np.testing.assert_array_equal(got, array)
+
+
+def test_other_bytes_than_a_frame_are_refused(pair):
+    ours, theirs = pair
+    theirs.sendall(b"\x80\x04\x95cposix\nsystem\n")
+    with pytest.raises(wire.WireError, match="not a frame"):
+        wire.receive(ours, time.monotonic() + 5, 1000)
