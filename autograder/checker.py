@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import zlib
+from pathlib import Path
 from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -67,6 +68,10 @@ class Outcomes:
             if isinstance(error, wire.WireError):
                 item.session.shouldstop = "the student's kernel is gone"
         return report
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
+        """Take folders as folders: a package would be imported by the first test, in a box where it does not exist."""
+        return pytest.Dir.from_parent(parent, path=path)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Raise the author's fault that keeps a check file from being read."""

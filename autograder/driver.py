@@ -146,6 +146,8 @@ class _Run:
             self.job["servers"]["checker"], f"{name}c", kernel, self.left(), self.job["seed"], self.until
         )
         self.seen.outcomes += [outcome for outcome in answers.outcomes if outcome.exercise != answers.lost]
+        told = {"", "assert", "refused", *check.LOST}
+        self.notes += [f"{o.exercise}, {o.test}: {o.kind}" for o in answers.outcomes if o.kind not in told]
         if answers.lost:
             stop = Stop.MEMORY if kernel.out_of_memory() else LOST[answers.why]
             self.seen.lost[answers.lost] = stop

@@ -156,9 +156,10 @@ def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdic
         raise
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
+            seen = "; ".join((mark.message, *verdict.notes))
             file = course.check_file(chapter.name).name
             raise CourseError(
-                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({mark.message}); '
+                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}); '
                 "mend the check or the solution: nobody was graded"
             )
     return verdict

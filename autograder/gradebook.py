@@ -11,13 +11,18 @@ External Transaction"). Two names of nbgrader's modules are replaced meanwhile, 
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import os
+import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import dateutil.parser
 import nbgrader.api
 from alembic.script import ScriptDirectory
 from nbformat import NotebookNode
@@ -26,18 +31,32 @@ from nbgrader import dbutil, utils
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades, SaveCells, latesubmissions
 from nbgrader.preprocessors import saveautogrades as saveautogrades_module
 from nbgrader.preprocessors import savecells as savecells_module
-from sqlalchemy import make_url
+from sqlalchemy import Column, LargeBinary, MetaData, String, Table, Text, delete, insert, make_url, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import scoped_session, sessionmaker
-from traitlets.config import Config, PyFileConfigLoader
+from traitlets.config.loader import Config, PyFileConfigLoader
 
 from autograder.course import COURSE_ID, Chapter, CourseError
 from autograder.harmless import visible
-from autograder.verdict import Mark, Result
+from autograder.verdict import Fault, Mark, Result, Verdict
 
 LOG = logging.getLogger("autograder.nbgrader")
 LOG.setLevel(logging.ERROR)  # the preprocessors warn of what the record says anyway
+OFFSET = re.compile(r"[+-]\d\d:?\d\d$")
 BUSY = 60.0  # seconds to wait for a database that another process writes, the formgrader for one
+
+TABLES = MetaData()
+VERDICTS = Table(
+    "across_verdict",
+    TABLES,
+    Column("chapter", String(128), primary_key=True),
+    Column("student", String(255), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("timestamp", Text),  # as it was handed in
+    Column("due", Text),  # what the late policy was applied to
+    Column("verdict", Text, nullable=False),  # JSON in ASCII: any character of a message survives
+    Column("notebook", LargeBinary, nullable=False),  # JSON in ASCII, deflated
+)
 
 CONFIG = '''"""Across's gradebook as an nbgrader course: run nbgrader and JupyterLab in this folder. Yours to edit."""
 c = get_config()  # noqa: F821
@@ -157,7 +176,8 @@ def register(gradebook: Gradebook, chapter: Chapter, notebook: NotebookNode, due
 
     Raises CourseError when there are submissions of a release that had other graded cells.
     """
-    gradebook.update_or_create_assignment(chapter.name, duedate=due, course_id=COURSE_ID)
+    entry: dict[str, Any] = {"duedate": due, "course_id": COURSE_ID}
+    gradebook.update_or_create_assignment(chapter.name, **entry)
     try:
         SaveCells(log=LOG).preprocess(notebook, _resources(gradebook, chapter.name, ""))
     except RuntimeError as error:
@@ -167,14 +187,15 @@ def register(gradebook: Gradebook, chapter: Chapter, notebook: NotebookNode, due
 
 
 def save(
-    gradebook: Gradebook, config: Config, chapter: str, student: str, notebook: NotebookNode, timestamp: Any
+    gradebook: Gradebook, config: Config, chapter: str, student: str, notebook: NotebookNode, timestamp: datetime | None
 ) -> None:
     """Enter one graded notebook, by nbgrader's SaveAutoGrades and AssignLatePenalties; in a transaction.
 
     What was given by hand stays (nbgrader asks for it to be looked at again); `timestamp` is in UTC, naive, or None.
     """
     gradebook.update_or_create_student(student)
-    gradebook.update_or_create_submission(chapter, student, timestamp=timestamp)
+    with gradebook.db.no_autoflush:  # a new submission is linked before it is added, and flushing it halfway warns
+        gradebook.update_or_create_submission(chapter, student, timestamp=timestamp)
     resources = _resources(gradebook, chapter, student)
     SaveAutoGrades(config=config, log=LOG).preprocess(notebook, resources)
     AssignLatePenalties(config=config, log=LOG).preprocess(notebook, resources)
@@ -215,9 +236,67 @@ def _as_outputs(mark: Mark) -> list[NotebookNode]:
     return [said, new_output("execute_result", data={"text/plain": repr(float(mark.points))})]
 
 
-def moment(timestamp: str | None) -> Any:
-    """A submission's timestamp as nbgrader keeps it: naive UTC; None if there is none that can be read."""
+def moment(timestamp: str | None) -> datetime | None:
+    """A submission's timestamp as nbgrader keeps it: naive UTC; None if there is none that can be read.
+
+    An offset is read here, because nbgrader's `parse_utc` takes the +0100 that it reads for 100 seconds.
+    """
     try:
-        return utils.parse_utc(timestamp)  # pyright: ignore[reportArgumentType]
+        told: Any = dateutil.parser.parse(timestamp) if timestamp and OFFSET.search(timestamp) else timestamp
+        return utils.parse_utc(told)
     except (ValueError, OverflowError, TypeError, AttributeError):
         return None
+
+
+def stamp(when: datetime) -> str:
+    """What timestamp.txt says so that nbgrader reads that moment."""
+    return f"{when:%Y-%m-%d %H:%M:%S.%f} UTC"
+
+
+def keep(connection: Connection, verdict: Verdict, timestamp: str | None, due: str | None) -> None:
+    """Keep a verdict in our own table, in place of the one before; `due` is what the late policy was applied to."""
+    marks = [vars(mark) for mark in verdict.marks]
+    said = {**vars(verdict), "marks": marks, "notes": list(verdict.notes), "notebook": None}
+    values = {
+        "chapter": verdict.chapter,
+        "student": verdict.student,
+        "digest": verdict.digest,
+        "timestamp": timestamp,
+        "due": due,
+        "verdict": json.dumps(said),
+        "notebook": zlib.compress(json.dumps(verdict.notebook).encode("ascii"), 1),
+    }
+    connection.execute(delete(VERDICTS).where(_key(verdict.chapter, verdict.student)))
+    connection.execute(insert(VERDICTS).values(values))
+
+
+def digests(connection: Connection, chapter: str) -> dict[str, tuple[str, str | None, str | None]]:
+    """What is kept of each student: digest, timestamp, due."""
+    columns = (VERDICTS.c.student, VERDICTS.c.digest, VERDICTS.c.timestamp, VERDICTS.c.due)
+    found = connection.execute(select(*columns).where(VERDICTS.c.chapter == chapter))
+    return {student: (digest, timestamp, due) for student, digest, timestamp, due in found}
+
+
+def kept(connection: Connection, chapter: str, notebooks: bool = False) -> list[tuple[Verdict, str | None]]:
+    """Every verdict that is kept, with its timestamp, by student; with its notebook where that is asked for."""
+    columns = [VERDICTS.c.verdict, VERDICTS.c.timestamp, *([VERDICTS.c.notebook] if notebooks else [])]
+    found: Any = connection.execute(select(*columns).where(VERDICTS.c.chapter == chapter).order_by(VERDICTS.c.student))
+    return [(_verdict(each[0], each[2] if notebooks else None), each[1]) for each in found]
+
+
+def load(connection: Connection, chapter: str, student: str) -> Verdict | None:
+    """The verdict that is kept of a student, if any."""
+    query = select(VERDICTS.c.verdict, VERDICTS.c.notebook).where(_key(chapter, student))
+    found = connection.execute(query).one_or_none()
+    return None if found is None else _verdict(*found)
+
+
+def _verdict(text: str, notebook: bytes | None) -> Verdict:
+    said = json.loads(text)
+    marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in said["marks"])
+    cells = json.loads(zlib.decompress(notebook)) if notebook is not None else {}
+    return Verdict(**{**said, "marks": marks, "notes": tuple(said["notes"]), "notebook": cells})
+
+
+def _key(chapter: str, student: str) -> Any:
+    return (VERDICTS.c.chapter == chapter) & (VERDICTS.c.student == student)

@@ -14,22 +14,22 @@ from __future__ import annotations
 
 import copy
 import csv
+import dataclasses
 import io
 import json
 import os
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.api import BaseCell, Comment, Grade, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, SubmittedNotebook
 from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
-from sqlalchemy import Column, LargeBinary, MetaData, String, Table, Text, create_engine, delete, insert, select
-from sqlalchemy.engine import Connection
+from sqlalchemy import create_engine, select
 
 from autograder import course, gradebook, harmless
 from autograder.course import Chapter, CourseError
@@ -39,19 +39,6 @@ from autograder.verdict import Fault, Mark, Result, Verdict
 COLUMNS = ("student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message")
 WAITS = "Waits for its mark: it is graded by hand."
 BY_HAND = "Graded by hand."
-
-TABLES = MetaData()
-VERDICTS = Table(
-    "across_verdict",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),
-    Column("student", String(255), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("timestamp", Text),  # as it was handed in
-    Column("due", Text),  # what the late policy was applied to
-    Column("verdict", Text, nullable=False),  # JSON in ASCII: any character of a message survives
-    Column("notebook", LargeBinary, nullable=False),  # JSON in ASCII, deflated
-)
 
 
 @dataclass(frozen=True)
@@ -116,15 +103,13 @@ class Recorder:
             _replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
         self._gradebook = Gradebook(gradebook.database(self.out, self._url))
         try:
-            TABLES.create_all(self._gradebook.engine)
+            gradebook.TABLES.create_all(self._gradebook.engine)
             with self._gradebook.transaction() as connection:
                 gradebook.register(self._gradebook, self.chapter, release, self._due)
-                mine = select(VERDICTS.c.student, VERDICTS.c.digest, VERDICTS.c.timestamp, VERDICTS.c.due)
-                found = connection.execute(mine.where(VERDICTS.c.chapter == self.chapter.name)).all()
+                self._known = gradebook.digests(connection, self.chapter.name)
         except BaseException:
             self._gradebook.shut()
             raise
-        self._known = {student: (digest, timestamp, due) for student, digest, timestamp, due in found}
         return self
 
     def __exit__(
@@ -138,7 +123,7 @@ class Recorder:
             return None
         digest, timestamp, _ = self._known[student]
         if _digest(self._file("autograded", student)) != digest and (verdict := self.verdict(student)):
-            self._files(student, self._filled(verdict), timestamp)
+            self._files(student, self._filled(verdict), gradebook.moment(timestamp))
         return digest
 
     def renew(self, student: str, timestamp: str | None) -> bool:
@@ -152,7 +137,7 @@ class Recorder:
     def verdict(self, student: str) -> Verdict | None:
         """What is recorded of a student, as it was graded."""
         with self._gradebook.engine.connect() as connection:
-            return _load(connection, self.chapter.name, student)
+            return gradebook.load(connection, self.chapter.name, student)
 
     def write(self, verdict: Verdict, timestamp: str | None = None) -> None:
         """Record one submission: all of it or, if killed, nothing. Marks and comments given by hand stay.
@@ -163,22 +148,12 @@ class Recorder:
         if [mark.exercise for mark in verdict.marks] != list(self._exercises) or verdict.chapter != self.chapter.name:
             raise ValueError(f"{student}: not a verdict of {self.chapter.name} with one mark an exercise, in its order")
         notebook = self._filled(verdict)
-        values = {
-            "chapter": self.chapter.name,
-            "student": student,
-            "digest": verdict.digest,
-            "timestamp": timestamp,
-            "due": self._due,
-            "verdict": json.dumps(_plain(verdict)),
-            "notebook": zlib.compress(json.dumps(verdict.notebook).encode("ascii"), 1),
-        }
         when = gradebook.moment(timestamp)
         with self._gradebook.transaction() as connection:
             gradebook.save(self._gradebook, self._config, self.chapter.name, student, notebook, when)
-            connection.execute(delete(VERDICTS).where(_key(self.chapter.name, student)))
-            connection.execute(insert(VERDICTS).values(values))
+            gradebook.keep(connection, verdict, timestamp, self._due)
         self._known[student] = (verdict.digest, timestamp, self._due)
-        self._files(student, notebook, timestamp if when is not None else None)
+        self._files(student, notebook, when)
 
     def _filled(self, verdict: Verdict) -> NotebookNode:
         """The notebook as nbgrader gets it: harmless, with our outputs in its grade cells."""
@@ -188,15 +163,15 @@ class Recorder:
     def _file(self, step: str, student: str) -> Path:
         return self.out / step / _folder_name(student) / self.chapter.name / f"{self.chapter.name}.ipynb"
 
-    def _files(self, student: str, notebook: NotebookNode, timestamp: str | None) -> None:
+    def _files(self, student: str, notebook: NotebookNode, when: datetime | None) -> None:
         bare = copy.deepcopy(notebook)
         for cell in bare.cells:
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
         submitted = self._file("submitted", student)
         _replace(submitted, _bytes(bare))
-        if timestamp:
-            _replace(submitted.parent / "timestamp.txt", timestamp.encode())
+        if when:
+            _replace(submitted.parent / "timestamp.txt", gradebook.stamp(when).encode())
         else:
             (submitted.parent / "timestamp.txt").unlink(missing_ok=True)
         _replace(self._file("autograded", student), _bytes(notebook))
@@ -211,7 +186,7 @@ class Recorded(NbGraderPreprocessor):
         engine = create_engine(asked["db_url"])
         try:
             with engine.connect() as connection:
-                verdict = _load(connection, asked["assignment"], asked["student"])
+                verdict = gradebook.load(connection, asked["assignment"], asked["student"])
         finally:
             engine.dispose()
         if verdict is None:
@@ -237,20 +212,12 @@ def records(out: Path, chapter: Chapter, db_url: str | None = None, notebooks: b
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
     book = Gradebook(gradebook.database(out, db_url))
     try:
+        gradebook.TABLES.create_all(book.engine)
         with book.engine.connect() as connection:
-            TABLES.create_all(book.engine)
-            columns = [VERDICTS.c.verdict, VERDICTS.c.timestamp, *([VERDICTS.c.notebook] if notebooks else [])]
-            query = select(*columns).where(VERDICTS.c.chapter == chapter.name).order_by(VERDICTS.c.student)
-            found = connection.execute(query).all()
-        given = _given(book, chapter.name)
+            found = gradebook.kept(connection, chapter.name, notebooks)
+        given = _given(book, chapter.name) if found else {}
         return [
-            _record(
-                chapter,
-                _verdict(each[0], each[2] if notebooks else None),
-                each[1],
-                given[json.loads(each[0])["student"]],
-            )
-            for each in found
+            _record(chapter, verdict, timestamp, given.get(verdict.student, _Given())) for verdict, timestamp in found
         ]
     finally:
         book.shut()
@@ -284,10 +251,11 @@ def number(points: float) -> str:
 class _Given:
     """What the gradebook says of one submission beyond the verdict: by grade id."""
 
-    scores: dict[str, tuple[float | None, float | None, float | None]]  # by machine, by hand, extra
-    comments: dict[str, str]
-    seconds_late: float
-    penalty: float
+    # by machine, by hand, extra credit
+    scores: dict[str, tuple[float | None, float | None, float | None]] = dataclasses.field(default_factory=dict)
+    comments: dict[str, str] = dataclasses.field(default_factory=dict)
+    seconds_late: float = 0.0
+    penalty: float = 0.0
 
 
 def _given(book: Gradebook, chapter: str) -> dict[str, _Given]:
@@ -295,14 +263,14 @@ def _given(book: Gradebook, chapter: str) -> dict[str, _Given]:
     for submission in book.assignment_submissions(chapter):
         late = submission.total_seconds_late if submission.assignment.duedate else 0.0
         penalty = float(submission.late_submission_penalty or 0.0)
-        given[submission.student_id] = _Given({}, {}, float(late), penalty)
+        given[submission.student_id] = _Given(seconds_late=float(late), penalty=penalty)
     joined = (
         select(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
         .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
         .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
         .join(BaseCell, BaseCell.id == Grade.cell_id)
     )
-    for student, cell, by_machine, by_hand, extra in book.db.execute(_of(joined, book, chapter)):
+    for student, cell, by_machine, by_hand, extra in _of(joined, book, chapter):
         given[student].scores[cell] = (by_machine, by_hand, extra)
     said = (
         select(SubmittedAssignment.student_id, BaseCell.name, Comment.manual_comment)
@@ -311,16 +279,13 @@ def _given(book: Gradebook, chapter: str) -> dict[str, _Given]:
         .join(BaseCell, BaseCell.id == Comment.cell_id)
         .where(Comment.manual_comment.is_not(None))
     )
-    for student, cell, comment in book.db.execute(_of(said, book, chapter)):
+    for student, cell, comment in _of(said, book, chapter):
         given[student].comments[cell] = comment
     return given
 
 
 def _of(query: Any, book: Gradebook, chapter: str) -> Any:
-    try:
-        return query.where(SubmittedAssignment.assignment_id == book.find_assignment(chapter).id)
-    except MissingEntry:
-        return query.where(SubmittedAssignment.assignment_id.is_(None))
+    return book.db.execute(query.where(SubmittedAssignment.assignment_id == book.find_assignment(chapter).id))
 
 
 def _record(chapter: Chapter, verdict: Verdict, timestamp: str | None, given: _Given) -> Record:
@@ -352,28 +317,6 @@ def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: _Given)
         points = by_hand + (extra or 0.0)
         return replace(row, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message)
     return replace(row, message=WAITS) if row.waiting else row
-
-
-def _plain(verdict: Verdict) -> dict[str, Any]:
-    marks = [vars(mark) for mark in verdict.marks]
-    return {**vars(verdict), "marks": marks, "notes": list(verdict.notes), "notebook": None}
-
-
-def _verdict(text: str, notebook: bytes | None) -> Verdict:
-    said = json.loads(text)
-    marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in said["marks"])
-    cells = json.loads(zlib.decompress(notebook)) if notebook is not None else {}
-    return Verdict(**{**said, "marks": marks, "notes": tuple(said["notes"]), "notebook": cells})
-
-
-def _load(connection: Connection, chapter: str, student: str) -> Verdict | None:
-    query = select(VERDICTS.c.verdict, VERDICTS.c.notebook).where(_key(chapter, student))
-    found = connection.execute(query).one_or_none()
-    return None if found is None else _verdict(*found)
-
-
-def _key(chapter: str, student: str) -> Any:
-    return (VERDICTS.c.chapter == chapter) & (VERDICTS.c.student == student)
 
 
 def _filled(verdict: Verdict, marks: dict[str, Mark], released: dict[str, str]) -> NotebookNode:

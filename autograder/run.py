@@ -39,7 +39,12 @@ class Ran:
 
 
 def run(names: list[str]) -> bool:
-    """Execute the solved notebooks of these chapters, print a table; whether none of them has a problem."""
+    """Execute the solved notebooks of these chapters, print a table; whether none of them has a problem.
+
+    Raises CourseError.
+    """
+    if not names:
+        raise course.CourseError("solutions/ has no chapter to run")
     screen = Console(stderr=True)
     ran = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -12,16 +12,17 @@
 # processor under four names. The line below says which you have.
 
 # %%
-import itertools
-
-import numpy as np
-import tensorflow as tf
-
 from across import devices, fresh, pictures, placement
 from across.attempt import NotAttempted, attempt, expect
 
 D = devices.best(4)
 D
+
+# %%
+import itertools
+
+import numpy as np
+import tensorflow as tf
 
 # %% [markdown]
 # One function, three products, three devices. `tf.device` opens a block, and what is created inside is *pinned* there.
@@ -145,7 +146,7 @@ with tf.device(D[1]):
 def step(x):
     with tf.device(D[2]):
         y = x * v  # ReadVariableOp, then Mul
-    z = y + 1.0  # AddV2
+    z = y + y  # AddV2
     with tf.device(D[3]):
         v.assign_add(z)  # AssignAddVariableOp
     return z
@@ -315,8 +316,9 @@ print("asked for GPU 42, ran on", lost.backing_device[-5:])
 # %% tags=["show"] covers=["S17"]
 def talk():
     tf.debugging.set_log_device_placement(True)
-    product = tf.function(lambda x: x * 3.0)
-    product(tf.constant(2.0))
+    with tf.device("/CPU:2"):
+        two = tf.constant(2.0)
+    two * 3.0
 
 
 fresh.run(talk, cpus=4)
@@ -363,15 +365,16 @@ fresh.run(then)
 
 # %% tags=["show"] covers=["S14", "S18"]
 with tf.Graph().as_default() as old_graph:
-    three = tf.compat.v1.placeholder_with_default(3.0, [])
-    c = tf.multiply(three, three, name="c")
+    x = tf.compat.v1.placeholder(tf.float32)
+    c = tf.multiply(x, x, name="c")
 
-session = tf.compat.v1.Session(graph=old_graph, config=tf.compat.v1.ConfigProto(device_count={"CPU": 4}))
-print("at first   ", placement.trace_graph(old_graph, c, session=session)["c"].device)
+config = tf.compat.v1.ConfigProto(device_count={"CPU": 4})
+session = tf.compat.v1.Session(graph=old_graph, config=config)
+print("first run  ", placement.trace_graph(old_graph, c, {x: 3.0}, session=session)["c"].device)
 
 c.op._set_device("/cpu:3")
-print("old session", placement.trace_graph(old_graph, c, session=session)["c"].device)
-print("new session", placement.trace_graph(old_graph, c)["c"].device)
+print("old session", placement.trace_graph(old_graph, c, {x: 3.0}, session=session)["c"].device)
+print("new session", placement.trace_graph(old_graph, c, {x: 3.0})["c"].device)
 
 # %% [markdown]
 # ## A function instead of a name

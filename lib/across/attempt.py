@@ -11,6 +11,7 @@ cell; IPython shows the sentence alone, coloured. These checks teach; points com
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -105,20 +106,39 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
         frames = list(traceback.walk_tb(trace))
         if isinstance(error, NotImplementedError) and _is_stub(error, frames):
             return NotAttempted(f"{self.name}: not attempted yet. Replace the line that raises NotImplementedError.")
+        said = _said(error)
         if isinstance(error, NotYet) or (isinstance(error, AssertionError) and len(frames) == 1):
-            return NotYet(f"{self.name}: not yet. {_one_line(str(error)) or 'the check does not hold'}")
-        what = type(error).__name__ + (f": {_one_line(str(error))}" if str(error) else "")
-        if where := _own_line(frames):
-            return Broke(f"{self.name}: your code raised {what}\n    {where}")
+            return NotYet(f"{self.name}: not yet. {said or 'The check does not hold.'}")
+        what = type(error).__name__ + (f": {said}" if said else "")
+        if where := _line_in_function(error) or _own_line(frames):
+            return Broke(f"{self.name}: your code raised {what} — {where}")
         return Broke(f"{self.name}: the check could not use what your code returned. {what}")
 
 
 Frames = list[tuple[FrameType, int]]
+IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
 
 
 def _is_stub(error: NotImplementedError, frames: Frames) -> bool:
     """A stub raises in the notebook itself; TensorFlow too raises NotImplementedError, from its own files."""
-    return (bool(frames) and _is_own(frames[-1][0]) and len(frames) > 1) or str(error) == "your turn"
+    return "your turn" in str(error) or (len(frames) > 1 and _is_own(frames[-1][0]))
+
+
+def _said(error: BaseException, limit: int = 300) -> str:
+    """The line of the exception's text that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return ""
+    line = lines[-1].removeprefix(f"{type(error).__name__}: ") if lines[0] == IN_FUNCTION else lines[0]
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _line_in_function(error: BaseException) -> str:
+    """The deepest line of the student's tf.function, which TensorFlow marks by a star."""
+    marked = (
+        re.findall(r'File "[^"]*", line (\d+), in (\w+) +\*\n\s*(.+)', str(error)) if IN_FUNCTION in str(error) else []
+    )
+    return "in {1}, line {0}: {2}".format(*marked[-1]) if marked else ""
 
 
 def _own_line(frames: Frames) -> str:
@@ -133,7 +153,7 @@ def _own_line(frames: Frames) -> str:
 def _is_own(frame: FrameType) -> bool:
     """Whether a frame is the notebook's (or the student's own module's), not the library's or an installed one's."""
     file = frame.f_code.co_filename
-    return not file.startswith(_FOREIGN) and not file.startswith("<frozen")
+    return not file.startswith(_FOREIGN) and not file.startswith("<frozen") and "__autograph_generated" not in file
 
 
 _FOREIGN = tuple(
@@ -142,11 +162,6 @@ _FOREIGN = tuple(
         *(sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib")),
     }
 )
-
-
-def _one_line(text: str, limit: int = 300) -> str:
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _coloured(text: str, colour: str) -> str:

@@ -108,7 +108,8 @@ def started() -> bool:
     """Whether TensorFlow has initialised its devices in this process."""
     from tensorflow.python.eager import context
 
-    return context.context()._initialized
+    current: Any = context.context()
+    return current._initialized
 
 
 def simulate(n: int) -> list[str]:

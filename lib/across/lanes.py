@@ -88,11 +88,11 @@ def describe(trace: Trace, title: str = "") -> str:
         named = [op.type if _same(op) else f"{op.type} ({op.name})" for op in ops if op.device == device]
         told.append(f"{device} ran {', '.join(named)}")
     if trace.given:
-        told.append("given: " + ", ".join(f"{op.type.lower()} {op.name} on {op.device}" for op in trace.given))
+        told.append("Given: " + ", ".join(f"{op.type.lower()} {op.name} on {op.device}" for op in trace.given))
     if idle := [device for device in trace.available if device not in devices]:
-        told.append(f"nothing ran on {', '.join(idle)}")
+        told.append(f"Nothing ran on {', '.join(idle)}")
     copies = [f"{name} from {trace[name].device} to {device}" for name, device in trace.copies()]
-    told.append(f"copied between devices: {', '.join(copies)}" if copies else "nothing was copied between devices")
+    told.append(f"Copied between devices: {', '.join(copies)}" if copies else "Nothing was copied between devices")
     return (f"{title}: " if title else "") + ". ".join(told) + "."
 
 

@@ -42,7 +42,7 @@ class Recorder:
         from tensorflow.python.eager import context
         from tensorflow.python.framework import op_callbacks
 
-        self._context = context.context()
+        self._context: Any = context.context()
         options = tf.config.optimizer.get_experimental_options()
         self._had_no_grappler = bool(options.get(_NO_GRAPPLER, False))
         tf.config.optimizer.set_experimental_options({_NO_GRAPPLER: True})

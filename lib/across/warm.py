@@ -234,11 +234,17 @@ class _Server:
         except (OSError, ValueError):
             connection.close()
             return
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # no process left for us: only this request is lost
+            pid = -1
         if pid == 0:
             self.become_child(message, fds, connection)
         for fd in fds:
             os.close(fd)
+        if pid < 0:
+            connection.close()
+            return
         with contextlib.suppress(OSError):
             connection.send(json.dumps({"pid": pid}).encode())
         pidfd = os.pidfd_open(pid)
@@ -279,15 +285,14 @@ class _Server:
 
     def client_gone(self, connection: socket.socket, pid: int) -> None:
         self.selector.unregister(connection)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+        _kill(pid)
 
     def ended(self, pidfd: int, pid: int) -> None:
         self.selector.unregister(pidfd)
         os.close(pidfd)
-        _, status = os.waitpid(pid, 0)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)  # what it left behind in its group
+            os.killpg(pid, signal.SIGKILL)  # what it left behind in its group, while its number is still its own
+        _, status = os.waitpid(pid, 0)
         connection = self.running.pop(pid)
         with contextlib.suppress(KeyError):
             self.selector.unregister(connection)
@@ -299,9 +304,15 @@ class _Server:
         if os.read(0, 1):
             return
         for pid in self.running:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+            _kill(pid)
         os._exit(0)
+
+
+def _kill(pid: int) -> None:
+    """Kill a child that is not reaped yet, and its group. It may not have come as far as making the group."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
 
 
 def serve(path: str, module: str) -> None:

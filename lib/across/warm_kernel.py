@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import importlib
+import operator
 import os
 import socket
 import sys
@@ -38,7 +39,8 @@ LATER = (
 for _name in LATER:
     with contextlib.suppress(ImportError):
         importlib.import_module(_name)
-tf.keras.layers, tf.keras.Sequential, tf.distribute.MirroredStrategy  # noqa: B018 - lazy: resolved before the fork
+for _lazy in ("keras.layers", "keras.Sequential", "distribute.MirroredStrategy"):
+    operator.attrgetter(_lazy)(tf)  # resolved before the fork
 for _module in list(sys.modules.values()):
     hasattr(_module, "__file__")  # IPythonKernel resolves every lazy module: 33 ms a kernel
 del sys.ps1

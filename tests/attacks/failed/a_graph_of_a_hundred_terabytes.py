@@ -1,4 +1,4 @@
-"""Has the graph fill a tensor of a hundred terabytes where the checker runs it."""
+"""Makes the checker compute a tensor of seventy terabytes before every op that it runs."""
 
 from corpus import answering
 
@@ -8,20 +8,21 @@ submission = answering(
     """
 import tensorflow as tf
 
-kept = tf.Operation.__init__
-
 
 def round_robin(devices):
     def device_of(op):
-        op.graph._unsafe_unfinalize()
-        with op.graph.as_default():
-            huge = tf.fill([1 << 44], 1.0, name="huge") if len(op.graph.get_operations()) < 3 else None
+        huge = HUGE.get(op.graph)
+        if huge is None:
+            HUGE[op.graph] = op
+            with op.graph.as_default():
+                HUGE[op.graph] = tf.fill([1 << 44], 1.0).op
+        elif op.type == "Mul":
+            op._add_control_input(huge)
         return op.device
 
     return device_of
 
 
-def variables_on(first, rest):
-    return lambda op: "/job:evil/task:7/device:GPU:999"
+HUGE = {}
 """,
 )

@@ -9,13 +9,12 @@ submission = answering(
 import tensorflow as tf
 
 
-def round_robin(*args):
+def round_robin(devices):
     def device_of(op):
-        graph = op.graph
-        if not DONE:
-            DONE.append(1)
-            with graph.as_default(), tf.device(None):
-                tf.compat.v1.py_func(lambda: __import__("os").system("touch /tmp/x") * 1.0, [], tf.float64)
+        if op.graph not in DONE:
+            DONE.append(op.graph)
+            with op.graph.as_default():
+                tf.compat.v1.py_func(print, [1.0], tf.float64)
         return op.device
 
     return device_of

@@ -9,12 +9,11 @@ submission = answering(
 import tensorflow as tf
 
 
-def round_robin(*args):
+def round_robin(devices):
     def device_of(op):
-        graph = op.graph
-        if not DONE:
-            DONE.append(1)
-            with graph.as_default(), tf.device(None):
+        if op.graph not in DONE:
+            DONE.append(op.graph)
+            with op.graph.as_default():
                 tf.io.write_file("/tmp/across_graph_was_run", "here")
         return op.device
 

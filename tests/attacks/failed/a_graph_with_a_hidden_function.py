@@ -1,4 +1,4 @@
-"""Hides the WriteFile op in a library function with the name of an innocent op."""
+"""Hides the WriteFile op in a library function of the graph that the checker runs."""
 
 from corpus import answering
 
@@ -7,8 +7,6 @@ submission = answering(
     EXERCISE,
     """
 import tensorflow as tf
-
-DONE = []
 
 
 @tf.function
@@ -19,12 +17,15 @@ def hidden():
 
 def round_robin(devices):
     def device_of(op):
-        if not DONE:
-            DONE.append(1)
-            with op.graph.as_default(), tf.device(None):
+        if op.graph not in DONE:
+            DONE.append(op.graph)
+            with op.graph.as_default():
                 hidden()
         return op.device
 
     return device_of
+
+
+DONE = []
 """,
 )

@@ -8,11 +8,17 @@ submission = answering(
     """
 import ast
 import os
+import pathlib
 import sqlite3
 
+import across
+
 FOUND = []
-for top in ("/box", "..", "../..", "/work", "/home", "/root", "/srv", "/mnt", "/opt", "/tmp", "/dev/shm", "/var"):
-    for folder, _, files in os.walk(top):
+TOPS = {"..", "../..", "/home", "/root", "/srv", "/mnt", "/opt", "/tmp", "/dev/shm", "/var"}
+TOPS |= {str(parent) for parent in pathlib.Path(across.__file__).parents if len(parent.parts) > 1}
+for top in TOPS:
+    for folder, folders, files in os.walk(top):
+        folders[:] = [name for name in folders if name not in ("site-packages", "proc", "sys", "usr")]
         for file in files:
             path = os.path.join(folder, file)
             if file.endswith(".db") or ("03_device_placement" in file and not folder.startswith("/proc")):

@@ -1,0 +1,78 @@
+"""The student's command: across lab, doctor, run."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - whoever has an older Python gets a sentence instead of a SyntaxError
+    sys.exit(f"across: this Python is {sys.version.split()[0]}; 3.11 to 3.13 is needed: uv run --python 3.12 across")
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+FAILED, USAGE = 1, 2  # exit codes
+
+
+def main() -> None:
+    """Run the command; what is in its way is one line with the mend, and exit code 2."""
+    from across.chapters import NoSuchChapter
+
+    try:
+        app()
+    except (NoSuchChapter, OSError) as error:
+        print(f"across: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        sys.exit(USAGE)
+
+
+@app.command()
+def lab(
+    browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
+    port: Annotated[int | None, typer.Option(help="8888, or the next that is free", min=1, max=65535)] = None,
+) -> None:
+    """Open JupyterLab on the course."""
+    from across import lab as jupyter
+
+    jupyter.start(browser, port)
+
+
+@app.command()
+def doctor(json: Annotated[bool, typer.Option("--json", help="for programs: one JSON object")] = False) -> None:
+    """Say which devices, versions and limits there are, and what each chapter can show here."""
+    from rich.console import Console
+
+    from across import doctor as examine
+
+    found = examine.facts()
+    if json:
+        import json as text
+
+        print(text.dumps(found, indent=2))
+    else:
+        Console().print(examine.rendered(found))
+
+
+@app.command()
+def run(chapter: Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03")]) -> None:
+    """Run a chapter from top to bottom and say which of its checks pass (exit code 1: not all)."""
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from across import chapters, headless
+
+    path = chapters.find(chapter)
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"running {path.stem}", total=None)
+        report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))
+    table = Table("exercise", "points", "check", "what it says", title=f"{report.chapter}: {report.seconds:.1f} s")
+    for check in report.checks:
+        result = {True: "[green]passes", False: "[red]does not pass", None: "by hand"}[check.passed]
+        table.add_row(check.exercise, f"{check.points:g}", result, check.says)
+    console = Console()
+    console.print(table)
+    for error in report.errors:
+        console.print(error, style="red", markup=False, highlight=False)
+    sys.exit(0 if report.passed else FAILED)

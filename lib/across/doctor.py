@@ -1,0 +1,162 @@
+"""What this machine has, what limits it, and what each chapter can show on it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from across import chapters, devices, warm
+
+PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
+WANTED = {"03_device_placement": 4}  # devices that a chapter asks `devices.best` for
+GIB = 1 << 30
+UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit
+
+
+def facts() -> dict[str, Any]:
+    """Everything that `across doctor` knows, as plain values: sizes in bytes, None where there is no limit."""
+    here = devices.here()
+    names = _chapters()
+    gpus = len(here.gpus)
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "packages": {name: _version(name) for name in PACKAGES},
+        "cuda": _cuda(),
+        "devices": [
+            {
+                "name": device.name,
+                "type": device.type,
+                "model": device.model,
+                "memory": device.memory,
+                "compute_capability": device.compute_capability,
+            }
+            for device in here.devices
+        ],
+        "limits": {
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "cgroup": cgroup(),
+            "cpus": cpu_limit(),
+            "memory": limit("memory.max", "memory/memory.limit_in_bytes"),
+            "processes": limit("pids.max", "pids/pids.max"),
+        },
+        "warm_kernels": warm.available(),
+        "bubblewrap": shutil.which("bwrap"),
+        "chapters": {name: shows(name, gpus) for name in names},
+        "advice": advice(names, gpus),
+    }
+
+
+def shows(chapter: str, gpus: int) -> str:
+    """What a chapter can show with so many GPUs."""
+    wanted = WANTED.get(chapter, 1)
+    if gpus >= wanted:
+        return f"runs on {wanted} GPU{'s' * (wanted > 1)}: placement, copies and speed are real"
+    if wanted > 1:
+        have = f"{gpus} GPU{'s' * (gpus != 1)} of {wanted}" if gpus else "no GPU"
+        return f"runs on {wanted} logical CPUs ({have}): placement, copies and errors are real, speed is not"
+    return "runs on the CPU"
+
+
+def advice(names: list[str], gpus: int) -> list[str]:
+    """What is missing here, each with the mend."""
+    says = []
+    if not names:
+        says.append("No chapters here: start in the course's folder, or set ACROSS_COURSE to it.")
+    if not gpus and shutil.which("nvidia-smi") and not _cuda():
+        says.append("TensorFlow here is built without CUDA.")
+    elif not gpus and shutil.which("nvidia-smi"):
+        says.append(
+            "There is a driver but TensorFlow sees no card: `uv sync --extra gpu`, or check CUDA_VISIBLE_DEVICES."
+        )
+    if not warm.available():
+        says.append(f"No fork server on {sys.platform}: kernels and fresh processes start cold, about 4 s each.")
+    if sys.platform != "linux":
+        says.append("Grading needs Linux with bubblewrap; students need neither.")
+    elif not shutil.which("bwrap"):
+        says.append("Grading needs bubblewrap: `apt-get install bubblewrap`. Students do not.")
+    return says
+
+
+def rendered(found: dict[str, Any]) -> RenderableType:
+    """The facts as tables for the terminal."""
+    machine = Table(title="this machine", show_header=False, title_justify="left")
+    machine.add_row("Python", f"{found['python']} on {found['system']}")
+    machine.add_row(
+        "packages", ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items())
+    )
+    machine.add_row("CUDA build", found["cuda"] or "no")
+    for device in found["devices"]:
+        memory = f", {device['memory'] / GIB:.1f} GiB" if device["memory"] else ""
+        capability = device["compute_capability"]
+        compute = f", compute capability {capability[0]}.{capability[1]}" if capability else ""
+        machine.add_row(device["name"], f"{device['model']}{memory}{compute}")
+    limits = found["limits"]
+    machine.add_row("cgroup", limits["cgroup"] or "none")
+    machine.add_row("CPU limit", f"{limits['cpus']:g} CPUs" if limits["cpus"] else "none")
+    machine.add_row("memory limit", f"{limits['memory'] / GIB:.1f} GiB" if limits["memory"] else "none")
+    machine.add_row("process limit", str(limits["processes"] or "none"))
+    machine.add_row("warm kernels", "yes" if found["warm_kernels"] else "no")
+    machine.add_row("bubblewrap", found["bubblewrap"] or "missing")
+    course = Table("chapter", "here", title="the course", title_justify="left")
+    for name, says in found["chapters"].items():
+        course.add_row(name, says)
+    return Group(machine, course, *found["advice"])
+
+
+def cgroup() -> str:
+    """Which cgroups there are: "v2", "v1" or ""."""
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return "v2"
+    return "v1" if Path("/sys/fs/cgroup/memory").is_dir() else ""
+
+
+def limit(v2: str, v1: str) -> int | None:
+    """A number that this process's cgroup sets as a limit, by the names it has in v2 and v1; None if it sets none."""
+    for name in (v2, v1):
+        try:
+            value = int(Path("/sys/fs/cgroup", name).read_text())
+        except (OSError, ValueError):  # no such file here, or "max"
+            continue
+        return value if value < UNLIMITED else None
+    return None
+
+
+def cpu_limit() -> float | None:
+    """How many CPUs' worth of time the cgroup allows."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return int(quota) / int(period)
+    except (OSError, ValueError):
+        quota, period = limit("", "cpu/cpu.cfs_quota_us"), limit("", "cpu/cpu.cfs_period_us")
+        return quota / period if quota and period and quota > 0 else None
+
+
+def _chapters() -> list[str]:
+    try:
+        return chapters.names()
+    except chapters.NoSuchChapter:
+        return []
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cuda() -> str:
+    """The CUDA version that TensorFlow was built with, or ""."""
+    import tensorflow as tf
+
+    return str(tf.sysconfig.get_build_info().get("cuda_version", ""))

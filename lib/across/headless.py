@@ -1,0 +1,96 @@
+"""Running a chapter from top to bottom without JupyterLab, and saying which of its checks pass."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+CELL_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Check:
+    """One graded cell of a chapter, after its run."""
+
+    exercise: str
+    points: float
+    passed: bool | None  # None: graded by hand
+    says: str  # the sentence of a check that did not pass
+
+
+@dataclass(frozen=True)
+class Report:
+    """A chapter that was run."""
+
+    chapter: str
+    seconds: float
+    checks: tuple[Check, ...]
+    errors: tuple[str, ...]  # of cells that are no checks: these should not raise, answered or not
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passes and no other cell raised."""
+        return not self.errors and all(check.passed is not False for check in self.checks)
+
+
+def run(path: Path, told: Callable[[int, int], None] = lambda done, of: None) -> Report:
+    """Run the notebook at `path` in its folder; the file stays as it is. `told` hears how many cells are done, of how many.
+
+    A cell that takes longer than 120 s is interrupted; a kernel that dies ends the run.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    count = len(notebook.cells)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        interrupt_on_timeout=True,
+        allow_errors=True,
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": str(path.parent)}},
+        on_cell_executed=lambda cell, cell_index, **_: told(cell_index + 1, count),
+    )
+    started = time.monotonic()
+    errors = []
+    try:
+        client.execute()
+    except DeadKernelError:
+        errors.append("the kernel died; cells after that did not run")
+    except CellTimeoutError:
+        errors.append(f"a cell did not end within {CELL_SECONDS} s, even when interrupted")
+    seconds = time.monotonic() - started
+    checks = []
+    for number, cell in enumerate(notebook.cells, 1):
+        graded = cell.metadata.get("nbgrader", {})
+        says = _error(cell)
+        if graded.get("grade"):
+            name = cell.metadata.get("across", {}).get("exercise", graded["grade_id"])
+            checks.append(Check(name, float(graded["points"]), *_outcome(cell, says)))
+        elif says:
+            errors.append(f"cell {number}: {says}")
+    return Report(path.stem, seconds, tuple(checks), tuple(errors))
+
+
+def _outcome(cell: nbformat.NotebookNode, says: str) -> tuple[bool | None, str]:
+    if cell.metadata["nbgrader"].get("solution"):
+        return None, "graded by hand"
+    if cell.get("execution_count") is None:
+        return False, "did not run"
+    return not says, says
+
+
+def _error(cell: nbformat.NotebookNode) -> str:
+    """The sentence of the exception that a cell raised, or ""."""
+    for output in cell.get("outputs", []):
+        if output.output_type == "error":
+            lines = ANSI.sub("", output.evalue).strip().splitlines()
+            return lines[0] if lines else output.ename
+    return ""

@@ -1,0 +1,339 @@
+"""Recording: nbgrader's gradebook and our files say what the verdict says, all of it or nothing, whatever it holds."""
+
+import contextlib
+import csv
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import classroom
+import nbformat
+import nbformat.v4 as v4
+import pytest
+from classroom import BLANK, FAILED, HOSTILE, INVALID, NAME, TIMEOUT
+
+from autograder import course, harmless, record
+from autograder.course import CourseError
+from autograder.gradebook import Gradebook
+from autograder.record import Recorder
+from autograder.verdict import Result
+
+TINY = classroom.chapter()
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+def write(out, *verdicts, tiny=TINY, timestamp=None):
+    with Recorder(out, tiny) as recorder:
+        for verdict in verdicts:
+            recorder.write(verdict, timestamp=timestamp)
+
+
+@contextlib.contextmanager
+def gradebook(out):
+    book = Gradebook(f"sqlite:///{out / 'gradebook.db'}")
+    try:
+        yield book
+    finally:
+        book.shut()
+
+
+def scores(out, student="ada"):
+    """What nbgrader says of a student: grade id -> (auto_score, manual_score, needs_manual_grade)."""
+    with gradebook(out) as book:
+        grades = book.find_submission_notebook(NAME, NAME, student).grades
+        return {grade.name: (grade.auto_score, grade.manual_score, grade.needs_manual_grade) for grade in grades}
+
+
+def grade_by_hand(out, student, points, cell="why", comment=None):
+    with gradebook(out) as book:
+        grade = book.find_grade(cell, NAME, NAME, student)
+        grade.manual_score, grade.needs_manual_grade = points, False
+        if comment:
+            book.find_comment(cell, NAME, NAME, student).manual_comment = comment
+        book.db.commit()
+
+
+def marks_csv(out):
+    path = record.write_marks(out, record.rows(out, TINY))
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def autograded(out, student="ada"):
+    return nbformat.read(out / "autograded" / student / NAME / f"{NAME}.ipynb", 4)
+
+
+def test_full_partial_and_no_points_are_what_nbgrader_reads(out):
+    write(out, classroom.verdict("ada", spread=classroom.HALF), classroom.verdict("bo", pick=FAILED, spread=TIMEOUT))
+    assert scores(out)["check_pick"] == (3.0, None, False)
+    assert scores(out)["check_spread"] == (2.0, None, False)
+    assert scores(out, "bo")["check_pick"] == (0.0, None, False)
+    assert scores(out, "bo")["check_spread"] == (0.0, None, False)
+
+
+def test_what_the_student_printed_or_forged_in_a_grade_cell_counts_for_nothing(out):
+    notebook = classroom.answered(TINY)
+    forged = v4.new_output("execute_result", data={"text/plain": "3.0"}, execution_count=1)
+    notebook.cells[3].outputs = [forged, v4.new_output("stream", name="stderr", text="warned")]
+    write(out, classroom.verdict("ada", pick=FAILED, notebook=notebook))
+    assert scores(out)["check_pick"][0] == 0.0
+
+
+def test_an_explanation_waits_for_its_mark_and_a_blank_one_does_not(out):
+    write(out, classroom.verdict("ada"), classroom.verdict("bo", why=BLANK))
+    assert scores(out)["why"] == (None, None, True)
+    assert scores(out, "bo")["why"] == (0.0, None, False)
+
+
+def test_an_explanation_that_only_got_blanks_counts_as_blank_in_nbgrader_too(out):
+    verdict = classroom.verdict("ada", why=BLANK, notebook=classroom.answered(TINY, why=f"\n{classroom.WHY}  \n"))
+    write(out, verdict)
+    assert scores(out)["why"] == (0.0, None, False)
+
+
+def test_a_mark_and_a_comment_given_by_hand_survive_a_regrade(out):
+    write(out, classroom.verdict("ada"))
+    grade_by_hand(out, "ada", 1.5, comment="Good, but which device?")
+    write(out, classroom.verdict("ada", pick=FAILED, digest="e" * 64))
+    assert scores(out)["why"][1] == 1.5
+    row = marks_csv(out)[2]
+    assert (row["points"], row["verdict"]) == ("1.5", "manual")
+    [kept] = record.records(out, TINY)
+    assert kept.rows[2].comment == "Good, but which device?"
+
+
+def test_a_mark_by_hand_overrules_the_checks(out):
+    write(out, classroom.verdict("ada", pick=FAILED))
+    grade_by_hand(out, "ada", 3.0, cell="check_pick")
+    row = marks_csv(out)[0]
+    assert (row["points"], row["verdict"], row["fault"]) == ("3", "manual", "")
+    assert "divide by how many" in row["message"]
+
+
+def test_a_verdict_comes_back_as_it_was_written(out):
+    verdict = classroom.verdict("ada", pick=(Result.FAILED, 0.0, HOSTILE), seed=2**63, notes=("a \ud800 note",))
+    write(out, verdict)
+    with Recorder(out, TINY) as recorder:
+        assert recorder.verdict("ada") == verdict
+        assert recorder.known("ada") == verdict.digest
+        assert recorder.known("bo") is None
+        assert recorder.verdict("bo") is None
+
+
+def test_every_student_has_a_row_for_each_graded_cell_in_order(out):
+    write(out, classroom.verdict("zoe"), classroom.verdict("ada", INVALID, INVALID, INVALID, notebook=TINY.release))
+    rows = marks_csv(out)
+    assert [(row["student"], row["exercise"]) for row in rows] == [
+        (student, exercise) for student in ("ada", "zoe") for exercise in ("pick", "spread", "why")
+    ]
+    assert {row["verdict"] for row in rows[:3]} == {"invalid"}
+    assert list(rows[0]) == list(record.COLUMNS)
+
+
+def test_a_submission_that_could_not_be_read_says_why_and_scores_nothing(out):
+    write(out, classroom.verdict("ada", INVALID, INVALID, INVALID, notebook=TINY.release))
+    assert "is no JSON" in autograded(out).cells[0].source
+    assert {score for score, _, _ in scores(out).values()} == {0.0}
+
+
+def test_no_character_loses_a_record(out):
+    outputs = [
+        v4.new_output("stream", text=HOSTILE),
+        v4.new_output("error", ename=HOSTILE, evalue=HOSTILE, traceback=[HOSTILE]),
+        v4.new_output("display_data", data={"text/plain": HOSTILE, HOSTILE: HOSTILE}),
+    ]
+    notebook = classroom.answered(TINY, outputs, pick=HOSTILE, why=HOSTILE)
+    write(out, classroom.verdict("ada", pick=(Result.FAILED, 0.0, HOSTILE), notebook=notebook, notes=(HOSTILE,)))
+    nbformat.validate(autograded(out))
+    assert "\\ud800" in marks_csv(out)[0]["message"]
+
+
+@pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\x00=1", " =1"])
+def test_no_field_of_the_marks_is_a_formula(out, start):
+    write(out, classroom.verdict("=cmd", pick=(Result.FAILED, 0.0, f"{start}|' /C calc'!A0")))
+    row = marks_csv(out)[0]
+    assert row["message"][0] not in "=+-@\t\r"
+    assert row["student"] == "'=cmd"
+
+
+def test_a_row_of_the_marks_is_one_line(out):
+    write(out, classroom.verdict("ada", pick=(Result.FAILED, 0.0, "one\r\ntwo\u2028three\x85four")))
+    marks_csv(out)
+    assert len((out / "marks.csv").read_text().splitlines()) == 4
+
+
+def test_outputs_that_could_run_never_reach_nbgrader(out):
+    data = {"text/html": "<script>1</script>", "image/svg+xml": "<svg onload=alert(1)>", "application/javascript": "1"}
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/latex": "$\\href{javascript:1}{x}$"}
+    forged = {"image/png": '"><script>1</script>', "image/jpeg": classroom.PICTURE}
+    outputs = [v4.new_output("display_data", data=each) for each in (data, widget, forged)]
+    picture = v4.new_output("display_data", data={"image/png": classroom.PICTURE}, metadata={"width": '"><script>'})
+    write(out, classroom.verdict("ada", notebook=classroom.answered(TINY, [*outputs, picture])))
+    shown = autograded(out).cells[2].outputs
+    assert [set(output.data) for output in shown] == [{"text/plain"}] * 3 + [{"image/png"}]
+    assert "<script>" not in json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "[x](javascript:alert(1))",
+        "[x]( <JaVaScRiPt:alert(1)>)",
+        "[x](&#106;avascript:alert(1))",
+        "[x][1]\n\n[1]: javascript:alert(1)",
+        "![x](data:text/html;base64,PHNjcmlwdD4=)",
+        "$\\href{javascript:alert(1)}{x}$",
+        "```\n```\n<script>alert(1)</script>\n`````",
+    ],
+)
+def test_an_explanation_cannot_put_html_into_nbgraders_pages(out, source):
+    from nbconvert.filters.markdown_mistune import markdown2html_mistune
+
+    write(out, classroom.verdict("ada", notebook=classroom.answered(TINY, why=source)))
+    html = markdown2html_mistune(autograded(out).cells[6].source)
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "<a " not in html
+    assert "$" not in html.replace(harmless.literal(source), "") or "<code>" in html
+
+
+def test_plain_prose_reaches_nbgrader_as_it_was_typed(out):
+    source = "`a < b`, so *the first* [device](https://tensorflow.org):\n\n- $x < y$\n"
+    write(out, classroom.verdict("ada", notebook=classroom.answered(TINY, why=source)))
+    assert autograded(out).cells[6].source == source
+
+
+def test_lost_files_are_made_again_from_the_record(out):
+    verdict = classroom.verdict("ada")
+    write(out, verdict, timestamp="2026-01-05 12:00:00 UTC")
+    paths = sorted((out / "autograded").rglob("*.*")) + sorted((out / "submitted").rglob("*.*"))
+    before = {path: path.read_bytes() for path in paths}
+    for path in paths:
+        path.unlink()
+    with Recorder(out, TINY) as recorder:
+        assert recorder.known("ada") == verdict.digest
+    assert {path: path.read_bytes() for path in paths} == before
+
+
+def test_a_late_submission_loses_what_nbgraders_policy_says(out, monkeypatch):
+    monkeypatch.setitem(course.DUE, NAME, "2026-01-05T12:00:00Z")
+    write(out, classroom.verdict("ada"))
+    (out / "nbgrader_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
+    write(out, classroom.verdict("early"), timestamp="2026-01-05 11:59:00 UTC")
+    write(out, classroom.verdict("late"), timestamp="2026-01-05 13:30:00 +0100")
+    kept = {each.student: each for each in record.records(out, TINY)}
+    assert (kept["early"].seconds_late, kept["early"].points) == (0.0, 5.0)
+    assert (kept["late"].seconds_late, kept["late"].penalty, kept["late"].points) == (1800.0, 5.0, 0.0)
+
+
+def test_a_moved_due_date_reaches_what_is_recorded_already(out, monkeypatch):
+    monkeypatch.setitem(course.DUE, NAME, "2026-01-05T12:00:00Z")
+    when = "2026-01-05 13:00:00 UTC"
+    write(out, classroom.verdict("ada"), timestamp=when)
+    monkeypatch.setitem(course.DUE, NAME, "2026-01-05T12:30:00Z")
+    with Recorder(out, TINY) as recorder:
+        assert recorder.renew("ada", when)
+        assert not recorder.renew("ada", when)
+    assert record.records(out, TINY)[0].seconds_late == 1800.0
+
+
+@pytest.mark.parametrize(
+    "timestamp", ["yesterday", "", "2026-99-99 00:00:00 UTC", "9999-12-31 23:59:59 -0100", "\ud800"]
+)
+def test_a_timestamp_that_is_none_is_as_none_at_all(out, timestamp):
+    write(out, classroom.verdict("ada"), timestamp=timestamp)
+    assert not (out / "submitted" / "ada" / NAME / "timestamp.txt").exists()
+
+
+def test_a_release_with_other_graded_cells_is_refused_in_one_line(out):
+    write(out, classroom.verdict("ada"))
+    with pytest.raises(CourseError, match="grade into a new --out"), Recorder(out, classroom.chapter(extra="more")):
+        pass
+
+
+def test_changed_points_of_a_release_are_taken_over(out):
+    write(out, classroom.verdict("ada"))
+    richer = classroom.chapter(points=5)
+    write(out, classroom.verdict("ada", tiny=richer, digest="e" * 64), tiny=richer)
+    assert scores(out)["check_pick"][0] == 5.0
+
+
+def test_the_instructors_settings_are_kept(out):
+    write(out)
+    (out / "nbgrader_config.py").write_text("c = get_config()\n# mine\n")
+    write(out)
+    assert "# mine" in (out / "nbgrader_config.py").read_text()
+
+
+@pytest.mark.parametrize("student", ["", ".", "..", "a/b", "a\x00", "\ud800", "a\nb"])
+def test_a_name_that_could_leave_the_folder_is_refused(out, student):
+    with Recorder(out, TINY) as recorder, pytest.raises(ValueError, match="cannot name"):
+        recorder.write(classroom.verdict(student))
+
+
+def test_a_verdict_of_something_else_is_refused(out):
+    verdict = classroom.verdict("ada")
+    with Recorder(out, TINY) as recorder, pytest.raises(ValueError, match="not a verdict"):
+        recorder.write(replace(verdict, marks=verdict.marks[1:]))
+
+
+def test_nothing_graded_is_said_with_the_mend(out):
+    with pytest.raises(CourseError, match="autograder grade"):
+        record.rows(out, TINY)
+
+
+KILLED = """
+import sys, os, signal
+sys.path.insert(0, sys.argv[3])
+import classroom
+from autograder import gradebook
+from autograder.record import Recorder
+from sqlalchemy import event
+steps = int(sys.argv[2])
+with Recorder(sys.argv[1], classroom.chapter()) as recorder:
+    recorder.write(classroom.verdict("ada"))
+    def count(*_):
+        global steps
+        steps -= 1
+        if steps < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    event.listen(recorder._gradebook.engine, "after_cursor_execute", count)
+    recorder.write(classroom.verdict("ada", pick=classroom.FAILED, digest="e" * 64))
+    recorder.write(classroom.verdict("bo", pick=classroom.FAILED, digest="e" * 64))
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 12, 25, 40, 60, 80])
+def test_a_kill_leaves_all_of_a_submission_or_nothing(out, steps):
+    """Killed after so many statements of the second and third submission."""
+    here = str(Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(out), str(steps), here], timeout=120, check=False)
+    assert done.returncode in (0, -signal.SIGKILL)
+    [ada, *others] = record.records(out, TINY)
+    assert {other.student for other in others} <= {"bo"}
+    expected = {"d" * 64: (3.0, Result.PASSED), "e" * 64: (0.0, Result.FAILED)}
+    for each in (ada, *others):
+        assert (each.rows[0].points, each.rows[0].verdict) == expected[each.verdict.digest]
+        assert scores(out, each.student)["check_pick"][0] == expected[each.verdict.digest][0]
+    with Recorder(out, TINY) as recorder:
+        for student in ("ada", "bo"):
+            again = classroom.verdict(student, pick=FAILED, digest="e" * 64)
+            if recorder.known(student) != again.digest:
+                recorder.write(again)
+    assert [row.points for row in record.rows(out, TINY)] == [0.0, 2.0, 0.0] * 2
+    assert {autograded(out, student).metadata["across"]["digest"] for student in ("ada", "bo")} == {"e" * 64}
+
+
+def test_some_of_those_kills_happen(out):
+    here = str(Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(out), "12", here], timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
