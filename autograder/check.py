@@ -11,26 +11,15 @@ from across import warm
 from autograder import sandbox
 from autograder.course import MIB, Limits
 from autograder.kernel import Kernel
+from autograder.verdict import Outcome
 
 CHECKER = sandbox.Caps(memory=2 << 30, pids=512, file=MIB, tmp=MIB, cpu_seconds=600)
+PATIENCE = 3  # questions' time that a test may take: what it runs in its own process, it runs on student's data
 LOST = frozenset({"deadline", "died", "protocol"})  # after these the kernel is not asked again
 
 
 class CheckerError(RuntimeError):
     """The trusted process did not start: nobody's answer is to blame."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one test of an exercise found."""
-
-    exercise: str
-    test: str
-    passed: bool
-    weight: float = 1.0
-    kind: str = ""  # "assert", "refused", one of LOST, or the exception that a check met
-    says: str = ""  # for the student
-    misconception: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,8 @@ def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, unti
         message["deadline"] = min(limits.question_seconds, max(1.0, until - time.monotonic()))
         with warm.request(server, message, [kernel.questions.fileno()]) as child:
             try:
-                while (told := child.receive(max(0.01, until - time.monotonic()))) is not None:
+                patience = PATIENCE * limits.question_seconds
+                while (told := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
                     outcomes.append(_outcome(told))
             except TimeoutError:
                 return Answers(tuple(outcomes), _next(only, outcomes), "deadline")

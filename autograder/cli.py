@@ -116,7 +116,7 @@ def grade_to_the_end(
     engine.close()
     chapter = course.chapter(chapter_name)
     with progress("feedback") as advance:
-        outputs.write(out, chapter, faults=result.faults, progress=advance)
+        outputs.write(out, chapter, faults=result.faults, workers=workers, progress=advance)
     console.print(report.class_table(out, chapter))
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)

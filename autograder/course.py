@@ -37,9 +37,9 @@ class Limits:
 
 
 LIMITS = Limits()  # the course's defaults
-CHAPTER_LIMITS: dict[
-    str, dict[str, Any]
-] = {}  # what a chapter sets differently: {"07_clusters": {"cell_seconds": 60.0}}
+CHAPTER_LIMITS: dict[str, dict[str, Any]] = {  # what a chapter sets differently
+    "03_device_placement": {"cell_seconds": 20.0, "notebook_seconds": 120.0, "question_seconds": 10.0},
+}
 DUE: dict[str, str] = {}  # chapter -> ISO 8601 UTC; the late policy is nbgrader's plugin
 
 

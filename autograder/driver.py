@@ -22,9 +22,9 @@ import zmq.asyncio
 from nbformat.v4 import new_output
 
 from autograder import assemble, cgroups, check, course, execute, judge, sandbox
-from autograder.execute import Stop
 from autograder.intake import Submission
 from autograder.kernel import MESSAGE, Kernel, StartError
+from autograder.verdict import Stop
 
 MEMORY = 1 << 30
 LOST = {"deadline": Stop.TIMEOUT, "died": Stop.CRASHED, "protocol": Stop.CRASHED}

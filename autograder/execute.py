@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -15,17 +14,9 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
 from autograder.kernel import Kernel
+from autograder.verdict import Stop
 
 SKIP = "across-skip"  # the tag of a cell that is not executed
-
-
-class Stop(StrEnum):
-    """Why execution stopped before the last cell."""
-
-    CRASHED = "crashed"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-    OUTPUT = "output"
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,15 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from autograder import course, forkserver, sandbox
-from autograder.execute import Stop
 from autograder.intake import Submission
 from autograder.judge import Seen, judge
-from autograder.verdict import Fault, Mark, Result, Verdict
+from autograder.verdict import Fault, Mark, Result, Stop, Verdict
 
 GRACE = 60.0  # seconds over a notebook's limit before its driver is given up
 SERIAL = itertools.count()
@@ -82,7 +80,7 @@ def grade_job(job: Job) -> Verdict:
 def _sweep(name: str) -> None:
     sandbox.sweep(name)
     for folder in sandbox.workroom().glob(f"{name}*"):
-        shutil.rmtree(folder, ignore_errors=True)
+        sandbox.remove(folder)
 
 
 def _paths(servers: forkserver.Servers) -> dict[str, str]:

@@ -194,8 +194,9 @@ def save(
     What was given by hand stays (nbgrader asks for it to be looked at again); `timestamp` is in UTC, naive, or None.
     """
     gradebook.update_or_create_student(student)
+    entry: dict[str, Any] = {"timestamp": timestamp}
     with gradebook.db.no_autoflush:  # a new submission is linked before it is added, and flushing it halfway warns
-        gradebook.update_or_create_submission(chapter, student, timestamp=timestamp)
+        gradebook.update_or_create_submission(chapter, student, **entry)
     resources = _resources(gradebook, chapter, student)
     SaveAutoGrades(config=config, log=LOG).preprocess(notebook, resources)
     AssignLatePenalties(config=config, log=LOG).preprocess(notebook, resources)

@@ -51,7 +51,7 @@ def read(data: bytes) -> GraphDef:
     from tensorflow.python.framework import op_def_registry  # pyright: ignore[reportAttributeAccessIssue]
 
     try:
-        graph = graph_pb2.GraphDef.FromString(data)
+        graph = graph_pb2.GraphDef.FromString(data)  # pyright: ignore[reportAttributeAccessIssue]
     except Exception:  # DecodeError
         raise GraphError("the graph that came back cannot be read") from None
     bodies = [graph.node, *(function.node_def for function in graph.library.function)]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autograder.check import Outcome
 from autograder.course import Chapter, Exercise
-from autograder.execute import Stop
 from autograder.intake import Submission
-from autograder.verdict import Fault, Mark, Result
+from autograder.verdict import Fault, Mark, Outcome, Result, Stop
 
 NOTHING_SEEN = "Nothing was seen of this exercise."
 STOPPED = {

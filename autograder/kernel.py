@@ -18,6 +18,7 @@ from autograder import sandbox
 from autograder.course import Limits
 
 MESSAGE = 64 << 20  # bytes of one frame on a kernel's channels
+WELCOME = 3.0  # seconds to the first word; on a busy machine one in hundreds of kernels missed our subscription
 
 
 class StartError(RuntimeError):
@@ -81,23 +82,27 @@ class Kernel:
             with contextlib.suppress(OSError):
                 raise StartError(f"the kernel did not start: {(self.box.folder / 'log').read_text()[-1000:]}")
             raise StartError("the kernel did not start")
-        client = Client(context=context)
+        until = time.monotonic() + deadline
+        while not self._listening(context, min(until, time.monotonic() + WELCOME)):
+            self.mute()
+            if time.monotonic() > until or not self.alive():
+                raise StartError("the kernel does not publish")
+        assert self.client is not None
+        return self.client
+
+    def _listening(self, context: zmq.asyncio.Context, until: float) -> bool:
+        """Connect a client; whether the kernel's first word came before `until`."""
+        client = self.client = Client(context=context)
         client.kernel = self
         client.load_connection_info(self.connection)  # type: ignore[arg-type]
         client.start_channels(shell=True, iopub=True, stdin=False, hb=False, control=False)
         client.allow_stdin = False
-        self.client = client
-        self._subscribed(time.monotonic() + deadline)
-        return client
-
-    def _subscribed(self, until: float) -> None:
-        assert self.client is not None
         # awaited, this first message was sometimes lost until the timeout: the edge of an edge-triggered descriptor
-        iopub = zmq.Socket.shadow(self.client.iopub_channel.socket.underlying)  # type: ignore[union-attr]
+        iopub = zmq.Socket.shadow(client.iopub_channel.socket.underlying)  # type: ignore[union-attr]
         while iopub.poll(max(0, int(1000 * (until - time.monotonic())))):
             if b"iopub_welcome" in b"".join(iopub.recv_multipart()):
-                return
-        raise StartError("the kernel does not publish")
+                return True
+        return False
 
     def mute(self) -> None:
         """Stop listening: what the kernel publishes from now on goes nowhere."""

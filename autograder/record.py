@@ -145,6 +145,7 @@ class Recorder:
         `timestamp` is when it was handed in (timestamp.txt). Raises ValueError for what is no verdict of this chapter.
         """
         student = _folder_name(verdict.student)
+        timestamp = timestamp and harmless.visible(timestamp)
         if [mark.exercise for mark in verdict.marks] != list(self._exercises) or verdict.chapter != self.chapter.name:
             raise ValueError(f"{student}: not a verdict of {self.chapter.name} with one mark an exercise, in its order")
         notebook = self._filled(verdict)
@@ -354,7 +355,7 @@ def _bytes(notebook: NotebookNode) -> bytes:
 
 def _folder_name(student: str) -> str:
     """A student's name, which names folders here. Raises ValueError where `intake.student_name` did not make it."""
-    if student in ("", ".", "..") or "/" in student or harmless.visible(student) != student:
+    if student in ("", ".", "..") or "/" in student or not student.isprintable():
         raise ValueError(f"{student!r} cannot name a student's folder")
     return student
 

@@ -6,6 +6,7 @@ have to wonder about. Kernels are cold and unboxed here: the source is the autho
 
 from __future__ import annotations
 
+import itertools
 import re
 import tempfile
 import time
@@ -25,7 +26,7 @@ from autograder import build, course
 ALARMING = re.compile(r"^.*(?:\b\w*Warning: |Traceback \(most recent call last\)|^\s*WARNING\b).*$", re.MULTILINE)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-Told = Callable[[int], None]  # how many cells are done
+Told = Callable[[int], None]  # how many code cells are done
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def run(names: list[str]) -> bool:
     with Progress(*columns, console=screen) as bar:
         for name in names:
             notebook = build.solved(name)
-            task = bar.add_task(f"running {name}", total=len(notebook.cells))
+            total = sum(cell.cell_type == "code" for cell in notebook.cells)
+            task = bar.add_task(f"running {name}", total=total)
             ran.append(execute(name, notebook, lambda done, task=task: bar.update(task, completed=done)))
     console = Console()
     console.print(table(ran))
@@ -73,22 +75,27 @@ def execute(name: str, notebook: NotebookNode, told: Told = lambda done: None) -
     started = time.monotonic()
     until = started + limits.notebook_seconds
     problems: list[str] = []
+    done = itertools.count(1)
+    at = [-1]  # the cell that runs; papermill calls the one that killed the kernel completed
     with tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {
             "resources": {"metadata": {"path": folder}},
             "timeout_func": lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic())),
             "error_on_timeout": None,
             "extra_arguments": ["--log-level=ERROR"],
-            "on_cell_executed": lambda cell, cell_index, **_: told(cell_index + 1),
+            "on_cell_execute": lambda cell, cell_index, **_: at.append(cell_index),
+            "on_cell_executed": lambda cell, cell_index, **_: told(next(done)),
         }
         try:
             papermill_engines.execute_notebook_with_engine(
                 None, notebook, notebook.metadata.kernelspec.name, progress_bar=False, log_output=False, **options
             )
-        except CellTimeoutError:
-            problems.append(f"{_unfinished(notebook)}: no end within its time limit; see autograder/course.py")
-        except DeadKernelError:
-            problems.append(f"{_unfinished(notebook)}: the kernel died")
+        except (CellTimeoutError, DeadKernelError) as error:
+            what = "the kernel died"
+            if isinstance(error, CellTimeoutError):
+                what = "no end within its time limit; see autograder/course.py"
+            problems.append(f"{_called(at[-1], notebook.cells[at[-1]])}: {what}")
+            notebook.cells[at[-1]].outputs = []  # the interrupt is ours
     seconds = time.monotonic() - started
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     problems += found(notebook)
@@ -128,14 +135,6 @@ def _text(output: NotebookNode) -> str:
 def _called(index: int, cell: NotebookNode) -> str:
     grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
     return f'cell "{grade_id}"' if grade_id else f"cell {index + 1} ({_short(cell.source, 40)})"
-
-
-def _unfinished(notebook: NotebookNode) -> str:
-    """The cell at which execution stopped."""
-    for index, cell in enumerate(notebook.cells):
-        if cell.cell_type == "code" and cell.source.strip() and not cell.metadata.papermill.get("end_time"):
-            return _called(index, cell)
-    return "at the end"
 
 
 def _short(text: str, length: int = 200) -> str:

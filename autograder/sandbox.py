@@ -143,7 +143,7 @@ class Box:
             self._bwrap = None
         if self.group is not None:
             self.group.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
     def __enter__(self) -> Box:
         return self
@@ -188,18 +188,29 @@ def workroom() -> Path:
     return path
 
 
+def remove(folder: Path) -> None:
+    """Remove a folder that a student's code may have filled: however deep it is, and whatever it locked.
+
+    Not by shutil.rmtree: that recurses, and holds a file descriptor for each level.
+    """
+    for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+        if not os.path.lexists(folder):
+            return
+        subprocess.run([*command, "--", str(folder)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
 def _clear(place: Path) -> None:
     """Remove what a grader that was killed has left."""
     for folder in place.glob("across-*-*"):
         owner = folder.name.split("-")[1]
         if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
             sweep(f"j{owner}-")
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
 
 def _leave(path: Path, owner: int) -> None:
     if os.getpid() == owner:  # not in a forked child of ours
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)
 
 
 def sweep(prefix: str) -> None:

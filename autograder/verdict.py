@@ -32,6 +32,28 @@ class Result(StrEnum):
     MANUAL = "manual"
 
 
+class Stop(StrEnum):
+    """Why a cell or a question was given up."""
+
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one test of an exercise found."""
+
+    exercise: str
+    test: str
+    passed: bool
+    weight: float = 1.0
+    kind: str = ""  # "assert"; "refused"; "deadline", "died", "protocol"; or the exception that a check met
+    says: str = ""  # for the student
+    misconception: str = ""
+
+
 @dataclass(frozen=True)
 class Mark:
     """One exercise of one submission: a row of marks.csv and a grade cell of the gradebook."""

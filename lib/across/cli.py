@@ -57,13 +57,16 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="for programs: one 
 @app.command()
 def run(chapter: Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03")]) -> None:
     """Run a chapter from top to bottom and say which of its checks pass (exit code 1: not all)."""
+    from across import chapters
+
+    path = chapters.find(chapter)
+
     from rich.console import Console
     from rich.progress import Progress
     from rich.table import Table
 
-    from across import chapters, headless
+    from across import headless  # seconds of imports, after what can go wrong at once
 
-    path = chapters.find(chapter)
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(f"running {path.stem}", total=None)
         report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))

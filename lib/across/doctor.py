@@ -19,6 +19,7 @@ from across import chapters, devices, warm
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
 WANTED = {"03_device_placement": 4}  # devices that a chapter asks `devices.best` for
 GIB = 1 << 30
+CGROUP = Path("/sys/fs/cgroup")
 UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit
 
 
@@ -115,16 +116,16 @@ def rendered(found: dict[str, Any]) -> RenderableType:
 
 def cgroup() -> str:
     """Which cgroups there are: "v2", "v1" or ""."""
-    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+    if (CGROUP / "cgroup.controllers").exists():
         return "v2"
-    return "v1" if Path("/sys/fs/cgroup/memory").is_dir() else ""
+    return "v1" if (CGROUP / "memory").is_dir() else ""
 
 
-def limit(v2: str, v1: str) -> int | None:
+def limit(*names: str) -> int | None:
     """A number that this process's cgroup sets as a limit, by the names it has in v2 and v1; None if it sets none."""
-    for name in (v2, v1):
+    for name in names:
         try:
-            value = int(Path("/sys/fs/cgroup", name).read_text())
+            value = int((CGROUP / name).read_text())
         except (OSError, ValueError):  # no such file here, or "max"
             continue
         return value if value < UNLIMITED else None
@@ -134,10 +135,10 @@ def limit(v2: str, v1: str) -> int | None:
 def cpu_limit() -> float | None:
     """How many CPUs' worth of time the cgroup allows."""
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        quota, period = (CGROUP / "cpu.max").read_text().split()
         return int(quota) / int(period)
     except (OSError, ValueError):
-        quota, period = limit("", "cpu/cpu.cfs_quota_us"), limit("", "cpu/cpu.cfs_period_us")
+        quota, period = limit("cpu/cpu.cfs_quota_us"), limit("cpu/cpu.cfs_period_us")
         return quota / period if quota and period and quota > 0 else None
 
 

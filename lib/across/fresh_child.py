@@ -1,4 +1,8 @@
-"""The other side of `across.fresh`: what the fresh process does. Importing this module imports TensorFlow and runs no op."""
+"""The other side of `across.fresh`: what the fresh process does.
+
+Imported by the fork server, it imports TensorFlow and runs no op; run as a script (a cold start), it leaves TensorFlow to
+the function that it is given.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-import tensorflow as tf
 
 from across import devices
 
-tf.keras  # noqa: B018 - TensorFlow loads Keras when it is first named: do it once, before the fork
+if __name__ != "__main__":
+    import tensorflow as tf
+
+    tf.keras  # noqa: B018 - TensorFlow loads Keras when it is first named: do it once, before the fork
 
 
 def child(message: dict[str, Any], fds: Sequence[int], connection: socket.socket) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Callable
@@ -42,12 +43,14 @@ class Report:
 
 
 def run(path: Path, told: Callable[[int, int], None] = lambda done, of: None) -> Report:
-    """Run the notebook at `path` in its folder; the file stays as it is. `told` hears how many cells are done, of how many.
+    """Run the notebook at `path` in its folder; the file stays as it is. `told` hears how many code cells are
+    done, of how many.
 
     A cell that takes longer than 120 s is interrupted; a kernel that dies ends the run.
     """
     notebook = nbformat.read(path, as_version=4)
-    count = len(notebook.cells)
+    count = sum(cell.cell_type == "code" for cell in notebook.cells)
+    done = itertools.count(1)
     client = NotebookClient(
         notebook,
         timeout=CELL_SECONDS,
@@ -56,7 +59,7 @@ def run(path: Path, told: Callable[[int, int], None] = lambda done, of: None) ->
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
-        on_cell_executed=lambda cell, cell_index, **_: told(cell_index + 1, count),
+        on_cell_executed=lambda cell, cell_index, **_: told(next(done), count),
     )
     started = time.monotonic()
     errors = []

@@ -58,6 +58,7 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
         "--ServerApp.port_retries=0",
         "--MappingKernelManager.transport_encryption=auto",
         f"--ServerApp.open_browser={browser}",
+        "--log-level=WARN",  # the address is shown all the same
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         given.append("--ServerApp.allow_root=True")  # in a container one is often root

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LANES = 8  # more are not shown unless they were used
 BOX_HEIGHT, ROW_GAP, BOX_GAP, LANE_GAP, MARGIN, HEADER = 27.0, 25.0, 10.0, 12.0, 8.0, 22.0
 HEAD = 6.0  # of an arrow
-THREAD = 9.0  # width kept free for an edge that passes a row
+THREAD, THREAD_GAP = 5.0, 2.0  # width kept free for an edge that passes a row
 IDLE_WIDTH = 62.0
 PAGE_WIDTH = 640.0  # of boxes: about what a notebook shows without shrinking it
 
@@ -46,9 +46,11 @@ _Sides = tuple[float, float]
 def draw(trace: Trace, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
     """Draw a trace; see `Trace.draw`."""
     lanes = _lanes(trace, devices)
-    shown = [op for op in trace.everything if op.kind != PLUMBING and op.device in lanes]
-    known = {op.name for op in shown}
-    edges = [edge for edge in trace.edges() if edge.source in known and edge.target in known]
+    trace = replace(
+        trace, everything=tuple(op for op in trace.everything if op.device in lanes), available=tuple(lanes)
+    )
+    shown = [op for op in trace.everything if op.kind != PLUMBING]
+    edges = trace.edges()
     labels = {op.name: _label(op) for op in shown}
     widths = _text_widths(labels)
     rows = _rows(shown, [(edge.source, edge.target) for edge in edges], lanes, mean([*widths.values(), 40]) + 12)
@@ -203,15 +205,19 @@ def _arrange(lanes: Sequence[str], boxes: Sequence[_Place], ways: Sequence[Seque
 
 
 def _width(cell: Sequence[_Place]) -> float:
-    return sum(place.width for place in cell) + BOX_GAP * (len(cell) - 1)
+    return sum(place.width for place in cell) + sum(_gap(*pair) for pair in pairwise(cell))
+
+
+def _gap(left: _Place, right: _Place) -> float:
+    return BOX_GAP if left.op or right.op else THREAD_GAP
 
 
 def _spread(cell: Sequence[_Place], sides: _Sides) -> None:
     """Put the places of a row side by side in the middle of their lane."""
     x = (sides[0] + sides[1] - _width(cell)) / 2
-    for place in cell:
+    for place, after in zip(cell, [*cell[1:], None], strict=True):
         place.x = x + place.width / 2
-        x += place.width + BOX_GAP
+        x += place.width + (_gap(place, after) if after else 0.0)
 
 
 def _ports(ways: Sequence[Sequence[_Place]]) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK = "#797979"  # text and lines on the page: equally far from white and from #111
-PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00", "#999999")
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#999999", "#D55E00")
 ALERT = "#D55E00"  # what the eye should find: a copy between devices, say
 DPI = 160
 FONT = 9.0  # points

@@ -245,8 +245,6 @@ class _Server:
         if pid < 0:
             connection.close()
             return
-        with contextlib.suppress(OSError):
-            connection.send(json.dumps({"pid": pid}).encode())
         pidfd = os.pidfd_open(pid)
         self.running[pid] = connection
         self.selector.register(pidfd, selectors.EVENT_READ, (self.ended, pid))
@@ -268,6 +266,7 @@ class _Server:
             self.selector.close()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.setsid()
+            connection.send(json.dumps({"pid": os.getpid()}).encode())  # from here: nothing it says can overtake this
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             result = self.child(message, fds, connection)

@@ -20,6 +20,28 @@ Notebook = dict[str, Any]
 Writer = Callable[[Path], None]
 Submission = Callable[[Notebook, Notebook], bytes | Writer]
 NOTHING = "def {name}(*args, **kwargs):\n    return None\n"
+QUESTIONS = """
+import os as _os
+import socket as _socket
+import stat as _stat
+
+
+def channels():  # the socket on which the kernel is asked: a stream between processes, without a name
+    found = []
+    for fd in range(3, 200):
+        try:
+            if _stat.S_ISSOCK(_os.fstat(fd).st_mode):
+                channel = _socket.socket(fileno=_os.dup(fd))
+                if channel.family == _socket.AF_UNIX and channel.type == _socket.SOCK_STREAM:
+                    if not channel.getsockname() and not channel.getpeername():
+                        channel.settimeout(30)
+                        found.append(channel)
+        except OSError:
+            pass
+    return found
+
+
+"""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """The corpus of attacks, graded as one class together with honest students: none scores, none hurts, none stays."""
 
 import contextlib
+import copy
 import csv
 import ctypes
-import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from autograder.cgroups import ROOT
 CHAPTER = corpus.CHAPTER
 ATTACKS = corpus.attacks()
 HONEST = ("aa_honest", "mm_honest", "zz_honest")  # before, among and after the attackers
+CANARY = f"canary-{secrets.token_hex(8)}"  # in the environment of the command that grades
 DEADLINE = 1800.0  # seconds for the whole class
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -65,8 +67,10 @@ def graded(tmp_path_factory) -> Graded:
 
 
 def _hand_in(folder: Path) -> None:
-    release = json.loads(json.dumps(build.release(CHAPTER)))
-    solved = json.loads(json.dumps(build.solved(CHAPTER)))
+    release = course.chapter(CHAPTER).release
+    solved = copy.deepcopy(release)
+    for grade_id, source in build.solution_source(CHAPTER).items():
+        corpus.by_id(solved, grade_id)["source"] = source
     written = {name: corpus.dumps(solved) for name in HONEST}
     written |= {attack.name: attack.submission(release, solved) for attack in ATTACKS}
     for name, content in written.items():
@@ -88,7 +92,7 @@ def _grade(place: Path, workroom: Path) -> None:
             command,
             stdout=log,
             stderr=log,
-            env={**os.environ, "ACROSS_WORKROOM": str(workroom)},
+            env={**os.environ, "ACROSS_WORKROOM": str(workroom), "SECRET": CANARY},
             start_new_session=True,
         )
         try:
@@ -225,6 +229,11 @@ def test_the_hosts_accounts_are_in_no_output(graded):
     ours = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith("root:")]
     for path in graded.out.glob("**/*.ipynb"):
         assert not any(line in path.read_text(encoding="utf-8") for line in ours), path
+
+
+def test_no_output_holds_a_secret_of_the_graders_environment(graded):
+    holds = [path for path in graded.out.glob("**/*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    assert holds == []
 
 
 def test_no_feedback_runs_a_students_script(graded):

@@ -45,7 +45,7 @@ def judge_all(seeds: range, variant_seeds: range) -> dict[str, Any]:
             meta = cell.metadata.get("nbgrader", {})
             if meta.get("grade") or "show" in cell.metadata.get("tags", []):
                 continue
-            source = answers.get(meta.get("grade_id", ""), cell.source)
+            source: str = answers.get(meta.get("grade_id", ""), str(cell.source))
             exec(compile(source, f"<cell {meta.get('grade_id', '')}>", "exec"), names)
         return names
 

@@ -7,6 +7,6 @@ submission = answering(
     EXERCISE,
     """
 def where(tensor):
-    return [[]] * 4_000_000
+    return [[]] * 500_000
 """,
 )

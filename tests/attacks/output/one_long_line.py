@@ -1,4 +1,4 @@
-"""Prints one line of 100 MB."""
+"""Prints one line of 50 MB."""
 
 from corpus import answering
 
@@ -6,6 +6,6 @@ EXERCISE = "where"
 submission = answering(
     EXERCISE,
     """
-print("x" * 100_000_000)
+print("x" * 50_000_000)
 """,
 )

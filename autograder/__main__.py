@@ -1,0 +1,5 @@
+"""python -m autograder: the command."""
+
+from autograder.cli import main
+
+main()

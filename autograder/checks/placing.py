@@ -1,0 +1,176 @@
+"""What checks on placement are made of: running a student's graph, programs with known placements, schedules of tasks.
+
+Truth is never written down here: TensorFlow's own placer says where an op went (`ran`, `Program`), and the whitepaper's
+greedy rule is computed afresh (`greedy`). See Abadi et al., "TensorFlow: Large-Scale Machine Learning on Heterogeneous
+Distributed Systems" (2015), section 3.2.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+v1 = tf.compat.v1
+TIMEOUT = 10_000  # milliseconds for one run of a student's graph
+WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoon maple north oasis prism".split()
+
+
+def device_of(name: object) -> str | None:
+    """ "/CPU:2", "/device:CPU:2" and "CPU:2" are "CPU:2"; anything else is None."""
+    found = re.fullmatch(r"/?(?:device:)?([A-Z]+:\d+)", name.upper()) if type(name) is str else None
+    return found[1] if found else None
+
+
+def session(graph: tf.Graph) -> Any:
+    """A session on four logical CPUs that rewrites nothing: what runs is what the graph says."""
+    as_written = v1.GraphOptions(
+        rewrite_options=RewriterConfig(disable_meta_optimizer=True),
+        optimizer_options=v1.OptimizerOptions(opt_level=v1.OptimizerOptions.L0),
+    )
+    threads = {"inter_op_parallelism_threads": 2, "intra_op_parallelism_threads": 1}
+    config = v1.ConfigProto(device_count={"CPU": 4, "GPU": 0}, graph_options=as_written, **threads)
+    return v1.Session(graph=graph, config=config)
+
+
+def ran(running: Any, fetches: list[Any], feed: dict[Any, Any] | None = None) -> tuple[dict[str, str], list[Any]]:
+    """Run `fetches`: the device on which each op really ran, by name, and the values. AssertionError if it cannot."""
+    seen = v1.RunMetadata()
+    options = v1.RunOptions(output_partition_graphs=True, timeout_in_ms=TIMEOUT)
+    try:
+        values = running.run(fetches, feed, options=options, run_metadata=seen)
+    except tf.errors.OpError as error:
+        said = next((line for line in error.message.splitlines() if "evice" in line), "it does not run")
+        raise AssertionError(f"TensorFlow refuses your placement: {said[:200]}") from None
+    nodes = [node for part in seen.partition_graphs for node in part.node]
+    return {node.name: node.device.split("device:")[-1] for node in nodes}, values
+
+
+def imported(graph_def: Any) -> tf.Graph:
+    """The student's graph, ready to run. AssertionError if it is none, or does not hold together."""
+    assert type(graph_def).__name__ == "GraphDef", "Your code did not lead to a graph that can be run."
+    with tf.Graph().as_default() as graph:
+        try:
+            tf.import_graph_def(graph_def, name="")
+        except (ValueError, TypeError, tf.errors.OpError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+    return graph
+
+
+def names(rng: np.random.Generator, count: int) -> list[str]:
+    """Fresh names for ops."""
+    return [f"{word}_{rng.integers(10, 99)}" for word in rng.permutation(WORDS)[:count]]
+
+
+def some_devices(rng: np.random.Generator, count: int) -> list[str]:
+    """`count` of the four devices, in any order."""
+    return [f"/cpu:{i}" for i in rng.permutation(4)[:count]]
+
+
+Wish = tuple[str, str | None, str | None]  # name, pin, variable
+
+
+class Program:
+    """Ops that can be wished for, one after the other, and run: TensorFlow itself says where they went."""
+
+    def __init__(self, default: str) -> None:
+        self.default = default
+        self.graph = tf.Graph()
+        self.session = session(self.graph)
+        self.handles: dict[str, Any] = {}
+        with self.graph.as_default(), tf.device(default):
+            self.one = v1.placeholder(tf.float32, [], name="one")
+
+    def add(self, wishes: Sequence[Wish], variables: set[str]) -> None:
+        """Create the ops; those named in `variables` are variables."""
+        with self.graph.as_default():
+            for name, pin, variable in wishes:
+                with tf.device(pin or self.default):
+                    if name in variables:
+                        handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name=name, name=name)
+                        self.handles[name] = handle
+                        tf.raw_ops.AssignVariableOp(resource=handle, value=self.one, name=f"{name}_first")
+                    elif variable is None:
+                        tf.raw_ops.AddV2(x=self.one, y=self.one, name=name)
+                    elif len(name) % 2:  # the wishes do not tell reading from writing, nor do the rules
+                        tf.raw_ops.ReadVariableOp(resource=self.handles[variable], dtype=tf.float32, name=name)
+                    else:
+                        tf.raw_ops.AssignAddVariableOp(resource=self.handles[variable], value=self.one, name=name)
+
+    def run(self) -> dict[str, str]:
+        """Run every op and return where each ran."""
+        first = [op for op in self.graph.get_operations() if op.type == "AssignVariableOp"]
+        rest = [op for op in self.graph.get_operations() if op.type not in ("AssignVariableOp", "Placeholder")]
+        began, _ = ran(self.session, first, {self.one: 1.0}) if first else ({}, [])
+        return {**began, **ran(self.session, rest, {self.one: 1.0})[0]}
+
+
+def elsewhere(rng: np.random.Generator, *taken: str) -> str:
+    """A device that is none of `taken`."""
+    return str(rng.choice([name for name in (f"/cpu:{i}" for i in range(4)) if name not in taken]))
+
+
+def wishes(
+    rng: np.random.Generator, default: str, plain: list[str], variables: list[str], touching: list[str]
+) -> list[Wish]:
+    """Fresh wishes on which every rule tells: variables first, then the rest in any order, pinned or not by turns."""
+    homes = {name: elsewhere(rng, default) for name in variables}
+    rest: list[Wish] = [(name, None if i % 3 == 0 else elsewhere(rng, default), None) for i, name in enumerate(plain)]
+    for i, name in enumerate(touching):
+        owner = variables[i // 2 % len(variables)]
+        rest.append((name, None if i % 2 else elsewhere(rng, homes[owner]), owner))
+    first: list[Wish] = [(name, homes[name], None) for name in variables]
+    return first + [rest[i] for i in rng.permutation(len(rest))]
+
+
+Spans = dict[str, tuple[str, float, float]]  # name -> device, start, end
+
+
+def spans(tasks: list[tuple[Any, ...]], placed: dict[str, str], copy: float) -> Spans:
+    """When each task runs: a device does one at a time, in order, and a copy between devices takes `copy` seconds."""
+    found: Spans = {}
+    free: dict[str, float] = {}
+    for name, seconds, inputs in tasks:
+        device = placed[name]
+        arrivals = [found[i][2] + copy * (found[i][0] != device) for i in inputs]
+        start = max([free.get(device, 0.0), *arrivals])
+        found[name] = (device, start, start + seconds)
+        free[device] = start + seconds
+    return found
+
+
+def greedy(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, start: bool = False) -> dict[str, str]:
+    """Each task where it ends soonest (or, by a misconception, on the device that is free soonest)."""
+    chosen: dict[str, str] = {}
+    for i, (name, _, _) in enumerate(tasks):
+        free = {device: 0.0 for device in devices}
+        for device, _, end in spans(tasks[:i], chosen, copy).values():
+            free[device] = max(free[device], end)
+        ends = {device: spans(tasks[: i + 1], {**chosen, name: device}, copy)[name][2] for device in devices}
+        chosen[name] = min(devices, key=(free if start else ends).__getitem__)
+    return chosen
+
+
+def drawn(rng: np.random.Generator, count: int) -> list[tuple[Any, ...]]:
+    """A fresh program of tasks; whole numbers of seconds, so that ties are exact."""
+    fresh = names(rng, count)
+    tasks = []
+    for i, name in enumerate(fresh):
+        inputs = rng.permutation(i)[: int(rng.integers(0, 3))] if i else []
+        tasks.append((name, float(rng.integers(1, 6)), tuple(fresh[j] for j in sorted(inputs))))
+    return tasks
+
+
+def telling(rng: np.random.Generator, devices: list[str], copy: float, count: int) -> list[tuple[Any, ...]]:
+    """A program on which the likely misconceptions give something else than the right placement."""
+    while True:
+        tasks = drawn(rng, count)
+        wanted, no_copies = greedy(tasks, devices, copy), greedy(tasks, devices, 0.0)
+        free_first = greedy(tasks, devices, copy, start=True)
+        lazy = dict.fromkeys(wanted, devices[0])
+        if wanted not in (no_copies, free_first, lazy) and no_copies != free_first:
+            return tasks

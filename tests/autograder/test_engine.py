@@ -1,0 +1,263 @@
+"""Grading a class of a small chapter, through the real sandbox."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from autograder import build, course, engine, grade, record, sandbox
+from autograder.course import CourseError
+from autograder.grade import InfrastructureError
+
+pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+
+NAME = "90_small"
+SOURCE = """\
+# %% [markdown]
+# # Small
+
+# %%
+import numpy as np
+
+# %% answer="double"
+def double(x):
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %% check="double" points=2
+assert double(2) == 4, "twice 2 is 4"
+
+# %% answer="shift"
+def shift(x, by):
+    ### BEGIN SOLUTION
+    return x + by
+    ### END SOLUTION
+
+# %% check="shift" points=3
+assert shift(1, 2) == 3, "1 and 2 more is 3"
+
+# %% [markdown] answer="why" points=1
+# ### BEGIN SOLUTION
+# Because.
+# ### END SOLUTION
+"""
+CHECKS = """\
+import numpy as np
+from autograder.asking import exercise, probe
+
+@probe
+def doubled(student, x):
+    return student.double(x)
+
+@probe
+def shifted(student, x, by):
+    return student.shift(x, by)
+
+@exercise("double")
+def test_it_doubles(student, rng):
+    x = rng.normal(size=3)
+    got = student.ask(doubled, x=x)
+    assert type(got) is np.ndarray, f"`double` returned a {type(got).__name__}; expected an array like its argument."
+    assert np.allclose(got, x * 2), "The result is not twice the argument."
+
+@exercise("shift")
+def test_it_shifts(student, rng):
+    x, by = int(rng.integers(100)), int(rng.integers(1, 100))
+    assert student.ask(shifted, x=x, by=by) == x + by, "The sum is off."
+"""
+RIGHT = {"double": "def double(x):\n    return x + x", "shift": "def shift(x, by):\n    return by + x", "why": "So."}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A course of one small chapter; its warm servers live as long as this module's tests."""
+    root = tmp_path_factory.mktemp("course")
+    (root / "solutions").mkdir()
+    (root / "notebooks").mkdir()
+    (root / "autograder" / "checks").mkdir(parents=True)
+    (root / "solutions" / f"{NAME}.py").write_text(SOURCE)
+    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACROSS_COURSE", str(root))
+        build.build()
+        yield root
+        engine.close()
+        course.chapter.cache_clear()
+
+
+@pytest.fixture
+def hand_in(small, tmp_path):
+    """Write a student's notebook; returns the folder of submissions."""
+    folder = tmp_path / "submissions"
+
+    def write(student, answers=RIGHT):
+        notebook = json.loads((small / "notebooks" / f"{NAME}.ipynb").read_text())
+        for cell in notebook["cells"]:
+            meta = cell["metadata"].get("nbgrader", {})
+            if meta.get("solution") and meta["grade_id"] in answers:
+                cell["source"] = answers[meta["grade_id"]]
+        place = folder / student / NAME
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+        return folder
+
+    return write
+
+
+def points(out):
+    table = {}
+    for row in record.rows(out, course.chapter(NAME)):
+        table.setdefault(row.student, {})[row.exercise] = (row.points, str(row.verdict))
+    return table
+
+
+def test_a_class_gets_its_marks(hand_in, tmp_path):
+    hand_in("ada")
+    hand_in("bob", RIGHT | {"double": "def double(x):\n    return x * x"})
+    folder = hand_in("cem", {})
+    result = engine.grade_class(NAME, folder, tmp_path / "out", workers=2)
+    assert sorted(result.graded) == ["ada", "bob", "cem"]
+    assert result.faults == {}
+    assert points(tmp_path / "out") == {
+        "ada": {"double": (2.0, "passed"), "shift": (3.0, "passed"), "why": (0.0, "manual")},
+        "bob": {"double": (0.0, "failed"), "shift": (3.0, "passed"), "why": (0.0, "manual")},
+        "cem": {"double": (0.0, "blank"), "shift": (0.0, "blank"), "why": (0.0, "blank")},
+    }
+
+
+def test_only_what_changed_is_graded_again(hand_in, tmp_path):
+    hand_in("ada")
+    folder = hand_in("bob", {})
+    engine.grade_class(NAME, folder, tmp_path / "out")
+    hand_in("bob", RIGHT)
+    second = engine.grade_class(NAME, folder, tmp_path / "out")
+    assert (second.graded, second.unchanged) == (["bob"], ["ada"])
+    assert points(tmp_path / "out")["bob"]["double"] == (2.0, "passed")
+    third = engine.grade_class(NAME, folder, tmp_path / "out", again=True)
+    assert sorted(third.graded) == ["ada", "bob"]
+
+
+def test_the_same_answers_are_asked_with_the_same_inputs_and_other_classes_with_others(hand_in, tmp_path):
+    folder = hand_in("ada")
+    seeds = []
+    for out in ("one", "one", "two"):
+        engine.grade_class(NAME, folder, tmp_path / out, again=True)
+        with record.Recorder(tmp_path / out, course.chapter(NAME)) as recorder:
+            seeds.append(recorder.verdict("ada").seed)
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_a_fault_of_this_machine_is_tried_again_and_not_scored(hand_in, tmp_path, monkeypatch):
+    hand_in("ada")
+    folder = hand_in("bob")
+    tries = {"ada": 0, "bob": 0}
+    real = grade.grade_job
+
+    def flaky(job):
+        student = job.submission.student
+        if student in tries:
+            tries[student] += 1
+            if student == "bob" or tries[student] == 1:
+                raise InfrastructureError("the disk is on fire")
+        return real(job)
+
+    monkeypatch.setattr(grade, "grade_job", flaky)
+    result = engine.grade_class(NAME, folder, tmp_path / "out")
+    assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
+    assert tries == {"ada": 2, "bob": engine.TRIES}
+    assert list(points(tmp_path / "out")) == ["ada"]
+
+
+def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(hand_in, tmp_path, monkeypatch):
+    folder = hand_in("ada")
+    monkeypatch.setattr(build, "solution_source", lambda name: RIGHT | {"shift": "def shift(x, by):\n    return x"})
+    with pytest.raises(
+        CourseError, match=r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
+    ):
+        engine.grade_class(NAME, folder, tmp_path / "out")
+    assert not (tmp_path / "out" / "gradebook.db").exists()
+
+
+def test_any_executor_will_do(hand_in, tmp_path):
+    folder = hand_in("ada")
+    with ThreadPoolExecutor(1) as executor:
+        assert engine.grade_class(NAME, folder, tmp_path / "out", executor=executor).graded == ["ada"]
+
+
+def test_trusted_submissions_are_graded_without_a_sandbox(hand_in, tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "problem", lambda: "no sandbox here")
+    folder = hand_in("ada")
+    with pytest.raises(sandbox.SandboxError, match="no sandbox here"):
+        engine.grade_class(NAME, folder, tmp_path / "out")
+    engine.grade_class(NAME, folder, tmp_path / "out", trust=True)
+    assert points(tmp_path / "out")["ada"]["shift"] == (3.0, "passed")
+
+
+def test_nothing_is_left_behind(hand_in, tmp_path):
+    folder = hand_in("ada", RIGHT | {"shift": "import os; os._exit(0)"})
+    engine.grade_class(NAME, folder, tmp_path / "out")
+    assert points(tmp_path / "out")["ada"] == {
+        "double": (2.0, "passed"),
+        "shift": (0.0, "crashed"),
+        "why": (0.0, "manual"),
+    }
+    assert list(sandbox.workroom().iterdir()) == []
+
+
+def command(*arguments, root):
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "autograder", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=os.environ | {"ACROSS_COURSE": str(root)},
+    )
+
+
+def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
+    folder = hand_in("ada")
+    out = tmp_path / "out"
+    ran = command("grade", "small", "--submissions", folder, "--out", out, root=small)
+    assert ran.returncode == 0, ran.stderr
+    header, *rows = (out / "marks.csv").read_text().splitlines()
+    assert header == "student,chapter,exercise,points,max_points,verdict,fault,message"
+    assert [row.split(",")[:6] for row in rows] == [
+        ["ada", NAME, "double", "2", "2", "passed"],
+        ["ada", NAME, "shift", "3", "3", "passed"],
+        ["ada", NAME, "why", "0", "1", "manual"],
+    ]
+    for file in ("gradebook.db", f"feedback/ada/{NAME}.html", "report.html"):
+        assert (out / file).stat().st_size > 0
+    assert "ada" in ran.stdout
+    explained = command("explain", "ada", "small", "double", "--out", out, root=small)
+    assert explained.returncode == 0, explained.stderr
+    assert "passed" in explained.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["grade", "07_nothing", "--submissions", ".", "--out", "x"], "no chapter '07_nothing'; there are: 90_small"),
+        (["grade", "small", "--submissions", "no/such/folder", "--out", "x"], "no/such/folder"),
+        (["grade", "small"], "Missing option"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_a_line_that_says_what(small, arguments, says):
+    ran = command(*arguments, root=small)
+    assert ran.returncode == 2
+    assert says in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_check_file_that_cannot_be_read_is_the_authors_fault(small, hand_in, tmp_path):
+    broken = tmp_path / "course"
+    subprocess.run(["cp", "-r", str(small), str(broken)], check=True, timeout=60)
+    (broken / "autograder" / "checks" / f"test_{NAME}.py").write_text("import nothing_of_the_kind\n")
+    ran = command("grade", "small", "--submissions", hand_in("ada"), "--out", tmp_path / "out", root=broken)
+    assert ran.returncode == 2, ran.stderr
+    assert "nothing_of_the_kind" in ran.stderr

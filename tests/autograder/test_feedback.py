@@ -1,0 +1,108 @@
+"""The page that a student reads: everything that matters to them, nothing that runs."""
+
+import re
+
+import classroom
+import nbformat.v4 as v4
+import pytest
+from bs4 import BeautifulSoup
+from classroom import BLANK, FAILED, HOSTILE, INVALID, TIMEOUT
+
+from autograder import feedback, record
+from autograder.record import Recorder
+
+TINY = classroom.chapter()
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<svg onload=alert(1)><script>alert(1)</script></svg>",
+    '<iframe src="https://example.org"></iframe>',
+    "<img src=x onerror=alert(1)>",
+    "<img src=https://example.org/seen.png>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<a href='data:text/html,<script>1</script>'>x</a>",
+    "<style>body{display:none}</style>",
+    "<form action=https://example.org><input></form>",
+    "<div onclick=alert(1) style='position:fixed'>x</div>",
+    "</pre></body></html><script>1</script>",
+    "[x](javascript:alert(1))",
+]
+
+
+@pytest.fixture
+def page(tmp_path):
+    def made(*args, **more):
+        with Recorder(tmp_path, TINY) as recorder:
+            recorder.write(classroom.verdict("ada", *args, **more))
+        [kept] = record.records(tmp_path, TINY, notebooks=True)
+        return BeautifulSoup(feedback.write(tmp_path, TINY, kept).read_text(encoding="utf-8"), "html.parser")
+
+    return made
+
+
+def assert_harmless(page):
+    assert not page.find_all(["script", "svg", "iframe", "object", "embed", "form", "link", "base"])
+    assert len(page.find_all("style")) == 1
+    for tag in page.find_all(True):
+        assert not [name for name in tag.attrs if name.startswith("on")], tag
+        assert re.match(r"https?:|mailto:|#|$", tag.get("href", "")), tag
+        assert re.match(r"data:image/(png|jpeg);base64,|$", tag.get("src", "")), tag
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_of_a_student_runs_or_loads(page, attack):
+    widget = "application/vnd.jupyter.widget-view+json"
+    data = {mime: attack for mime in ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", widget)}
+    outputs = [
+        v4.new_output("display_data", data=data),
+        v4.new_output("display_data", data={"application/javascript": attack, "text/plain": attack}),
+        v4.new_output("stream", text=attack),
+        v4.new_output("error", ename=attack, evalue=attack, traceback=[attack]),
+    ]
+    notebook = classroom.answered(TINY, outputs, pick=attack, why=attack)
+    assert_harmless(page(pick=(FAILED[0], 0.0, attack), notebook=notebook))
+
+
+def test_the_page_forbids_scripts_to_the_browser(page):
+    policy = page().find("meta", attrs={"http-equiv": "Content-Security-Policy"})["content"]
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy
+
+
+def test_no_hidden_character_is_left(page):
+    outputs = [
+        v4.new_output("stream", text=HOSTILE),
+        v4.new_output("stream", text="\x1b]0;title\x07\x1b[31mred\x1b[0m"),
+    ]
+    shown = page(pick=(FAILED[0], 0.0, HOSTILE), notebook=classroom.answered(TINY, outputs, pick=HOSTILE))
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", str(shown))
+    assert "\\u202e" in shown.text
+    assert shown.find(class_="ansi-red-fg").text == "red"
+
+
+def test_each_exercise_says_points_verdict_message_fault_and_what_to_do(page):
+    pick, spread, why = page(FAILED, TIMEOUT, BLANK).find_all("section")
+    for part in ("failed", "0 / 3", "divide by how many", "your code", "compare by hand"):
+        assert part in pick.text
+    for part in ("timeout", "0 / 4", "time limit", "at a limit", "never ends"):
+        assert part in spread.text
+    for part in ("blank", "0 / 2", "Not attempted"):
+        assert part in why.text
+
+
+def test_points_and_what_waits_are_said_first(page):
+    said = page().text
+    assert "5 of 9 points" in said
+    assert "2 of the points are given by hand" in said
+
+
+def test_the_executed_notebook_is_shown_with_pictures(page):
+    outputs = [v4.new_output("display_data", data={"image/png": classroom.PICTURE}), v4.new_output("stream", text="hi")]
+    shown = page(notebook=classroom.answered(TINY, outputs, pick="def pick(names):\n    return names[-1]"))
+    assert shown.find("img")["src"].endswith(classroom.PICTURE)
+    assert "return names[-1]" in shown.text
+    assert "hi" in shown.text
+
+
+def test_a_submission_that_could_not_be_read_gets_its_page(page):
+    shown = page(INVALID, INVALID, INVALID, notebook=TINY.release)
+    assert "is no JSON; open it in JupyterLab" in shown.find("section").text

@@ -1,0 +1,185 @@
+"""Stock nbgrader opens the result: formgrader, manual marks, feedback, export, and its Autograde button runs nothing."""
+
+import contextlib
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import classroom
+import nbformat.v4 as v4
+import pytest
+from classroom import FAILED, HALF, INVALID, NAME, PASSED
+
+from autograder import record
+from autograder.record import Recorder
+
+TINY = classroom.chapter()
+DEADLINE = 180.0
+TOKEN = "for-this-test-only"
+SCRIPT = "<script>document.title='owned'</script>"
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+class Formgrader:
+    """JupyterLab's server in OUT, asked over HTTP."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/formgrader"
+
+    def get(self, path, data=None, method="GET"):
+        body = None if data is None else json.dumps(data).encode()
+        headers = {"Authorization": f"token {TOKEN}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/{path}", body, headers, method=method)
+        with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
+            return reply.read().decode()
+
+    def api(self, path, data=None, method="GET"):
+        return json.loads(self.get(f"api/{path}", data, method))
+
+    def grade_ids(self, student):
+        [submission] = [each for each in self.api(f"submitted_notebooks/{NAME}/{NAME}") if each["student"] == student]
+        grades = self.api(f"grades?submission_id={submission['id']}")
+        return submission["id"], {grade["name"]: grade for grade in grades}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    out = tmp_path_factory.mktemp("course")
+    ran = f"open({str(out / 'ran')!r}, 'w').close()"
+    outputs = [v4.new_output("display_data", data={"text/html": SCRIPT, "text/plain": "a table"})]
+    hostile = classroom.answered(TINY, outputs, pick=ran, why=f"Because. {SCRIPT}")
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict("ada", PASSED, HALF), timestamp="2026-01-05 12:00:00 +0100")
+        recorder.write(classroom.verdict("bo", FAILED, HALF))
+        recorder.write(classroom.verdict("mallory", FAILED, FAILED, notebook=hostile), "2026-01-05 12:00:00 UTC")
+        recorder.write(classroom.verdict("torn", INVALID, INVALID, INVALID, notebook=TINY.release))
+    return out
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """An environment without the settings of whoever runs the tests, the programs of this one first on PATH."""
+    home = tmp_path_factory.mktemp("home")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("JUPYTER")}
+    return {**kept, "HOME": str(home), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def formgrader(out, environment):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = [f"--port={port}", "--ServerApp.port_retries=0", "--no-browser", "--allow-root"]
+    command = [sys.executable, "-m", "jupyterlab", *settings, f"--IdentityProvider.token={TOKEN}"]
+    log = (out.parent / "server.log").open("w")
+    with log, subprocess.Popen(command, cwd=out, env=environment, stdout=log, stderr=log) as server:
+        try:
+            formgrader = Formgrader(port)
+            until = time.monotonic() + DEADLINE
+            while not answers(formgrader):
+                assert server.poll() is None, Path(log.name).read_text()
+                assert time.monotonic() < until, Path(log.name).read_text()
+            yield formgrader
+        finally:
+            server.terminate()
+            try:
+                server.wait(30)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def answers(formgrader) -> bool:
+    with contextlib.suppress(urllib.error.URLError, ConnectionError):
+        return formgrader.api("status") == {"status": True}
+    return bool(select_nothing(0.2))
+
+
+def select_nothing(seconds):
+    """Let the server start: it says nothing that could be waited for."""
+    import select
+
+    return select.select([], [], [], seconds)[0]
+
+
+def nbgrader(out, environment, *arguments):
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    done = subprocess.run(command, cwd=out, env=environment, timeout=DEADLINE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_the_class_stands_in_the_formgrader(formgrader):
+    class_ = {each["student"]: each for each in formgrader.api(f"submissions/{NAME}")}
+    assert {student: each["score"] for student, each in class_.items()} == {"ada": 5, "bo": 2, "mallory": 0, "torn": 0}
+    assert class_["ada"]["max_score"] == 9
+    assert class_["ada"]["needs_manual_grade"]
+    assert not class_["torn"]["needs_manual_grade"]
+
+
+def test_every_submission_counts_as_autograded(formgrader):
+    for student in ("ada", "bo", "mallory", "torn"):
+        assert formgrader.api(f"submission/{NAME}/{student}")["autograded"]
+
+
+@pytest.mark.parametrize("page", ["manage_assignments", f"manage_submissions/{NAME}", f"gradebook/{NAME}/{NAME}"])
+def test_its_pages_open(formgrader, page):
+    assert "<html" in formgrader.get(page)
+
+
+def test_a_submissions_page_shows_the_message_and_nothing_that_runs(formgrader):
+    submission, _ = formgrader.grade_ids("mallory")
+    page = formgrader.get(f"submissions/{submission}/")
+    assert "divide by how many there are" in page
+    assert SCRIPT not in page
+    assert "owned" in page
+
+
+def test_a_mark_and_a_comment_given_in_the_formgrader_survive_a_regrade(formgrader, out):
+    submission, grades = formgrader.grade_ids("ada")
+    formgrader.api(f"grade/{grades['why']['id']}", {"manual_score": 1.5, "extra_credit": 0.25}, "PUT")
+    comments = formgrader.api(f"comments?submission_id={submission}")
+    [comment] = [each for each in comments if each["name"] == "why"]
+    formgrader.api(f"comment/{comment['id']}", {"manual_comment": "Which of them?"}, "PUT")
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict("ada", FAILED, HALF, digest="e" * 64), timestamp="2026-01-05 12:00:00 +0100")
+    _, grades = formgrader.grade_ids("ada")
+    assert grades["check_pick"]["auto_score"] == 0.0
+    assert grades["why"]["manual_score"] == 1.5
+    row = next(row for row in record.rows(out, TINY) if (row.student, row.exercise) == ("ada", "why"))
+    assert (row.points, row.verdict.value, row.comment) == (1.75, "manual", "Which of them?")
+
+
+def test_its_autograde_button_replays_the_record_and_runs_nothing(formgrader, out):
+    said = formgrader.api(f"submission/{NAME}/mallory/autograde", {}, "POST")
+    assert said["success"], said
+    _, grades = formgrader.grade_ids("mallory")
+    assert grades["check_pick"]["auto_score"] == 0.0
+    assert grades["why"]["needs_manual_grade"]
+    assert not (out / "ran").exists()
+
+
+def test_nbgraders_feedback_is_made_and_clean(formgrader, out, environment):
+    nbgrader(out, environment, "generate_feedback", NAME)
+    page = (out / "feedback" / "mallory" / NAME / f"{NAME}.html").read_text()
+    assert "divide by how many there are" in page
+    assert SCRIPT not in page
+    assert len(list((out / "feedback").glob(f"*/{NAME}/{NAME}.html"))) == 4
+
+
+def test_nbgraders_export_has_the_class(formgrader, out, environment):
+    nbgrader(out, environment, "export", "--to", "grades.csv")
+    with open(out / "grades.csv", newline="") as file:
+        rows = {row["student_id"]: row for row in csv.DictReader(file)}
+    assert {student: float(row["score"]) for student, row in rows.items() if student != "ada"} == {
+        "bo": 2.0,
+        "mallory": 0.0,
+        "torn": 0.0,
+    }
+    assert float(rows["ada"]["max_score"]) == 9.0

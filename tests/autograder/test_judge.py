@@ -1,0 +1,102 @@
+"""The verdict: only an explicit pass scores, and every other end is named with whose fault it was."""
+
+import pytest
+
+from autograder.course import LIMITS, Chapter, Exercise
+from autograder.intake import Submission
+from autograder.judge import Seen, judge
+from autograder.verdict import Fault, Outcome, Result, Stop
+
+CHAPTER = Chapter(
+    "90_small",
+    "Small",
+    {"cells": []},
+    (
+        Exercise("f", "check_f", ("f",), 4.0),
+        Exercise("g", "check_g", ("g",), 2.0),
+        Exercise("why", "why", ("why",), 1.0, True),
+    ),
+    LIMITS,
+)
+
+
+def marks(seen, blank=(), **submission):
+    given = Submission("ada", "90_small", **submission)
+    return {mark.exercise: mark for mark in judge(CHAPTER, given, set(blank), seen)}
+
+
+def passed(exercise, weight=1.0):
+    return Outcome(exercise, f"test_{weight}", True, weight)
+
+
+def failed(exercise, weight=1.0, kind="assert", says="Seen this, expected that."):
+    return Outcome(exercise, f"test_{weight}", False, weight, kind, says, "sum_for_mean")
+
+
+def test_all_tests_passed_is_full_marks():
+    mark = marks(Seen([passed("f"), passed("f", 3)]))["f"]
+    assert (mark.points, mark.result, mark.fault) == (4.0, Result.PASSED, Fault.NONE)
+
+
+def test_some_tests_passed_is_their_share_by_weight():
+    mark = marks(Seen([passed("f", 3), failed("f", 1)]))["f"]
+    assert (mark.points, mark.result, mark.message) == (3.0, Result.PARTIAL, "Seen this, expected that.")
+    assert mark.misconception == "sum_for_mean"
+
+
+def test_no_outcome_is_no_point():
+    mark = marks(Seen())["f"]
+    assert (mark.points, mark.result) == (0.0, Result.CRASHED)
+
+
+def test_every_exercise_gets_a_mark_whatever_happened():
+    assert list(marks(Seen())) == ["f", "g", "why"]
+    assert list(marks(Seen(), refused="not a notebook")) == ["f", "g", "why"]
+
+
+def test_an_unreadable_file_is_invalid_everywhere():
+    got = marks(Seen([passed("f")]), refused="x.ipynb: is not JSON")
+    assert {mark.result for mark in got.values()} == {Result.INVALID}
+    assert sum(mark.points for mark in got.values()) == 0
+
+
+def test_a_cell_that_cannot_be_taken_costs_only_its_exercise():
+    got = marks(Seen([passed("f"), passed("g")]), invalid={"f": "two cells"})
+    assert (got["f"].result, got["f"].points, got["g"].points) == (Result.INVALID, 0.0, 2.0)
+
+
+def test_an_untouched_stub_is_blank_even_if_a_check_passed():
+    mark = marks(Seen([passed("f")]), blank=["f"])["f"]
+    assert (mark.result, mark.points) == (Result.BLANK, 0.0)
+
+
+def test_prose_waits_for_a_person():
+    mark = marks(Seen())["why"]
+    assert (mark.result, mark.fault, mark.points) == (Result.MANUAL, Fault.NONE, 0.0)
+
+
+@pytest.mark.parametrize("stop", list(Stop))
+def test_a_cell_that_was_stopped_is_named(stop):
+    mark = marks(Seen([passed("g")], stops={"f": stop}))["f"]
+    assert mark.result == stop.value
+    assert mark.fault == (Fault.STUDENT if stop is Stop.CRASHED else Fault.LIMIT)
+    assert "`f`" in mark.message
+
+
+def test_an_exercise_at_which_the_kernel_was_lost_earns_nothing_for_its_first_half():
+    mark = marks(Seen([passed("f")], lost={"f": Stop.TIMEOUT}))["f"]
+    assert (mark.points, mark.result, mark.fault) == (0.0, Result.TIMEOUT, Fault.LIMIT)
+
+
+def test_a_cell_that_raised_is_a_crash_if_its_work_is_missing():
+    mark = marks(Seen([failed("f", kind="refused", says="`f` is not defined")], errors={"f": "SyntaxError: x"}))["f"]
+    assert (mark.result, mark.message) == (Result.CRASHED, "The cell `f` raised SyntaxError: x")
+
+
+def test_a_cell_that_raised_after_its_work_was_done_keeps_its_marks():
+    assert marks(Seen([passed("f")], errors={"f": "ValueError: x"}))["f"].points == 4.0
+
+
+def test_time_that_was_up_is_a_limit():
+    mark = marks(Seen(out_of_time=True))["g"]
+    assert (mark.result, mark.fault) == (Result.TIMEOUT, Fault.LIMIT)

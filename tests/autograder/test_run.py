@@ -1,0 +1,80 @@
+"""`autograder run`: what CI believes about a chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autograder import build, course, run
+
+NAME = "90_tiny"
+HEAD = "# %% [markdown]\n# # Tiny\n\n"
+
+Execute = Callable[[str], run.Ran]
+
+
+@pytest.fixture
+def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Execute:
+    """Execute a chapter of these cells, solved."""
+    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # with it ipykernel leaves file descriptors alone
+    course.chapter.cache_clear()
+    (tmp_path / "solutions").mkdir()
+
+    def execute(cells: str) -> run.Ran:
+        (tmp_path / "solutions" / f"{NAME}.py").write_text(HEAD + cells, encoding="utf-8")
+        build.build()
+        return run.execute(NAME, build.solved(NAME))
+
+    return execute
+
+
+ANSWER = """\
+# %% answer="half"
+def half(n):
+    ### BEGIN SOLUTION
+    return n / 2
+    ### END SOLUTION
+
+# %% check="half" points=1
+assert half(4) == 2, "expected 2"
+"""
+
+
+def test_a_chapter_whose_reference_passes_its_own_checks_runs_clean(execute: Execute):
+    ran = execute(ANSWER)
+    assert ran.problems == ()
+    assert ran.cells == 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (ANSWER.replace("== 2", "== 3"), 'cell "check_half": AssertionError: expected 2'),
+        ("# %%\nimport sys\nprint('hm', file=sys.stderr)", "cell 2 (import sys): writes to stderr: hm"),
+        ("# %%\nimport warnings\nwarnings.warn('old')", "UserWarning: old"),
+        ("# %%\nprint('x.py:1: FutureWarning: soon')", "shows a warning or a traceback: x.py:1: FutureWarning: soon"),
+        ("# %%\nprint('Traceback (most recent call last):')", "shows a warning or a traceback"),
+        ("# %%\nimport os\nos._exit(1)", "cell 2 (import os): the kernel died"),
+    ],
+    ids=["error", "stderr", "warning", "printed warning", "printed traceback", "death"],
+)
+def test_whatever_a_student_would_wonder_about_is_a_problem(execute: Execute, cells: str, says: str):
+    problems = execute(cells).problems
+    assert len(problems) == 1
+    assert says in problems[0]
+
+
+def test_a_cell_without_end_is_a_problem(execute: Execute, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(course.CHAPTER_LIMITS, NAME, {"cell_seconds": 1.0})
+    assert execute("# %%\nwhile True: pass").problems == (
+        "cell 2 (while True: pass): no end within its time limit; see autograder/course.py",
+    )
+
+
+def test_a_chapter_leaves_no_files_in_the_course(execute: Execute, tmp_path: Path):
+    before = set(tmp_path.rglob("*"))
+    assert execute("# %%\nopen('left', 'w').close()").problems == ()
+    assert not [path for path in set(tmp_path.rglob("*")) - before if path.name == "left"]

@@ -1,0 +1,212 @@
+"""A chapter in a real browser: it opens in the JupyterLab of `across lab`, runs, and Validate says the truth about it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from autograder import build, course
+
+pytestmark = pytest.mark.browser
+
+CHAPTER = "03_device_placement"
+STARTS, LOADS, RUNS = 120.0, 60.0, 180.0  # seconds; deadlines
+PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab: its address with the token, and the folder that it serves."""
+
+    url: str
+    notebooks: Path
+
+    def address(self, notebook: str) -> str:
+        """Where `notebook` opens, in a workspace without leftovers."""
+        base, query = self.url.split("?", 1)
+        return f"{base}/tree/{notebook}?reset&{query}"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not found or not shutil.which("chromedriver"):
+        pytest.skip("no chromium with chromedriver here: apt-get install chromium chromium-driver")
+    return found
+
+
+@pytest.fixture(scope="session")
+def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """`across lab` on two copies of the chapter: as released, and solved."""
+    home = tmp_path_factory.mktemp("home")
+    notebooks = tmp_path_factory.mktemp("course") / "notebooks"
+    notebooks.mkdir()
+    chapter = course.full_name(CHAPTER)
+    (notebooks / f"{chapter}.ipynb").write_text(build.dumps(build.release(chapter)), encoding="utf-8")
+    (notebooks / "solved.ipynb").write_text(build.dumps(build.solved(chapter)), encoding="utf-8")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser", "--port", str(port)]
+    env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), "HOME": str(home)}
+    log = home / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, cwd=home, env=env, stdout=out, stderr=out, start_new_session=True)
+    try:
+        yield Lab(_url(server, log), notebooks)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(30)
+        finally:
+            _kill_group(server.pid)
+
+
+def _url(server: subprocess.Popen[bytes], log: Path) -> str:
+    """The address that JupyterLab prints, once it serves."""
+    until = time.monotonic() + STARTS
+    while time.monotonic() < until and server.poll() is None:
+        if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", log.read_text(errors="replace")):
+            return found[0]
+        time.sleep(0.1)
+    raise AssertionError(f"across lab did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def browser(chromium: str, tmp_path: Path) -> Iterator[Chrome]:
+    options = ChromeOptions()
+    options.binary_location = chromium
+    for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1400,1000"):
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path / 'profile'}")
+    driver = Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver.set_page_load_timeout(60)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="session")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures of the screen go: $ACROSS_SCREENSHOTS, or pytest's temporary folder."""
+    chosen = os.environ.get("ACROSS_SCREENSHOTS")
+    folder = Path(chosen) if chosen else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def until(browser: Chrome, seconds: float, seen: Callable[[Chrome], Any], what: str) -> Any:
+    """Wait until `seen` gives something; an element that JupyterLab just replaced is looked for again."""
+    return WebDriverWait(browser, seconds, 0.1, [WebDriverException]).until(
+        seen, f"{what}: not seen in {seconds:.0f} s"
+    )
+
+
+def shown(browser: Chrome, css: str) -> WebElement | None:
+    return next((element for element in browser.find_elements(By.CSS_SELECTOR, css) if element.is_displayed()), None)
+
+
+def opened(browser: Chrome, lab: Lab, notebook: str) -> None:
+    browser.get(lab.address(notebook))
+    until(browser, LOADS, has_idle_kernel, f"an idle kernel for {notebook}")
+
+
+def has_idle_kernel(browser: Chrome) -> bool:
+    name = shown(browser, f"{PANEL} .jp-KernelName")
+    idle = shown(browser, f'{PANEL} .jp-Notebook-ExecutionIndicator[data-status="idle"]')
+    return bool(idle and name and name.text.startswith("Python 3"))
+
+
+def run_all(browser: Chrome) -> None:
+    menu = '//*[contains(@class, "lm-MenuBar-itemLabel") and text()="Run"]'
+    until(browser, LOADS, lambda b: b.find_element(By.XPATH, menu).click() or True, "the menu Run")
+    item = '.lm-Menu-item[data-command="runmenu:run-all"]'
+    until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, item).click() or True, "Run All Cells")
+
+
+def executed(browser: Chrome, path: Path) -> list[dict[str, Any]] | None:
+    """The code cells of the notebook as JupyterLab has just saved it; None until all of them are executed."""
+    if not has_idle_kernel(browser):
+        return None
+    ActionChains(browser).key_down(Keys.CONTROL).send_keys("s").key_up(Keys.CONTROL).perform()
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    except ValueError:  # it is being written
+        return None
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    return code if all(cell["execution_count"] for cell in code) else None
+
+
+def validated(browser: Chrome) -> str:
+    """Press Validate; what its dialog says."""
+    button = '//jp-button[contains(., "Validate")] | //button[contains(., "Validate")]'
+    until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "the button Validate")
+    dialog = until(browser, RUNS, lambda b: shown(b, ".jp-Dialog-content"), "Validate's answer")
+    return dialog.text
+
+
+def errors(cells: list[dict[str, Any]]) -> list[str]:
+    return [output["evalue"] for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
+
+
+def test_the_solved_chapter_runs_to_its_end_and_validate_says_that_it_passes(
+    browser: Chrome, lab: Lab, screenshots: Path
+):
+    path = lab.notebooks / "solved.ipynb"
+    opened(browser, lab, path.name)
+    browser.save_screenshot(screenshots / "solved_opened.png")
+    run_all(browser)
+    cells = until(browser, RUNS, lambda b: executed(b, path), "every cell of the solved notebook executed")
+    browser.save_screenshot(screenshots / "solved_ran.png")
+    assert errors(cells) == []
+    assert any("image/png" in output.get("data", {}) for cell in cells for output in cell["outputs"])
+    said = validated(browser)
+    browser.save_screenshot(screenshots / "solved_validated.png")
+    assert "passes all the tests" in said
+
+
+def test_validate_on_the_blank_chapter_lists_every_check(browser: Chrome, lab: Lab, screenshots: Path):
+    path = lab.notebooks / f"{CHAPTER}.ipynb"
+    released = json.loads(path.read_text(encoding="utf-8"))
+    opened(browser, lab, path.name)
+    said = validated(browser)
+    browser.save_screenshot(screenshots / "blank_validated.png")
+    graded = [cell for cell in released["cells"] if cell["metadata"].get("nbgrader", {}).get("grade")]
+    assert said.count("The following cell failed:") == len(graded)
+    for cell in graded:
+        if cell["cell_type"] == "code":
+            assert f"{cell['metadata']['across']['exercise']}: " in said
+
+
+def test_nothing_but_validate_is_offered_of_nbgrader(browser: Chrome, lab: Lab):
+    opened(browser, lab, f"{CHAPTER}.ipynb")
+    tabs = [tab.get_attribute("title") or "" for tab in browser.find_elements(By.CSS_SELECTOR, ".lm-TabBar-tab")]
+    labels = [label.text for label in browser.find_elements(By.CSS_SELECTOR, ".lm-MenuBar-itemLabel")]
+    assert "Run" in labels
+    assert not [name for name in (*tabs, *labels) if "nbgrader" in name.lower() or "assignment" in name.lower()]

@@ -1,0 +1,185 @@
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from across import attempt as module
+from across.attempt import Broke, NotAttempted, NotYet, Waiting, attempt, expect, passed
+from IPython.core.interactiveshell import InteractiveShell
+
+
+@pytest.fixture(autouse=True)
+def nothing_passed_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_passed", set())
+
+
+@pytest.fixture
+def notebook(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    """Run cells in an IPython shell of their own; return what the last one showed, colours taken off."""
+    shell = InteractiveShell()
+    shell.run_cell("from across.attempt import attempt, expect", store_history=True)
+
+    def run(*cells: str) -> str:
+        shown = ""
+        for cell in cells:
+            capsys.readouterr()
+            shell.run_cell(cell, store_history=True)
+            shown = capsys.readouterr().out
+        return shown
+
+    yield run
+    shell.history_manager.end_session()
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
+
+
+def untouched() -> None:
+    raise NotImplementedError("your turn")
+
+
+def test_a_right_answer_passes_and_says_so_in_one_line(capsys):
+    with attempt("pick"):
+        expect(True, "never shown")
+    assert passed("pick")
+    assert plain(capsys.readouterr().out).startswith("✓ pick: looks right so far")
+
+
+def test_a_failed_expectation_is_not_yet_with_its_sentence():
+    with pytest.raises(NotYet, match=r"^pick: not yet\. you returned 3; expected a device string$"), attempt("pick"):
+        expect(False, "you returned 3; expected a device string")
+    assert not passed("pick")
+
+
+def test_a_bare_assert_in_the_check_is_not_yet_too():
+    with pytest.raises(NotYet, match="three devices"), attempt("pick"):
+        assert False, "three devices"  # noqa: B011, PT015
+
+
+def test_an_expectation_on_an_array_of_truth_values_fails_with_its_sentence():
+    with pytest.raises(NotYet, match="the sentence"), attempt("pick"):
+        expect(np.array([True, True]), "the sentence")
+
+
+def test_a_stub_is_not_attempted_rather_than_wrong():
+    with pytest.raises(NotAttempted, match="not attempted yet"), attempt("pick"):
+        untouched()
+
+
+def test_a_not_implemented_error_from_a_library_is_no_stub():
+    def calls_a_library() -> None:
+        asyncio.AbstractEventLoop().run_forever()
+
+    with pytest.raises(Broke, match="your code raised NotImplementedError"), attempt("pick"):
+        calls_a_library()
+
+
+def test_an_exception_names_the_students_line():
+    def divide() -> float:
+        return 1 / 0
+
+    with pytest.raises(Broke) as caught, attempt("pick"):
+        divide()
+    assert "ZeroDivisionError: division by zero" in str(caught.value)
+    assert re.search(r"in divide, line \d+: return 1 / 0$", str(caught.value))
+
+
+def test_an_answer_that_the_check_cannot_use_is_told_apart_from_one_that_raises():
+    nothing: Any = None
+    with pytest.raises(Broke, match="could not use what your code returned"), attempt("pick"):
+        nothing[0]
+
+
+def test_an_exercise_waits_for_those_it_builds_on():
+    with pytest.raises(Waiting, match="first make `pick` pass"), attempt("round_robin", after=["pick"]):
+        pytest.fail("the block ran")
+    with attempt("pick"):
+        pass
+    with attempt("round_robin", after=["pick"]):
+        pass
+    assert passed("round_robin")
+
+
+def test_an_answer_broken_again_makes_others_wait_again():
+    with attempt("pick"):
+        pass
+    with pytest.raises(NotYet), attempt("pick"):
+        expect(False, "broken again")
+    with pytest.raises(Waiting), attempt("round_robin", after=["pick"]):
+        pass
+
+
+def test_an_interrupt_stays_an_interrupt():
+    with pytest.raises(KeyboardInterrupt), attempt("pick"):
+        raise KeyboardInterrupt
+
+
+def test_leaving_by_exit_is_the_answers_fault():
+    with pytest.raises(Broke, match="SystemExit"), attempt("pick"):
+        raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("raise NotImplementedError('your turn')", "○ pick: not attempted yet."),
+        ("return 4", "✗ pick: not yet. you returned 4"),
+        ("return 1 / 0", "✗ pick: your code raised ZeroDivisionError"),
+    ],
+)
+def test_a_notebook_shows_one_line_and_no_traceback(notebook, body, sentence):
+    shown = notebook(
+        f"def pick():\n    {body}", "with attempt('pick'):\n    expect(pick() == 3, f'you returned {pick()}')"
+    )
+    assert plain(shown).startswith(sentence)
+    assert len(plain(shown).splitlines()) == 1
+
+
+def test_a_notebook_colours_the_line_unless_told_not_to(notebook, monkeypatch):
+    cell = "with attempt('pick'):\n    expect(False, 'no')"
+    monkeypatch.setattr("IPython.get_ipython", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[33m" in notebook(cell)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[33m" not in notebook(cell)
+
+
+def test_an_error_while_tracing_names_the_students_line(in_four):
+    message = in_four(_error_while_tracing)
+    assert "your code raised ValueError: Shape must be rank 2" in message
+    assert re.search(r"in product, line \d+: return tf.matmul\(x, 3\.0\)$", message)
+    assert "user code" not in message
+
+
+def _error_while_tracing() -> str:
+    import tensorflow as tf
+
+    @tf.function
+    def product(x):
+        return tf.matmul(x, 3.0)
+
+    try:
+        with attempt("product"):
+            product(tf.constant(1.0))
+    except Broke as error:
+        return str(error)
+    return "passed"
+
+
+def test_a_stub_of_a_tf_function_is_not_attempted(in_four):
+    assert in_four(_stub_while_tracing) == "NotAttempted"
+
+
+def _stub_while_tracing() -> str:
+    import tensorflow as tf
+
+    stub = tf.function(untouched)
+    try:
+        with attempt("stub"):
+            stub()
+    except module.Attempt as error:
+        return type(error).__name__
+    return "passed"

@@ -1,0 +1,154 @@
+"""The student's commands: what they find, what they say when something is in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from across import chapters, doctor, headless, lab
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A course of two empty chapters."""
+    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
+    (tmp_path / "notebooks").mkdir()
+    for name in ("01_first", "03_device_placement"):
+        nbformat.write(nbformat.v4.new_notebook(), tmp_path / "notebooks" / f"{name}.ipynb")
+    return tmp_path
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port on which somebody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def across(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from across.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **env})
+
+
+def graded(source: str, exercise: str) -> nbformat.NotebookNode:
+    meta = {"grade": True, "solution": False, "grade_id": f"check_{exercise}", "points": 2}
+    return nbformat.v4.new_code_cell(source, metadata={"nbgrader": meta, "across": {"exercise": exercise}})
+
+
+@pytest.mark.parametrize("name", ["03_device_placement", "device_placement", "03", "03_device_placement.ipynb"])
+def test_a_chapter_is_found_by_name_or_number(course: Path, name: str):
+    assert chapters.find(name) == course / "notebooks" / "03_device_placement.ipynb"
+
+
+def test_an_unknown_chapter_is_one_line_that_names_those_there_are(course: Path):
+    ended = across("run", "04")
+    assert ended.returncode == 2
+    assert ended.stderr == "across: no chapter '04'; there are: 01_first, 03_device_placement\n"
+
+
+def test_the_course_is_found_from_a_folder_within_it(course: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("ACROSS_COURSE")
+    (course / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(course / "deep" / "er")
+    assert chapters.folder() == course / "notebooks"
+
+
+def test_a_folder_without_a_course_is_one_line_with_the_mend(tmp_path: Path):
+    ended = across("lab", "--no-browser", ACROSS_COURSE=str(tmp_path))
+    assert ended.returncode == 2
+    assert ended.stderr == f"across: no folder notebooks/ with chapters in {tmp_path}; start in the course's folder\n"
+
+
+def test_a_taken_port_is_one_line_with_the_mend(course: Path, taken: int):
+    ended = across("lab", "--no-browser", "--port", str(taken))
+    assert ended.returncode == 2
+    assert ended.stderr == f"across: port {taken} is taken; try `across lab --port {taken + 1}`\n"
+
+
+def test_without_a_wish_the_next_free_port_is_used(taken: int, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setattr(lab, "PORT", taken)
+    port = lab.free_port()
+    assert port > taken
+    assert capsys.readouterr().out == f"across lab: port {taken} is taken; using {port}.\n"
+
+
+def test_jupyters_own_settings_are_found_after_ours():
+    env = lab.environment({"JUPYTER_CONFIG_PATH": "theirs", "PATH": "bin"})
+    ours, theirs = env["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert theirs == "theirs"
+    for path in Path(ours).rglob("*.json"):
+        json.loads(path.read_text())
+    assert env["PATH"].split(os.pathsep) == [os.path.dirname(sys.executable), "bin"]
+
+
+def test_a_run_says_of_every_check_whether_it_passes_and_leaves_the_file_alone(course: Path):
+    path = course / "notebooks" / "01_first.ipynb"
+    hand = {"grade": True, "solution": True, "grade_id": "explain", "points": 3}
+    cells = [
+        graded("assert True", "good"),
+        graded("assert False, 'seen 1; expected 2'", "bad"),
+        nbformat.v4.new_markdown_cell("mine", metadata={"nbgrader": hand, "across": {"exercise": "explain"}}),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    before = path.read_bytes()
+    report = headless.run(path)
+    assert report.checks == (
+        headless.Check("good", 2.0, True, ""),
+        headless.Check("bad", 2.0, False, "seen 1; expected 2"),
+        headless.Check("explain", 3.0, None, "graded by hand"),
+    )
+    assert not report.passed
+    assert path.read_bytes() == before
+
+
+def test_after_the_death_of_a_kernel_no_check_counts_as_passed(course: Path):
+    path = course / "notebooks" / "01_first.ipynb"
+    cells = [nbformat.v4.new_code_cell("import os; os._exit(1)"), graded("assert True", "good")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    report = headless.run(path)
+    assert report.checks == (headless.Check("good", 2.0, False, "did not run"),)
+    assert not report.passed
+
+
+def test_the_doctor_says_what_there_is_as_json(course: Path):
+    found = json.loads(across("doctor", "--json").stdout)
+    assert found["packages"]["tensorflow"].startswith("2.21")
+    assert found["devices"][0]["name"] == "/CPU:0"
+    assert set(found["chapters"]) == {"01_first", "03_device_placement"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "says"),
+    [(0, "4 logical CPUs (no GPU)"), (1, "4 logical CPUs (1 GPU of 4)"), (4, "4 GPUs"), (8, "4 GPUs")],
+)
+def test_the_doctor_says_honestly_what_a_chapter_shows(gpus: int, says: str):
+    assert says in doctor.shows("03_device_placement", gpus)
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({"memory.max": "1048576\n"}, 1048576),
+        ({"memory.max": "max\n"}, None),
+        ({"memory/memory.limit_in_bytes": "2097152\n"}, 2097152),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712\n"}, None),
+        ({}, None),
+    ],
+)
+def test_limits_are_read_from_either_kind_of_cgroup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], limit: int | None
+):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(doctor, "CGROUP", tmp_path)
+    assert doctor.limit("memory.max", "memory/memory.limit_in_bytes") == limit

@@ -1,0 +1,237 @@
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from across import fresh, warm
+
+needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
+either = pytest.mark.parametrize("cold", [pytest.param(False, marks=needs_fork), True], ids=["warm", "cold"])
+
+
+def ended(pid: int, seconds: float = 30.0) -> bool:
+    """Whether a process ends within the deadline."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], seconds)[0])
+    finally:
+        os.close(fd)
+
+
+def add(a: int, b: int = 0) -> int:
+    return a + b
+
+
+@either
+def test_a_result_comes_back_from_another_process(cold):
+    there = 5
+    assert fresh.run(lambda x, y: (x + y + there, os.getpid()), 1, y=2, cold=cold, timeout=120)[0] == 8
+    assert fresh.run(os.getpid, cold=cold, timeout=120) != os.getpid()
+
+
+@either
+def test_the_process_is_fresh_each_time(cold):
+    def cpus() -> int:
+        import tensorflow as tf
+
+        return len(tf.config.list_logical_devices("CPU"))
+
+    assert [fresh.run(cpus, cpus=n, cold=cold, timeout=120) for n in (3, 2)] == [3, 2]
+
+
+@either
+def test_an_exception_arrives_as_itself_with_its_traceback(cold):
+    def breaks() -> None:
+        raise KeyError("a name of its own")
+
+    with pytest.raises(KeyError, match="a name of its own") as caught:
+        fresh.run(breaks, cold=cold, timeout=120)
+    assert isinstance(caught.value.__cause__, fresh.RemoteTraceback)
+    assert 'raise KeyError("a name of its own")' in str(caught.value.__cause__)
+
+
+def test_a_tensorflow_error_arrives_as_itself():
+    import tensorflow as tf
+
+    def breaks() -> None:
+        import tensorflow as tf
+
+        tf.matmul(tf.ones((2, 3)), tf.ones((2, 3)))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Matrix size-incompatible"):
+        fresh.run(breaks)
+
+
+def test_an_exception_that_cannot_travel_is_described():
+    def breaks() -> None:
+        class OddError(Exception):
+            def __init__(self, one, two):
+                super().__init__(f"{one} and {two}")
+
+        raise OddError("this", "that")
+
+    with pytest.raises(fresh.RemoteError, match="OddError: this and that"):
+        fresh.run(breaks)
+
+
+@either
+def test_what_it_prints_appears_here(cold, capsys):
+    def talks() -> None:
+        print("to stdout: é")
+        print("to stderr", file=sys.stderr)
+        os.write(1, b"from C\n")
+
+    fresh.run(talks, cold=cold, timeout=120)
+    captured = capsys.readouterr()
+    assert captured.out == "to stdout: é\nfrom C\n"
+    assert "to stderr\n" in captured.err
+
+
+def test_a_call_keeps_what_was_printed_and_raises_nothing(capsys):
+    def talks() -> None:
+        print("last words")
+        raise ValueError("no")
+
+    outcome = fresh.call(talks)
+    assert capsys.readouterr().out == ""
+    assert outcome.stdout == "last words\n"
+    assert not outcome.ok
+    with pytest.raises(ValueError, match="no"):
+        outcome.result()
+
+
+@either
+@pytest.mark.parametrize(
+    ("ending", "how"),
+    [(lambda: os._exit(3), "exit code 3"), (lambda: os.kill(os.getpid(), signal.SIGKILL), "signal SIGKILL")],
+    ids=["exit", "kill"],
+)
+def test_a_process_that_dies_says_how(cold, ending, how):
+    with pytest.raises(fresh.Died, match=how):
+        fresh.run(ending, cold=cold, timeout=120)
+
+
+@either
+def test_a_process_that_hangs_is_ended_at_the_deadline(cold, tmp_path):
+    def hangs() -> None:
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        time.sleep(600)
+
+    deadline = 3.0
+    fresh.run(int, timeout=120)  # the server is up
+    with pytest.raises(TimeoutError, match=f"hangs did not return within {deadline:g} s"):
+        fresh.run(hangs, cold=cold, timeout=deadline)
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+@either
+def test_nothing_that_it_started_outlives_it(cold, tmp_path):
+    def leaves_a_child() -> int:
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
+
+    pid = fresh.run(leaves_a_child, cold=cold, timeout=120)
+    assert ended(pid)
+
+
+def test_a_result_that_cannot_be_pickled_says_what_to_return():
+    with pytest.raises(TypeError, match=r"a generator cannot leave the fresh process .*return numbers, text or arrays"):
+        fresh.run(lambda: (i for i in range(3)))
+
+
+def test_a_function_that_cannot_be_sent_is_named():
+    lock = __import__("threading").Lock()
+
+    def holds_a_lock() -> object:
+        return lock
+
+    with pytest.raises(TypeError, match="holds_a_lock cannot be sent to a fresh process"):
+        fresh.run(holds_a_lock)
+
+
+@either
+def test_environment_variables_are_set_there_and_not_here(cold):
+    def read() -> str | None:
+        return os.environ.get("ACROSS_TEST")
+
+    assert fresh.run(read, env={"ACROSS_TEST": "there"}, cold=cold, timeout=120) == "there"
+    assert "ACROSS_TEST" not in os.environ
+
+
+def test_it_runs_where_the_caller_is(tmp_path, monkeypatch):
+    (tmp_path / "neighbour.py").write_text("VALUE = 7\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def look() -> tuple[str, int]:
+        import neighbour  # type: ignore[import-not-found]
+
+        return os.getcwd(), neighbour.VALUE
+
+    assert fresh.run(look) == (str(tmp_path), 7)
+
+
+@needs_fork
+def test_a_server_that_was_killed_is_started_again():
+    assert fresh.run(add, 1, b=2) == 3
+    server = fresh._servers[os.getpid()].process
+    assert server is not None
+    server.kill()
+    server.wait(30)
+    assert fresh.run(add, 1, b=3, timeout=120) == 4
+
+
+@needs_fork
+def test_the_server_ends_with_the_process_that_started_it():
+    script = """
+        import os, signal
+        from across import fresh
+        fresh.run(int)
+        print(fresh._servers[os.getpid()].process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert ended(int(done.stdout))
+
+
+@needs_fork
+def test_a_forked_process_starts_a_server_of_its_own():
+    def nested() -> int:
+        return fresh.run(os.getppid, timeout=100)
+
+    server = fresh._server().ready().process
+    assert server is not None
+    assert fresh.run(nested, timeout=120) not in (server.pid, os.getpid())
+
+
+def test_importing_the_package_does_not_import_tensorflow():
+    modules = "attempt, devices, fresh, pictures, placement"
+    script = f"import sys; from across import {modules}; print('tensorflow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "False"
+
+
+def test_importing_tensorflow_after_the_package_logs_nothing():
+    script = "import across, tensorflow as tf; tf.add(1, 2)"
+    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_import_of_tensorflow_that_fails_keeps_its_log(tmp_path: Path):
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "__init__.py").write_text(
+        "import os\nos.write(2, b'what went wrong')\nraise ImportError('broken')\n"
+    )
+    script = f"import sys, across; sys.path.insert(0, {str(tmp_path)!r}); import tensorflow"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "what went wrong" in done.stderr
+    assert "ImportError: broken" in done.stderr

@@ -1,0 +1,168 @@
+import base64
+import io
+
+import numpy as np
+import pytest
+from across import lanes, pictures
+from across.pictures import INK, PALETTE, Picture, Span, bars, luminance, readable_on, timeline
+from across.placement import INPUT, Op, Trace
+from matplotlib.image import imread
+
+WHITE, DARK = "#ffffff", "#111111"  # JupyterLab's two page colours
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def pixels(picture: Picture) -> np.ndarray:
+    return imread(io.BytesIO(picture.png))
+
+
+def chain(count: int, devices: int = 4) -> Trace:
+    ops = [
+        Op(
+            f"step_{i}/with_a_rather_long_name",
+            "ReadVariableOp",
+            f"CPU:{i % devices}",
+            "float32",
+            (2, 2),
+            (f"step_{i - 1}/with_a_rather_long_name",),
+        )
+        for i in range(count)
+    ]
+    return Trace(tuple(ops), tuple(f"CPU:{i}" for i in range(devices)))
+
+
+def fan(count: int, devices: int = 4) -> Trace:
+    ops = [Op(f"part_{i}", "MatMul", f"CPU:{i % devices}", "float32", (2, 2), ("x",)) for i in range(count)]
+    given = Op("x", "Input", "CPU:0", "float32", (2, 2), kind=INPUT)
+    total = Op("total", "AddN", "CPU:0", "float32", (2, 2), tuple(op.name for op in ops))
+    return Trace((given, *ops, total), tuple(f"CPU:{i}" for i in range(devices)))
+
+
+@pytest.mark.parametrize("page", [WHITE, DARK])
+def test_the_ink_reads_on_a_light_and_on_a_dark_page(page):
+    assert contrast(INK, page) > 4.2
+
+
+@pytest.mark.parametrize("fill", PALETTE)
+def test_text_reads_on_every_colour_of_the_palette(fill):
+    assert contrast(readable_on(fill), fill) > 4.5
+
+
+def deuteranope(colour: str) -> np.ndarray:
+    """What a reader without green cones sees (Vienot, Brettel and Mollon 1999), in linear RGB."""
+    rgb = (np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255) ** 2.2
+    return np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]) @ rgb
+
+
+def test_the_first_colours_differ_for_a_colour_blind_reader():
+    seen = [deuteranope(colour) for colour in PALETTE[:4]]
+    distances = [np.linalg.norm(a - b) for i, a in enumerate(seen) for b in seen[:i]]
+    assert min(distances) > 0.08
+
+
+@pytest.mark.parametrize("trace", [chain(6), fan(8)], ids=["chain", "fan"])
+def test_a_picture_is_transparent_where_nothing_is_drawn(trace):
+    assert pixels(trace.draw())[0, 0, 3] == 0
+
+
+def test_a_picture_carries_its_alt_text_for_every_reader():
+    picture = bars({"one": 3.0}, title='Speed of "one"', unit="ms")
+    data, facts = picture._repr_mimebundle_()
+    assert facts["image/png"]["alt"] == picture.alt == data["text/plain"]
+    assert 'alt="Bar chart, Speed of &quot;one&quot;, in ms: one 3."' in data["text/html"]
+    assert base64.b64decode(data["image/png"]) == picture.png
+
+
+def test_the_alt_text_of_a_placement_says_what_ran_where_and_what_was_copied():
+    assert fan(2, devices=3).draw(title="A sum").alt == (
+        "A sum: 3 ops on 2 devices. CPU:0 ran MatMul (part_0), AddN (total). CPU:1 ran MatMul (part_1). "
+        "Given: input x on CPU:0. Nothing ran on CPU:2. "
+        "Copied between devices: x from CPU:0 to CPU:1, part_1 from CPU:1 to CPU:0."
+    )
+
+
+def test_a_trace_of_nothing_can_be_drawn():
+    assert Trace((), ("CPU:0",)).draw().alt.startswith("0 ops on 0 devices")
+    assert Trace(()).draw().width > 0
+
+
+def test_lanes_can_be_chosen_and_ordered():
+    picture = fan(8, devices=8).draw(devices=["/CPU:1", "/CPU:0"])
+    assert picture.width < fan(8, devices=8).draw().width
+    assert "CPU:2" not in picture.alt
+
+
+def boxes_of(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> tuple[list, list, tuple[float, float]]:
+    """Draw, and return the extents of the boxes and of the texts, in pixels, with the picture's size."""
+    kept = {}
+    monkeypatch.setattr(
+        lanes, "render", lambda figure, alt: kept.setdefault("figure", figure) and Picture(b"", alt, 0, 0)
+    )
+    trace.draw(title="A title")
+    figure = kept["figure"]
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    boxes = [patch.get_window_extent() for patch in axes.patches if patch.get_zorder() == 3]
+    texts = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    return boxes, texts, tuple(figure.bbox.max)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [chain(25), fan(25), fan(7, devices=8), chain(3, devices=1)],
+    ids=["chain", "fan", "eight_lanes", "one_lane"],
+)
+def test_nothing_overlaps_and_everything_is_inside(trace, monkeypatch):
+    boxes, texts, (width, height) = boxes_of(trace, monkeypatch)
+    shown = len(trace.ops) + len(trace.given)
+    assert len(boxes) == shown
+    for group in (boxes, texts):
+        for i, one in enumerate(group):
+            assert one.x0 >= 0
+            assert one.y0 >= 0
+            assert one.x1 <= width
+            assert one.y1 <= height
+            assert not any(one.overlaps(other) for other in group[:i])
+
+
+def test_twenty_five_ops_on_four_devices_fit_a_notebook_page():
+    picture = fan(25).draw()
+    assert picture.width <= 1050
+    assert picture.height <= 1000
+
+
+def test_bars_show_the_median_of_repeated_runs_and_their_spread():
+    picture = bars({"one": [1.0, 2.0, 9.0], "two": 4.0}, title="Time", unit="ms")
+    assert picture.alt == "Bar chart, Time, in ms: one 2 (1 to 9 in 3 runs); two 4."
+
+
+def test_a_timeline_stacks_what_overlaps_in_a_lane():
+    spans = [Span("CPU:0", 0, 3, "a"), Span("CPU:0", 1, 4, "b"), Span("CPU:0", 3, 5, "c")]
+    placed, depth = pictures._stacked(spans)
+    assert [(span.label, row) for span, row in placed] == [("a", 0), ("b", 1), ("c", 0)]
+    assert depth == 2
+    assert timeline(spans, title="Who", unit="ms").alt == "Timeline, Who, in ms. CPU:0: a 0 to 3, b 1 to 4, c 3 to 5."
+
+
+@pytest.mark.parametrize("draw", [lambda: bars({}, title="", unit=""), lambda: timeline([], title="", unit="")])
+def test_a_chart_of_nothing_is_refused(draw):
+    with pytest.raises(ValueError, match="no "):
+        draw()
+
+
+def test_drawing_leaves_pyplot_alone():
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    bars({"one": 1.0}, title="", unit="ms")
+    fan(2).draw()
+    assert plt.get_fignums() == before
+
+
+def test_a_picture_can_be_saved(tmp_path):
+    path = bars({"one": 1.0}, title="", unit="ms").save(tmp_path / "bars.png")
+    assert path.read_bytes().startswith(b"\x89PNG")

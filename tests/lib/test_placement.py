@@ -1,0 +1,352 @@
+import pickle
+
+import pytest
+from across import placement
+from across.partitions import short_device
+from across.placement import Op, Trace, trace, trace_graph
+
+
+@pytest.mark.parametrize(
+    ("long", "short"),
+    [
+        ("/job:localhost/replica:0/task:0/device:CPU:1", "CPU:1"),
+        ("/job:ps/replica:0/task:2/device:GPU:0", "ps:2 GPU:0"),
+        ("/device:GPU:3", "GPU:3"),
+        ("/gpu:1", "GPU:1"),
+        ("CPU:2", "CPU:2"),
+        ("", ""),
+    ],
+)
+def test_devices_have_the_name_a_reader_wants(long, short):
+    assert short_device(long) == short
+
+
+def test_eager_ops_are_listed_where_they_ran(in_four):
+    def run() -> Trace:
+        import tensorflow as tf
+
+        def product(scale):
+            with tf.device("/CPU:1"):
+                a = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+            with tf.device("/CPU:3"):
+                b = a @ a
+            return b * scale
+
+        return trace(product, tf.constant(2.0))
+
+    found = in_four(run)
+    assert [(op.type, op.device, op.dtype, op.shape) for op in found] == [
+        ("Const", "CPU:1", "float32", (2, 2)),
+        ("MatMul", "CPU:3", "float32", (2, 2)),
+        ("Mul", "CPU:0", "float32", (2, 2)),
+    ]
+    assert [(op.name, op.device) for op in found.given] == [("scale", "CPU:0")]
+    assert found.copies() == [("Const", "CPU:3"), ("MatMul", "CPU:0")]
+    assert found.available == ("CPU:0", "CPU:1", "CPU:2", "CPU:3")
+
+
+def test_an_eager_variable_and_what_is_done_to_it_stay_on_its_device(in_four):
+    def run() -> Trace:
+        import tensorflow as tf
+
+        def counted():
+            with tf.device("/CPU:2"):
+                count = tf.Variable(1.0, name="count")
+            count.assign_add(2.0)
+            return count * 3.0
+
+        return trace(counted)
+
+    found = in_four(run)
+    assert found["count"].type == "VarHandleOp"
+    assert (found["count"].dtype, found["count"].shape) == ("float32", ())
+    on_its_device = [op.type for op in found.on("/CPU:2")]
+    assert {"VarHandleOp", "AssignVariableOp", "AssignAddVariableOp", "ReadVariableOp"} <= set(on_its_device)
+    assert [op.device for op in found.of_type("Mul")] == ["CPU:0"]
+
+
+def test_a_function_is_seen_at_every_call_and_not_retraced(in_four):
+    def run() -> tuple[list[dict[str, str]], int]:
+        import tensorflow as tf
+
+        @tf.function
+        def towers(x):
+            with tf.device("/CPU:1"):
+                a = tf.sin(x, name="a")
+            with tf.device("/CPU:2"):
+                b = tf.cos(a, name="b")
+            return b
+
+        x = tf.ones(3)
+        towers(x)
+        return [trace(towers, x).placed() for _ in range(3)], towers.experimental_get_tracing_count()
+
+    placed, traced = in_four(run)
+    assert placed == [{"a": "CPU:1", "b": "CPU:2"}] * 3
+    assert traced == 1
+
+
+def test_a_function_shows_the_ops_that_were_written_not_the_optimised_ones(in_four):
+    def run() -> tuple[list[str], list[tuple]]:
+        import tensorflow as tf
+
+        @tf.function
+        def constant():
+            with tf.device("/CPU:3"):
+                return tf.constant(2.0, name="two") * tf.constant([3.0, 4.0], name="three_four")
+
+        found = trace(constant)
+        return found.devices(), [(op.name, op.dtype, op.shape) for op in found]
+
+    devices, ops = in_four(run)
+    assert devices == ["CPU:3"]
+    assert ops == [("two", "float32", ()), ("three_four", "float32", (2,)), ("mul", "float32", (2,))]
+
+
+def test_tracing_leaves_the_optimiser_as_it_was(in_four):
+    def run() -> list:
+        import tensorflow as tf
+
+        def option():
+            return tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
+
+        seen = [option()]
+        with pytest.raises(ZeroDivisionError):
+            trace(lambda: 1 / 0)
+        seen.append(option())
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        trace(tf.ones, 2)
+        return [*seen, option()]
+
+    assert in_four(run) == [False, False, True]
+
+
+def test_a_renamed_kernel_keeps_the_name_that_was_asked_for(in_four):
+    def run() -> list[str]:
+        import tensorflow as tf
+
+        @tf.function
+        def product(x):
+            return x @ x
+
+        return [op.type for op in trace(product, tf.ones((64, 64)))]
+
+    assert in_four(run) == ["MatMul"]
+
+
+def test_a_captured_variable_is_given_by_its_name_and_copied_from_its_device(in_four):
+    def run() -> Trace:
+        import tensorflow as tf
+
+        with tf.device("/CPU:3"):
+            weights = tf.Variable(tf.ones((2, 2)), name="weights")
+
+        @tf.function
+        def layer(x):
+            with tf.device("/CPU:1"):
+                return x @ weights
+
+        return trace(layer, tf.ones((2, 2)))
+
+    found = in_four(run)
+    assert [(op.name, op.type, op.device, op.shape) for op in found.given] == [
+        ("x", "Input", "CPU:0", (2, 2)),
+        ("weights", "Variable", "CPU:3", (2, 2)),
+    ]
+    read = found.of_type("ReadVariableOp")[0]
+    assert read.device == "CPU:3"
+    assert {source for source, device in found.copies() if device == "CPU:1"} == {"x", read.name}
+
+
+def test_functions_called_from_eager_code_are_joined_to_it(in_four):
+    def run() -> Trace:
+        import tensorflow as tf
+
+        @tf.function
+        def square(x):
+            with tf.device("/CPU:2"):
+                return tf.square(x)
+
+        def both(x):
+            return square(x) + square(x)
+
+        return trace(both, tf.constant(3.0))
+
+    found = in_four(run)
+    assert [(op.name, op.type, op.device) for op in found] == [
+        ("Square", "Square", "CPU:2"),
+        ("Square_1", "Square", "CPU:2"),
+        ("AddV2", "AddV2", "CPU:0"),
+    ]
+    assert {(edge.source, edge.target, edge.copied) for edge in found.edges()} == {
+        ("x", "Square", True),
+        ("x", "Square_1", True),
+        ("Square", "AddV2", True),
+        ("Square_1", "AddV2", True),
+    }
+
+
+def test_an_identity_that_moves_a_tensor_is_shown(in_four):
+    def run() -> list[tuple[str, str]]:
+        import tensorflow as tf
+
+        @tf.function
+        def moved(x):
+            with tf.device("/CPU:1"):
+                return tf.identity(x)
+
+        return [(op.type, op.device) for op in trace(moved, tf.ones(2))]
+
+    assert in_four(run) == [("Identity", "CPU:1")]
+
+
+def test_a_loop_in_a_function_is_traced_and_drawn(in_four):
+    def run() -> tuple[set[str], str]:
+        import tensorflow as tf
+
+        @tf.function
+        def loop(x):
+            with tf.device("/CPU:2"):
+                while tf.reduce_sum(x) < 10.0:
+                    x = tf.square(x) + 1.0
+            return x
+
+        found = trace(loop, tf.ones(2))
+        return {op.type for op in found.on("CPU:2")}, found.draw().alt
+
+    types, alt = in_four(run)
+    assert {"Square", "AddV2", "Less"} <= types
+    assert "CPU:2 ran" in alt
+
+
+def test_a_function_compiled_by_xla_is_one_op(in_four):
+    def run() -> list[tuple[str, str]]:
+        import tensorflow as tf
+
+        @tf.function(jit_compile=True)
+        def fused(x):
+            return tf.sin(x) + 1.0
+
+        return [(op.name, op.type) for op in trace(fused, tf.ones(2))]
+
+    assert in_four(run) == [("fused", "function")]
+
+
+def test_a_graph_of_tensorflow_one_is_traced_in_a_session_of_its_own(in_four):
+    def run() -> tuple[Trace, Trace]:
+        import tensorflow as tf
+
+        v1 = tf.compat.v1
+        with tf.Graph().as_default() as graph:
+            with tf.device("/cpu:2"):
+                a = v1.get_variable("a", shape=(2, 3))
+            x = v1.placeholder(tf.float32, (), name="x")
+            c = tf.multiply(a, x, name="c")
+        graph.finalize()
+        return trace_graph(graph, c, {x: 2.0}), trace_graph(graph, a.initializer)
+
+    run_once, initialised = in_four(run)
+    assert run_once["a"].type == "VarHandleOp"
+    assert run_once.placed() == {"a": "CPU:2", "c/ReadVariableOp": "CPU:2", "c": "CPU:0"}
+    assert [(op.name, op.type, op.dtype, op.shape) for op in run_once.given] == [("x", "Input", "float32", ())]
+    assert run_once.copies() == [("c/ReadVariableOp", "CPU:0")]
+    assert (run_once["c"].dtype, run_once["c"].shape) == ("float32", (2, 3))
+    assert initialised.devices() == ["CPU:2"]
+    assert initialised["a/Assign"].type == "AssignVariableOp"
+
+
+def test_a_session_that_is_passed_in_is_used(in_four):
+    def run() -> tuple[list[str], tuple[str, ...]]:
+        import tensorflow as tf
+
+        v1 = tf.compat.v1
+        with tf.Graph().as_default() as graph, tf.device("/cpu:1"):
+            b = tf.constant(1.0) + v1.get_variable("b", initializer=3.0, use_resource=False)
+        with v1.Session(graph=graph, config=v1.ConfigProto(device_count={"CPU": 2})) as session:
+            session.run([v.initializer for v in graph.get_collection("variables")])
+            found = trace_graph(graph, b, session=session)
+        return [op.type for op in found if op.type.startswith("Var")], found.available
+
+    assert in_four(run) == (["VariableV2"], ("CPU:0", "CPU:1"))
+
+
+def test_a_device_that_is_missing_is_an_error_without_soft_placement(in_four):
+    def run() -> list[str]:
+        import tensorflow as tf
+
+        with tf.Graph().as_default() as graph, tf.device("/gpu:7"):
+            a = tf.constant(1.0, name="a") + 1.0
+        softly = trace_graph(graph, a).devices()
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
+            trace_graph(graph, a, soft=False)
+        return softly
+
+    assert in_four(run)[0] in ("CPU:0", "GPU:0")
+
+
+def test_axes_and_shapes_are_not_listed_among_the_ops(in_four):
+    def run() -> list[str]:
+        import tensorflow as tf
+
+        @tf.function
+        def flat(x):
+            return tf.reshape(tf.reduce_sum(x, axis=1), [2, 1]) + tf.constant([[1.0]])
+
+        return [op.type for op in trace(flat, tf.ones((2, 3)))]
+
+    assert in_four(run) == ["Sum", "Reshape", "Const", "AddV2"]
+
+
+def test_what_the_function_raises_is_raised(in_four):
+    def run() -> None:
+        import tensorflow as tf
+
+        trace(tf.matmul, tf.ones((2, 3)), tf.ones((2, 3)))
+
+    with pytest.raises(Exception, match="Matrix size-incompatible"):
+        in_four(run)
+
+
+@pytest.fixture
+def small() -> Trace:
+    return Trace(
+        (
+            Op("x", "Input", "CPU:0", "float32", (2, None), kind=placement.INPUT),
+            Op("a", "MatMul", "CPU:1", "float32", (2, None), ("x",)),
+            Op("hidden", "Identity", "CPU:0", "float32", None, ("a",), kind=placement.PLUMBING),
+            Op("b", "Relu", "CPU:1", "float32", None, ("hidden",)),
+            Op("b_1", "Assert", "CPU:1", "", None, ("b",)),
+        ),
+        available=("CPU:0", "CPU:1", "CPU:10", "CPU:2"),
+    )
+
+
+def test_a_way_through_plumbing_is_one_edge_and_counts_every_copy_on_it(small):
+    assert [(edge.source, edge.target, edge.copied) for edge in small.edges()] == [
+        ("x", "a", True),
+        ("a", "b", True),
+        ("b", "b_1", False),
+    ]
+
+
+def test_the_table_says_each_op_with_its_device_dtype_and_shape(small):
+    lines = repr(small).splitlines()
+    assert lines[0].split() == ["op", "type", "device", "dtype", "shape"]
+    assert lines[2].split() == ["a", "MatMul", "CPU:1", "float32", "2", "x", "?"]
+    assert len(lines) == 2 + len(small)
+    assert small._repr_html_().count("<tr>") == 1 + len(small)
+
+
+def test_a_name_with_markup_in_it_is_escaped_in_the_notebook():
+    odd = Trace((Op("<script>", "MatMul", "CPU:0", "", None),))
+    assert "<script>" not in odd._repr_html_()
+    assert "<script>" not in odd.draw()._repr_mimebundle_()[0]["text/html"]
+
+
+def test_an_unknown_op_names_those_there_are(small):
+    with pytest.raises(KeyError, match="no op 'c'; there are: a, b, b_1"):
+        small["c"]
+
+
+def test_a_trace_survives_pickling(small):
+    assert pickle.loads(pickle.dumps(small)) == small

@@ -1,0 +1,242 @@
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from across import warm
+from across.warm import Child, ForkServer, ServerError
+
+pytestmark = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
+
+MODULE = """
+    import json, os, signal, socket, subprocess, sys, time
+
+    def child(message, fds, connection):
+        def say(**what):
+            connection.send(json.dumps(what).encode())
+        match message["do"]:
+            case "exit":
+                return message["code"]
+            case "echo":
+                say(got=message["text"])
+            case "write":
+                os.write(fds[0], b"through the descriptor")
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "raise":
+                raise ValueError("broken")
+            case "hang":
+                say(ready=True)
+                time.sleep(600)
+            case "leave":
+                leftover = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+                say(leftover=leftover.pid)
+                if message["stay"]:
+                    time.sleep(600)
+            case "descriptors":
+                links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+                say(open=[os.readlink(link) for link in links if os.path.lexists(link)])
+"""
+
+
+def ended(pid: int, seconds: float = 30.0) -> bool:
+    """Whether a process ends within the deadline."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], seconds)[0])
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("modules")
+    (path / "served.py").write_text(textwrap.dedent(MODULE))
+    (path / "fails.py").write_text("raise RuntimeError('cannot be imported')\n")
+    (path / "runs_an_op.py").write_text("import tensorflow as tf\ntf.add(1, 2)\n")
+    return path
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[ForkServer]:
+    with ForkServer("served", env={"PYTHONPATH": str(folder)}) as running:
+        yield running
+
+
+def test_a_child_answers_and_its_exit_code_arrives(server):
+    with server.request({"do": "echo", "text": "é"}) as child:
+        assert child.receive(30) == {"got": "é"}
+        assert child.receive(30) is None
+        assert child.returncode == 0
+    assert server.request({"do": "exit", "code": 7}).wait(30) == 7
+
+
+def test_a_child_gets_the_file_descriptors(server):
+    reading, writing = os.pipe()
+    with server.request({"do": "write"}, [writing]) as child:
+        os.close(writing)
+        with open(reading, "rb") as stream:
+            assert stream.read() == b"through the descriptor"
+        assert child.wait(30) == 0
+
+
+def test_a_child_that_raises_ends_with_one_and_its_traceback_is_logged(server):
+    assert server.request({"do": "raise"}).wait(30) == 1
+    assert "ValueError: broken" in Path(server.folder, "log").read_text()
+
+
+def test_a_child_killed_by_a_signal_tells_which(server):
+    assert server.request({"do": "kill"}).wait(30) == -signal.SIGKILL
+
+
+def test_waiting_for_a_child_that_hangs_has_a_deadline(server):
+    with server.request({"do": "hang"}) as child:
+        assert child.receive(30) == {"ready": True}
+        with pytest.raises(TimeoutError):
+            child.wait(0.05)
+        with pytest.raises(TimeoutError):
+            child.receive(0)
+        assert child.alive()
+
+
+def test_closing_ends_the_child_and_what_it_started(server):
+    child = server.request({"do": "leave", "stay": True})
+    message = child.receive(30)
+    assert message is not None
+    child.close()
+    assert child.returncode == -signal.SIGKILL
+    assert not child.alive()
+    assert ended(message["leftover"])
+
+
+def test_what_a_child_leaves_behind_ends_with_it(server):
+    child = server.request({"do": "leave", "stay": False})
+    message = child.receive(30)
+    assert message is not None
+    assert child.wait(30) == 0
+    assert ended(message["leftover"])
+
+
+def test_closing_at_once_leaves_no_child(server):
+    children = [server.request({"do": "hang"}) for _ in range(30)]
+    for child in children:
+        child.close()
+    assert all(ended(child.pid) for child in children)
+
+
+def test_each_of_many_children_gets_its_own_exit_code(server):
+    children = [server.request({"do": "exit", "code": code}) for code in range(40)]
+    assert [child.wait(60) for child in children] == list(range(40))
+
+
+def test_a_child_does_not_hold_the_sockets_of_other_jobs(server):
+    with server.request({"do": "hang"}) as other, server.request({"do": "descriptors"}) as child:
+        assert other.receive(30) == {"ready": True}
+        message = child.receive(30)
+    assert message is not None
+    sockets = [path for path in message["open"] if path.startswith("socket:")]
+    assert len(sockets) == 1  # its own connection
+    assert not [path for path in message["open"] if "pidfd" in path]
+
+
+def test_a_server_that_sees_client_gone_and_child_ended_at_once_goes_on(server):
+    assert server.process is not None
+    children = [server.request({"do": "hang"}) for _ in range(5)]
+    for child in children:
+        assert child.receive(30) == {"ready": True}
+    os.kill(server.process.pid, signal.SIGSTOP)
+    for child in children:
+        os.kill(child.pid, signal.SIGKILL)
+        child.connection.close()
+    os.kill(server.process.pid, signal.SIGCONT)
+    assert server.request({"do": "exit", "code": 5}).wait(30) == 5
+
+
+@pytest.mark.parametrize("data", [b"", b"no JSON", b"\xff"])
+def test_a_request_that_is_none_costs_only_itself(server, data):
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect(server.path)
+        if data:
+            connection.send(data)
+            connection.settimeout(30)
+            assert connection.recv(100) == b""
+    assert server.request({"do": "exit", "code": 5}).wait(30) == 5
+
+
+def test_a_request_too_long_for_a_message_is_refused(server):
+    with pytest.raises(ValueError, match=r"send more than .* through a file descriptor"):
+        server.request({"do": "echo", "text": "x" * warm.MESSAGE})
+
+
+def test_closing_the_server_ends_its_children_and_removes_its_folder(folder):
+    server = ForkServer("served", env={"PYTHONPATH": str(folder)}).start()
+    child: Child = server.request({"do": "hang"})
+    assert child.receive(30) == {"ready": True}
+    server.close()
+    assert ended(child.pid)
+    assert not Path(server.folder or "/nowhere").exists()
+    assert child.wait(30) == -signal.SIGKILL
+
+
+def test_the_server_and_its_children_end_with_their_owner(folder):
+    script = """
+        import os, signal
+        from across.warm import ForkServer
+        server = ForkServer("served").start()
+        child = server.request({"do": "hang"})
+        child.receive(30)
+        print(server.process.pid, child.pid, server.folder, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )
+    server, child, left = done.stdout.split()
+    assert ended(int(server))
+    assert ended(int(child))
+    for file in Path(left).iterdir():  # a killed owner cannot clean up: we do
+        file.unlink()
+    Path(left).rmdir()
+
+
+@pytest.mark.parametrize(
+    ("module", "said"), [("fails", "RuntimeError: cannot be imported"), ("runs_an_op", "a forked child would hang")]
+)
+def test_a_module_that_cannot_be_served_is_an_error_that_says_why(folder, module, said):
+    server = ForkServer(module, env={"PYTHONPATH": str(folder)})
+    with pytest.raises(ServerError, match=said):
+        server.start()
+    assert server.process is None
+
+
+def test_a_server_that_is_gone_is_an_error(folder):
+    with ForkServer("served", env={"PYTHONPATH": str(folder)}) as server:
+        path = server.path
+    with pytest.raises(ServerError, match="does not answer"):
+        warm.request(path, {"do": "exit", "code": 0})
+
+
+def test_starting_does_not_wait_longer_than_its_deadline(folder):
+    (folder / "slow.py").write_text("import time\ntime.sleep(600)\n")
+    server = ForkServer("slow", env={"PYTHONPATH": str(folder)}).launch()
+    assert server.process is not None
+    pid, before = server.process.pid, time.monotonic()
+    with pytest.raises(ServerError, match="did not start"):
+        server.ready(0.2)
+    assert time.monotonic() - before < 60
+    assert ended(pid)
