@@ -38,7 +38,7 @@ class Limits:
 
 LIMITS = Limits()  # the course's defaults
 CHAPTER_LIMITS: dict[str, dict[str, Any]] = {  # what a chapter sets differently
-    "03_device_placement": {"cell_seconds": 20.0, "notebook_seconds": 120.0, "question_seconds": 10.0},
+    "03_device_placement": {"cell_seconds": 60.0, "notebook_seconds": 180.0, "question_seconds": 15.0},
 }
 DUE: dict[str, str] = {}  # chapter -> ISO 8601 UTC; the late policy is nbgrader's plugin
 
@@ -93,6 +93,12 @@ def root() -> Path:
 def check_file(name: str) -> Path:
     """The trusted checks of a chapter."""
     return root() / "autograder" / "checks" / f"test_{name}.py"
+
+
+def check_sources(name: str) -> list[Path]:
+    """The files that a chapter's checks are made of: its own, and what several chapters share."""
+    file = check_file(name)
+    return [file, *sorted(path for path in file.parent.glob("*.py") if not path.name.startswith("test_"))]
 
 
 def chapter_names() -> list[str]:

@@ -1,8 +1,8 @@
 """A class of 30 invented submissions of chapter 03, with the marks that they must get because of how they were made.
 
 Right, right in another way, every misconception that the checks list, half done, blank, late, crashing, endless, greedy
-for memory, talkative, corrupt and hostile. `make` writes them as nbgrader lays them out; `EXPECTED` in the tests is
-`students()`: nothing in it was read off a run.
+for memory, talkative, corrupt and hostile. `make` writes them as nbgrader lays them out. The marks that `students` expects
+come from how each submission was made; none was read off a run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autograder import build, course
+from autograder import assemble, build, course
 from autograder.asking import Variant, variants
 from autograder.course import Chapter
+from autograder.intake import Submission
 from autograder.verdict import Result
 
 CHAPTER = "03_device_placement"
@@ -157,6 +158,8 @@ class _Makers:
         for answer, variant in mistakes.items():
             answers[answer] = variant.written_over(self.reference[answer])
             marks[variant.exercise] = Expected(WRONG, None, variant.says)
+        for exercise in assemble.blank(Submission(name, CHAPTER, answers), self.chapter):  # a program to be repaired
+            marks[exercise] = Expected(frozenset({Result.BLANK}), 0.0)
         how = ", ".join(f"{answer}: {variant.name}" for answer, variant in mistakes.items())
         return Student(name, f"misconceptions: {how}", answers, marks)
 

@@ -6,15 +6,17 @@ The page is one file without scripts: HTML of the student's is cleaned, and a Co
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from html import escape
 from pathlib import Path
 from string import Template
 
+import nbformat
 from nbconvert.exporters import HTMLExporter
 from pygments.formatters import HtmlFormatter
 
@@ -98,11 +100,22 @@ def notebook(record: Record) -> str:
     if not record.verdict.notebook:
         return ""
     made = harmless.notebook(record.verdict.notebook)
+    shown = []
     for cell in made.cells:
-        if cell.metadata.get("nbgrader", {}).get("solution"):
-            cell.source = harmless.visible(cell.source)
-    body, _ = _exporter().from_notebook_node(made)
-    return body.replace("\x1b", "\\x1b")
+        students = cell.metadata.get("nbgrader", {}).get("solution")
+        source = harmless.visible(cell.source) if students else cell.source
+        shown.append(_cell(cell.cell_type, source, json.dumps(cell.get("outputs", []))))
+    return "\n".join(shown)
+
+
+@lru_cache(maxsize=4096)  # most cells are the release's, the same in every submission; cleaning HTML is slow
+def _cell(kind: str, source: str, outputs: str) -> str:
+    cell = {"cell_type": kind, "id": "cell", "metadata": {}, "source": source}
+    if kind == "code":
+        cell |= {"outputs": json.loads(outputs), "execution_count": None}
+    notebook = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
+    body, _ = _exporter().from_notebook_node(notebook)
+    return body.replace(' id="cell-id=cell"', "").replace("\x1b", "\\x1b").strip()
 
 
 @cache

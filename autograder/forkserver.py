@@ -52,7 +52,7 @@ def close() -> None:
 
 def _start(chapter: str) -> Servers:
     place = {"ACROSS_COURSE": str(course.root()), "ACROSS_WORKROOM": str(sandbox.workroom())}
-    student = warm.ForkServer("autograder.inside", env=_plain(place), bare=True)
+    student = warm.ForkServer("autograder.inside", env=_plain(), bare=True)
     checker = warm.ForkServer(
         "autograder.checker", env={**place, "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
     )
@@ -68,6 +68,6 @@ def _start(chapter: str) -> Servers:
     return started
 
 
-def _plain(place: dict[str, str]) -> dict[str, str]:
+def _plain() -> dict[str, str]:
     keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
-    return {name: os.environ[name] for name in keep if name in os.environ} | place
+    return {name: os.environ[name] for name in keep if name in os.environ}

@@ -48,7 +48,8 @@ def digest(submission: Submission, environment: str) -> str:
     chapter = course.chapter(submission.chapter)
     parts = [submission.answers, submission.invalid, submission.refused, chapter.release, asdict(chapter.limits)]
     text = json.dumps([*parts, environment], sort_keys=True)
-    return hashlib.sha256(text.encode() + course.check_file(submission.chapter).read_bytes()).hexdigest()
+    checks = b"".join(path.read_bytes() for path in course.check_sources(submission.chapter))
+    return hashlib.sha256(text.encode() + checks).hexdigest()
 
 
 def grade_job(job: Job) -> Verdict:

@@ -2,7 +2,7 @@
 
 `Gradebook` is nbgrader's API on one connection. Its methods, and the preprocessors, commit after every step and open a
 connection each: a process killed between two steps would leave half a submission. Inside `transaction` all of them work
-in one session of ours, whose commits count only when the block ends well (SQLAlchemy, "Joining a Session into an
+in one session of ours, whose commits do nothing until the block ends well (SQLAlchemy, "Joining a Session into an
 External Transaction"). Two names of nbgrader's modules are replaced meanwhile, nothing else is:
 `Gradebook` in the preprocessors, which would connect anew, and `get_alembic_version`, which starts the program `alembic`
 (seconds, and only if it is on PATH) to learn what can be read from a folder.
@@ -10,7 +10,6 @@ External Transaction"). Two names of nbgrader's modules are replaced meanwhile, 
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import os
@@ -28,12 +27,13 @@ from alembic.script import ScriptDirectory
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader import dbutil, utils
+from nbgrader.api import BaseCell, Comment, Grade
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades, SaveCells, latesubmissions
 from nbgrader.preprocessors import saveautogrades as saveautogrades_module
 from nbgrader.preprocessors import savecells as savecells_module
 from sqlalchemy import Column, LargeBinary, MetaData, String, Table, Text, delete, insert, make_url, select
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import scoped_session, sessionmaker
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from traitlets.config.loader import Config, PyFileConfigLoader
 
 from autograder.course import COURSE_ID, Chapter, CourseError
@@ -59,10 +59,12 @@ VERDICTS = Table(
 )
 
 CONFIG = '''"""Across's gradebook as an nbgrader course: run nbgrader and JupyterLab in this folder. Yours to edit."""
-c = get_config()  # noqa: F821
+from nbgrader.preprocessors import CheckCellMetadata, ClearOutput, ComputeChecksums, LockCells, SaveCells
 
+c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = {course_id!r}
-c.IncludeHeaderFooter.header = ""
+# source/ is the chapter as released: "Generate" has no solutions to take out of it
+c.GenerateAssignment.preprocessors = [LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums, SaveCells]
 c.HTMLExporter.sanitize_html = True
 # The late policy; "none" takes nothing off, "zero" everything:
 # c.LateSubmissionPlugin.penalty_method = "zero"
@@ -89,6 +91,7 @@ class Gradebook(nbgrader.api.Gradebook):
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
         with _replaced(nbgrader.api, "get_alembic_version", _schema):
             _create(url)
             super().__init__(_patient(url), COURSE_ID)
@@ -109,6 +112,30 @@ class Gradebook(nbgrader.api.Gradebook):
             finally:
                 self.db.remove()
                 self.db = mine
+                self._found.clear()
+
+    def find_grade(self, grade_cell: str, notebook: str, assignment: str, student: str) -> Grade:
+        """As nbgrader's, but all of a submission at once in a transaction, where SaveAutoGrades asks cell by cell."""
+        return self._all(Grade, notebook, assignment, student).get(grade_cell) or super().find_grade(
+            grade_cell, notebook, assignment, student
+        )
+
+    def find_comment(self, solution_cell: str, notebook: str, assignment: str, student: str) -> Comment:
+        """As `find_grade`, of comments."""
+        return self._all(Comment, notebook, assignment, student).get(solution_cell) or super().find_comment(
+            solution_cell, notebook, assignment, student
+        )
+
+    def _all(self, kind: Any, notebook: str, assignment: str, student: str) -> dict[str, Any]:
+        key = (kind, notebook, assignment, student)
+        if key not in self._found:
+            if not isinstance(self.db(), _Session):
+                return {}
+            mine = self.find_submission_notebook(notebook, assignment, student)
+            query = select(BaseCell.name, kind).join(kind, kind.cell_id == BaseCell.id)
+            found: Any = self.db.execute(query.where(kind.notebook_id == mine.id))
+            self._found[key] = {name: each for name, each in found}
+        return self._found[key]
 
     def close(self) -> None:
         """Nothing: preprocessors close what they believe they opened. See `shut`."""
@@ -118,9 +145,17 @@ class Gradebook(nbgrader.api.Gradebook):
         super().close()
 
 
+class _Session(Session):
+    """A session of `transaction`."""
+
+    def commit(self) -> None:
+        """Nothing is kept yet: the transaction decides."""
+        self.flush()
+
+
 def _session(connection: Connection) -> Any:
-    factory = sessionmaker(bind=connection, expire_on_commit=False, join_transaction_mode="rollback_only")
-    return scoped_session(factory)
+    made = sessionmaker(connection, class_=_Session, expire_on_commit=False, join_transaction_mode="rollback_only")
+    return scoped_session(made)
 
 
 @contextmanager
@@ -194,11 +229,13 @@ def save(
     What was given by hand stays (nbgrader asks for it to be looked at again); `timestamp` is in UTC, naive, or None.
     """
     gradebook.update_or_create_student(student)
+    gradebook.db.flush()
     entry: dict[str, Any] = {"timestamp": timestamp}
     with gradebook.db.no_autoflush:  # a new submission is linked before it is added, and flushing it halfway warns
         gradebook.update_or_create_submission(chapter, student, **entry)
     resources = _resources(gradebook, chapter, student)
     SaveAutoGrades(config=config, log=LOG).preprocess(notebook, resources)
+    gradebook.db.flush()  # the late policy reads the sum of the scores
     AssignLatePenalties(config=config, log=LOG).preprocess(notebook, resources)
 
 
@@ -207,13 +244,12 @@ def _resources(gradebook: Gradebook, chapter: str, student: str) -> Any:
 
 
 def graded(notebook: NotebookNode, marks: dict[str, Mark], blank: dict[str, str]) -> NotebookNode:
-    """Return `notebook` with outputs in its grade cells that nbgrader reads as the marks, by grade id.
+    """Give `notebook` outputs in its grade cells that nbgrader reads as the marks, by grade id, and return it.
 
     nbgrader's rule (`utils.determine_grade`): an error is 0, no output full marks, one number a part of them; a cell
     graded by hand is 0 if it is as released and waits for its mark otherwise. `blank` has the released sources of the
     cells that count as released though a blank was added to them.
     """
-    notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
         meta = cell.metadata.get("nbgrader", {})
         mark = marks.get(meta.get("grade_id", ""))

@@ -6,46 +6,24 @@ is in its memory is in the student's memory too.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
-import importlib
 import os
+import random
 import signal
 import socket
 import sys
+import tempfile
 from typing import Any
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy
+from across import preload
+
+from autograder import answering, sandbox
+
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
-
-builtins.get_ipython = lambda: None  # type: ignore[attr-defined]
-sys.ps1 = ">>> "  # TensorFlow chooses its log stream when it is imported: as in a notebook
-import numpy  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-del builtins.get_ipython  # type: ignore[attr-defined]
-sys.modules["debugpy"] = None  # type: ignore[assignment]  # no debugger in a grading kernel: 0.1 s a kernel
-import ipykernel.debugger  # noqa: E402
-
-del sys.modules["debugpy"]
-import ipykernel.ipkernel  # noqa: E402
+preload.preload(debugger=False)
 import ipykernel.kernelapp  # noqa: E402
-import ipykernel.zmqshell  # noqa: E402
-
-from autograder import answering, sandbox  # noqa: E402
-
-LATER = (  # what a kernel or a chapter would import after the fork
-    "IPython.core.completerlib IPython.core.oinspect IPython.core.debugger IPython.extensions.storemagic "
-    "encodings.ascii encodings.latin_1 encodings.idna matplotlib.pyplot matplotlib_inline.backend_inline "
-    "matplotlib.backends.backend_agg tornado.ioloop "
-    "across across.devices across.fresh across.placement across.pictures across.attempt"
-).split()
-for _name in LATER:
-    with contextlib.suppress(ImportError):
-        importlib.import_module(_name)
-tf.keras.layers, tf.keras.Sequential, tf.distribute.MirroredStrategy  # noqa: B018  # lazy: resolved before the fork
-for _module in list(sys.modules.values()):
-    hasattr(_module, "__file__")  # IPythonKernel resolves every lazy module: 33 ms a kernel
+from tornado.ioloop import IOLoop  # noqa: E402
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
@@ -71,11 +49,6 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
 
 
 def _start(channel: socket.socket, home: str) -> None:
-    import random
-    import tempfile
-
-    from tornado.ioloop import IOLoop
-
     tempfile.tempdir = None
     random.seed()
     numpy.random.seed()

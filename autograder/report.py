@@ -112,7 +112,7 @@ def class_table(out: Path, chapter: Chapter, db_url: str | None = None) -> Table
     """The class for the terminal: a row a student, a column an exercise. Raises CourseError if OUT has no gradebook."""
     table = Table(title=harmless.line(chapter.title), title_justify="left", caption_justify="left")
     table.caption = "  ".join(f"{sign} {result.value}" for result, sign in SIGNS.items())
-    table.add_column("student", overflow="fold")
+    table.add_column("student", no_wrap=True)
     for exercise in chapter.exercises:
         table.add_column(f"{harmless.line(exercise.name)} /{number(exercise.max_points)}", justify="right")
     table.add_column(f"points /{number(chapter.max_points)}", justify="right")

@@ -271,7 +271,8 @@ with attempt("split", after=["where"]):
     total = split(a, b, [D[1], D[2], D[3]])
     seen = placement.trace(tf.function(split), a, b, [D[1], D[2], D[3]])
     display(seen.draw())
-    expect(np.array_equal(total, a @ b + b @ a), f"you return {total}; expected a @ b + b @ a")
+    got = np.array(total).tolist()
+    expect(got == np.array(a @ b + b @ a).tolist(), f"you return {got}; expected a @ b + b @ a")
     ran = sorted("/" + op.device for op in seen.of_type("MatMul"))
     expect(ran == D[1:3], f"the products ran on {ran}; expected one on each of the first two")
     expect(where(total) == D[3], f"the sum is at {where(total)}; expected it on the third")
@@ -471,14 +472,15 @@ with attempt("variables_on"):
         raise NotAttempted("variables_on: not repaired yet, all goes to `rest` as in the book.")
     for name, wanted in (("new", "CPU:1"), ("old", "CPU:1"), ("product", "CPU:2")):
         kind = graph.get_operation_by_name(name).type
-        expect(ran[name] == wanted, f"{name}, a {kind}, went to {ran[name]}; expected the other")
+        expect(ran[name] == wanted, f"{name}, a {kind}, went to {ran[name]}; expected the other device")
 
 # %% [markdown]
 # ## Round robin
 # ### Exercise: `round_robin` (3 points)
 # Return a device function: variables take turns over the list, from its start; any other op keeps what it asks for,
 # `return op.device`. Roughly 7 lines.
-#
+
+# %% [markdown]
 # <details><summary>Hint: taking turns</summary>
 #
 # `turns = itertools.cycle(devices)`, then `next(turns)` for ever.

@@ -46,6 +46,8 @@ def ran(running: Any, fetches: list[Any], feed: dict[Any, Any] | None = None) ->
     except tf.errors.OpError as error:
         said = next((line for line in error.message.splitlines() if "evice" in line), "it does not run")
         raise AssertionError(f"TensorFlow refuses your placement: {said[:200]}") from None
+    except (ValueError, TypeError):
+        raise AssertionError("The graph that your code built cannot be run on inputs of the right shape.") from None
     nodes = [node for part in seen.partition_graphs for node in part.node]
     return {node.name: node.device.split("device:")[-1] for node in nodes}, values
 

@@ -35,14 +35,14 @@ class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
 class NotAttempted(Attempt):
     """The answer is still the stub."""
 
-    colour = "36"  # cyan
+    colour = "34"  # blue: cyan is hard to read on the pink of an error
     mark = "○"
 
 
 class Waiting(Attempt):
     """Another exercise has to pass first."""
 
-    colour = "36"
+    colour = "34"
     mark = "○"
 
 

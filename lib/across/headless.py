@@ -43,9 +43,9 @@ class Report:
 
 
 def run(path: Path, told: Callable[[int, int], None] = lambda done, of: None) -> Report:
-    """Run the notebook at `path` in its folder; the file stays as it is. `told` hears how many code cells are
-    done, of how many.
+    """Run the notebook at `path` in its folder; the file stays as it is.
 
+    `told` hears how many code cells are done, of how many.
     A cell that takes longer than 120 s is interrupted; a kernel that dies ends the run.
     """
     notebook = nbformat.read(path, as_version=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from across.partitions import (
@@ -22,6 +23,7 @@ from across.partitions import (
 )
 
 _NO_GRAPPLER = "disable_meta_optimizer"
+DEEPEST, WIDEST = 4, 200  # how far to look for variables in what a function mentions
 
 
 class Recorder:
@@ -189,40 +191,43 @@ def _names_of(
         given = dict(inspect.signature(python).bind(*args, **kwargs).arguments)
     except (TypeError, ValueError):
         given = {f"argument_{i}": value for i, value in enumerate(args)} | dict(kwargs)
-    try:
-        closed = inspect.getclosurevars(python)
-        around = {**closed.globals, **closed.nonlocals}
-    except TypeError:
-        around = {}
-    if (owner := getattr(python, "__self__", None)) is not None:
-        around["self"] = owner
+    around = _mentioned(python)
     inputs: dict[int, str] = {}
     variables: dict[int, str] = {}
 
-    def note(name: str, value: Any, level: int) -> None:
+    def note(name: str, value: Any, depth: int) -> None:
+        if depth < 0:
+            return
         if isinstance(value, tf.Variable):
             variables[value.handle._id] = value.name.split(":")[0]
-        elif hasattr(value, "_id") and isinstance(value, tf.Tensor):
-            if name:
+        elif isinstance(value, tf.Tensor):
+            if name and hasattr(value, "_id"):
                 inputs[value._id] = name
         elif isinstance(value, Mapping):
-            for key, part in value.items():
-                note(name and f"{name}_{key}", part, level)
+            for key, part in islice(value.items(), WIDEST):
+                note(name and f"{name}_{key}", part, depth - 1)
         elif isinstance(value, (list, tuple)):
-            for number, part in enumerate(value):
-                note(name and f"{name}_{number}", part, level)
-        elif isinstance(value, tf.Module) or hasattr(value, "trainable_variables"):
-            for part in getattr(value, "variables", ()):
-                note("", getattr(part, "value", part) if not isinstance(part, tf.Variable) else part, level)
-        elif callable(value) and level:  # a function that this one calls may have variables of its own
-            function = inspect.unwrap(getattr(value, "python_function", value))
-            if inspect.isfunction(function):
-                called = inspect.getclosurevars(function)
-                for part in [*called.globals.values(), *called.nonlocals.values()]:
-                    note("", part, level - 1)
+            for number, part in enumerate(value[:WIDEST]):
+                note(name and f"{name}_{number}", part, depth - 1)
+        elif isinstance(value, tf.Module) or hasattr(type(value), "trainable_variables"):
+            for part in value.variables:  # a Keras 3 variable holds TensorFlow's as its value
+                note("", part if isinstance(part, tf.Variable) else part.value, depth - 1)
+        elif callable(value):  # a function that this one calls may have variables of its own
+            for part in _mentioned(inspect.unwrap(getattr(value, "python_function", value))):
+                note("", part, depth - 1)
 
-    for value in around.values():
-        note("", value, 2)
+    for value in around:
+        note("", value, DEEPEST)
     for name, value in given.items():
-        note(name, value, 2)
+        note(name, value, DEEPEST)
     return inputs, variables
+
+
+def _mentioned(function: Callable[..., Any]) -> list[Any]:
+    """The values of the names that a Python function uses from around it."""
+    owner = getattr(function, "__self__", None)
+    try:
+        closed = inspect.getclosurevars(function)
+    except (TypeError, ValueError):  # no Python function, or a name that is not bound yet
+        return [owner]
+    return [owner, *closed.globals.values(), *closed.nonlocals.values()]

@@ -6,53 +6,25 @@ grader has kernels in a sandbox. What differs from a cold kernel: `import tensor
 
 from __future__ import annotations
 
-import builtins
-import contextlib
-import importlib
-import operator
 import os
+import random
 import socket
 import sys
+import tempfile
 from typing import Any
 
-# read when matplotlib is imported; ipykernel would set it after the fork, which is too late
-os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-import across  # noqa: F401 - first: it keeps TensorFlow's start-up log out of sight
+import ipykernel.kernelapp
+import numpy
 
-builtins.get_ipython = lambda: None  # type: ignore[attr-defined]
-sys.ps1 = ">>> "  # TensorFlow chooses its log stream when it is imported: as in a notebook
-import numpy  # noqa: E402
-import tensorflow as tf  # noqa: E402
+from across import preload
 
-del builtins.get_ipython  # type: ignore[attr-defined]
-import ipykernel.ipkernel  # noqa: E402
-import ipykernel.kernelapp  # noqa: E402
-import ipykernel.zmqshell  # noqa: E402
-
-# What a kernel or a chapter would import after the fork. Not matplotlib_inline.backend_inline: imported where there is
-# no shell, it never shows a figure.
-LATER = (
-    "IPython.core.completerlib IPython.core.oinspect IPython.core.debugger IPython.extensions.storemagic "
-    "matplotlib.pyplot matplotlib.backends.backend_agg tornado.ioloop "
-    "across.devices across.fresh across.placement across.pictures across.attempt"
-).split()
-for _name in LATER:
-    with contextlib.suppress(ImportError):
-        importlib.import_module(_name)
-for _lazy in ("keras.layers", "keras.Sequential", "distribute.MirroredStrategy"):
-    operator.attrgetter(_lazy)(tf)  # resolved before the fork
-for _module in list(sys.modules.values()):
-    hasattr(_module, "__file__")  # IPythonKernel resolves every lazy module: 33 ms a kernel
-del sys.ps1
+preload.preload()
 if not sys.flags.safe_path:
     del sys.path[0]  # the folder in which the server was started: `python -m` put it there
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Become the kernel that `message` describes: argv (after `-m ipykernel_launcher`), cwd, env; fds: out and err."""
-    import random
-    import tempfile
-
     for stream, fd in enumerate(fds, 1):
         os.dup2(fd, stream)
         os.close(fd)

@@ -98,9 +98,9 @@ def _grade(place: Path, workroom: Path) -> None:
         try:
             code = process.wait(DEADLINE)
         finally:
-            with contextlib.suppress(ProcessLookupError):
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+                process.wait()
         log.seek(0)
         assert code == 0, log.read().decode(errors="replace")[-4000:]
 

@@ -1,18 +1,19 @@
 """Stock nbgrader opens the result: formgrader, manual marks, feedback, export, and its Autograde button runs nothing."""
 
-import contextlib
 import csv
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import classroom
+import nbformat
 import nbformat.v4 as v4
 import pytest
 from classroom import FAILED, HALF, INVALID, NAME, PASSED
@@ -24,7 +25,6 @@ TINY = classroom.chapter()
 DEADLINE = 180.0
 TOKEN = "for-this-test-only"
 SCRIPT = "<script>document.title='owned'</script>"
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 class Formgrader:
@@ -39,6 +39,13 @@ class Formgrader:
         request = urllib.request.Request(f"{self.url}/{path}", body, headers, method=method)
         with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
             return reply.read().decode()
+
+    def answers(self) -> bool:
+        """Whether it listens by now; where it does not, only after a moment."""
+        try:
+            return self.api("status") == {"status": True}
+        except (urllib.error.URLError, ConnectionError):
+            return threading.Event().wait(0.2)
 
     def api(self, path, data=None, method="GET"):
         return json.loads(self.get(f"api/{path}", data, method))
@@ -78,14 +85,14 @@ def formgrader(out, environment):
         port = free.getsockname()[1]
     settings = [f"--port={port}", "--ServerApp.port_retries=0", "--no-browser", "--allow-root"]
     command = [sys.executable, "-m", "jupyterlab", *settings, f"--IdentityProvider.token={TOKEN}"]
-    log = (out.parent / "server.log").open("w")
-    with log, subprocess.Popen(command, cwd=out, env=environment, stdout=log, stderr=log) as server:
+    log = out.parent / "server.log"
+    with log.open("w") as file, subprocess.Popen(command, cwd=out, env=environment, stderr=file) as server:
         try:
             formgrader = Formgrader(port)
             until = time.monotonic() + DEADLINE
-            while not answers(formgrader):
-                assert server.poll() is None, Path(log.name).read_text()
-                assert time.monotonic() < until, Path(log.name).read_text()
+            while not formgrader.answers():
+                assert server.poll() is None, log.read_text()
+                assert time.monotonic() < until, log.read_text()
             yield formgrader
         finally:
             server.terminate()
@@ -93,19 +100,6 @@ def formgrader(out, environment):
                 server.wait(30)
             except subprocess.TimeoutExpired:
                 server.kill()
-
-
-def answers(formgrader) -> bool:
-    with contextlib.suppress(urllib.error.URLError, ConnectionError):
-        return formgrader.api("status") == {"status": True}
-    return bool(select_nothing(0.2))
-
-
-def select_nothing(seconds):
-    """Let the server start: it says nothing that could be waited for."""
-    import select
-
-    return select.select([], [], [], seconds)[0]
 
 
 def nbgrader(out, environment, *arguments):
@@ -130,7 +124,7 @@ def test_every_submission_counts_as_autograded(formgrader):
 
 @pytest.mark.parametrize("page", ["manage_assignments", f"manage_submissions/{NAME}", f"gradebook/{NAME}/{NAME}"])
 def test_its_pages_open(formgrader, page):
-    assert "<html" in formgrader.get(page)
+    assert "<title>nbgrader formgrade</title>" in formgrader.get(page)
 
 
 def test_a_submissions_page_shows_the_message_and_nothing_that_runs(formgrader):
@@ -183,3 +177,10 @@ def test_nbgraders_export_has_the_class(formgrader, out, environment):
         "torn": 0.0,
     }
     assert float(rows["ada"]["max_score"]) == 9.0
+
+
+def test_generating_the_assignment_again_changes_nothing_that_students_get(formgrader, out, environment):
+    release = out / "release" / NAME / f"{NAME}.ipynb"
+    before = [(cell.source, cell.metadata.get("nbgrader")) for cell in nbformat.read(release, 4).cells]
+    nbgrader(out, environment, "generate_assignment", NAME, "--force")
+    assert [(cell.source, cell.metadata.get("nbgrader")) for cell in nbformat.read(release, 4).cells] == before

@@ -305,7 +305,7 @@ def grade_two_and_die(out, steps):
             recorder.write(classroom.verdict(student, pick=FAILED, digest="e" * 64))
 
 
-@pytest.mark.parametrize("steps", [0, 5, 10, 15, 20, 25, 30, 35])
+@pytest.mark.parametrize("steps", [0, 3, 6, 9, 12, 15, 18, 21, 24])
 def test_a_kill_leaves_all_of_a_submission_or_nothing(out, steps):
     write(out, classroom.verdict("ada"))
     child = multiprocessing.get_context("fork").Process(target=grade_two_and_die, args=(out, steps))
@@ -319,7 +319,7 @@ def test_a_kill_leaves_all_of_a_submission_or_nothing(out, steps):
         assert scores(out, each.student)["check_pick"][0] == expected[each.verdict.digest][0]
 
 
-@pytest.mark.parametrize("steps", [5, 15, 25, 35])
+@pytest.mark.parametrize("steps", [4, 12, 20])
 def test_going_on_after_a_kill_gives_the_same_gradebook(out, steps):
     write(out, classroom.verdict("ada"))
     child = multiprocessing.get_context("fork").Process(target=grade_two_and_die, args=(out, steps))

@@ -158,6 +158,38 @@ def test_a_captured_variable_is_given_by_its_name_and_copied_from_its_device(in_
     assert {source for source, device in found.copies() if device == "CPU:1"} == {"x", read.name}
 
 
+def test_the_variables_of_a_keras_layer_go_by_their_names(in_four):
+    def run() -> list[tuple[str, str]]:
+        import tensorflow as tf
+
+        with tf.device("/CPU:2"):
+            layer = tf.keras.layers.Dense(2, name="dense")
+            layer.build((None, 3))
+
+        @tf.function
+        def apply(x):
+            return layer(x)
+
+        return [(op.name, op.device) for op in trace(apply, tf.ones((1, 3))).given]
+
+    assert in_four(run) == [("x", "CPU:0"), ("dense/kernel", "CPU:2"), ("dense/bias", "CPU:2")]
+
+
+def test_variables_in_a_dictionary_and_inputs_in_a_list_go_by_their_names(in_four):
+    def run() -> list[tuple[str, str]]:
+        import tensorflow as tf
+
+        variables = {"w": tf.Variable(1.0, name="w"), "itself": []}
+        variables["itself"].append(variables)
+
+        def scaled(parts):
+            return variables["w"] * parts[0] + parts[1]["b"]
+
+        return [(op.name, op.type) for op in trace(scaled, [tf.constant(1.0), {"b": tf.constant(2.0)}]).given]
+
+    assert in_four(run) == [("w", "Variable"), ("parts_0", "Input"), ("parts_1_b", "Input")]
+
+
 def test_functions_called_from_eager_code_are_joined_to_it(in_four):
     def run() -> Trace:
         import tensorflow as tf

@@ -77,7 +77,7 @@ def judge_all(seeds: range, variant_seeds: range) -> dict[str, Any]:
 
 
 ODD = {  # answers of every exercise at once: values that no check may choke on
-    name: f"where = place = split = variables_on = round_robin = soonest = lambda *a: {value}\nprediction = {value}"
+    name: f"a = ()\nwhere = place = split = variables_on = round_robin = soonest = lambda *a: {value}\nprediction = {value}"
     for name, value in {
         "none": "None",
         "nan": "float('nan')",
@@ -85,6 +85,7 @@ ODD = {  # answers of every exercise at once: values that no check may choke on
         "nested": "[[[{(1, b'x'): np.zeros((2, 0))}]]]",
         "odd_dict": "{'\\ud800': 1, None: [2]}",
         "array": "np.array([1.0, np.nan])",
+        "arrays_by_name": "{each[0]: np.zeros(3) for each in a[0]} if len(a) == 3 else np.zeros(3)",
     }.items()
 }
 

@@ -1,0 +1,49 @@
+"""Importing, before a fork, what a notebook's kernel would import after it: TensorFlow, ipykernel, this library.
+
+No op is run: after one, forked children hang.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import os
+import sys
+
+# Not matplotlib_inline.backend_inline: imported where there is no shell, it never shows a figure.
+LATER = (
+    "IPython.core.completerlib IPython.core.oinspect IPython.core.debugger IPython.extensions.storemagic "
+    "encodings.ascii encodings.latin_1 encodings.idna matplotlib.pyplot matplotlib.backends.backend_agg tornado.ioloop "
+    "across.devices across.fresh across.placement across.pictures across.attempt"
+).split()
+
+
+def preload(debugger: bool = True) -> None:
+    """Import it all, in about 4 s. Without `debugger` a kernel starts 0.1 s sooner, and cannot be debugged."""
+    # read when matplotlib is imported; ipykernel would set it after the fork, which is too late
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    importlib.import_module("across")  # first: it keeps TensorFlow's start-up log out of sight
+    _import_tensorflow()
+    if not debugger:
+        sys.modules["debugpy"] = None  # type: ignore[assignment]
+    importlib.import_module("ipykernel.debugger")
+    if not debugger:
+        del sys.modules["debugpy"]
+    for name in ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipykernel.zmqshell", *LATER):
+        importlib.import_module(name)
+    for module in list(sys.modules.values()):
+        hasattr(module, "__file__")  # IPythonKernel resolves every lazy module: 33 ms a kernel
+
+
+def _import_tensorflow() -> None:
+    builtins.get_ipython = lambda: None  # type: ignore[attr-defined]
+    sys.ps1 = ">>> "  # TensorFlow chooses its log stream when it is imported: as in a notebook
+    try:
+        import tensorflow as tf
+
+        for lazy in ("layers", "Sequential"):
+            getattr(tf.keras, lazy)
+        tf.distribute.MirroredStrategy  # noqa: B018 - lazy: resolved before the fork
+    finally:
+        del builtins.get_ipython  # type: ignore[attr-defined]
+        del sys.ps1

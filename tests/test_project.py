@@ -1,0 +1,126 @@
+"""What holds the project together: equal pins, floors that import downwards only, files that say nothing they must not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def modules(package: str) -> dict[str, Path]:
+    """The modules of a package, checks aside: dotted name to file."""
+    folder = ROOT / package
+    files = [path for path in folder.rglob("*.py") if "checks" not in path.parts]
+    return {".".join([folder.name, *path.relative_to(folder).with_suffix("").parts]): path for path in files}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """What a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_at_the_top(path: Path) -> Iterator[str]:
+    """What a module imports as soon as it is imported itself."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def known(name: str, among: dict[str, Path]) -> str | None:
+    """The module of `among` that an import of `name` needs: of `autograder.course.Limits` it is `autograder.course`."""
+    while name and name not in among:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def tracked() -> list[Path]:
+    """The files that git has or would take; outside a git checkout all but hidden ones and what tools generate."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    if listed.returncode == 0:
+        return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
+    found = [path for path in ROOT.rglob("*") if path.is_file()]
+    return [
+        path
+        for path in found
+        if not any(part[0] == "." or part == "__pycache__" for part in path.relative_to(ROOT).parts)
+    ]
+
+
+def test_conda_and_pip_users_get_the_same_pins():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    by_pip: list[str] = next(entry["pip"] for entry in environment if isinstance(entry, dict))
+    project: dict[str, Any] = PYPROJECT["project"]
+    assert sorted(by_pip) == sorted([*project["dependencies"], *PYPROJECT["dependency-groups"]["dev"], "-e ."])
+    assert f"python{project['requires-python']}" in environment
+
+
+def test_the_students_library_knows_nothing_of_grading():
+    guilty = {
+        name: found for name, path in modules("lib/across").items() for found in imports(path) if "autograder" in found
+    }
+    assert guilty == {}
+
+
+@pytest.mark.parametrize("package", ["lib/across", "autograder"])
+def test_modules_import_downwards_only(package: str):
+    among = modules(package)
+    needs = {name: {known(found, among) for found in imported_at_the_top(path)} for name, path in among.items()}
+    graph = {name: {need for need in found if need and need != name} for name, found in needs.items()}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(among)  # a circle raises CycleError
+
+
+def test_both_commands_are_there():
+    assert PYPROJECT["project"]["scripts"] == {"across": "across.cli:main", "autograder": "autograder.cli:main"}
+
+
+def test_a_module_can_be_held_in_the_head():
+    long = {
+        name: lines
+        for package in ("lib/across", "autograder")
+        for name, path in modules(package).items()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 400
+    }
+    assert long == {}
+
+
+def test_ci_calls_exactly_the_test_command_of_the_readme():
+    readme = (ROOT / "README.md").read_text()
+    command = "uv run pytest"
+    assert re.search(rf"^{command}(?:\s+#.*)?$", readme, re.MULTILINE)
+    assert (ROOT / ".ci" / "run").read_text().rstrip().splitlines()[-1] == command
+
+
+def test_the_readme_links_to_files_that_are_there():
+    for page in ("README.md", "CONTRIBUTING.md", "docs/student.md", "docs/instructor.md", "docs/architecture.md"):
+        path = ROOT / page
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{page} links to {target}"
+
+
+def test_no_file_names_a_package_index():
+    hosts = [".".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("registry", "npmjs", "org"))]
+    guilty = []
+    for path in tracked():
+        if path.name == "uv.lock":  # what uv writes is uv's business
+            continue
+        text = path.read_bytes().decode("utf-8", "replace")
+        guilty += [f"{path.relative_to(ROOT)}: {host}" for host in hosts if host in text]
+    assert guilty == []
