@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from across import warm
-
 from autograder import sandbox
 from autograder.course import MIB, Limits
 from autograder.kernel import Kernel

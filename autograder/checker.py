@@ -143,7 +143,8 @@ def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
 
 def _preload() -> None:
     """Import what a forked child would import, without running an op."""
-    tf.compat.v1.Session, tf.compat.v1.RunMetadata, tf.keras.layers  # noqa: B018
+    for lazy in ("Session", "RunMetadata"):
+        getattr(tf.compat.v1, lazy)
     for name in ("across.placement", "tensorflow.python.client.session", "numpy.testing"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

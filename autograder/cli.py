@@ -25,7 +25,6 @@ Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, fe
 def main() -> None:
     """Run the command; an author's or a user's fault is one line and exit code 2, this machine's exit code 1."""
     from across.warm import ServerError
-
     from autograder.course import CourseError
     from autograder.grade import InfrastructureError
     from autograder.sandbox import SandboxError

@@ -18,6 +18,7 @@ from string import Template
 
 import nbformat
 from nbconvert.exporters import HTMLExporter
+from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from autograder import harmless
@@ -114,7 +115,8 @@ def _cell(kind: str, source: str, outputs: str) -> str:
     if kind == "code":
         cell |= {"outputs": json.loads(outputs), "execution_count": None}
     notebook = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
-    body, _ = _exporter().from_notebook_node(notebook)
+    assert isinstance(notebook, NotebookNode)
+    body, _ = _exporter().from_notebook_node(notebook)  # pyright: ignore[reportArgumentType]
     return body.replace(' id="cell-id=cell"', "").replace("\x1b", "\\x1b").strip()
 
 

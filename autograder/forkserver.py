@@ -12,7 +12,6 @@ import threading
 from dataclasses import dataclass
 
 from across import warm
-
 from autograder import course, sandbox
 
 _LOCK = threading.Lock()

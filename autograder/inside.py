@@ -16,8 +16,8 @@ import tempfile
 from typing import Any
 
 import numpy
-from across import preload
 
+from across import preload
 from autograder import answering, sandbox
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
@@ -52,13 +52,12 @@ def _start(channel: socket.socket, home: str) -> None:
     tempfile.tempdir = None
     random.seed()
     numpy.random.seed()
-    sys.path.insert(0, "")
+    sys.path[0] = ""  # the folder in which the server was started
     sys.argv = ["kernel"]
     application = ipykernel.kernelapp.IPKernelApp.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
     application.initialize(["-f", f"{home}/connection.json", *quiet])
     answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
-    # kernel.io_loop is None until start()
     with contextlib.suppress(OSError):
         channel.send(b"R")  # bound and listening: the client may connect
     application.start()

@@ -24,6 +24,7 @@ from autograder.course import Chapter, Limits, text
 
 NOTHING = "nothing was submitted"
 NOTES = 20  # at most, of one submission
+MEANING = '\\<>&"*?[]'  # of a student's name
 STUDENT_BYTES = 150  # of a student's name: it becomes the name of a folder
 TIMESTAMP_BYTES = 200
 BROKEN = re.compile("[\x00\ud800-\udfff]")  # NUL and halves of surrogate pairs: no file or database bears them
@@ -92,15 +93,21 @@ def collect(folder: Path, chapter: Chapter) -> list[Found]:
 def student_name(name: str) -> str:
     """Return a folder's name as printable text that can name a folder again; different names stay different.
 
-    Characters that are not printable (newlines, bidirectional controls, bytes that are no UTF-8), a dot at the start
-    and the backslash that marks them are written as escapes; what is too long after that ends in a digest.
+    Characters that are not printable (newlines, bidirectional controls, bytes that are no UTF-8), those that HTML or a
+    file pattern gives a meaning (nbgrader's pages put names into HTML as they are), a dot at the start and the backslash
+    that marks them are written as escapes; what is too long after that ends in a digest.
     """
-    shown = "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in name)
+    shown = "".join(c if c.isprintable() and c not in MEANING else _escaped(c) for c in name)
     shown = "\\x2e" + shown[1:] if shown.startswith(".") else shown
     if len(shown.encode()) <= STUDENT_BYTES:
         return shown
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{shown.encode()[: STUDENT_BYTES - 20].decode(errors='ignore')}...{digest}"
+
+
+def _escaped(character: str) -> str:
+    escape = character.encode("unicode_escape").decode()
+    return escape if len(escape) > 1 else f"\\x{ord(character):02x}"
 
 
 def read(found: Found, chapter: Chapter) -> Submission:

@@ -11,9 +11,9 @@ import time
 
 import zmq
 import zmq.asyncio
-from across import warm
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
+from across import warm
 from autograder import sandbox
 from autograder.course import Limits
 

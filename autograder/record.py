@@ -355,7 +355,7 @@ def _bytes(notebook: dict[str, Any]) -> bytes:
 
 def _folder_name(student: str) -> str:
     """A student's name, which names folders here. Raises ValueError where `intake.student_name` did not make it."""
-    if student in ("", ".", "..") or "/" in student or not student.isprintable():
+    if student in ("", ".", "..") or set(student) & set('/<>&"') or not student.isprintable():
         raise ValueError(f"{student!r} cannot name a student's folder")
     return student
 

@@ -21,8 +21,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from autograder import build, course, sandbox
+from autograder import build, course, forkserver, grade, intake, sandbox
 from autograder.cgroups import ROOT
+from autograder.verdict import Result
 
 CHAPTER = corpus.CHAPTER
 ATTACKS = corpus.attacks()
@@ -249,3 +250,20 @@ def test_what_an_attack_tries_is_said_in_one_line():
         assert attack.tries.endswith(".")
         assert "\n" not in attack.tries
         assert len(attack.tries) < 120
+
+
+@pytest.mark.parametrize("name", ["imports_the_checks", "network_connection"])
+def test_it_is_the_sandbox_that_stops_an_attack(tmp_path, name):
+    attack = next(attack for attack in ATTACKS if attack.name == name)
+    path = tmp_path / "student" / CHAPTER / f"{CHAPTER}.ipynb"
+    path.parent.mkdir(parents=True)
+    content = attack.submission(course.chapter(CHAPTER).release, {})
+    assert isinstance(content, bytes)
+    path.write_bytes(content)
+    submission = intake.read(intake.Found("student", tmp_path / "student"), course.chapter(CHAPTER))
+    try:
+        verdict = grade.grade_job(grade.Job(submission, seed=1, digest="", walls=False))
+    finally:
+        forkserver.close()
+    (mark,) = [mark for mark in verdict.marks if mark.exercise == attack.exercise]
+    assert mark.result == Result.PASSED, "the attack fails by itself, so that its failing in the sandbox says nothing"

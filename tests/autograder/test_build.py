@@ -245,3 +245,12 @@ def test_a_slip_in_one_chapter_keeps_no_other_from_being_built(write: Write):
     with pytest.raises(course.CourseError, match="89_broken"):
         build.build()
     assert build.notebook_path(NAME).exists()
+
+
+@pytest.mark.parametrize("name", course.chapter_names())
+def test_the_notebooks_of_this_course_are_fresh_and_hold_no_solution(name: str):
+    released = build.notebook_path(name).read_text(encoding="utf-8")
+    assert released == build.dumps(build.release(name)), "run `autograder build`"
+    assert "BEGIN SOLUTION" not in released
+    stubs = course.chapter(name).answers
+    assert [answer for answer, source in build.solution_source(name).items() if stubs[answer] == source] == []

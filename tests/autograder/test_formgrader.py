@@ -17,8 +17,11 @@ import nbformat
 import nbformat.v4 as v4
 import pytest
 from classroom import FAILED, HALF, INVALID, NAME, PASSED
+from nbconvert.exporters import HTMLExporter
+from nbgrader.server_extensions.formgrader import handlers
+from traitlets.config import Config
 
-from autograder import record
+from autograder import gradebook, record
 from autograder.record import Recorder
 
 TINY = classroom.chapter()
@@ -133,6 +136,17 @@ def test_a_submissions_page_shows_the_message_and_nothing_that_runs(formgrader):
     assert "divide by how many there are" in page
     assert SCRIPT not in page
     assert "owned" in page
+
+
+@pytest.mark.parametrize(("ours", "clean"), [(True, True), (False, False)])
+def test_the_settings_in_out_clean_what_nbgraders_own_page_would_show(out, ours, clean):
+    settings = gradebook.load_config(out) if ours else Config()
+    settings.HTMLExporter.template_name = "formgrade"
+    settings.HTMLExporter.extra_template_basedirs = [handlers.template_path]
+    outputs = [v4.new_output("display_data", data={"text/html": SCRIPT})]
+    notebook = classroom.answered(TINY, outputs, why=SCRIPT)
+    page, _ = HTMLExporter(config=settings).from_notebook_node(notebook, {"total": 1, "index": 0})
+    assert (SCRIPT not in page) is clean
 
 
 def test_a_mark_and_a_comment_given_in_the_formgrader_survive_a_regrade(formgrader, out):

@@ -468,3 +468,9 @@ def test_a_notebook_with_damaged_bytes_always_gives_a_submission(student, data):
         at = data.draw(st.integers(0, len(content) - 1))
         content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
     _sound(handed_in(student, bytes(content)))
+
+
+def test_a_students_name_cannot_be_markup_or_a_pattern():
+    shown = intake.student_name('<img src=x onerror=alert(1)> & "[a-z]*?"')
+    assert not set(shown) & set('<>&"[]*?')
+    assert intake.student_name("Zoë O'Brien-2 (b)") == "Zoë O'Brien-2 (b)"

@@ -15,7 +15,7 @@ import pytest
 from classroom import BLANK, FAILED, HOSTILE, INVALID, NAME, TIMEOUT
 from sqlalchemy import event
 
-from autograder import course, harmless, record
+from autograder import course, record
 from autograder.course import CourseError
 from autograder.gradebook import Gradebook
 from autograder.record import Recorder
@@ -203,7 +203,7 @@ def test_an_explanation_cannot_put_html_into_nbgraders_pages(out, source):
     assert "<script" not in html
     assert "<img" not in html
     assert "<a " not in html
-    assert "$" not in html.replace(harmless.literal(source), "") or "<code>" in html
+    assert "as it was typed" in html
 
 
 def test_plain_prose_reaches_nbgrader_as_it_was_typed(out):
@@ -274,8 +274,8 @@ def test_the_instructors_settings_are_kept(out):
     assert "# mine" in (out / "nbgrader_config.py").read_text()
 
 
-@pytest.mark.parametrize("student", ["", ".", "..", "a/b", "a\x00", "\ud800", "a\nb"])
-def test_a_name_that_could_leave_the_folder_is_refused(out, student):
+@pytest.mark.parametrize("student", ["", ".", "..", "a/b", "a\x00", "\ud800", "a\nb", "<img src=x>"])
+def test_a_name_that_could_leave_the_folder_or_be_markup_is_refused(out, student):
     with Recorder(out, TINY) as recorder, pytest.raises(ValueError, match="cannot name"):
         recorder.write(classroom.verdict(student))
 

@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 import pytest
-from across import fresh
 
+from across import fresh
 from autograder import build, run
 
 pytestmark = pytest.mark.gpu
@@ -30,6 +30,7 @@ def cards() -> list[dict[str, Any]]:
 
 def product_on_best() -> tuple[str, float]:
     import tensorflow as tf
+
     from across import devices
 
     with tf.device(devices.best(1, quiet=True)[0]):

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
 from across import attempt as module
 from across.attempt import Broke, NotAttempted, NotYet, Waiting, attempt, expect, passed
-from IPython.core.interactiveshell import InteractiveShell
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+
 from across import chapters, doctor, headless, lab
 
 

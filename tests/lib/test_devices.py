@@ -1,4 +1,5 @@
 import pytest
+
 from across import devices, fresh
 
 

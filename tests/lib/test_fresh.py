@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from across import fresh, warm
 
 needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")

@@ -3,10 +3,11 @@ import io
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
+
 from across import lanes, pictures
 from across.pictures import INK, PALETTE, Picture, Span, bars, luminance, readable_on, timeline
 from across.placement import INPUT, Op, Trace
-from matplotlib.image import imread
 
 WHITE, DARK = "#ffffff", "#111111"  # JupyterLab's two page colours
 

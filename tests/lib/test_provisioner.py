@@ -11,10 +11,11 @@ from typing import Any
 
 import nbformat
 import pytest
-from across import provisioner, warm
 from jupyter_client.manager import KernelManager, start_new_kernel
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from nbclient import NotebookClient
+
+from across import provisioner, warm
 
 pytestmark = pytest.mark.skipif(not warm.available(), reason="kernels are forked on Linux only")
 

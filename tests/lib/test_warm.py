@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from across import warm
 from across.warm import Child, ForkServer, ServerError
 
