@@ -1,5 +1,8 @@
 """Control groups, v1 or v2, whichever this machine has: memory and process counts that hold for everything in a job.
 
+Where there is a cpu controller each job also gets an equal share of the processors, however many processes it has: beside
+a fork bomb of 2,000 busy processes an honest submission took 59 s instead of 0.6.
+
 A v1 machine has one tree per controller, a v2 machine one tree for all; `Group` hides the difference. See the kernel's
 Documentation/admin-guide/cgroup-v1 and cgroup-v2.
 """
@@ -76,7 +79,8 @@ class Group:
 def _trees() -> tuple[tuple[Path, ...], bool]:
     """The folders under which a job's groups are made, and whether they are v2; none where we may not make any."""
     v2 = (ROOT / "cgroup.controllers").exists()
-    wanted = [ROOT] if v2 else [ROOT / "memory", ROOT / "pids"]
+    shares = [ROOT / "cpu"] if (ROOT / "cpu" / "cpu.shares").exists() else []
+    wanted = [ROOT] if v2 else [ROOT / "memory", ROOT / "pids", *shares]
     try:
         trees = []
         for tree in wanted:
@@ -88,6 +92,8 @@ def _trees() -> tuple[tuple[Path, ...], bool]:
             if v2:
                 for place in (tree, folder):
                     (place / "cgroup.subtree_control").write_text("+memory +pids")
+                    with contextlib.suppress(OSError):  # not delegated to us
+                        (place / "cgroup.subtree_control").write_text("+cpu")
             elif not (folder / "cgroup.procs").exists():  # a plain folder: no controller is mounted here
                 return (), v2
     except OSError:

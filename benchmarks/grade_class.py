@@ -1,7 +1,7 @@
 """Grade the same class by stock nbgrader and by `autograder grade`, in turns, on this machine.
 
-    uv run python benchmarks/grade_class.py                        # 10 students, 2 repeats: some minutes
-    uv run python benchmarks/grade_class.py --students 30 --repeats 3
+    uv run python benchmarks/grade_class.py                         # 24 students, 2 repeats: 6 minutes on 2 cores
+    uv run python benchmarks/grade_class.py --students 8 --repeats 1
 
 The class is `autograder demo`'s. Stock nbgrader executes the chapter's visible checks in the student's own kernel;
 `autograder grade` executes the answers in a sandbox and asks them the trusted checks. What is timed is the whole command
@@ -50,12 +50,12 @@ class Contender:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--students", type=int, default=10, help="how many of the class, at most")
+    parser.add_argument("--students", type=int, default=24, help="how many of the class, at most")
     parser.add_argument("--repeats", type=int, default=2, help="how often each way is timed")
     parser.add_argument("--all", action="store_true", help="those whom stock nbgrader cannot grade, too")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory(prefix="bench-") as place:
         work = Path(place)
         names = choose(work / "class", options.students, everyone=options.all)

