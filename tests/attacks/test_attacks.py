@@ -52,14 +52,14 @@ def graded(tmp_path_factory) -> Graded:
     place = tmp_path_factory.mktemp("class")
     _hand_in(place / "submissions")
     with tempfile.TemporaryDirectory(prefix="attacks-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as work:
-        before = _groups(), _folders()
-        started = time.monotonic()
+        before, started = set(_children()), time.monotonic()
         with _children_of_the_dead_are_ours():
-            _grade(place, Path(work))
+            pid, servers = _grade(place, Path(work))
             seconds = time.monotonic() - started
-            orphans = _orphans()
-        folders = [*os.listdir(work), *sorted(_folders() - before[1])]
-        groups = sorted(_groups() - before[0])
+            orphans = _orphans(before)
+        assert len(servers) == 3, "the fork servers' folders were not seen, so that nothing can be said about them"
+        folders = [*os.listdir(work), *(folder for folder in servers if os.path.exists(folder))]
+        groups = sorted(path.name for path in ROOT.glob(f"**/across/j{pid}-*"))
     with open(place / "out" / "marks.csv", encoding="utf-8", newline="") as file:
         rows: dict[str, dict[str, dict[str, str]]] = {}
         for row in csv.DictReader(file):
@@ -83,8 +83,12 @@ def _hand_in(folder: Path) -> None:
             path.write_bytes(content)
 
 
-def _grade(place: Path, workroom: Path) -> None:
-    """Run the command as an instructor does; whatever happens it is ended by the deadline."""
+def _grade(place: Path, workroom: Path) -> tuple[int, set[str]]:
+    """Run the command as an instructor does; whatever happens it is ended by the deadline.
+
+    Returns its process id, which its control groups are named after, and the folders of its fork servers.
+    """
+    servers: set[str] = set()
     command = [str(Path(sys.executable).parent / "autograder"), "grade", CHAPTER]
     command += ["--submissions", str(place / "submissions"), "--out", str(place / "out"), "--workers", "2"]
     workroom.chmod(0o711)
@@ -97,13 +101,19 @@ def _grade(place: Path, workroom: Path) -> None:
             start_new_session=True,
         )
         try:
-            code = process.wait(DEADLINE)
+            until = time.monotonic() + DEADLINE
+            while process.poll() is None and time.monotonic() < until:
+                servers |= _served_by(process.pid)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1.0)
+            code = process.returncode
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         log.seek(0)
         assert code == 0, log.read().decode(errors="replace")[-4000:]
+    return process.pid, servers
 
 
 @contextlib.contextmanager
@@ -117,50 +127,49 @@ def _children_of_the_dead_are_ours() -> Iterator[None]:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def _orphans(deadline: float = 10.0) -> list[str]:
-    """Our living children, once those that are just ending have ended; they are killed."""
+def _orphans(before: set[int], deadline: float = 10.0) -> list[str]:
+    """Our living children that we did not have `before`, once those just ending have ended; they are killed."""
     until = time.monotonic() + deadline
     while True:
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        alive = _children()
+        alive = {pid: name for pid, name in _children().items() if pid not in before and not _reaped(pid)}
         if not alive or time.monotonic() > until:
             break
         time.sleep(0.05)
-    for pid in alive:
-        with contextlib.suppress(ProcessLookupError):
+    left = alive
+    while left:  # the children of those that are killed become ours in turn
+        for pid in left:
             os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        left = _children().keys() - before
     return sorted(alive.values())
 
 
-def _children() -> dict[int, str]:
+def _reaped(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return True
+
+
+def _children(parent: int = 0) -> dict[int, str]:
+    """The living children of a process (ours by default): process id to name."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             name, rest = stat.read_text(errors="replace").split("(", 1)[1].rsplit(")", 1)
-            if int(rest.split()[1]) == os.getpid():
+            if int(rest.split()[1]) == (parent or os.getpid()):
                 found[int(stat.parent.name)] = name
     return found
 
 
-def _groups() -> set[str]:
-    """The jobs' control groups whose worker is gone."""
-    names = {path.name for path in ROOT.glob("**/across/*") if path.is_dir()}
-    return {name for name in names if (pid := re.match(r"j(\d+)-", name)) and not os.path.exists(f"/proc/{pid[1]}")}
-
-
-def _folders() -> set[str]:
-    """Folders of fork servers that nobody serves."""
-    servers = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _readable(path)]
-    return {str(p) for p in Path("/tmp").glob("across-*") if not any(str(p).encode() in line for line in servers)}
-
-
-def _readable(path: Path) -> bool:
-    try:
-        return bool(path.read_bytes())
-    except OSError:
-        return False
+def _served_by(parent: int) -> set[str]:
+    """The folders of a process's fork servers: python -m across.warm FOLDER/warm MODULE."""
+    folders = set()
+    for pid in _children(parent):
+        with contextlib.suppress(OSError):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"across.warm" in line:
+                folders.add(os.path.dirname(line[line.index(b"across.warm") + 1].decode()))
+    return folders
 
 
 def test_the_table_of_attacks(graded, capsys):
@@ -211,6 +220,13 @@ def test_a_limit_that_was_reached_is_named_as_the_fault(graded):
 
 def test_no_process_outlives_the_class(graded):
     assert graded.orphans == []
+
+
+def test_a_daemon_that_leaves_its_session_is_seen():
+    before = set(_children())
+    with _children_of_the_dead_are_ours():
+        subprocess.run(["sh", "-c", "setsid sh -c 'trap : TERM; sleep 100' & exit 0"], check=True)
+        assert _orphans(before, deadline=0.3) == ["sh"]
 
 
 def test_no_control_group_is_left(graded):
