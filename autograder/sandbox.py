@@ -231,7 +231,7 @@ def _readonly() -> list[str]:
 
 
 @cache
-def _fixed() -> list[str]:
+def _fixed(tmp: int) -> list[str]:
     arguments = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
     if not root():
         arguments.append("--unshare-user")
@@ -245,8 +245,10 @@ def _fixed() -> list[str]:
         if os.path.exists(file):
             arguments += ["--ro-bind", file, file]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
+    for place in ("/tmp", "/dev/shm"):  # before what may lie in them: an environment below /tmp
+        arguments += ["--size", str(tmp), "--perms", "1777", "--tmpfs", place]
     places = _readonly()
-    parents = {str(parent) for place in places for parent in Path(place).parents} - {"/"}
+    parents = {str(parent) for place in places for parent in Path(place).parents} - {"/", "/tmp", "/dev/shm"}
     for parent in sorted(parents):  # bwrap itself would make them for root only
         arguments += ["--perms", "0755", "--dir", parent]
     for place in places:
@@ -255,9 +257,8 @@ def _fixed() -> list[str]:
 
 
 def _command(folder: str, tmp: int, told: int) -> list[str]:
-    small = ["--size", str(tmp), "--perms", "1777", "--tmpfs"]
-    mounts = [*small, "/tmp", *small, "/dev/shm", "--bind", folder, INSIDE, "--remount-ro", "/"]
-    return ["bwrap", *_fixed(), *mounts, "--info-fd", str(told), "sh", "-c", "echo ready; exec sleep infinity"]
+    mounts = ["--bind", folder, INSIDE, "--remount-ro", "/"]
+    return ["bwrap", *_fixed(tmp), *mounts, "--info-fd", str(told), "sh", "-c", "echo ready; exec sleep infinity"]
 
 
 def _read(fd: int, end: bytes, deadline: float = 20.0) -> bytes:

@@ -81,6 +81,17 @@ def test_neither_the_course_nor_the_grader_exists_in_it():
     assert got == []
 
 
+def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "library.py").write_text("x = 1")
+    monkeypatch.setattr(sandbox, "_readonly", lambda: [str(tmp_path)])
+    sandbox._fixed.cache_clear()
+    try:
+        got, _, _ = inside(lambda: [(tmp_path / "library.py").read_text(), *tried(lambda: (tmp_path / "y").touch())])
+    finally:
+        sandbox._fixed.cache_clear()
+    assert got == ["x = 1", "Read-only file system"]
+
+
 def test_there_is_no_network_but_its_own_loopback():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
