@@ -82,6 +82,7 @@ def test_neither_the_course_nor_the_grader_exists_in_it():
 
 
 def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, monkeypatch):
+    tmp_path.chmod(0o755)
     (tmp_path / "library.py").write_text("x = 1")
     monkeypatch.setattr(sandbox, "_readonly", lambda: [str(tmp_path)])
     sandbox._fixed.cache_clear()
