@@ -11,6 +11,7 @@
 # the compiler XLA posing as a device. Same processor, but its own memory and its own kernels. One flag brings it out:
 
 # %%
+import itertools
 import os
 import time
 
@@ -25,6 +26,8 @@ devices.simulate(2)
 # %%
 import numpy as np
 import tensorflow as tf
+
+tf.get_logger().setLevel("ERROR")
 
 # %% [markdown]
 # ## An op is a promise, a kernel is code
@@ -62,20 +65,19 @@ except tf.errors.NotFoundError as error:
     print(error.message.splitlines()[0])
 
 # %% [markdown]
-# How common is that? Of all ops, count those with a kernel on one kind of device and not on the other.
+# And how many have a kernel on one kind of device and not on the other? Count. (`DEFAULT` kernels stand in anywhere.)
 
 # %% tags=["show"] covers=["S21"]
 where = kernels.ops().values()
-kinds = {
-    "CPU and GPU": sum({"CPU", "GPU"} <= types for types in where),
-    "CPU, not GPU": sum("CPU" in types and "GPU" not in types for types in where),
-    "GPU, not CPU": sum("GPU" in types and "CPU" not in types for types in where),
-}
+on_cpu = [types for types in where if types & {"CPU", "DEFAULT"}]
+on_gpu = [types for types in where if types & {"GPU", "DEFAULT"}]
+both = sum("DEFAULT" in types or {"CPU", "GPU"} <= types for types in where)
+kinds = {"both": both, "only the CPU": len(on_cpu) - both, "only the GPU": len(on_gpu) - both}
 pictures.bars(kinds, title="Where ops have kernels", unit="ops")
 
 # %% [markdown]
-# Half of TensorFlow has no GPU kernel of its own. Strings, files, queues and datasets are work for a CPU; nobody misses
-# them on a card until they are pinned there.
+# Nearly half of all ops have no kernel for a GPU. Strings, files, queues and datasets are work for a CPU; nobody misses
+# them on a card, until one is pinned there.
 
 # %% [markdown]
 # ## Your turn to predict
@@ -134,7 +136,7 @@ kernels.of("AddV2").draw()
 
 # %% [markdown]
 # Rings, not dots: that kernel is registered *for* the GPU, and its numbers stay in the *CPU's* memory. Whole numbers
-# are mostly sizes and indices, which the host needs anyway. So an `int32` pinned to a card never gets there.
+# are mostly sizes and indices, and the CPU wants those at hand.
 
 # %% [markdown]
 # ## Look it up yourself
@@ -234,7 +236,7 @@ with attempt("fit", after=["has_kernel"]):
 # Now some of it runs. These are the devices, best first: where you pin nothing, TensorFlow takes the first that can.
 
 
-# %%
+# %% tags=["show"]
 def preferred(name):
     return "XLA" in name, "GPU" not in name
 
@@ -310,7 +312,7 @@ def landing(wish, types, here, soft):  # "GPU:0", {"CPU"}, ["CPU:0", ...], True 
 # %% [markdown]
 # The check asks TensorFlow itself. Four ops with different kernels, and a function that runs one and looks:
 
-# %%
+# %% tags=["show"]
 OPS = {
     "Sqrt": lambda x: tf.raw_ops.Sqrt(x=x),
     "FresnelCos": lambda x: tf.raw_ops.FresnelCos(x=x),
@@ -320,7 +322,7 @@ OPS = {
 TYPES = {op: {kernel.device for kernel in kernels.of(op)} for op in OPS}
 
 
-# %%
+# %% tags=["show"] covers=["S23"]
 def really(op, wish, soft):  # "Sqrt", "CPU:1", True -> "CPU:1", or None if TensorFlow raises
     tf.config.set_soft_device_placement(soft)
     try:
@@ -334,15 +336,14 @@ def really(op, wish, soft):  # "Sqrt", "CPU:1", True -> "CPU:1", or None if Tens
 
 # %% check="landing" points=3
 with attempt("landing"):
-    rows = [
-        (op, wish, soft) for op in OPS for wish in (None, "CPU:1", "XLA_CPU:0", missing) for soft in (True, False)
-    ]
-    told = [(landing(wish, TYPES[op], here, soft), really(op, wish, soft)) for op, wish, soft in rows]
-    for (op, wish, soft), (said, ran) in zip(rows, told):
-        mark = "" if said == ran else "  <- you said " + str(said)
-        print(f"{op:13} pinned to {wish!s:10} {'soft' if soft else 'hard'}: {ran or 'raises'}{mark}")
-    wrong = sum(said != ran for said, ran in told)
-    expect(not wrong, f"{wrong} of {len(rows)} land elsewhere than you say; the list shows which")
+    missed = 0
+    for op, wish in itertools.product(OPS, (None, "CPU:1", "XLA_CPU:0", missing)):
+        said = [landing(wish, TYPES[op], here, soft) for soft in (True, False)]
+        ran = [really(op, wish, soft) for soft in (True, False)]
+        missed += said != ran
+        mark = "" if said == ran else f"  <- you said {said[0]}, {said[1]}"
+        print(f"{op:13} pinned to {wish!s:10} soft: {ran[0]!s:10} hard: {ran[1]!s:10}{mark}")
+    expect(not missed, f"{missed} of the lines above are not as you say; look for a pattern in them")
 
 # %% [markdown]
 # `FFTND`, a Fourier transform, is one of the few ops that only a GPU has. Without one it raises whatever you wish:
@@ -354,11 +355,11 @@ with attempt("landing"):
 # makes a pin an order.
 
 
-# %%
-def complaint(run):  # what TensorFlow says when it must obey; "" if it can
+# %% tags=["show"] covers=["S23"]
+def complaint(run, *args):  # what TensorFlow says when it must obey; "" if it can
     tf.config.set_soft_device_placement(False)
     try:
-        run()
+        run(*args)
         return ""
     except tf.errors.OpError as error:
         return error.message
@@ -370,7 +371,7 @@ def complaint(run):  # what TensorFlow says when it must obey; "" if it can
 # The same disobedience can be met in three ways: op by op, in a `tf.function`, and in an old session.
 
 
-# %%
+# %% tags=["show"] covers=["S23"]
 def eagerly(device):
     with tf.device(f"/device:{device}"):
         return tf.raw_ops.FresnelCos(x=[1.0])
@@ -390,11 +391,11 @@ def in_session(device):
 WAYS = {"eager": eagerly, "tf.function": in_function, "session": in_session}
 
 # %% [markdown]
-# First a device that is not here. The line that matters, of each:
+# First a device that is not here. Of each message, the line that matters:
 
 
-# %%
-def gist(message):  # the line that says it, shortened
+# %% tags=["show"]
+def gist(message):
     words = ("satisfy", "Cannot assign", "Unable to find", "OpKernel")
     line = next((line for line in message.splitlines() if any(w in line for w in words)), message)
     return line.replace("/job:localhost/replica:0/task:0", "")[:230]
@@ -402,24 +403,24 @@ def gist(message):  # the line that says it, shortened
 
 # %% tags=["show"] covers=["S23"]
 for way, run in WAYS.items():
-    print(f"{way}: {gist(complaint(lambda: run(missing)))}\n")
+    print(f"{way}: {gist(complaint(run, missing))}\n")
 
 # %% [markdown]
 # One mistake, three messages. Now a device that is here, but has no kernel:
 
 # %% tags=["show"] covers=["S23", "S21"]
 for way, run in WAYS.items():
-    print(f"{way}: {gist(complaint(lambda: run('XLA_CPU:0')))}\n")
+    print(f"{way}: {gist(complaint(run, 'XLA_CPU:0'))}\n")
 
 # %% [markdown]
-# Look at the two eager messages: word for word the same. Only the lists at their ends tell a missing *card* from a
-# missing *kernel*, and the mends are quite different.
+# Compare the two eager messages: the same sentence. Only the lists at its end tell a missing *card* from a missing
+# *kernel*, and the mends are quite different.
 
 # %% [markdown]
 # ### The error nobody can soften
 # NCCL is NVIDIA's library by which cards talk to each other. Ask for it on two CPUs:
 
-# %%
+# %% tags=["show"] covers=["S21", "S23"]
 nccl = tf.distribute.NcclAllReduce()
 strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"], cross_device_ops=nccl)
 
@@ -433,7 +434,7 @@ def add_up():
 try:
     add_up()
 except tf.errors.InvalidArgumentError as error:
-    print(error.message[: error.message.index("[[")])
+    print(error.message.partition("[[")[0])
 
 # %% [markdown]
 # "Registered devices" are the kinds that are here; "registered kernels" the kinds that would do. Nothing is in both
@@ -481,7 +482,7 @@ def culprit(message):  # an error's message -> one of the three
 with attempt("culprit"):
     for way, run in WAYS.items():
         for device, wanted in ((missing, "no such device"), ("XLA_CPU:0", "no kernel there")):
-            message = complaint(lambda: run(device))
+            message = complaint(run, device)
             got = culprit(message)
             expect(got == wanted, f"{way}, {device}: you say {got!r} of: {gist(message)}")
     message = complaint(add_up)
@@ -525,7 +526,7 @@ pictures.bars(copies, title="One copy to CPU:0, 7 runs each", unit="milliseconds
 #
 # <details><summary>Hint</summary>
 #
-# First a list of landings; then `zip(places, places[1:])` gives each with its neighbour.
+# First a list of landings; then `itertools.pairwise(places)` gives each with its neighbour.
 # </details>
 
 
@@ -533,11 +534,11 @@ pictures.bars(copies, title="One copy to CPU:0, 7 runs each", unit="milliseconds
 def crossings(chain, wish, here):  # [{"CPU"}, {"CPU", "GPU"}], "GPU:0", devices -> a number
     ### BEGIN SOLUTION
     places = [landing(wish, types, here, True) for types in chain]
-    return sum(one != other for one, other in zip(places, places[1:]))
+    return sum(one != other for one, other in itertools.pairwise(places))
     ### END SOLUTION
 
 
-# %%
+# %% tags=["show"] covers=["S23"]
 CHAIN = ["Sqrt", "FresnelCos", "FresnelCos", "Sqrt", "SegmentSumV2", "FresnelCos"]
 
 
@@ -555,8 +556,9 @@ with attempt("crossings", after=["landing"]):
         seen = placement.trace(through, tf.ones([3]), wish)
         display(seen.draw(title=f"All pinned to {wish}"))
         ran = [op.device for op in seen.of_type(*OPS)]
+        moved = sum(one != other for one, other in itertools.pairwise(ran))
         got = crossings([TYPES[op] for op in CHAIN], wish, here)
-        expect(got == sum(a != b for a, b in zip(ran, ran[1:])), f"{wish}: you count {got!r}; the tensor was at {ran}")
+        expect(got == moved, f"{wish}: you count {got!r}; the tensor was at {', '.join(ran)}")
 
 # %% [markdown]
 # Six pins, and the chain zigzags between memories. Two pins that fit would have been faster than six that do not.

@@ -83,8 +83,10 @@ class Kernels:
         marks: dict[str, bool] = {}
         for kernel in self.found:
             if kernel.device == device:
-                allowed = next(iter(kernel.dtypes.values()), tuple(dtypes))
-                marks.update({dtype: bool(kernel.host) for dtype in allowed if dtype in dtypes})
+                attribute, allowed = next(iter(kernel.dtypes.items()), ("", tuple(dtypes)))
+                data = _of_type(self.op, attribute)
+                on_host = bool(data) and data <= set(kernel.host)
+                marks.update({dtype: on_host for dtype in allowed if dtype in dtypes})
         return marks
 
 
@@ -117,6 +119,16 @@ def _all() -> Any:
     from tensorflow.python.framework import kernels
 
     return kernels.get_all_registered_kernels().kernel
+
+
+def _of_type(op: str, attribute: str) -> set[str]:
+    """The inputs and outputs whose dtype an attribute says: not a variable's handle, nor a shape."""
+    from tensorflow.python.framework import op_def_registry  # pyright: ignore[reportAttributeAccessIssue]
+
+    definition = op_def_registry.get(op)
+    if definition is None or not attribute:
+        return set()
+    return {each.name for each in (*definition.input_arg, *definition.output_arg) if each.type_attr == attribute}
 
 
 def _read(kernel: Any) -> Kernel:

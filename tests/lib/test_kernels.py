@@ -67,3 +67,7 @@ def test_the_picture_shows_something_and_says_it_in_words():
     assert np.ptp(imread(io.BytesIO(picture.png))) > 0
     assert "GPU: " in picture.alt
     assert "uint8" not in picture.alt
+
+
+def test_a_handle_on_the_host_is_not_taken_for_the_data():
+    assert "in the CPU's memory" not in kernels.of("VarHandleOp").draw().alt
