@@ -167,6 +167,12 @@ def _stands_in(op: str, dtype: str) -> bool:
     return ("DEFAULT", dtype) in _own(op) and ("GPU", dtype) not in _own(op)
 
 
+def unnamed(op: str, device: str) -> bool:
+    """Whether an op has a kernel for a device type that names no dtype."""
+    listed = kernels.get_registered_kernels_for_op(op).kernel
+    return any(kernel.device_type in (device, "DEFAULT") and not kernel.constraint for kernel in listed)
+
+
 Question = tuple[str, str, str]  # op, dtype, device
 
 
