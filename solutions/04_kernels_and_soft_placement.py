@@ -42,7 +42,7 @@ print(f"{len(everything):,} kernels for {len({kernel.op for kernel in everything
 print(next(kernel for kernel in everything if kernel.op == "MatMul"))
 
 # %% [markdown]
-# `T` is the dtype, written as a number. `across.kernels` reads the same list for one op, in words:
+# `T` is the dtype. `across.kernels` reads the same list for one op, as a table:
 
 # %% tags=["show"] covers=["S21"]
 kernels.of("MatMul")
@@ -51,8 +51,8 @@ kernels.of("MatMul")
 kernels.of("MatMul").draw()
 
 # %% [markdown]
-# The GPU's row is there even if your machine has no GPU: kernels come with the package, cards do not. And look at
-# `int32`: whole numbers can be multiplied on a CPU, never on a GPU.
+# The GPU's row is there even on a machine without one: kernels come with the package, cards do not. And look at
+# `int32`: matrices of whole numbers are multiplied on a CPU, never on a GPU.
 
 # %% [markdown]
 # ### Ops without a kernel
@@ -189,7 +189,7 @@ for value in (3, 3.0, [1, 2.5], True, 3j, 2**40, np.arange(3), np.ones(3)):
 
 # %% [markdown]
 # A Python integer is `int32` while it fits, a float is `float32`, and one float in a list makes all of it float. NumPy's
-# arrays keep their own: `int64`, `float64`. So a 3 in place of a 3.0 can move a model off its card:
+# arrays keep their own. So a 3 in place of a 3.0 can move a variable off its card:
 
 # %% tags=["show"] covers=["S21", "S22"]
 kernels.of("VariableV2").draw(title="Variables in 2017: VariableV2")
@@ -233,7 +233,7 @@ with attempt("fit", after=["has_kernel"]):
 
 # %% [markdown]
 # ## What happens then?
-# Now some of it runs. These are the devices, best first: where you pin nothing, TensorFlow takes the first that can.
+# Now some of it runs. These are the devices, best first: where nothing is pinned, the first that can is taken.
 
 
 # %% tags=["show"]
@@ -319,7 +319,8 @@ OPS = {
     "SegmentSumV2": lambda x: tf.raw_ops.SegmentSumV2(data=x, segment_ids=[0, 1, 2], num_segments=3),
     "FFTND": lambda x: tf.raw_ops.FFTND(input=tf.complex(x, x), fft_length=[3], axes=[0]),
 }
-TYPES = {op: {kernel.device for kernel in kernels.of(op)} for op in OPS}
+registered = kernels.ops()
+TYPES = {op: registered[op] for op in OPS}
 
 
 # %% tags=["show"] covers=["S23"]
@@ -351,8 +352,7 @@ with attempt("landing"):
 
 # %% [markdown]
 # ## Make it complain
-# A wish dropped in silence can cost a factor of ten, and nobody tells you. `tf.config.set_soft_device_placement(False)`
-# makes a pin an order.
+# A wish is dropped in silence. `tf.config.set_soft_device_placement(False)` makes it an order.
 
 
 # %% tags=["show"] covers=["S23"]
@@ -420,31 +420,30 @@ for way, run in WAYS.items():
 # ### The error nobody can soften
 # NCCL is NVIDIA's library by which cards talk to each other. Ask for it on two CPUs:
 
+
+# %% tags=["show"] covers=["S21", "S23"]
+def add_up(by):  # one and one, each on its device
+    strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"], cross_device_ops=by)
+
+    def replica():
+        return tf.distribute.get_replica_context().all_reduce("sum", tf.constant([1.0]))
+
+    return tf.function(strategy.run, autograph=False)(replica)
+
+
 # %% tags=["show"] covers=["S21", "S23"]
 nccl = tf.distribute.NcclAllReduce()
-strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"], cross_device_ops=nccl)
-
-
-@tf.function
-def add_up():
-    return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.constant([1.0])))
-
-
-# %% tags=["show"] covers=["S21", "S23"]
 try:
-    add_up()
+    add_up(nccl)
 except tf.errors.InvalidArgumentError as error:
-    print(error.message.partition("[[")[0])
+    print(error.message.partition("[[")[0].strip())
 
 # %% [markdown]
-# "Registered devices" are the kinds that are here; "registered kernels" the kinds that would do. Nothing is in both
-# lists, so softness, which is on, has nowhere to go. The mend is another op:
+# "Registered devices" are the kinds that are here, "registered kernels" the kinds that would do. Nothing is in both
+# lists, so softness, which is on, has nowhere to go. The mend is to use other ops:
 
 # %% tags=["show"] covers=["S21", "S23"]
-kernels.of("NcclAllReduce")
-
-# %% [markdown]
-# On CPUs use `tf.distribute.HierarchicalCopyAllReduce()` (chapter 11), which adds with plain `AddN`.
+add_up(tf.distribute.HierarchicalCopyAllReduce())
 
 # %% [markdown]
 # ### Exercise: `culprit` (3 points)
@@ -485,7 +484,7 @@ with attempt("culprit"):
             message = complaint(run, device)
             got = culprit(message)
             expect(got == wanted, f"{way}, {device}: you say {got!r} of: {gist(message)}")
-    message = complaint(add_up)
+    message = complaint(add_up, nccl)
     got = culprit(message)
     expect(got == "no kernel anywhere", f"you say {got!r} of: {gist(message)}")
 
@@ -516,8 +515,8 @@ copies = {
 pictures.bars(copies, title="One copy to CPU:0, 7 runs each", unit="milliseconds")
 
 # %% [markdown]
-# From one logical CPU to another nothing is copied: the bars do not grow with the bytes. From `XLA_CPU`, which has
-# memory of its own, four times the bytes take about four times as long. To a card the way leads over a bus.
+# From one logical CPU to another a pointer is handed over. From `XLA_CPU`, which has memory of its own, bytes move, and
+# the time grows with them. To a card they take a bus.
 
 # %% [markdown]
 # ### Exercise: `crossings` (2 points)
@@ -561,7 +560,7 @@ with attempt("crossings", after=["landing"]):
         expect(got == moved, f"{wish}: you count {got!r}; the tensor was at {', '.join(ran)}")
 
 # %% [markdown]
-# Six pins, and the chain zigzags between memories. Two pins that fit would have been faster than six that do not.
+# Every pin is the same, and still the chain zigzags. Each dashed arrow is a copy that no pin asked for.
 
 # %% [markdown]
 # ## Then and now
@@ -587,8 +586,8 @@ for value in (3, 3.0):
         print(f"{value}, hard: {gist(error.message)}")
 
 # %% [markdown]
-# With a card here, 3.0 runs hard and 3 does not. Without one both fail, and the book's advice, "write 3.0", mends
-# nothing: the message speaks of a device, not of a kernel. Read it before you change your dtypes.
+# By the registry, a card takes the 3.0 and refuses the 3. Without a card both fail, and the book's advice, "write 3.0",
+# mends nothing: the message speaks of a device, not of a kernel. Read it before you change your dtypes.
 
 # %% [markdown]
 # ### What changed
@@ -601,8 +600,8 @@ with tf.device("/GPU:0"):
     print("tf.Variable(3) is at ", placement.short_device(tf.Variable(3).device))
 
 # %% [markdown]
-# The integer variable that once stopped the program now goes to a CPU, and all that use it follow (rule 0 of chapter
-# 03). An exception became a slow program.
+# The integer variable that once stopped the program now goes to a CPU, and all ops that touch it follow (rule 0 of
+# chapter 03). An exception became a silent move.
 
 # %% [markdown]
 # ## What you take with you

@@ -142,7 +142,7 @@ def pools() -> dict[str, list[str]]:
         attribute = _attribute(op)
         if op.startswith("_") or not attribute or any(c.name != attribute for k in listed for c in k.constraint):
             continue
-        if any(_stands_in(op, dtype) for dtype in DTYPES):
+        if not unnamed(op, "GPU") and any(_stands_in(op, dtype) for dtype in DTYPES):
             drawn["default"].append(op)
         elif any(not kernel.constraint for kernel in listed):
             drawn["any"].append(op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ def landed(student, cases):
 Case = tuple[str, str | None, bool]  # op, wish, soft
 
 
-def check_landing(student: Any, rng: np.random.Generator, cases: list[Case]) -> None:
+def check_landing(student: Any, rng: np.random.Generator, cases: Sequence[Case]) -> None:
     """Run every case here, ask where the student thinks that it lands, and explain the first difference."""
     here = truth.machine()
     cases = [cases[i] for i in rng.permutation(len(cases))]
