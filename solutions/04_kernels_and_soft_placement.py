@@ -199,7 +199,8 @@ kernels.of("VarHandleOp").draw(title="Variables now: VarHandleOp")
 
 # %% [markdown]
 # A textbook of 2017 pinned `tf.Variable(3)` to a GPU and got an exception; with 3.0 all was well. Compare the columns
-# `int32` and `float32`, then and now: in all these years nobody has written the missing kernel.
+# `int32` and `float32`. Now `DEFAULT` stands in for the GPU, and the gap is where it was: nobody has filled it in all
+# these years.
 
 # %% [markdown]
 # ### Exercise: `fit` (2 points)

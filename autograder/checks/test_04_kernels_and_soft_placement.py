@@ -31,7 +31,9 @@ ASKED = [
 @probe
 def recorded(student):
     guesses = student.guesses
-    return [[list(key), value] for key, value in guesses.items()] if isinstance(guesses, dict) else None
+    if not isinstance(guesses, dict):
+        return None
+    return [[list(key) if isinstance(key, tuple) else [key], value] for key, value in guesses.items()]
 
 
 @exercise("guesses")
@@ -259,7 +261,7 @@ def check_landing(student: Any, rng: np.random.Generator, cases: Sequence[Case])
             continue
         kinds = " and ".join(truth.types(op))
         how = "soft" if soft else "hard"
-        case = f"{op} (kernels: {kinds}), pinned to {wish}, placement {how}: you say {got}"
+        case = f"{op} (kernels: {kinds}), pinned to {wish}, placement {how}: you say {got!r}"
         if device is None:
             able = any(name.split(":")[0] in truth.types(op) for name in here)
             assert able, f"{case}; no device here has a kernel: expected None, soft or not."

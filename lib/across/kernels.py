@@ -143,7 +143,9 @@ def _read(kernel: Any) -> Kernel:
 
 
 def _drawn(title: str, marks: dict[str, dict[str, bool]], dtypes: Sequence[str]) -> Picture:
-    figure, axes = plot(7.4, 1.35 + 0.36 * len(marks), title=title, x="dtype", y="device type")
+    ringed = any(on_host for found in marks.values() for on_host in found.values())
+    x = "dtype" + (" (ring: its numbers stay in the CPU's memory)" if ringed else "")
+    figure, axes = plot(7.4, 1.35 + 0.36 * len(marks), title=title, x=x, y="device type")
     for row, found in enumerate(marks.values()):
         for column, dtype in enumerate(dtypes):
             if dtype in found:
