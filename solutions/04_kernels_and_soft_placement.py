@@ -65,7 +65,7 @@ except tf.errors.NotFoundError as error:
     print(error.message.splitlines()[0])
 
 # %% [markdown]
-# And how many have a kernel on one kind of device and not on the other? Count. (`DEFAULT` kernels stand in anywhere.)
+# And how many have a kernel on one kind of device and not on the other? Count. (A `DEFAULT` kernel serves both.)
 
 # %% tags=["show"] covers=["S21"]
 where = kernels.ops().values()
@@ -141,7 +141,7 @@ kernels.of("AddV2").draw()
 # %% [markdown]
 # ## Look it up yourself
 # A kernel in `kernels.of(op)` has a `device` and its `dtypes`: for each attribute, what it may be. No attribute named
-# means any dtype will do. The device type `DEFAULT` stands in for any other.
+# means any dtype will do. `DEFAULT` stands in where a CPU or a GPU has no fitting kernel of its own.
 
 # %% tags=["show"] covers=["S21"]
 for op in ("Sqrt", "VariableV2", "NcclAllReduce"):
@@ -174,6 +174,7 @@ with attempt("has_kernel"):
     known = {("MatMul", "int32", "CPU"): True, ("MatMul", "int32", "GPU"): False}
     known |= {("NcclAllReduce", "float32", "GPU"): True, ("NcclAllReduce", "float32", "CPU"): False}
     known |= {("VariableV2", "string", "CPU"): True, ("VariableV2", "string", "GPU"): False}
+    known |= {("VarHandleOp", "float32", "GPU"): True, ("VarHandleOp", "int32", "GPU"): False}
     for question, truth in known.items():
         got = has_kernel(*question)
         expect(isinstance(got, bool), f"{question}: you return {got!r}; expected True or False")
