@@ -1,0 +1,166 @@
+"""Which devices and dtypes an op has kernels for: TensorFlow's own kernel registry, as values, a table and a picture.
+
+    kernels.of("MatMul")                # a table; iterate over it for the kernels
+    kernels.of("MatMul").draw()         # devices against dtypes
+
+The registry is the list that the placer looks into. It is filled while TensorFlow's libraries load and is the same with
+and without a card, so that GPU kernels can be looked up on any machine. Some device types (XLA's) add theirs when
+TensorFlow starts. Follows tensorflow/core/framework/op_kernel.h, KernelDef.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from across.pictures import FONT, INK, PALETTE, Picture, plot, render, table_html, table_text
+
+TYPES = ("CPU", "GPU", "XLA_CPU", "DEFAULT")  # device types that are shown; the rest serves compilers and TPUs
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "string"),
+)
+_COLUMNS = ["op", "device", "dtypes", "in the CPU's memory"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One entry of the registry: code for an op, on one device type, for some dtypes."""
+
+    op: str
+    device: str  # "CPU"; "DEFAULT" stands in where a device type has no fitting kernel of its own
+    dtypes: dict[str, tuple[str, ...]]  # which dtypes each of the op's type attributes may have; none named: any
+    host: tuple[str, ...] = ()  # inputs and outputs that stay in the CPU's memory, wherever the kernel is
+
+    def said(self) -> str:
+        """Its dtypes in words: "T: float32"."""
+        return "; ".join(f"{name}: {', '.join(allowed)}" for name, allowed in self.dtypes.items()) or "any"
+
+
+@dataclass(frozen=True, repr=False)
+class Kernels:
+    """The kernels of one op."""
+
+    op: str
+    found: tuple[Kernel, ...]
+
+    def __iter__(self) -> Iterator[Kernel]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def rows(self) -> list[list[str]]:
+        """One row for each device type and what it keeps on the host; its kernels' dtypes side by side."""
+        grouped: dict[tuple[str, str], list[str]] = {}
+        for kernel in self.found:
+            grouped.setdefault((kernel.device, ", ".join(kernel.host)), []).append(
+                ", ".join(next(iter(kernel.dtypes.values()), ("any",))) if len(kernel.dtypes) < 2 else kernel.said()
+            )
+        order = sorted(grouped, key=lambda key: (TYPES.index(key[0]), key[1]))
+        return [[self.op, key[0], ", ".join(dict.fromkeys(grouped[key])), key[1]] for key in order]
+
+    def __repr__(self) -> str:
+        return table_text(_COLUMNS, self.rows())
+
+    def _repr_html_(self) -> str:
+        return table_html(_COLUMNS, self.rows())
+
+    def draw(self, *, title: str = "", dtypes: Sequence[str] = DTYPES) -> Picture:
+        """Draw device types against dtypes: a filled circle where there is a kernel, a ring where its data stay on the host.
+
+        With several type attributes the first one of each kernel is drawn. Raises ValueError for an op without kernels.
+        """
+        if not self.found:
+            raise ValueError(f"draw: {self.op} has no kernels")
+        devices = [device for device in TYPES if any(kernel.device == device for kernel in self.found)]
+        return _drawn(title or f"Kernels of {self.op}", {d: self._marks(d, dtypes) for d in devices}, dtypes)
+
+    def _marks(self, device: str, dtypes: Sequence[str]) -> dict[str, bool]:
+        """dtype -> whether its data stay on the host."""
+        marks: dict[str, bool] = {}
+        for kernel in self.found:
+            if kernel.device == device:
+                attribute, allowed = next(iter(kernel.dtypes.items()), ("", tuple(dtypes)))
+                data = _of_type(self.op, attribute)
+                on_host = bool(data) and data <= set(kernel.host)
+                marks.update({dtype: on_host for dtype in allowed if dtype in dtypes})
+        return marks
+
+
+def of(op: str) -> Kernels:
+    """The kernels of `op` on the device types in TYPES, by device. An unknown op, or one without kernels, has none.
+
+    Kernels with a label, which only run when asked for by name, are left out.
+    """
+    from tensorflow.python.framework import kernels
+
+    listed = [kernel for kernel in kernels.get_registered_kernels_for_op(op).kernel if not kernel.label]
+    found = {repr(k): k for k in (_read(kernel) for kernel in listed) if k.device in TYPES}
+    return Kernels(op, tuple(sorted(found.values(), key=lambda k: (TYPES.index(k.device), k.said()))))
+
+
+def ops() -> dict[str, set[str]]:
+    """Every op that has a kernel, with the device types that it has one for."""
+    found: dict[str, set[str]] = {}
+    for kernel in _all():
+        found.setdefault(kernel.op, set()).add(kernel.device_type)
+    return found
+
+
+def counts() -> dict[str, int]:
+    """How many kernels each device type has, most first."""
+    return dict(Counter(kernel.device_type for kernel in _all()).most_common())
+
+
+def _all() -> Any:
+    from tensorflow.python.framework import kernels
+
+    return kernels.get_all_registered_kernels().kernel
+
+
+def _of_type(op: str, attribute: str) -> set[str]:
+    """The inputs and outputs whose dtype an attribute says: not a variable's handle, nor a shape."""
+    from tensorflow.python.framework import op_def_registry  # pyright: ignore[reportAttributeAccessIssue]
+
+    definition = op_def_registry.get(op)
+    if definition is None or not attribute:
+        return set()
+    return {each.name for each in (*definition.input_arg, *definition.output_arg) if each.type_attr == attribute}
+
+
+def _read(kernel: Any) -> Kernel:
+    import tensorflow as tf
+
+    dtypes = {
+        each.name: tuple(tf.as_dtype(number).name for number in each.allowed_values.list.type)
+        for each in kernel.constraint
+        if each.allowed_values.list.type
+    }
+    return Kernel(kernel.op, kernel.device_type, dtypes, tuple(kernel.host_memory_arg))
+
+
+def _drawn(title: str, marks: dict[str, dict[str, bool]], dtypes: Sequence[str]) -> Picture:
+    ringed = any(on_host for found in marks.values() for on_host in found.values())
+    x = "dtype" + (" (ring: its numbers stay in the CPU's memory)" if ringed else "")
+    figure, axes = plot(7.4, 1.35 + 0.36 * len(marks), title=title, x=x, y="device type")
+    for row, found in enumerate(marks.values()):
+        for column, dtype in enumerate(dtypes):
+            if dtype in found:
+                fill = "none" if found[dtype] else PALETTE[2]
+                axes.plot(
+                    column, row, "o", markersize=11, markerfacecolor=fill, markeredgecolor=PALETTE[2], markeredgewidth=2
+                )
+            else:
+                axes.plot(column, row, "_", markersize=6, color=INK, alpha=0.5)
+    axes.set_xticks(range(len(dtypes)), list(dtypes), rotation=40, ha="right", fontsize=FONT - 1)
+    axes.set_yticks(range(len(marks)), list(marks))
+    axes.set_xlim(-0.6, len(dtypes) - 0.4)
+    axes.set_ylim(len(marks) - 0.4, -0.6)
+    told = []
+    for device, found in marks.items():
+        text = ", ".join(dtype + (" (data in the CPU's memory)" if found[dtype] else "") for dtype in found)
+        told.append(f"{device}: {text or 'none of these'}")
+    return render(figure, f"{title}, device types against dtypes. {'; '.join(told)}.")

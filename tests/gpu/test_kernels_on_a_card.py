@@ -1,0 +1,66 @@
+"""Chapter 04 where there is a card: what the kernel registry says, met by a real GPU. Elsewhere these tests skip."""
+
+from __future__ import annotations
+
+import pytest
+
+from across import fresh
+from autograder import build, run
+
+pytestmark = pytest.mark.gpu
+
+CHAPTER = "04_kernels_and_soft_placement"
+
+
+def cards() -> int:
+    import tensorflow as tf
+
+    return len(tf.config.list_physical_devices("GPU"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _card():
+    if not fresh.run(cards, timeout=300):
+        pytest.skip("TensorFlow sees no GPU on this machine")
+
+
+def old_variable(value: float) -> str:
+    """What a hard session says of an old-style variable on a card; "" if it takes it."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), tf.device("/GPU:0"):
+        variable = v1.Variable(value, use_resource=False)
+        with v1.Session() as session:
+            try:
+                session.run(variable.initializer)
+            except tf.errors.InvalidArgumentError as error:
+                return error.message
+    return ""
+
+
+def new_variable(value: float) -> str:
+    import tensorflow as tf
+
+    with tf.device("/GPU:0"):
+        return tf.Variable(value).device
+
+
+def test_an_old_float_variable_is_taken_by_a_card():
+    assert fresh.run(old_variable, 3.0, timeout=300) == ""
+
+
+def test_an_old_integer_variable_is_refused_for_want_of_a_kernel():
+    assert "no supported kernel for GPU" in fresh.run(old_variable, 3, timeout=300)
+
+
+def test_a_new_float_variable_lives_on_the_card():
+    assert "GPU:0" in fresh.run(new_variable, 3.0, timeout=300)
+
+
+def test_a_new_integer_variable_lands_on_the_cpu():
+    assert "CPU:0" in fresh.run(new_variable, 3, timeout=300)
+
+
+def test_the_chapter_runs_clean_where_there_are_cards():
+    assert run.execute(CHAPTER, build.solved(CHAPTER)).problems == ()
