@@ -1,8 +1,7 @@
 # %% [markdown]
 # # What does TensorFlow see on this machine, and why?
-# You installed TensorFlow, it imports, it computes. Does it use your card? Do you *have* a card, as far as it is
-# concerned? Between `tf.matmul` and a GPU lie six layers, and any of them may say no without raising an error. In
-# 50 minutes you can tell which one.
+# You installed TensorFlow; it imports, it computes. On your card? Between `tf.matmul` and a GPU lie several layers, and
+# any of them may say no without raising an error. In 50 minutes you can tell which one did.
 
 # %%
 import os
@@ -11,7 +10,7 @@ import sys
 from importlib import metadata
 from typing import NamedTuple
 
-from across import devices, diagnosis, doctor, fresh, link, pictures, smi
+from across import devices, diagnosis, doctor, fresh, layers, link, pictures, smi
 from across.attempt import NotAttempted, attempt, expect
 
 sys.version
@@ -24,9 +23,9 @@ from packaging.requirements import Requirement
 # %% [markdown]
 # ## Four guesses
 # ### Exercise: `prediction` (1 point)
-# Before you look: how many CPUs will TensorFlow list here, how many GPUs? Was its wheel built with CUDA? How many of
-# the packages that CUDA needs are installed? Replace each `None` by a number, or `True`/`False`; then run the check,
-# which measures. The point is for committing yourself.
+# Before you look: how many CPUs will TensorFlow list here, how many GPUs? Was it built with CUDA? How many of CUDA's
+# packages are installed? Replace each `None` by a number, or `True`/`False`; the check measures. The point is for
+# committing yourself.
 
 # %% answer="prediction" covers=["S8", "S3"]
 ### BEGIN SOLUTION
@@ -89,28 +88,29 @@ fresh.run(cut)
 
 # %% [markdown]
 # ## From the program down to the card
-# Your program calls TensorFlow. TensorFlow's kernels call **cuDNN** (convolutions) and **cuBLAS** (matrix products);
-# these and TensorFlow's own kernels are started by the **CUDA runtime**; that talks to the **driver**, which lives in
-# the operating system's kernel; the driver talks to the **card**.
+# Each layer calls the next. The **driver** lives in the operating system's kernel; all above it are libraries, which live
+# in your environment. A dashed layer is missing here.
+
+# %% tags=["show"] covers=["S5"]
+layers.draw(diagnosis.gather(), title="This machine, layer by layer")
 
 # %% [markdown]
-# The wheel knows what it was built for. CUDA is the whole platform: compiler, runtime, mathematics. cuDNN is one library
-# on top, for neural networks only, with a version of its own.
+# **CUDA** is the platform: compiler, runtime, mathematics. **cuDNN** is one library on top, for neural networks only, with
+# a version of its own. The wheel knows which it was built for:
 
 # %% covers=["S3", "S5"]
 build = tf.sysconfig.get_build_info()
 {key: build.get(key) for key in ("is_cuda_build", "cuda_version", "cudnn_version")}
 
 # %% [markdown]
-# It wants them as packages, under an *extra* called `and-cuda`. This is all that `pip install "tensorflow[and-cuda]"`
-# adds:
+# It wants them as packages. `pip install "tensorflow[and-cuda]"` adds these, and nothing else:
 
 # %% covers=["S3", "S5", "S7"]
 wanted = [line.split(";")[0] for line in metadata.requires("tensorflow") if '"and-cuda"' in line]
 wanted
 
 # %% [markdown]
-# What each is for. Look at the last column: this environment may have none of them.
+# What some of them are for, and whether this environment has them:
 
 # %% tags=["show"] covers=["S5"]
 jobs = {
@@ -270,8 +270,8 @@ except NotImplementedError:
     print("write runs_on first")
 
 # %% [markdown]
-# Nothing of it runs. Every version of TensorFlow drops old cards and learns new ones; a requirement copied from a book
-# is a date, not a fact. Ask the wheel.
+# Versions of TensorFlow drop old cards and learn new ones. A requirement copied from a book is a date, not a fact: ask
+# the wheel.
 
 # %% [markdown]
 # ## Reading `nvidia-smi`
@@ -296,13 +296,8 @@ shown
 #
 # <details><summary>Hint</summary>
 #
-# `re.findall(pattern, text, re.MULTILINE)` with four groups. A pattern may span two lines: `.*\n.*?`. Between number and
-# memory stands the word `On` or `Off` before a bar.
-# </details>
-#
-# <details><summary>Hint: the programs</summary>
-#
-# Their rows begin with a card's number too, but no `/` stands between two amounts of MiB.
+# `re.findall(pattern, text, re.MULTILINE)` with four groups. A pattern may span two lines: `.*\n.*?`. After the name
+# comes `On` or `Off`, then a bar. Rows of programs have no `/` between two MiB.
 # </details>
 
 
@@ -404,8 +399,8 @@ left = [line[:96] for line in quieter.stderr.splitlines() if ".cc:" in line]
 print("\n".join(left) or "nothing at all")
 
 # %% [markdown]
-# The reason, "could not find cuda drivers", is mere *information*, and goes first. What may stay is an error
-# with a number that explains nothing. Looking for a GPU? Level 0, and a cold process.
+# The reason, "could not find cuda drivers", is mere *information* and goes first. What may stay is an error with a number
+# that explains nothing. Looking for a GPU? Level 0.
 
 # %% [markdown]
 # ## Then and now
@@ -742,9 +737,9 @@ except NotImplementedError:
 # %% [markdown]
 # ## Explain it to a colleague
 # ### Exercise: `explain` (3 points, read by a person)
-# He rents a machine with a card by the hour and works in a container. `nvidia-smi` prints a table with "CUDA Version:
-# 12.8", and still `list_physical_devices("GPU")` is empty. In four to six sentences: what does that table prove, what
-# not, which two or three checks would you make next, and which mends are in his hands?
+# He rents a machine with a card and works in a container. `nvidia-smi` shows it, with "CUDA Version: 12.8", and still
+# `list_physical_devices("GPU")` is empty. In four to six sentences: what does that table prove, what not, what would
+# you check next, and which mends are in his hands?
 
 # %% [markdown] answer="explain" points=3 covers=["S4", "S5", "S6"]
 # ### BEGIN SOLUTION
@@ -758,9 +753,8 @@ except NotImplementedError:
 
 # %% [markdown]
 # ## What you take with you
-# - A wheel built with CUDA is not a machine with CUDA. Ask from the program down: wheel, card, driver, container,
-#   variable, libraries, machine code.
+# - A wheel built with CUDA is not a machine with CUDA. Ask from the program down.
 # - `nvidia-smi` speaks for the driver only.
 # - Physical devices are the machine's; logical ones your program's.
-# - The reason hides at log level 0.
-# - Cards pay for what they send: compare it with what they compute.
+# - The reason is in the log at level 0.
+# - Whether more cards help depends on a ratio: computing to bytes sent.
