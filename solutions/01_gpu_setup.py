@@ -315,8 +315,8 @@ with attempt("cards"):
     got = cards(smi.sample())
     expect(isinstance(got, list), f"you return a {type(got).__name__}; expected a list")
     expect(len(got) == 2, f"you find {len(got)} cards in the sample; it has two")
-    used = {f"{number}: {name}": used for number, name, used, _total in got}
-    display(pictures.bars(used, title="Memory in use on the invented cards", unit="MiB"))
+    used = {f"{number}: {name}": used / 1024 for number, name, used, _total in got}
+    display(pictures.bars(used, title="Memory in use on the invented cards", unit="GiB"))
     first, name = got[0], got[1][1]
     expect(first == (0, "NVIDIA L4", 21358, 23034), f"to you the first card is {first!r}")
     expect(name == "NVIDIA H100 80GB HBM3", f"the second card is called {name!r}; expected its whole name")
@@ -324,7 +324,7 @@ with attempt("cards"):
         expect(len(cards(smi.read().text)) == len(live), "on this machine's own table you miss cards")
 
 # %% [markdown]
-# That table is for eyes: a long name is cut off by `...`, and the layout moved between drivers. Programs should ask for
+# That table is for eyes: a long name is cut off by `...`, and the layout has changed with drivers. Programs should ask for
 # fields, as in `nvidia-smi --query-gpu=name,memory.used --format=csv`.
 
 # %% [markdown]

@@ -54,6 +54,7 @@ def measure(sizes: Sequence[int], repeats: int = 9) -> dict[int, list[float]]:
                 _once(near, max(sizes, default=0))  # the first transfer grows the buffers
                 for _ in range(repeats):
                     for size in found:
+                        _once(near, 0)  # takes what the message before left behind: a cold cache, a sleeping process
                         found[size].append(_once(near, size))
         finally:
             far.kill()
