@@ -641,7 +641,7 @@ def test_of_several_things_the_first_question_wins(student, rng):
 
 @exercise("diagnose")
 def test_the_environment_variable_is_read_as_cuda_reads_it(student, rng):
-    base = {**healthy(rng), "cards": 2, "handed_in": 2}
+    base = {**healthy(rng), "cards": 2, "handed_in": 2, "driver": 590}
     machines = [{**base, "visible": visible} for visible in (None, "0", "1", "0,1", "0,-1", "", "-1", "-1,0")]
     check_diagnoses(student.ask(diagnosed, machines=machines), machines)
 
@@ -841,6 +841,17 @@ def ties(student, cases):
     return [float(student.tie(*case)) for case in made]
 
 
+def own_rings(student: Any, cases: list[Any]) -> list[float]:
+    """What the ring costs by the student's own formula, so that a slip in it is paid for once; if far off, the truth."""
+    truth = [walked(*case) for case in cases]
+    try:
+        own = student.ask(ring_times, cases=cases)
+    except AssertionError:
+        return truth
+    near = all(is_number(got) and right / 3 < got < right * 3 for got, right in zip(own, truth, strict=True))
+    return own if near else truth
+
+
 @exercise("tie")
 def test_at_the_tie_both_train_equally_fast(student, rng):
     cases = [
@@ -851,9 +862,12 @@ def test_at_the_tie_both_train_equally_fast(student, rng):
         )
         for _ in range(5)
     ]
-    for got, (size, box, network) in zip(student.ask(ties, cases=cases), cases, strict=True):
+    answers = student.ask(ties, cases=cases)
+    own = own_rings(
+        student, [(n, size, *link) for size, *links in cases for n, link in zip((8, 16), links, strict=True)]
+    )
+    for got, (w8, w16) in zip(answers, zip(own[::2], own[1::2], strict=True), strict=True):
         assert is_number(got) and math.isfinite(got), f"`tie` returned {shown(got)}; expected seconds."
-        w8, w16 = walked(8, size, *box), walked(16, size, *network)
         assert got > 0, "Your tie is at no positive time; the network waits much longer than twice the box here."
         eight, sixteen = by_counting(8, got, w8), by_counting(16, got, w16)
         says = f"At your tie 8 cards in the box give {eight:.3g} times and 16 on the network {sixteen:.3g}; expected as much."

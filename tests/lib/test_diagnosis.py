@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from across import diagnosis
+from across import diagnosis, doctor
 from across.diagnosis import Facts, diagnose
 
 WELL = Facts(
@@ -101,3 +103,9 @@ def test_the_ladder_tells_its_finding_in_words():
 
 def test_what_is_gathered_here_has_a_finding():
     assert diagnose(diagnosis.gather()).mend
+
+
+def test_the_doctor_tells_the_finding_and_its_mend():
+    console = Console(record=True, width=400, file=io.StringIO())
+    console.print(doctor.rendered(doctor.facts()))
+    assert diagnose(diagnosis.gather()).mend in console.export_text()
