@@ -610,12 +610,10 @@ def check_diagnoses(got: Any, machines: list[Facts]) -> None:
         if answer == truth:
             continue
         facts = ", ".join(f"{name}={shown(machine[name], 40)}" for name in FIELDS)
-        if "hidden" in (answer, truth):
-            why = "look at CUDA_VISIBLE_DEVICES: not set, empty and -1 are three things"
-        elif KEYS.index(answer) > KEYS.index(truth):
-            why = "an earlier question is answered yes"
-        else:
-            why = "that question is answered no"
+        early = KEYS.index(answer) < KEYS.index(truth)
+        why = "that question is answered no" if early else "an earlier question is answered yes"
+        if answer == "hidden" if early else truth == "hidden":
+            why += "; of CUDA_VISIBLE_DEVICES, not set, empty and -1 are three things"
         raise AssertionError(f"You say {answer!r}, but {why}. The machine: {facts}.")
 
 
