@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import os
@@ -14,13 +15,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from across import chapters, devices, warm
+from across import chapters, devices, diagnosis, warm
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
-WANTED = {
+WANTED = {  # devices that a chapter asks `devices.best` for
+    "01_gpu_setup": 1,
     "03_device_placement": 4,
     "04_kernels_and_soft_placement": 2,
-}  # devices that a chapter asks `devices.best` for
+}
 GIB = 1 << 30
 CGROUP = Path("/sys/fs/cgroup")
 UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit
@@ -31,6 +33,7 @@ def facts() -> dict[str, Any]:
     here = devices.here()
     names = _chapters()
     gpus = len(here.gpus)
+    finding = diagnosis.diagnose(diagnosis.gather())
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -53,10 +56,11 @@ def facts() -> dict[str, Any]:
             "memory": limit("memory.max", "memory/memory.limit_in_bytes"),
             "processes": limit("pids.max", "pids/pids.max"),
         },
+        "diagnosis": dataclasses.asdict(finding),
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "chapters": {name: shows(name, gpus) for name in names},
-        "advice": advice(names, gpus),
+        "advice": advice(names),
     }
 
 
@@ -71,17 +75,11 @@ def shows(chapter: str, gpus: int) -> str:
     return "runs on the CPU"
 
 
-def advice(names: list[str], gpus: int) -> list[str]:
+def advice(names: list[str]) -> list[str]:
     """What is missing here, each with the mend."""
     says = []
     if not names:
         says.append("No chapters here: start in the course's folder, or set ACROSS_COURSE to it.")
-    if not gpus and shutil.which("nvidia-smi") and not _cuda():
-        says.append("TensorFlow here is built without CUDA.")
-    elif not gpus and shutil.which("nvidia-smi"):
-        says.append(
-            "There is a driver but TensorFlow sees no card: `uv sync --extra gpu`, or check CUDA_VISIBLE_DEVICES."
-        )
     if not warm.available():
         says.append(f"No fork server on {sys.platform}: kernels and fresh processes start cold, about 4 s each.")
     if sys.platform != "linux":
@@ -104,6 +102,7 @@ def rendered(found: dict[str, Any]) -> RenderableType:
         capability = device["compute_capability"]
         compute = f", compute capability {capability[0]}.{capability[1]}" if capability else ""
         machine.add_row(device["name"], f"{device['model']}{memory}{compute}")
+    machine.add_row("GPU", f"{found['diagnosis']['says']} {found['diagnosis']['mend']}")
     limits = found["limits"]
     machine.add_row("cgroup", limits["cgroup"] or "none")
     machine.add_row("CPU limit", f"{limits['cpus']:g} CPUs" if limits["cpus"] else "none")

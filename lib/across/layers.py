@@ -1,0 +1,73 @@
+"""The layers between a program and a card, each with what of it is on a machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from across.diagnosis import Facts
+
+if TYPE_CHECKING:
+    from across.pictures import Picture
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: what it is for, and what was found of it; `there` tells whether that is enough."""
+
+    name: str
+    job: str
+    found: str
+    there: bool
+
+
+def layers(facts: Facts) -> list[Layer]:
+    """The layers from the program down to the card, as `facts` found them."""
+    cuda = f"built for CUDA {facts.cuda}" if facts.cuda else "built without CUDA"
+    return [
+        Layer("your program", "tf.matmul(a, b)", "runs", True),
+        Layer("TensorFlow", "chooses a kernel", f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
+        _library("cuDNN, cuBLAS", "convolutions, matrix products", ("cudnn", "cublas"), facts),
+        _library("CUDA runtime", "starts kernels, moves memory", ("cuda-runtime",), facts),
+        Layer("driver", "speaks to the card", facts.driver or "none", bool(facts.driver or facts.libcuda)),
+        Layer("card", "computes", f"{facts.cards or facts.open or 'none'}", bool(facts.cards or facts.open)),
+    ]
+
+
+def draw(facts: Facts, *, title: str = "What is here, layer by layer") -> Picture:
+    """Draw the layers of a machine: filled where there is what is wanted, dashed where not."""
+    from across.pictures import FONT, INK, PALETTE, new_figure, readable_on, render
+
+    found = layers(facts)
+    height = 0.5 * len(found) + 0.45
+    figure = new_figure(7.5, height)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, 7.5)
+    axes.set_ylim(height, 0)
+    axes.axis("off")
+    axes.text(0.1, 0.22, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="center")
+    for row, layer in enumerate(found):
+        y = 0.65 + 0.5 * row
+        fill = PALETTE[0] if layer.there else "none"
+        ink = readable_on(fill) if layer.there else INK
+        style = "-" if layer.there else "--"
+        axes.barh(y, 3.6, left=0.15, height=0.42, color=fill, edgecolor=INK, linestyle=style, linewidth=1.0)
+        axes.text(0.3, y, layer.name, color=ink, fontsize=FONT, fontweight="bold", va="center")
+        axes.text(1.55, y, layer.job, color=ink, fontsize=FONT - 0.5, va="center")
+        axes.text(3.95, y, layer.found, color=INK, fontsize=FONT, va="center")
+    told = "; ".join(f"{layer.name}: {layer.found}{'' if layer.there else ' (missing)'}" for layer in found)
+    return render(figure, f"Six layers, {title}. {told}.")
+
+
+def _library(name: str, job: str, stems: tuple[str, ...], facts: Facts) -> Layer:
+    """A layer of CUDA packages; one that is not unmet is there, whatever its number."""
+    missing = [stem for stem in stems if any(stem in package for package in facts.unmet)]
+    return Layer(name, job, f"no package for {', '.join(missing)} here" if missing else "installed", not missing)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of unknown version"
