@@ -17,7 +17,7 @@ from rich.table import Table
 from across import chapters, devices, warm
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
-WANTED = {"03_device_placement": 4}  # devices that a chapter asks `devices.best` for
+WANTED = {"02_gpu_memory": 1, "03_device_placement": 4}  # devices that a chapter asks `devices.best` for
 GIB = 1 << 30
 CGROUP = Path("/sys/fs/cgroup")
 UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit

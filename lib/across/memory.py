@@ -240,7 +240,9 @@ class Program:
         """Take one more region, with room for a tensor of `size`. Raises OutOfMemory."""
         left = self.limit - self.taken
         if size > left:
-            raise OutOfMemory(f"{self.name}: a tensor of {size} MiB, {left} MiB left of its limit of {self.limit}")
+            raise OutOfMemory(
+                f"{self.name}: no room for a tensor of {size} MiB; it took {self.taken} of its limit of {self.limit}"
+            )
         doubled = size > self.next
         while size > self.next:
             self.next *= 2
@@ -248,7 +250,9 @@ class Program:
         while ask > self.card.free:
             ask = int(ask * SMALLER)
             if ask < size:
-                raise OutOfMemory(f"{self.name}: a tensor of {size} MiB, {self.card.free} MiB free on the card")
+                raise OutOfMemory(
+                    f"{self.name}: no room for a tensor of {size} MiB; {self.card.free} MiB are free on the card"
+                )
         self.next *= 1 if doubled else 2
         self.regions.append([ask, ask])
         return self.regions[-1]
@@ -282,7 +286,11 @@ def draw_card(history: Sequence[tuple[str, list[tuple[str, int, int, int]]]], to
         height = 0
         for name, context, used, idle in held:
             fill = pictures.PALETTE[names.index(name) % len(pictures.PALETTE)]
-            parts = ((context, "#999999", "", "CUDA context"), (used, fill, "", "in use"), (idle, fill, "////", "taken"))
+            parts = (
+                (context, "#999999", "", "CUDA context"),
+                (used, fill, "", "in use"),
+                (idle, fill, "////", "taken"),
+            )
             for size, colour, hatch, what in parts:
                 label = "" if not size else what if what == "CUDA context" else f"{name}, {what}"
                 known = label in shown or not label

@@ -1,7 +1,7 @@
 """Several real programs at the same time, each in a fresh process, in an order that they agree on through a folder.
 
-    together(fn, 3, 100)               # fn(meeting, 100) in three processes at once; meeting.number is 0, 1, 2
-    share([Ask("first", 4000), ...])   # programs on one card: real processes on a GPU, else a model, labelled so
+together(fn, 3, 100)               # fn(meeting, 100) in three processes at once; meeting.number is 0, 1, 2
+share([Ask("first", 4000), ...])   # programs on one card: real processes on a GPU, else a model, labelled so
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ class Shared:
         return f"{self.where}, {self.total} MiB."
 
     def _cells(self) -> list[list[str]]:
-        return [
-            [row.name, str(row.needs), str(row.tensors), str(row.held), row.error or "runs"] for row in self.rows
-        ]
+        return [[row.name, str(row.needs), str(row.tensors), str(row.held), row.error or "runs"] for row in self.rows]
 
 
 _COLUMNS = ["program", "needs (MiB)", "tensors (MiB)", "holds of the card (MiB)", "outcome"]
