@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import tensorflow as tf
+
 from autograder.asking import exercise, probe, right, wrong
 
 
@@ -401,7 +403,7 @@ def limited(student, cases):
     limits = []
     for case in cases:
         configuration = student.fair(*case)
-        known = isinstance(configuration, tf.config.LogicalDeviceConfiguration)  # noqa: F821
+        known = isinstance(configuration, tf.config.LogicalDeviceConfiguration)
         limits.append([configuration.memory_limit] if known else None)
     return limits
 
@@ -454,7 +456,7 @@ def settled(student, cards, limit):
 
     with memory.paper(cards) as paper:
         try:
-            student.settle(tf.config.list_physical_devices("GPU"), limit)  # noqa: F821
+            student.settle(tf.config.list_physical_devices("GPU"), limit)
             asked = paper.asked
         except ValueError as error:
             return str(error)
