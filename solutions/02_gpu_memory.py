@@ -2,8 +2,8 @@
 # # GPU memory
 # **Who owns the memory of a card, and how do two programs share it?**
 #
-# A colleague starts a program on "your" card and yours dies. Nobody did anything wrong. In 50 minutes you find out who
-# took what, watch TensorFlow refuse to give memory back, and write the rules that let programs live together.
+# A colleague starts a program on "your" card and yours dies. In 50 minutes you find out who took what, and write the
+# rules that let programs live together.
 
 # %%
 from across import devices, fresh, memory, pictures, programs
@@ -27,8 +27,8 @@ import tensorflow as tf
 
 # %% [markdown]
 # ## An allocator you can watch
-# Asking a driver for memory is slow, so TensorFlow takes large *regions* and cuts tensors out of them itself. The part
-# that does so is called BFC, "best fit with coalescing". Two variables give it this process's main memory, with a limit.
+# Asking a driver for memory is slow, so TensorFlow takes large *regions* and cuts tensors out of them itself. This
+# allocator is called BFC. Two variables give it a process's main memory, with a limit; the third hides any GPU.
 
 # %%
 POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256", "CUDA_VISIBLE_DEVICES": ""}
@@ -242,9 +242,8 @@ outcome.draw("two programs, no settings")
 
 # %% [markdown]
 # ### Exercise: `first_come` (3 points)
-# Programs start one after the other. Each first needs `context` MiB for CUDA; of what is then free it takes all but a
-# reserve: 225 MiB if less than 2,048 are free, else 1,536. Return what each *takes* beyond its context; 0 if not even
-# the context fits. Roughly 8 lines.
+# One after the other, each program needs `context` MiB for CUDA, then takes what is free less a reserve: 225 MiB if
+# under 2,048 are free, else 1,536. Return what each *takes* beyond its context, 0 if that does not fit. Roughly 8 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -296,9 +295,8 @@ for value in ("0", ""):
     print(f"CUDA_VISIBLE_DEVICES={value!r:4} TensorFlow sees {fresh.run(sees, env={'CUDA_VISIBLE_DEVICES': value})}")
 
 # %% [markdown]
-# (No GPU here? Then both lines end in `[]`, and the rule below cannot be measured.) CUDA reads the numbers from left to
-# right and stops at the first that is no card: `"0,9,1"` of four is card 0 alone; `"-1"` and `""` are none. If the
-# variable is not set, all are seen.
+# (Without a GPU both end in `[]`.) CUDA reads from left to right and stops at the first number that is no card: of four,
+# `"0,9,1"` is card 0 alone; `"-1"` and `""` are none. Not set: all.
 
 # %% [markdown]
 # ### Exercise: `seen_cards` (3 points)
@@ -443,8 +441,7 @@ with attempt("fair"):
     expect(card.free < 3, f"{card.free} MiB lie idle; expected as large as fits")
 
 # %% [markdown]
-# One program can also cut a card for itself: several configurations make several logical GPUs, and chapters 10 and 11
-# run on those where there is one card. On a CPU the same call gives devices without limits, and refuses limits:
+# One program can also cut a card for itself: several configurations, several logical GPUs. A CPU refuses limits:
 
 # %% tags=["show"] covers=["S11"]
 cpu = tf.config.list_physical_devices("CPU")[0]
@@ -474,8 +471,8 @@ except memory.OutOfMemory as error:
 card.draw("two growing programs")
 
 # %% [markdown]
-# `early` uses nothing, and `late` dies for want of memory. With growth nobody knows who will be the one to fail, or
-# when. (It can also be switched on from outside: `TF_FORCE_GPU_ALLOW_GROWTH=true`.)
+# `early` uses nothing, and `late` dies. With growth nobody knows who will fail, or when. (From outside:
+# `TF_FORCE_GPU_ALLOW_GROWTH=true`.)
 
 # %% [markdown]
 # ### Growth against limit
@@ -552,8 +549,7 @@ config.gpu_options.visible_device_list = "3,2"
 print(config)
 
 # %% [markdown]
-# Today's calls write into the very same message, as `paper.asked` showed. There is no call for a fraction; a limit in
-# MiB has taken its place.
+# Today's calls write into the same message: `paper.asked`. A limit in MiB took the fraction's place.
 
 # %% [markdown]
 # The book's `nvidia-smi` shows two programs at 0.4 of a 4,095 MiB card, 1,677 MiB each:
@@ -574,7 +570,8 @@ kept = tensor(8)
 tf.config.experimental.get_memory_info("CPU:0")
 
 # %% [markdown]
-# It counts. And the book's "the second program cannot start" needs care too: it starts, with crumbs.
+# It counts. And the book's "the second program cannot start" needs care: by TensorFlow's own rules (our model follows
+# those for cards of compute capability 8) it starts, on crumbs.
 
 # %% [markdown]
 # ## What you take with you
