@@ -272,7 +272,7 @@ with attempt("first_come"):
     for name, takes in got.items():
         expect(isinstance(takes, list) and len(takes) == 3, f"{name}: {takes!r}; expected three numbers")
     second = {name: takes[1] for name, takes in got.items()}
-    display(pictures.bars(second, title="What the second program takes, by card", unit="MiB"))
+    display(pictures.bars(second, title="MODEL, by your rule: what the second program takes", unit="MiB"))
     expect(got["16 GiB"][0] == 14398, f"the first takes {got['16 GiB'][0]} of 16 GiB; expected 14398")
     expect(got["16 GiB"][2] == 0, f"the third takes {got['16 GiB'][2]}; is there room for its context?")
     expect(len(set(second.values())) == 1, f"the second takes {second}: what does the first leave it?")
@@ -292,7 +292,7 @@ def sees():
 
 
 for value in ("0", ""):
-    print(f"CUDA_VISIBLE_DEVICES={value!r:4} TensorFlow sees {fresh.run(sees, env={'CUDA_VISIBLE_DEVICES': value})}")
+    print(f"{value!r:4} TensorFlow sees", fresh.run(sees, env={"CUDA_VISIBLE_DEVICES": value}))
 
 # %% [markdown]
 # (Without a GPU both end in `[]`.) CUDA reads from left to right and stops at the first number that is no card: of four,
@@ -559,7 +559,7 @@ tensors = 0.4 * 4095
 print(f"{tensors:.0f} MiB for tensors, {1677 - tensors:.0f} MiB on top")
 
 # %% [markdown]
-# There is the context, in print since 2017: 39 MiB then. Today it is several hundred; the model says 450.
+# That will have been the context, in print since 2017. Our model assumes 450 MiB; no card here has confirmed it.
 
 # %% [markdown]
 # ## What changed
