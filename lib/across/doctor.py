@@ -20,6 +20,7 @@ from across import chapters, devices, diagnosis, warm
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
 WANTED = {  # devices that a chapter asks `devices.best` for
     "01_gpu_setup": 1,
+    "02_gpu_memory": 1,
     "03_device_placement": 4,
     "04_kernels_and_soft_placement": 2,
 }

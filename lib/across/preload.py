@@ -14,7 +14,7 @@ import sys
 LATER = (
     "IPython.core.completerlib IPython.core.oinspect IPython.core.debugger IPython.extensions.storemagic "
     "encodings.ascii encodings.latin_1 encodings.idna matplotlib.pyplot matplotlib.backends.backend_agg tornado.ioloop "
-    "across.devices across.fresh across.placement across.pictures across.attempt"
+    "across.devices across.fresh across.placement across.pictures across.attempt across.memory across.programs"
 ).split()
 
 

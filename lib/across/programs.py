@@ -1,0 +1,197 @@
+"""Several real programs at the same time, each in a fresh process, in an order that they agree on through a folder.
+
+together(fn, 3, 100)               # fn(meeting, 100) in three processes at once; meeting.number is 0, 1, 2
+share([Ask("first", 4000), ...])   # programs on one card: real processes on a GPU, else a model, labelled so
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from across import devices, fresh, memory
+from across.pictures import Picture, table_html, table_text
+
+DEADLINE = 60.0  # seconds
+PIECE = 64  # MiB: the tensors that a program of `share` makes
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where processes that run at the same time wait for one another."""
+
+    folder: str
+    number: int  # of this process, from 0
+    of: int
+
+    def all(self, name: str) -> None:
+        """Say that this process has come to point `name`; wait until every one has. Raises TimeoutError."""
+        self.done(name)
+        self._until(lambda: len(list(Path(self.folder).glob(f"{name}.*"))) >= self.of, name)
+
+    def turn(self, name: str) -> None:
+        """Wait until the process before this one is done with `name`. Raises TimeoutError."""
+        if self.number:
+            self._until(Path(self.folder, f"{name}.{self.number - 1}").exists, name)
+
+    def done(self, name: str) -> None:
+        """Say that this process is done with `name`."""
+        Path(self.folder, f"{name}.{self.number}").touch()
+
+    def _until(self, there: Callable[[], bool], name: str) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while not there():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"process {self.number} waited {DEADLINE:g} s for the others at {name!r}")
+            time.sleep(0.005)
+
+
+def together(fn: Callable[..., Any], n: int, *args: Any, env: Mapping[str, str] | None = None) -> list[Any]:
+    """Run `fn(meeting, *args)` in `n` fresh processes at the same time; return their results in order.
+
+    Raises what one of them raised.
+    """
+    fresh.run(int)  # the server is up, for all of them
+    outcomes: list[fresh.Outcome[Any] | None] = [None] * n
+    with tempfile.TemporaryDirectory(prefix="across-") as folder:
+
+        def one(i: int) -> None:
+            outcomes[i] = fresh.call(fn, Meeting(folder, i, n), *args, env=env, timeout=2 * DEADLINE)
+
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return [outcome.result() for outcome in outcomes if outcome is not None]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A program that wants tensors of `needs` MiB on a card, under one setting at most."""
+
+    name: str
+    needs: int
+    limit: int = 0  # MiB; 0: none
+    fraction: float = 0.0  # of the card; 0.0: none
+    growth: bool = False
+
+
+@dataclass(frozen=True)
+class Got:
+    """What became of it, in MiB."""
+
+    name: str
+    needs: int
+    tensors: int  # what its tensors came to
+    held: int  # of the card, CUDA context included
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One card after several programs were started on it, one after the other, and stayed."""
+
+    rows: tuple[Got, ...]
+    total: int  # MiB
+    where: str  # "MODEL of a card", or the card's name
+
+    def __repr__(self) -> str:
+        return table_text(_COLUMNS, self._cells()) + "\n" + self._note()
+
+    def _repr_html_(self) -> str:
+        return table_html(_COLUMNS, self._cells(), note=self._note())
+
+    def draw(self, title: str) -> Picture:
+        """The card after each program's turn."""
+        held = [(row.name, 0, row.tensors, max(0, row.held - row.tensors)) for row in self.rows]
+        history = [(row.name, held[: i + 1]) for i, row in enumerate(self.rows)]
+        return memory.draw_card(history, self.total, title=f"{self.where}: {title}")
+
+    def _note(self) -> str:
+        return f"{self.where}, {self.total} MiB."
+
+    def _cells(self) -> list[list[str]]:
+        return [[row.name, str(row.needs), str(row.tensors), str(row.held), row.error or "runs"] for row in self.rows]
+
+
+_COLUMNS = ["program", "needs (MiB)", "tensors (MiB)", "holds of the card (MiB)", "outcome"]
+
+
+def share(asks: Sequence[Ask], *, total: int = 16384) -> Shared:
+    """Start the programs on one card, one after the other, each staying until the last has had its turn.
+
+    On a GPU these are real processes on its first card; elsewhere a model of a card of `total` MiB plays the card's part.
+    """
+    gpus = devices.here().gpus
+    return on_gpu(asks, gpus[0]) if gpus else on_model(asks, total)
+
+
+def on_model(asks: Sequence[Ask], total: int) -> Shared:
+    """The same by the model of `across.memory`."""
+    card, rows = memory.Card(total), []
+    for ask in asks:
+        program, error, got = None, "", 0
+        try:
+            program = card.start(ask.name, limit=ask.limit, fraction=ask.fraction, growth=ask.growth)
+            while got < ask.needs:
+                size = min(PIECE, ask.needs - got)
+                program.allocate(size)
+                got += size
+        except memory.OutOfMemory:
+            error = "out of memory"
+        rows.append(Got(ask.name, ask.needs, got, program.held if program else 0, error))
+    return Shared(tuple(rows), total, "MODEL of a card")
+
+
+def on_gpu(asks: Sequence[Ask], gpu: devices.Device) -> Shared:
+    """The same by real processes on a real card."""
+    total = (gpu.memory or 0) // memory.MIB
+    rows = together(_program, len(asks), list(asks), total, "/GPU:0")
+    return Shared(tuple(rows), total, gpu.model)
+
+
+def _program(meeting: Meeting, asks: Sequence[Ask], total: int, device: str) -> Got:
+    """One program: wait for its turn, set what it asks for, make tensors, stay until the last one is done."""
+    import tensorflow as tf
+
+    ask = asks[meeting.number]
+    meeting.turn("start")
+    before, error, kept = free_on_card(), "", []
+    try:
+        if device.startswith("/GPU"):
+            card = tf.config.list_physical_devices("GPU")[0]
+            if ask.growth:
+                tf.config.experimental.set_memory_growth(card, True)
+            elif limit := ask.limit or int(ask.fraction * total):
+                piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
+                tf.config.set_logical_device_configuration(card, [piece])
+        with tf.device(device):
+            while (got := sum(kept_size(each) for each in kept)) < ask.needs:
+                kept.append(tf.zeros([min(PIECE, ask.needs - got), memory.MIB // 4]))
+    except Exception as failure:
+        error = "out of memory" if isinstance(failure, tf.errors.ResourceExhaustedError) else str(failure)[:80]
+    held = before - free_on_card()
+    meeting.done("start")
+    meeting.all("end")
+    return Got(ask.name, ask.needs, sum(kept_size(each) for each in kept), held, error)
+
+
+def kept_size(tensor: Any) -> int:
+    """MiB of a tensor of `_program`: its first dimension."""
+    return int(tensor.shape[0])
+
+
+def free_on_card() -> int:
+    """MiB that nobody holds on the first card, by nvidia-smi; 0 where there is none."""
+    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return int(subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0])
+    return 0
