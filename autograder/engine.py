@@ -78,7 +78,11 @@ def grade_class(
         jobs: list[Job] = []
         submitted: dict[str, Submission] = {}
         for each in found:
-            submission = intake.read(each, chapter)
+            try:
+                submission = intake.read(each, chapter)
+            except OSError as error:  # the disk's, not the submission's: see `intake.read`
+                result.faults[each.student] = f"its file could not be read: {error}"
+                continue
             job = _job(submission, key, walls=not trust)
             submitted[submission.student] = submission
             if not again and recorder.known(submission.student) == job.digest:
@@ -86,7 +90,7 @@ def grade_class(
                 result.unchanged.append(submission.student)
             else:
                 jobs.append(job)
-        done = len(result.unchanged)
+        done = len(result.unchanged) + len(result.faults)
         for job, verdict in _run(jobs, workers, executor):
             student, done = job.submission.student, done + 1
             if isinstance(verdict, Verdict):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from autograder import build, course, engine, grade, record, sandbox
+from autograder import build, course, engine, grade, intake, record, sandbox
 from autograder.course import CourseError
 from autograder.grade import InfrastructureError
 
@@ -169,6 +169,22 @@ def test_a_fault_of_this_machine_is_tried_again_and_not_scored(hand_in, tmp_path
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert tries == {"ada": 2, "bob": engine.TRIES}
     assert list(points(tmp_path / "out")) == ["ada"]
+
+
+def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(hand_in, tmp_path, monkeypatch):
+    hand_in("ada")
+    folder = hand_in("bob")
+    real = intake.read
+
+    def broken(found, chapter):
+        if found.student == "bob":
+            raise OSError("Input/output error")
+        return real(found, chapter)
+
+    monkeypatch.setattr(intake, "read", broken)
+    result = engine.grade_class(NAME, folder, tmp_path / "out")
+    assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
+    assert "Input/output error" in result.faults["bob"]
 
 
 def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(hand_in, tmp_path, monkeypatch):
