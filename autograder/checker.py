@@ -145,7 +145,7 @@ def _preload() -> None:
     """Import what a forked child would import, without running an op."""
     for lazy in ("Session", "RunMetadata"):
         getattr(tf.compat.v1, lazy)
-    for name in ("across.placement", "tensorflow.python.client.session", "numpy.testing"):
+    for name in ("across.placement", "tensorflow.python.client.session", "numpy.random", "numpy.testing"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
