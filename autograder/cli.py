@@ -1,4 +1,4 @@
-"""The instructor's command: autograder build, run, grade, report, explain, demo."""
+"""The instructor's command: autograder build, run, grade, report, explain, demo, bench."""
 
 from __future__ import annotations
 
@@ -165,6 +165,23 @@ def demo(
     code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
+
+
+@app.command()
+def bench(
+    students: Annotated[int, typer.Option(help="how many of the demo's class, at most", min=1)] = 24,
+    repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
+    few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
+    way: Annotated[list[str] | None, typer.Option(help="only ways with this in their name; may be repeated")] = None,
+    json: Annotated[Path | None, typer.Option(help="write the figures there, too")] = None,
+) -> None:
+    """Time grading the same class by stock nbgrader, papermill, otter (if installed) and this, side by side."""
+    from autograder import bench as benchmark
+
+    made = benchmark.bench(students, repeats, tuple(way or ()), few, lambda line: console.print(line, highlight=False))
+    (console if console.is_terminal else Console(width=120)).print(made.table())
+    if json is not None:
+        benchmark.write(made, json)
 
 
 @contextmanager
