@@ -24,7 +24,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2  # noqa: F401
 
-from autograder import asking, course, sandbox, wire
+from autograder import asking, course, entering, wire
 
 SAYS = 600  # characters of a message
 
@@ -158,8 +158,8 @@ if os.environ.get("ACROSS_CHAPTER") and os.environ.get("ACROSS_SERVES") == "chec
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Run the checks of the exercises in message["only"] against the kernel at the other end of fds[0]."""
     questions = fds[0]
-    sandbox.hold([questions, connection.fileno()])
-    sandbox.enter(message["box"])
+    entering.hold([questions, connection.fileno()])
+    entering.enter(message["box"])
     os.chdir("/tmp")
     JOB.seed = message["seed"]
     JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), message["deadline"], message["cap"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder import cgroups, sandbox
+from autograder import bubblewrap, cgroups, entering, sandbox
 from autograder.course import LIMITS
 
 pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
@@ -23,7 +23,7 @@ def inside(function, caps=CAPS, name="test"):
         if child == 0:
             code = 1
             try:
-                sandbox.enter(json.loads(json.dumps(box.request())))
+                entering.enter(json.loads(json.dumps(box.request())))
                 os.write(write, json.dumps(function()).encode())
                 code = 0
             finally:
@@ -84,12 +84,12 @@ def test_neither_the_course_nor_the_grader_exists_in_it():
 def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, monkeypatch):
     tmp_path.chmod(0o755)
     (tmp_path / "library.py").write_text("x = 1")
-    monkeypatch.setattr(sandbox, "_readonly", lambda: [str(tmp_path)])
-    sandbox._fixed.cache_clear()
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [str(tmp_path)])
+    bubblewrap.fixed.cache_clear()
     try:
         got, _, _ = inside(lambda: [(tmp_path / "library.py").read_text(), *tried(lambda: (tmp_path / "y").touch())])
     finally:
-        sandbox._fixed.cache_clear()
+        bubblewrap.fixed.cache_clear()
     assert got == ["x = 1", "Read-only file system"]
 
 
@@ -208,9 +208,9 @@ def test_a_closed_box_leaves_no_folder_and_no_group():
 @pytest.fixture
 def as_nobody(tmp_path, monkeypatch):
     """Run a function as an ordinary user without control groups; its value (JSON)."""
-    monkeypatch.setattr(sandbox, "_readonly", lambda: [])  # the interpreter of this run may lie in root's home
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [])  # the interpreter of this run may lie in root's home
     monkeypatch.setattr(sandbox, "workroom", lambda: tmp_path)
-    sandbox._fixed.cache_clear()
+    bubblewrap.fixed.cache_clear()
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o777)
 
@@ -233,7 +233,7 @@ def as_nobody(tmp_path, monkeypatch):
             return json.loads(answer.read())
 
     yield run
-    sandbox._fixed.cache_clear()
+    bubblewrap.fixed.cache_clear()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
@@ -270,7 +270,7 @@ def test_a_missing_bubblewrap_is_one_line_with_the_mend(monkeypatch):
 
 
 def test_a_bubblewrap_that_fails_says_why(monkeypatch):
-    monkeypatch.setattr(sandbox, "_command", lambda *_: ["sh", "-c", "echo no user namespaces >&2; exit 1"])
+    monkeypatch.setattr(bubblewrap, "command", lambda *_: ["sh", "-c", "echo no user namespaces >&2; exit 1"])
     with pytest.raises(sandbox.SandboxError, match="no user namespaces"):
         sandbox.Box(f"bad-{os.getpid()}", CAPS)
     assert not (sandbox.workroom() / f"bad-{os.getpid()}").exists()
