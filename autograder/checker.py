@@ -27,6 +27,12 @@ from tensorflow.core.framework import graph_pb2  # noqa: F401
 from autograder import asking, course, entering, wire
 
 SAYS = 600  # characters of a message
+LOST = (  # how a kernel is lost; the last one holds for all others
+    ("deadline", wire.DeadlineError),
+    ("died", wire.DiedError),
+    ("size", wire.TooBigError),
+    ("protocol", wire.WireError),
+)
 
 
 class Job:
@@ -99,7 +105,7 @@ def _explained(item: pytest.Function, error: BaseException | None) -> tuple[str,
     """What kind of failure it was, and the sentence for the student: only what an author wrote to be read."""
     if error is None:
         return "", ""
-    for kind, raised in (("deadline", wire.DeadlineError), ("died", wire.DiedError), ("protocol", wire.WireError)):
+    for kind, raised in LOST:
         if isinstance(error, raised):
             return kind, str(error)[:SAYS]
     said = str(error).split("\n")[0][:SAYS].strip()
