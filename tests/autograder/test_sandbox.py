@@ -2,13 +2,17 @@
 
 import json
 import os
+import shutil
 import socket
+import subprocess
 import time
+import venv
 from pathlib import Path
 
 import pytest
 from boxed import CAPS, inside, tried
 
+import across
 from autograder import bubblewrap, cgroups, sandbox
 from autograder.course import LIMITS
 
@@ -213,6 +217,16 @@ def test_an_ordinary_user_gets_a_box_as_well(as_nobody):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_an_ordinary_users_box_hides_what_it_must_as_well(as_nobody, monkeypatch):
+    monkeypatch.setattr(bubblewrap, "hidden", lambda: ["/usr/share"])  # stands for a grader in the environment
+
+    def look():
+        return [os.listdir("/usr/share"), tried(lambda: open("/usr/share/x", "w").close())]
+
+    assert as_nobody(lambda: inside(look)[:2]) == [[[], ["Read-only file system"]], 0]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 def test_without_control_groups_a_memory_hog_is_killed_all_the_same(as_nobody):
     def hog():
         blocks = []
@@ -247,3 +261,69 @@ def test_a_bubblewrap_that_fails_says_why(monkeypatch):
 def test_the_limits_of_a_chapter_become_the_boxs():
     caps = sandbox.caps(LIMITS)
     assert (caps.memory, caps.pids, caps.file) == (LIMITS.memory_bytes, LIMITS.pids, LIMITS.file_bytes)
+
+
+def test_a_grader_installed_into_the_environment_is_not_in_the_box(tmp_path):
+    """Both packages lie in the environment, as a wheel puts them there; the student's is seen, the grader's is not."""
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    for package in (Path(across.__path__[0]), Path(sandbox.__file__).parent):
+        shutil.copytree(package, site / package.name)
+    script = f"""
+import os, sys
+from autograder import entering, sandbox
+assert sandbox.__file__.startswith({str(site)!r})
+with sandbox.Box("wheel", sandbox.Caps(1 << 28, 64, 1 << 20, 1 << 20, 10)) as box:
+    child = os.fork()
+    if child == 0:
+        try:
+            entering.enter(box.request())
+            os.chdir({str(site)!r})
+            seen = [os.listdir("autograder"), os.path.exists("across/warm.py")]
+            try:
+                open("autograder/x", "w")
+            except OSError as error:
+                print(seen, error.strerror, flush=True)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+"""
+    plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ACROSS_COURSE")}
+    python = [str(tmp_path / "env" / "bin" / "python"), "-c", script]
+    said = subprocess.run(python, env=plain, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.strip() in ("[[], True] Read-only file system", "[[], True] Permission denied"), said.stderr
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden", "mounts"),
+    [
+        (["/env", "/course/lib"], ["/course"], {"/env": True, "/course/lib": True}),
+        (["/usr/local", "/usr/src/app/lib"], ["/usr/src/app"], {"/usr/src/app": False, "/usr/src/app/lib": True}),
+        (["/usr/local"], ["/usr/local/lib/autograder"], {"/usr/local/lib/autograder": False}),
+        (["/env"], ["/env/course", "/env/course/autograder"], {"/env": True, "/env/course": False}),
+        (["/course"], ["/course", "/course/solutions"], {"/course": True, "/course/solutions": False}),
+    ],
+    ids=["side by side", "a checkout in /usr", "a wheel in /usr", "a checkout in the environment", "the reverse"],
+)
+def test_what_holds_the_course_shows_nothing_of_it(shown, hidden, mounts):
+    assert dict(bubblewrap.mounts(shown, hidden)) == mounts
+
+
+def test_a_checkout_in_the_environment_is_not_in_the_box(tmp_path, monkeypatch):
+    course = tmp_path / "course"
+    for folder in ("solutions", "notebooks", "lib/across"):
+        (course / folder).mkdir(parents=True)
+    (course / "solutions" / "secret").write_text("42")
+    (course / "lib" / "across" / "seen").write_text("x")
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    monkeypatch.setenv("ACROSS_COURSE", str(course))
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [str(tmp_path), str(course / "lib")])
+    bubblewrap.fixed.cache_clear()
+    try:
+        got, _, _ = inside(lambda: [os.listdir(course), os.listdir(course / "lib" / "across")])
+    finally:
+        bubblewrap.fixed.cache_clear()
+    assert got == [["lib"], ["seen"]]
