@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import exercise, kept, probe, right, wrong
 from autograder.checks.placing import (
     Program,
     Wish,
@@ -30,7 +30,7 @@ from autograder.checks.placing import (
 
 
 @probe
-def held(student, device_names, by_function):
+def made(student, device_names, by_function):
     def make(x):
         tensors = []
         for device in device_names:
@@ -40,7 +40,15 @@ def held(student, device_names, by_function):
 
     if by_function:
         make = tf.function(make, autograph=False)
-    return [student.where(tensor) for tensor in make(tf.constant(1.0))]
+    kept["tensors"] = make(tf.constant(1.0))
+
+
+@probe
+def held(student):
+    import gc
+
+    gc.collect()  # the names are in nobody's memory any more, and in no frame: `where` has its tensor and that is all
+    return [student.where(tensor) for tensor in kept.pop("tensors")]
 
 
 def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
@@ -57,14 +65,16 @@ def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
 @exercise("where")
 def test_a_tensor_made_eagerly_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in rng.permutation(4)]
-    answers = student.ask(held, device_names=wanted, by_function=False)
+    student.ask(made, device_names=wanted, by_function=False)
+    answers = student.ask(held)
     check_where(answers, wanted, "made in a tf.device block", "expected the device of that block")
 
 
 @exercise("where")
 def test_what_a_function_computed_elsewhere_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
-    answers = student.ask(held, device_names=wanted, by_function=True)
+    student.ask(made, device_names=wanted, by_function=True)
+    answers = student.ask(held)
     hint = "that is where the call was made; expected the device that holds the number"
     check_where(answers, wanted, "computed inside a tf.function", hint)
 
