@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,11 @@ def _preload() -> None:
 if os.environ.get("ACROSS_CHAPTER") and os.environ.get("ACROSS_SERVES") == "checker":
     _preload()
     CONFIG, SESSION = collect(os.environ["ACROSS_CHAPTER"])
+
+
+def before(message: dict[str, Any]) -> Callable[[], None]:
+    """See `entering.before`."""
+    return entering.before(message["box"])
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:

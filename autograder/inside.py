@@ -25,6 +25,8 @@ preload.preload(debugger=False)
 import ipykernel.kernelapp  # noqa: E402
 from tornado.ioloop import IOLoop  # noqa: E402
 
+before = entering.before
+
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Become a kernel in the box of `message`; `fds`: its log, and the socket on which it is asked."""
