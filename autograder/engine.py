@@ -132,7 +132,7 @@ def _run(
 def _job(submission: Submission, key: bytes, walls: bool) -> Job:
     digest = grade.digest(submission, environment())
     seed = int.from_bytes(hmac.digest(key, digest.encode(), "sha256")[:8], "big")
-    return Job(submission, seed, digest, walls)
+    return Job(submission, seed, digest, walls, grade.parts(submission, environment()))
 
 
 def secret(out: Path) -> bytes:
