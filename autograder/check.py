@@ -28,6 +28,7 @@ class Answers:
     outcomes: tuple[Outcome, ...]
     lost: str = ""
     why: str = ""  # one of LOST
+    note: str = ""  # at which test, and what came
 
 
 def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, until: float) -> Answers:
@@ -46,14 +47,15 @@ def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, unti
                 while (told := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
                     outcomes.append(_outcome(told))
             except TimeoutError:
-                return Answers(tuple(outcomes), _next(only, outcomes), "deadline")
+                return Answers(tuple(outcomes), _next(only, outcomes), "deadline", "a check did not end in time")
             code = child.returncode
     if outcomes and outcomes[-1].kind in LOST:
-        return Answers(tuple(outcomes[:-1]), outcomes[-1].exercise, outcomes[-1].kind)
+        last = outcomes[-1]
+        return Answers(tuple(outcomes[:-1]), last.exercise, last.kind, f"{last.test}: {last.says}")
     if code:
         if not outcomes and kernel.alive():
             raise CheckerError(f"the checker ended with code {code} before it had asked anything")
-        return Answers(tuple(outcomes), _next(only, outcomes), "protocol")  # what came killed the checker
+        return Answers(tuple(outcomes), _next(only, outcomes), "protocol", "what came killed the checker")
     return Answers(tuple(outcomes))
 
 

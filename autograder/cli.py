@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -92,6 +93,12 @@ def grade(
         bool, typer.Option("--trust-submissions", help="no sandbox: only for code that you trust")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="grade what did not change, too")] = False,
+    student: Annotated[list[str] | None, typer.Option(help="only this one; may be given again for more")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="change nothing: show which marks would change")] = False,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
 ) -> None:
     """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
 
@@ -99,35 +106,75 @@ def grade(
     """
     from autograder import course
 
-    sys.exit(grade_to_the_end(course.full_name(chapter), submissions, out, workers, trust, again))
+    name = course.full_name(chapter)
+    how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
+    if dry_run:
+        course.try_limits(limit or ())
+        sys.exit(rehearse(name, submissions, out, json_, **how))
+    if limit or json_:
+        _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/course.py")
+    sys.exit(grade_to_the_end(name, submissions, out, **how))
 
 
-def grade_to_the_end(
-    chapter_name: str, submissions: Path, out: Path, workers: int = 0, trust: bool = False, again: bool = False
-) -> int:
-    """Grade, write marks, feedback and report, print the class's table; the exit code."""
-    from autograder import course, forkserver, sandbox
+def _launch(chapter_name: str, how: dict[str, Any]) -> None:
+    """Start the warm servers: they import TensorFlow while we import nbgrader."""
+    from autograder import forkserver, sandbox
 
-    course.chapter(chapter_name)  # an author's fault ends the command here
-    if trust or not sandbox.problem():
-        forkserver.launch(chapter_name)  # they import TensorFlow while we import nbgrader
-    from autograder import engine, outputs, report
+    if how.get("trust") or not sandbox.problem():
+        forkserver.launch(chapter_name)
 
-    with progress(f"grading {chapter_name}") as advance:
-        result = engine.grade_class(
-            chapter_name, submissions, out, workers=workers, trust=trust, again=again, progress=advance
-        )
+
+def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
+    """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
+    _launch(chapter_name, how)
+    from autograder import changes, engine, rehearsal
+
+    with progress(f"grading {chapter_name}, to keep nothing") as advance:
+        result, found = rehearsal.rehearse(chapter_name, submissions, out, progress=advance, **how)
     engine.close()
-    chapter = course.chapter(chapter_name)
+    if as_json:
+        typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
+    else:
+        if not found.same and not found.changed:
+            console.print("there is nothing in OUT to compare with: every mark is new", highlight=False)
+        elif found.changed or found.kept:
+            console.print(changes.table(found))
+        console.print(f"{changes.totals(found)}; nothing was written", highlight=False, soft_wrap=True)
+    _left(result.faults)
+    return INFRASTRUCTURE if result.faults else OK
+
+
+def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any) -> int:
+    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code."""
+    from autograder import course
+
+    chapter = course.chapter(chapter_name)  # an author's fault ends the command here
+    _launch(chapter_name, how)
+    from autograder import changes, engine, outputs, record, report
+
+    before = record.records(out, chapter) if (out / "gradebook.db").exists() else []
+    with progress(f"grading {chapter_name}") as advance:
+        result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
+    engine.close()
     with progress("feedback") as advance:
-        outputs.write(out, chapter, faults=result.faults, workers=workers, progress=advance)
+        outputs.write(out, chapter, faults=result.faults, workers=how.get("workers", 0), progress=advance)
     console.print(report.class_table(out, chapter))
+    after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
+    if summary := changes.summary(changes.compare(before, after)):
+        console.print(_plain(summary), highlight=False, soft_wrap=True)
     console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
-    for student, why in result.faults.items():
-        errors.print(f"[bold red]not graded:[/] {_plain(student)}: {_plain(why)}", highlight=False)
+    for (exercise, test), met in report.broken(after).items():
+        says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
+        errors.print(f"[bold red]a check broke:[/] {_plain(says)}", highlight=False, soft_wrap=True)
+    _left(result.faults)
     return INFRASTRUCTURE if result.faults else OK
+
+
+def _left(faults: dict[str, str]) -> None:
+    for student, why in faults.items():
+        errors.print(f"[bold red]not graded:[/] {_plain(student)}: {_plain(why)}", highlight=False)
 
 
 @app.command()
@@ -150,12 +197,19 @@ def explain(
     exercise: Annotated[str, typer.Argument(help="all of them by default")] = "",
     *,
     out: Out,
+    json_: Annotated[bool, typer.Option("--json", help="all of it, for machines")] = False,
 ) -> None:
-    """Say why a student has the marks that they have: evidence, limits reached, what to do."""
+    """Say why a student has the marks that they have: whose fault, evidence, limits reached, what to do."""
     from autograder import course
-    from autograder import report as reporter
+    from autograder import explain as explainer
 
-    console.print(reporter.explain(out, course.chapter(course.full_name(chapter)), student, exercise), highlight=False)
+    full = course.chapter(course.full_name(chapter))
+    if json_:
+        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise), indent=1))
+    else:
+        console.print(explainer.explain(out, full, student, exercise), highlight=False)
+        if not explainer.left(out, full, student):  # the command in one piece, to be copied
+            console.print(_plain(explainer.again(out, student, full)), highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -167,7 +221,7 @@ def demo(
     from autograder import demo as classroom
 
     submissions = classroom.make(out / "submissions")
-    code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers)
+    code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
 

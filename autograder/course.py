@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,7 @@ LIMITS = Limits()  # the course's defaults
 CHAPTER_LIMITS: dict[str, dict[str, Any]] = {  # what a chapter sets differently
     "03_device_placement": {"cell_seconds": 60.0, "notebook_seconds": 180.0, "question_seconds": 15.0},
 }
+TRIED = "ACROSS_TRIED_LIMITS"  # the environment variable of `try_limits`: the fork servers read it, too
 DUE: dict[str, str] = {}  # chapter -> ISO 8601 UTC; the late policy is nbgrader's plugin
 
 
@@ -128,8 +131,36 @@ def chapter(name: str) -> Chapter:
         title=title(release) or name,
         release=release,
         exercises=exercises(name, release),
-        limits=replace(LIMITS, **CHAPTER_LIMITS.get(name, {})),
+        limits=replace(LIMITS, **CHAPTER_LIMITS.get(name, {}), **json.loads(os.environ.get(TRIED, "{}"))),
     )
+
+
+def try_limits(named: Iterable[str]) -> None:
+    """Take limits, each "name=value", in this process and those that it starts, to see what they would change.
+
+    Raises CourseError for what is none.
+    """
+    kinds = {each.name: type(getattr(LIMITS, each.name)) for each in fields(Limits)}
+    tried = {}
+    for each in named:
+        name, _, value = each.partition("=")
+        if name not in kinds:
+            raise CourseError(f"no limit {name!r}; {near(name, kinds)}")
+        try:
+            tried[name] = kinds[name](float(value))
+        except (ValueError, OverflowError):
+            raise CourseError(f"--limit {each}: {value!r} is no number") from None
+    os.environ[TRIED] = json.dumps(tried)
+    chapter.cache_clear()
+
+
+def near(name: str, among: Iterable[str]) -> str:
+    """What to say after "there is no ...": the names that are nearest, else the first there are."""
+    there = sorted(among)
+    close = difflib.get_close_matches(name, there, 3, 0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are: {', '.join(there[:12])}{', ...' if len(there) > 12 else ''}" if there else "there is none yet"
 
 
 def title(release: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import hmac
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -59,20 +59,26 @@ def grade_class(
     executor: Executor | None = None,
     trust: bool = False,
     again: bool = False,
+    students: Collection[str] = (),
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
 
     `workers` jobs run at once (0: one a core), or as many as `executor` runs. `trust` runs them in no sandbox; `again`
-    grades what did not change, too. Raises CourseError for the author's fault, SandboxError when untrusted code cannot be
-    run here, OSError when `submissions` or `out` cannot be used.
+    grades what did not change, too; `students` names those to be graded (none: all of them). Raises CourseError for the
+    author's fault, SandboxError when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be
+    used.
     """
     chapter = course.chapter(chapter_name)
     found = intake.collect(submissions, chapter)
+    if strangers := set(students) - {each.student for each in found}:
+        name = min(strangers)
+        raise CourseError(f"{submissions}: no student {name!r}; {course.near(name, [each.student for each in found])}")
+    found = [each for each in found if not students or each.student in students]
     if not trust and (problem := sandbox.problem()):
         raise sandbox.SandboxError(problem)
+    try_reference(chapter, walls=not trust)  # before anything is written
     key = secret(out)
-    try_reference(chapter, walls=not trust)
     result = ClassResult()
     with Recorder(out, chapter) as recorder:
         jobs: list[Job] = []
@@ -132,7 +138,7 @@ def _run(
 def _job(submission: Submission, key: bytes, walls: bool) -> Job:
     digest = grade.digest(submission, environment())
     seed = int.from_bytes(hmac.digest(key, digest.encode(), "sha256")[:8], "big")
-    return Job(submission, seed, digest, walls)
+    return Job(submission, seed, digest, walls, grade.parts(submission, environment()))
 
 
 def secret(out: Path) -> bytes:
@@ -161,10 +167,12 @@ def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdic
         raise
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
-            seen = "; ".join((mark.message, *verdict.notes))
+            failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
+            tests = [f"{each.test}: {each.kind if each.broke else each.says}" for each in failed]
+            seen = "; ".join(dict.fromkeys((*tests, mark.message, *verdict.notes)))
             file = course.check_file(chapter.name).name
             raise CourseError(
-                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}); '
+                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}; seed {verdict.seed}); '
                 "mend the check or the solution: nobody was graded"
             )
     return verdict

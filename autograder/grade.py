@@ -12,13 +12,13 @@ import json
 import os
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from autograder import course, forkserver, sandbox
 from autograder.intake import Submission
 from autograder.judge import Seen, judge
-from autograder.verdict import Fault, Mark, Result, Stop, Verdict
+from autograder.verdict import Evidence, Fault, Mark, Result, Stop, Verdict
 
 GRACE = 60.0  # seconds over a notebook's limit before its driver is given up
 SERIAL = itertools.count()
@@ -36,6 +36,7 @@ class Job:
     seed: int
     digest: str
     walls: bool = True  # False: in no sandbox, for submissions that are trusted
+    parts: dict[str, str] = field(default_factory=dict)  # for the verdict's evidence: see `parts`
 
     @property
     def chapter(self) -> str:
@@ -52,12 +53,26 @@ def digest(submission: Submission, environment: str) -> str:
     return hashlib.sha256(text.encode() + checks).hexdigest()
 
 
+def parts(submission: Submission, environment: str) -> dict[str, str]:
+    """What decides a verdict, each thing by its own SHA-256, to say what differs between two; `environment` as it is."""
+    chapter = course.chapter(submission.chapter)
+    said = {
+        "answers": [submission.answers, submission.invalid, submission.refused],
+        "release": chapter.release,
+        "limits": asdict(chapter.limits),
+    }
+    hashed = {name: json.dumps(value, sort_keys=True).encode() for name, value in said.items()}
+    hashed["checks"] = b"".join(path.read_bytes() for path in course.check_sources(submission.chapter))
+    return {name: hashlib.sha256(value).hexdigest() for name, value in hashed.items()} | {"environment": environment}
+
+
 def grade_job(job: Job) -> Verdict:
     """Grade one submission in a disposable driver. Raises InfrastructureError, never anything for what it contains."""
     started = time.monotonic()
     chapter = course.chapter(job.chapter)
     if job.submission.refused:
-        return _verdict(job, started, judge(chapter, job.submission, set(), Seen()), chapter.release, ())
+        marks = judge(chapter, job.submission, set(), Seen())
+        return _verdict(job, started, marks, chapter.release, (), Evidence(parts=job.parts))
     name = f"j{os.getpid()}-{next(SERIAL)}."
     stops: dict[str, str] = {}
     code = 0
@@ -111,12 +126,18 @@ def _read(job: Job, started: float, text: bytes) -> Verdict:
     if "fault" in said:
         raise InfrastructureError(said["fault"])
     marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in said["marks"])
-    return _verdict(job, started, marks, said["notebook"], tuple(said["notes"]))
+    evidence = replace(Evidence.from_json(said["evidence"]), parts=job.parts)
+    return _verdict(job, started, marks, said["notebook"], tuple(said["notes"]), evidence)
 
 
 def _verdict(
-    job: Job, started: float, marks: tuple[Mark, ...], notebook: dict[str, Any], notes: tuple[str, ...]
+    job: Job,
+    started: float,
+    marks: tuple[Mark, ...],
+    notebook: dict[str, Any],
+    notes: tuple[str, ...],
+    evidence: Evidence,
 ) -> Verdict:
     s = job.submission
     seconds = time.monotonic() - started
-    return Verdict(s.student, s.chapter, job.digest, marks, job.seed, seconds, notebook, (*s.notes, *notes))
+    return Verdict(s.student, s.chapter, job.digest, marks, job.seed, seconds, notebook, (*s.notes, *notes), evidence)

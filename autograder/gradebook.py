@@ -38,7 +38,7 @@ from traitlets.config.loader import Config, PyFileConfigLoader
 
 from autograder.course import COURSE_ID, Chapter, CourseError
 from autograder.harmless import visible
-from autograder.verdict import Fault, Mark, Result, Verdict
+from autograder.verdict import Mark, Result, Verdict
 
 LOG = logging.getLogger("autograder.nbgrader")
 LOG.setLevel(logging.ERROR)  # the preprocessors warn of what the record says anyway
@@ -292,15 +292,13 @@ def stamp(when: datetime) -> str:
 
 def keep(connection: Connection, verdict: Verdict, timestamp: str | None, due: str | None) -> None:
     """Keep a verdict in our own table, in place of the one before; `due` is what the late policy was applied to."""
-    marks = [vars(mark) for mark in verdict.marks]
-    said = {**vars(verdict), "marks": marks, "notes": list(verdict.notes), "notebook": None}
     values = {
         "chapter": verdict.chapter,
         "student": verdict.student,
         "digest": verdict.digest,
         "timestamp": timestamp,
         "due": due,
-        "verdict": json.dumps(said),
+        "verdict": json.dumps(verdict.to_json()),
         "notebook": zlib.compress(json.dumps(verdict.notebook).encode("ascii"), 1),
     }
     connection.execute(delete(VERDICTS).where(_key(verdict.chapter, verdict.student)))
@@ -329,10 +327,8 @@ def load(connection: Connection, chapter: str, student: str) -> Verdict | None:
 
 
 def _verdict(text: str, notebook: bytes | None) -> Verdict:
-    said = json.loads(text)
-    marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in said["marks"])
     cells = json.loads(zlib.decompress(notebook)) if notebook is not None else {}
-    return Verdict(**{**said, "marks": marks, "notes": tuple(said["notes"]), "notebook": cells})
+    return Verdict.from_json(json.loads(text), cells)
 
 
 def _key(chapter: str, student: str) -> Any:
