@@ -79,6 +79,21 @@ def test_there_is_no_network_but_its_own_loopback():
     assert outside != ["done"]
 
 
+def test_a_socket_without_a_file_cannot_be_reached():
+    name = f"\0across-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+
+        def reach():
+            with socket.socket(socket.AF_UNIX) as client:
+                return tried(lambda: client.connect(name)), Path("/proc/net/unix").read_text().count("@")
+
+        assert reach()[0] == ["done"]
+        got, _, _ = inside(reach)
+    assert got == [["Connection refused"], 0]
+
+
 def test_no_other_process_can_be_seen_or_signalled():
     mine = os.getpid()
 
