@@ -90,7 +90,7 @@ class Kernel:
         file = self.box.folder / "connection.json"
         file.write_text(json.dumps({**shared, "ip": f"{self.box.inside}/k", "kernel_name": ""}))
         if sandbox.root() and self.box.walls:
-            os.chown(file, sandbox.UID, sandbox.UID)
+            os.chown(file, self.box.user, self.box.user)
         return {**shared, "ip": f"{self.box.folder}/k", "kernel_name": ""}
 
     def alive(self) -> bool:
