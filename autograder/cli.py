@@ -207,9 +207,10 @@ def explain(
     if json_:
         typer.echo(json.dumps(explainer.as_json(out, full, student, exercise), indent=1))
     else:
-        console.print(explainer.explain(out, full, student, exercise), highlight=False)
-        if not explainer.left(out, full, student):  # the command in one piece, to be copied
-            console.print(_plain(explainer.again(out, student, full)), highlight=False, soft_wrap=True)
+        said, again = explainer.explain(out, full, student, exercise)
+        console.print(said, highlight=False)
+        if again:  # in one piece, to be copied
+            console.print(_plain(again), highlight=False, soft_wrap=True)
 
 
 @app.command()

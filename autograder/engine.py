@@ -168,8 +168,8 @@ def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdic
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
             failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
-            tests = [f"{each.test}: {each.kind if each.broke else each.says}" for each in failed]
-            seen = "; ".join(dict.fromkeys((*tests, mark.message, *verdict.notes)))
+            tests = [f"{each.kind if each.broke else each.says} [{each.test}]" for each in failed]
+            seen = "; ".join(tests or (mark.message, *verdict.notes))
             file = course.check_file(chapter.name).name
             raise CourseError(
                 f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}; seed {verdict.seed}); '

@@ -56,6 +56,10 @@ def held(student):
 
 def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
     """Compare the devices that the student names for tensors that were `made` on the `wanted` ones."""
+    assert type(answers) is list, (
+        f"The kernel answered with a {type(answers).__name__}; expected what `where` returned."
+    )
+    assert len(answers) == len(wanted), f"The kernel gave {len(answers)} answers about {len(wanted)} tensors."
     for got, device in zip(answers, wanted, strict=True):
         assert type(got) is str, (
             f"`where` returned a value of type {type(got).__name__}; expected a device's name, as in D."
