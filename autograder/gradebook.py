@@ -27,7 +27,7 @@ from alembic.script import ScriptDirectory
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader import dbutil, utils
-from nbgrader.api import BaseCell, Comment, Grade
+from nbgrader.api import BaseCell, Comment, Grade, InvalidEntry
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades, SaveCells, latesubmissions
 from nbgrader.preprocessors import saveautogrades as saveautogrades_module
 from nbgrader.preprocessors import savecells as savecells_module
@@ -106,10 +106,13 @@ def told(url: str) -> Iterator[None]:
     """Raise GradebookError, which names the database and the mend, for what is the database's fault and not ours."""
     try:
         yield
-    except DBAPIError as error:
-        said = " ".join(str(error.orig).split())
+    except (DBAPIError, InvalidEntry) as error:
+        met = (
+            error.__context__ if isinstance(error, InvalidEntry) else error
+        )  # nbgrader takes any error for a bad entry
+        said = " ".join(str(met.orig).split()) if isinstance(met, DBAPIError) else ""
         mend = next((mend for sign, mend in SIGNS.items() if sign in said), "")
-        if not mend and not isinstance(error, (OperationalError, InterfaceError)):
+        if not mend and not isinstance(met, (OperationalError, InterfaceError)):
             raise
         parsed = make_url(url)
         place = parsed.database if parsed.get_backend_name() == "sqlite" else parsed.render_as_string()

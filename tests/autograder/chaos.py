@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autograder import cgroups
 
-VOLATILE = ("seconds",)  # of a verdict: how long it took
+VOLATILE = ("seconds", "execution", "papermill")  # how long a verdict took; when a cell and a notebook were executed
 SERVERS = {"student": "autograder.inside", "checker": "autograder.checker", "driver": "autograder.driver"}
 VICTIMS = (
     "grader",
@@ -129,7 +129,10 @@ def meaning(out: Path) -> dict[str, object]:
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
         if path.is_file() and path.name not in ("gradebook.db", ".lock"):
-            said[name] = "" if name == "report.html" else path.read_bytes()  # the report tells seconds
+            text = path.read_bytes()
+            said[name] = _without(json.loads(text)) if path.suffix == ".ipynb" else text
+            if name == "report.html":  # it tells seconds
+                said[name] = b"</html>" in text
     return said
 
 
@@ -152,7 +155,7 @@ def _database(path: Path) -> list[str]:
         if key == "verdict":
             return _without(json.loads(str(each)))
         if key == "notebook" and isinstance(each, bytes):
-            return zlib.decompress(each).decode()
+            return _without(json.loads(zlib.decompress(each)))
         return sorted(told(*row) for row in by_id[each]) if isinstance(each, str) and each in by_id else each
 
     return sorted(told(*row) for row in rows)
