@@ -7,7 +7,6 @@ The page is one file without scripts: HTML of the student's is cleaned, and a Co
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -21,7 +20,7 @@ from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from autograder import harmless
+from autograder import files, harmless
 from autograder.course import Chapter
 from autograder.record import Record, Row, number
 from autograder.verdict import Fault, Result
@@ -51,11 +50,7 @@ TO_DO = {
 def write(out: Path, chapter: Chapter, record: Record) -> Path:
     """Write OUT/feedback/<student>/<chapter>.html, from a record with its notebook."""
     path = Path(out) / "feedback" / record.student / f"{chapter.name}.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    new.write_text(render(chapter, record), encoding="utf-8")
-    os.replace(new, path)
-    return path
+    return files.replace(path, render(chapter, record).encode("utf-8"))
 
 
 def write_all(

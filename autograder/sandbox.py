@@ -133,6 +133,15 @@ class Box:
             return self._watcher.killed
         return self.group is not None and self.group.oom_kills() > 0
 
+    def broken(self) -> bool:
+        """Whether the box was ended from outside, and not for its memory: nothing in it can end its process 1.
+
+        What runs in a box dies with that process, and not before it is on its way out: there is nothing to wait for.
+        """
+        if self._bwrap is None or self.out_of_memory():
+            return False
+        return _exiting(self.pid) or self._bwrap.poll() is not None
+
     def close(self) -> None:
         """Kill everything in the box, reap it, and remove its folder and its groups."""
         if self._watcher is not None:
@@ -180,7 +189,7 @@ def problem() -> str:
     if shutil.which("bwrap") is None:
         return MISSING
     try:
-        Box(f"try-{os.getpid()}", Caps(1 << 30, 64, 1 << 20, 1 << 20, 10)).close()
+        Box(f"j{os.getpid()}-try", Caps(1 << 30, 64, 1 << 20, 1 << 20, 10)).close()
     except (SandboxError, OSError) as error:
         return str(error)
     return ""
@@ -222,6 +231,20 @@ def _clear(place: Path) -> None:
 def _leave(path: Path, owner: int) -> None:
     if os.getpid() == owner:  # not in a forked child of ours
         remove(path)
+
+
+def _exiting(pid: int) -> bool:
+    """Whether a process is gone or on its way out: the flag PF_EXITING, see proc(5) and the kernel's sched.h."""
+    try:
+        flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]
+    except OSError:
+        return True
+    return bool(int(flags) & 0x4)
+
+
+def out_of_memory(name: str) -> bool:
+    """Whether something in the group `name` was killed because its memory was used up; False where there is no group."""
+    return any(group.name == name and group.oom_kills() > 0 for group in cgroups.leftovers(name))
 
 
 def sweep(prefix: str) -> None:
