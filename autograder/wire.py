@@ -28,7 +28,7 @@ DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
 )
 DEPTH = 100  # of nesting
-CONTAINERS = 1_000_000  # lists, tuples, pairs.. of one frame: an empty list is 2 bytes on the wire, 80 in memory
+CONTAINERS = 1_000_000  # lists and objects of one header: an empty list is 2 bytes on the wire and 80 in memory
 COLLIDING = 100  # keys of one dictionary whose hashes are another's; honest ones have one: hash(-1) == hash(-2)
 
 
@@ -49,7 +49,7 @@ class DeadlineError(WireError):
 
 
 def encode(value: object) -> bytes:
-    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for what is nested too deeply."""
+    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for what is nested too deeply or widely."""
     blobs: list[bytes] = []
 
     def put(item: Any, depth: int) -> Any:
@@ -79,6 +79,8 @@ def encode(value: object) -> bytes:
         raise TypeError(f"a value of type {kind.__name__} cannot cross")
 
     header = json.dumps(put(value, 0)).encode()
+    if _containers(header) > CONTAINERS:
+        raise ValueError(f"a value of more than {CONTAINERS} lists and pairs cannot cross; return an array")
     body = b"".join(blobs)
     return HEAD.pack(MAGIC, len(header), len(body)) + header + body
 
@@ -137,8 +139,8 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
             return array(name, shape)
         raise WireError("an unknown tag")
 
-    if header.count(b"[") + header.count(b"{") > CONTAINERS:
-        raise WireError(f"more than {CONTAINERS} values in values")
+    if _containers(header) > CONTAINERS:
+        raise WireError(f"more than {CONTAINERS} lists and pairs")
     try:
         value = get(json.loads(header), 0)
     except (WireError, RefusedError):
@@ -148,6 +150,11 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
     if at != len(body):
         raise WireError("bytes that nothing names")
     return value
+
+
+def _containers(header: bytes) -> int:
+    """How many lists and objects a header holds at most: brackets in texts count, too."""
+    return header.count(b"[") + header.count(b"{")
 
 
 def send(channel: socket.socket, frame: bytes, until: float) -> None:

@@ -167,6 +167,11 @@ def test_what_is_not_written_as_encode_writes_it_is_refused(tag, content):
         wire.decode(f'{{"{tag}": {content}}}'.encode(), b"")
 
 
+def test_a_value_of_millions_of_lists_is_refused_where_it_would_leave():
+    with pytest.raises(ValueError, match="return an array"):
+        wire.encode([[]] * (wire.CONTAINERS + 1))
+
+
 def test_a_truth_value_that_is_neither_is_refused():
     with pytest.raises(wire.WireError, match="neither 0 nor 1"):
         wire.decode(b'{"a": ["bool", [3]]}', b"\0\1\2")
