@@ -49,7 +49,7 @@ class DeadlineError(WireError):
 
 
 def encode(value: object) -> bytes:
-    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for what is nested too deeply or widely."""
+    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for too deep or too many lists."""
     blobs: list[bytes] = []
 
     def put(item: Any, depth: int) -> Any:

@@ -323,6 +323,12 @@ def test_whatever_is_answered_a_check_gets_a_value_or_a_refusal_with_a_message(a
     assert 0 < len(said) < 1000
 
 
+def test_an_error_that_is_no_text_is_a_refusal():
+    student = asking.Student(lambda *_: {"error": np.arange(2), "says": [1]})
+    with pytest.raises(asking.Refused, match="Your code raised"):
+        student.ask(anything, x=1)
+
+
 def graph_bytes() -> list[bytes]:
     """Sound graphs of several kinds: operations, a function library, a large constant."""
     import tensorflow as tf
