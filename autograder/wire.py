@@ -78,7 +78,8 @@ def encode(value: object) -> bytes:
             return {"g": len(blobs[-1])}
         raise TypeError(f"a value of type {kind.__name__} cannot cross")
 
-    header = json.dumps(put(value, 0)).encode()
+    # not as ASCII: two halves of a surrogate pair would come back as one character
+    header = json.dumps(put(value, 0), ensure_ascii=False).encode("utf-8", "surrogatepass")
     if _containers(header) > CONTAINERS:
         raise ValueError(f"a value of more than {CONTAINERS} lists and pairs cannot cross; return an array")
     body = b"".join(blobs)

@@ -91,6 +91,11 @@ def test_every_value_comes_back_to_the_last_bit(value):
     assert exactly(opened(wire.encode(value)), value)
 
 
+@pytest.mark.parametrize("text", ["\ud83d\ude00", "\ud83d", "\U0001f600", "\0", "\ufeff[", "\u2028"], ids=ascii)
+def test_a_text_of_any_characters_comes_back_as_it_was(text):
+    assert opened(wire.encode([text, {text: text}])) == [text, {text: text}]
+
+
 @examples(200)
 @given(ARRAYS, st.sampled_from("><"), st.booleans())
 def test_an_array_of_any_byte_order_and_layout_comes_back_with_its_values(array, order, fortran):
