@@ -25,6 +25,8 @@ from autograder.course import Chapter
 from autograder.record import Record, Row, number
 from autograder.verdict import Fault, Result
 
+COLOURED = 4_000  # characters of a cell of the student's; the time that colouring takes grows with their square
+COLOURED_PAGE = 12_000  # characters of all of them
 CODE = re.compile("`([^`<>]{1,200})`")
 WHOSE = {
     Fault.NONE: "",
@@ -96,10 +98,15 @@ def notebook(record: Record) -> str:
     if not record.verdict.notebook:
         return ""
     made = harmless.notebook(record.verdict.notebook)
-    shown = []
+    shown, left = [], COLOURED_PAGE
     for cell in made.cells:
         students = cell.metadata.get("nbgrader", {}).get("solution")
         source = harmless.visible(cell.source) if students else cell.source
+        if students and cell.cell_type == "code":
+            if len(source) > min(left, COLOURED):
+                shown.append(f'<div class="highlight"><pre>{escape(source)}</pre></div>')
+                source = ""
+            left -= len(source)
         shown.append(_cell(cell.cell_type, source, json.dumps(cell.get("outputs", []))))
     return "\n".join(shown)
 
@@ -115,10 +122,15 @@ def _cell(kind: str, source: str, outputs: str) -> str:
     return body.replace(' id="cell-id=cell"', "").replace("\x1b", "\\x1b").strip()
 
 
+def _as_it_is(source: str) -> str:
+    return source
+
+
 @cache
 def _exporter() -> HTMLExporter:
-    # nbconvert's own clean_html shows <p> and <h2> as text: ours is as strict about what could run
-    clean = {"clean_html": harmless.html}
+    # nbconvert's own clean_html shows <p> and <h2> as text: ours is as strict about what could run; its search for
+    # links to files/, which there are none of, takes minutes for an answer of brackets
+    clean = {"clean_html": harmless.html, "strip_files_prefix": _as_it_is}
     return HTMLExporter(
         template_name="basic", sanitize_html=True, exclude_anchor_links=True, exclude_input_prompt=True, filters=clean
     )
