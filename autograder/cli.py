@@ -1,4 +1,4 @@
-"""The instructor's command: autograder build, run, grade, report, explain, demo."""
+"""The instructor's command: autograder build, run, grade, report, explain, demo, bench."""
 
 from __future__ import annotations
 
@@ -116,8 +116,17 @@ def grade(
     sys.exit(grade_to_the_end(name, submissions, out, **how))
 
 
+def _launch(chapter_name: str, how: dict[str, Any]) -> None:
+    """Start the warm servers: they import TensorFlow while we import nbgrader."""
+    from autograder import forkserver, sandbox
+
+    if how.get("trust") or not sandbox.problem():
+        forkserver.launch(chapter_name)
+
+
 def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
     """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
+    _launch(chapter_name, how)
     from autograder import changes, engine, rehearsal
 
     with progress(f"grading {chapter_name}, to keep nothing") as advance:
@@ -137,9 +146,12 @@ def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = Fa
 
 def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code."""
-    from autograder import changes, course, engine, outputs, record, report
+    from autograder import course
 
-    chapter = course.chapter(chapter_name)
+    chapter = course.chapter(chapter_name)  # an author's fault ends the command here
+    _launch(chapter_name, how)
+    from autograder import changes, engine, outputs, record, report
+
     before = record.records(out, chapter) if (out / "gradebook.db").exists() else []
     with progress(f"grading {chapter_name}") as advance:
         result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
@@ -213,6 +225,23 @@ def demo(
     code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
+
+
+@app.command()
+def bench(
+    students: Annotated[int, typer.Option(help="how many of the demo's class, at most", min=1)] = 24,
+    repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
+    few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
+    way: Annotated[list[str] | None, typer.Option(help="only ways with this in their name; may be repeated")] = None,
+    json: Annotated[Path | None, typer.Option(help="write the figures there, too")] = None,
+) -> None:
+    """Time grading the same class by stock nbgrader, papermill, otter (if installed) and this, side by side."""
+    from autograder import bench as benchmark
+
+    made = benchmark.bench(students, repeats, tuple(way or ()), few, lambda line: console.print(line, highlight=False))
+    (console if console.is_terminal else Console(width=120)).print(made.table())
+    if json is not None:
+        benchmark.write(made, json)
 
 
 @contextmanager

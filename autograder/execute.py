@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
-from autograder.kernel import Kernel
+from autograder.kernel import MESSAGE, Kernel
 from autograder.verdict import Stop
 
 SKIP = "across-skip"  # the tag of a cell that is not executed
@@ -40,7 +40,7 @@ class _Runner(PapermillNotebookClient):
     told: Callable[[int], None]
 
     async def _async_poll_kernel_alive(self) -> None:
-        while self.kernel.alive():  # nbclient itself looks once a second
+        while self.kernel.alive() and not self.kernel.cut():  # nbclient itself looks once a second
             await asyncio.sleep(0.05)
         if self.task_poll_for_reply is not None:
             self.task_poll_for_reply.cancel()
@@ -97,8 +97,11 @@ def _run(runner: _Runner, kernel: Kernel) -> Transcript:
     except DeadKernelError:
         if runner.used > runner.cap:
             return _too_much(runner)
-        stop = Stop.MEMORY if kernel.out_of_memory() else Stop.CRASHED
-        return Transcript(stop, runner.at, "the kernel died")
+        if kernel.out_of_memory():
+            return Transcript(Stop.MEMORY, runner.at, "the kernel died")
+        if kernel.alive():
+            return Transcript(Stop.OUTPUT, runner.at, f"a message of more than {MESSAGE} bytes")
+        return Transcript(Stop.CRASHED, runner.at, "the kernel died")
     except MemoryError:
         raise
     except Exception as error:  # what a tampered kernel makes its client raise is the student's
@@ -117,14 +120,30 @@ def execute(notebook: NotebookNode, kernel: Kernel, until: float, told: Callable
 
     `told` is called with each cell's number before it is executed.
     """
+    numbers = [n for n, cell in enumerate(notebook.cells) if _executed(cell)]
+    # only those: papermill spends half a millisecond on a cell that it passes over, and most are prose
+    part = NotebookNode(notebook)
+    part.cells = [notebook.cells[n] for n in numbers]
     notebook.metadata["papermill"] = {}
-    for cell in notebook.cells:
-        cell.metadata.setdefault("papermill", {})
+    for cell in part.cells:
+        cell.metadata["papermill"] = {}
         cell.metadata.setdefault("tags", [])
     transcript: list[Transcript] = []
     papermill_engines.execute_notebook_with_engine(
-        "boxed", notebook, "python3", kernel=kernel, until=until, told=told, transcript=transcript, progress_bar=False
+        "boxed",
+        part,
+        "python3",
+        kernel=kernel,
+        until=until,
+        told=lambda n: told(numbers[n]),
+        transcript=transcript,
+        progress_bar=False,
     )
-    for cell in notebook.cells:
+    for cell in part.cells:
         cell.metadata.pop("papermill", None)
-    return transcript[0]
+    made = transcript[0]
+    return replace(made, cell=numbers[made.cell]) if made.cell >= 0 else made
+
+
+def _executed(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and SKIP not in cell.metadata.get("tags", []) and bool(cell.source.strip())

@@ -32,14 +32,27 @@ class Servers:
             server.close()
 
 
-def servers(chapter: str) -> Servers:
-    """The servers for `chapter`, started on first use: about 6 s. Raises warm.ServerError with what they printed."""
+def launch(chapter: str) -> None:
+    """Start the servers for `chapter` without waiting for them: they import TensorFlow while we do something else."""
     with _LOCK:
         if chapter not in _STARTED:
             if not _STARTED:
                 atexit.register(close)
-            _STARTED[chapter] = _start(chapter)
-        return _STARTED[chapter]
+            _STARTED[chapter] = _launched(chapter)
+
+
+def servers(chapter: str) -> Servers:
+    """The servers for `chapter`, started on first use: about 5 s. Raises warm.ServerError with what they printed."""
+    launch(chapter)
+    with _LOCK:
+        started = _STARTED[chapter]
+        try:
+            for server in (started.student, started.checker, started.driver):
+                server.ready()
+        except BaseException:
+            _STARTED.pop(chapter).close()
+            raise
+        return started
 
 
 def close() -> None:
@@ -49,7 +62,7 @@ def close() -> None:
             _STARTED.popitem()[1].close()
 
 
-def _start(chapter: str) -> Servers:
+def _launched(chapter: str) -> Servers:
     place = {"ACROSS_COURSE": str(course.root()), "ACROSS_WORKROOM": str(sandbox.workroom())}
     student = warm.ForkServer("autograder.inside", env=_plain(), bare=True)
     checker = warm.ForkServer(
@@ -59,8 +72,6 @@ def _start(chapter: str) -> Servers:
     try:
         for server in (student, checker, started.driver):
             server.launch()
-        for server in (student, checker, started.driver):
-            server.ready()
     except BaseException:
         started.close()
         raise

@@ -36,8 +36,10 @@ def write(
         if progress is not None:
             progress(done, len(class_), class_[done - 1].student)
 
+    first, others = class_[:1], class_[1:]
+    feedback.write_all(out, chapter, first)  # here: what is rendered of the release once, every forked worker has
     with ProcessPoolExecutor(workers or os.cpu_count(), multiprocessing.get_context("fork")) as pool:
-        feedback.write_all(out, chapter, class_, pool, told)
+        feedback.write_all(out, chapter, others, pool, lambda done: told(done + 1))
 
 
 def _left(chapter: Chapter, faults: dict[str, str]) -> list[Row]:

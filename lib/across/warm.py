@@ -6,7 +6,8 @@ Importing TensorFlow costs seconds, forking a process that has imported it costs
 A request is one JSON message with file descriptors. The answer is ``{"pid": n}``, then whatever the child sends, then
 ``{"exit": code}``. Closing the connection kills the child's process group. Linux only: see `available`.
 
-    python -m across.warm SOCKET MODULE      # MODULE has child(message, fds, connection), called in each forked child
+    python -m across.warm SOCKET MODULE      # MODULE has child(message, fds, connection), called in each forked child;
+                                             # and perhaps before(message), called before the fork: it returns an undo
 """
 
 from __future__ import annotations
@@ -206,6 +207,7 @@ def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), time
 class _Server:
     def __init__(self, path: str, module: Any) -> None:
         self.child = module.child
+        self.before = getattr(module, "before", lambda _message: lambda: None)
         self.folder = os.path.dirname(path)
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -236,12 +238,16 @@ class _Server:
         except (OSError, ValueError):
             connection.close()
             return
+        pid, undo = -1, None
         try:
+            undo = self.before(message)
             pid = os.fork()
-        except OSError:  # no process left for us: only this request is lost
-            pid = -1
+        except OSError:  # no process left for us, or the child's place is gone: only this request is lost
+            pass
         if pid == 0:
             self.become_child(message, fds, connection)
+        if undo is not None:
+            undo()
         for fd in fds:
             os.close(fd)
         if pid < 0:
@@ -268,7 +274,8 @@ class _Server:
             self.selector.close()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.setsid()
-            connection.send(json.dumps({"pid": os.getpid()}).encode())  # from here: nothing it says can overtake this
+            number = int(os.readlink("/proc/self"))  # our own may be another namespace's
+            connection.send(json.dumps({"pid": number}).encode())  # from here: nothing it says can overtake this
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             result = self.child(message, fds, connection)
