@@ -288,7 +288,7 @@ TRIPLES = [  # never what the notebook asks for (1, 2, 3), nor its first two swa
     for i, j, k in itertools.permutations(range(4), 3)
     if i != 1 and j != 2 and k not in (0, 3) and (i, j) != (2, 1)
 ]
-PINNED = [each for each in TRIPLES if 0 not in each[:2]]  # where a product that nobody pinned is seen: CPU:0 is the default
+PINNED = [each for each in TRIPLES if 0 not in each[:2]]  # a product that nobody pinned runs on CPU:0
 PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 
 
