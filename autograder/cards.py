@@ -58,7 +58,7 @@ class Cards:
 
     def __init__(self, nvml: Any = None, capabilities: Path = CAPABILITIES) -> None:
         """`nvml`: an object with pynvml's functions; by default pynvml itself, imported at the first call."""
-        self._nvml = nvml
+        self._nvml: Any = nvml
         self._ready = False
         self._capabilities = capabilities
         self.unreadable: tuple[str, ...] = ()  # cards that `found` could not name, and why

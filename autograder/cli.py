@@ -92,6 +92,9 @@ def grade(
         bool, typer.Option("--trust-submissions", help="no sandbox: only for code that you trust")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="grade what did not change, too")] = False,
+    gpus: Annotated[
+        int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
+    ] = None,
 ) -> None:
     """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
 
@@ -99,6 +102,7 @@ def grade(
     """
     from autograder import course
 
+    course.ask_gpus(gpus)
     sys.exit(grade_to_the_end(course.full_name(chapter), submissions, out, workers, trust, again))
 
 

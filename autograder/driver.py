@@ -115,7 +115,7 @@ class _Run:
             self.notebook = notebook
         if not self.left():
             return True
-        kernel = Kernel(self.job["servers"]["student"], name, self.chapter.limits, self.job["walls"])
+        kernel = Kernel(self.job["servers"]["student"], name, self.chapter.limits, self.job["walls"], self.job["cards"])
         try:
             kernel.ready(self.context)
             transcript = execute.execute(notebook, kernel, self.until, lambda n: self.told(_answer(notebook.cells[n])))

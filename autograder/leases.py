@@ -1,7 +1,6 @@
 """Leases on cards: a job gets cards for itself, clean, and gives them back clean.
 
-    leases = Leases.here()
-    with leases.lease("j12-0.", count=1) as lease:
+    with leases.here().lease("j12-0.", count=1) as lease:
         lease.environment()     # {"CUDA_VISIBLE_DEVICES": "GPU-..."}: the only card that the job's box sees
         lease.nodes             # the only device files that its box gets
 
@@ -22,12 +21,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from autograder import cgroups, course
 from autograder.cards import Card, Cards, CardsError
 from autograder.ledger import Entry, LeaseError, Ledger, Page, Slot, Wish, turn
 from autograder.slots import FILE, IDLE, declared
+
+__all__ = ["Lease", "LeaseError", "Leases", "box_of", "evict", "folder", "here"]
 
 MIB = 1 << 20
 CONTEXT = 768 * MIB  # of a share: for CUDA's context and its libraries' code, which TensorFlow's limit does not count
@@ -76,19 +78,6 @@ class Leases:
         self._found = {card.uuid: card for card in cards.found()}
         if strange := [slot.uuid for slot in slots if slot.uuid not in self._found]:
             raise LeaseError(f"NVML finds no card {', '.join(strange)}; it finds: {_list(self._found)}")
-
-    @classmethod
-    def here(cls, cards: Cards | None = None) -> Leases:
-        """The slots that `gpus.toml` in the course's folder declares; without it every card that NVML finds, whole.
-
-        Without cards there are simply no slots. Raises LeaseError where the declaration, NVML or the folder is at fault.
-        """
-        cards = cards or Cards()
-        try:
-            slots, idle = declared(course.root() / FILE, cards)
-            return cls(cards, Ledger(folder()), slots, idle=idle)
-        except CardsError as error:
-            raise LeaseError(str(error)) from None
 
     @contextlib.contextmanager
     def lease(self, holder: str, count: int = 1, memory: int = 0, deadline: float = 600.0) -> Iterator[Lease]:
@@ -239,6 +228,20 @@ class Leases:
         said += [f"{before} wait before it"] if before else []
         what = f"{_mib(entry.wish.memory)} on {entry.wish.count}" if entry.wish.memory else f"{entry.wish.count}"
         return f"no card in time: {what} asked for; {'; '.join(said) or 'none was free'}"
+
+
+@cache
+def here() -> Leases:
+    """The slots that `gpus.toml` in the course's folder declares; without it every card that NVML finds, whole.
+
+    Without cards there are simply no slots. Raises LeaseError where the declaration, NVML or the folder is at fault.
+    """
+    cards = Cards()
+    try:
+        slots, idle = declared(course.root() / FILE, cards)
+        return Leases(cards, Ledger(folder()), slots, idle=idle)
+    except CardsError as error:
+        raise LeaseError(str(error)) from None
 
 
 class Lease:
