@@ -44,7 +44,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
-    os.environ.update(message["cards"])
+    os.environ.update(message.get("cards", {}))
     _keep_to_share()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _start(channel, home)

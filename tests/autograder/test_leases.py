@@ -553,6 +553,7 @@ class Line(RuleBasedStateMachine):
             if entry.got:
                 assert len(entry.got) == entry.wish.count
                 assert min(entry.got.values()) >= entry.wish.memory
+                assert entry.wish.count == 1 or "MIG-1" not in entry.got  # no process sees a slice and a card
 
     @invariant()
     def the_first_that_can_be_served_when_all_is_free_is_served(self) -> None:
