@@ -115,7 +115,7 @@ class Leases:
         if len(able) < wish.count:
             what = f" with {_mib(wish.memory)} each" if wish.memory else ""
             raise LeaseError(
-                f"{wish.count} cards{what} are asked for, and this machine has {len(able)}"
+                f"cards{what} asked for: {wish.count}; this machine has {len(able)}"
                 + "".join(f"; {said}" for said in self._cards.unreadable)
                 + "; grade on another one, or with --gpus 0"
             )

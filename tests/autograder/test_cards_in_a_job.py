@@ -124,7 +124,7 @@ def test_a_machine_without_cards_is_no_fault_of_the_student(
 ):
     bare = leases.Leases(Cards(FakeNvml()), Ledger(tmp_path), [])
     monkeypatch.setattr(leases, "here", lambda: bare)
-    with pytest.raises(InfrastructureError, match="1 cards are asked for, and this machine has 0"):
+    with pytest.raises(InfrastructureError, match="cards asked for: 1; this machine has 0"):
         grade.grade_job(job())
 
 

@@ -218,7 +218,7 @@ def test_one_that_no_healthy_card_can_serve_holds_nobody_up():
 
 def test_more_cards_than_there_are_is_said_at_once(tmp_path: Path):
     room = Room(tmp_path, Gpu(A), Gpu(B, lost=True))
-    with pytest.raises(LeaseError, match=r"2 cards are asked for, and this machine has 1; card 1: GPU is lost"):
+    with pytest.raises(LeaseError, match=r"cards asked for: 2; this machine has 1; card 1: GPU is lost"):
         room.serves(2)
 
 
