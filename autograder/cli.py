@@ -117,6 +117,9 @@ def grade(
         list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
+    gpus: Annotated[
+        int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
+    ] = None,
 ) -> None:
     """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
 
@@ -125,6 +128,7 @@ def grade(
     from autograder import course
 
     name = course.full_name(chapter)
+    course.ask_gpus(gpus)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
     if dry_run:
         course.try_limits(limit or ())

@@ -13,6 +13,8 @@ from typing import Any
 
 MIB = 1 << 20
 COURSE_ID = "across"
+SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
+ASKED = "ACROSS_GPUS"  # the environment variable of `ask_gpus`
 
 
 class CourseError(Exception):
@@ -66,6 +68,8 @@ class Chapter:
     release: dict[str, Any] = field(repr=False)  # notebooks/NAME.ipynb: nbformat 4 JSON
     exercises: tuple[Exercise, ...]
     limits: Limits
+    gpus: int = 0  # cards that grading leases for a submission; 0: none, whatever is in the machine
+    gpu_memory: int = 0  # bytes of each that are enough; 0: whole cards
 
     @property
     def answers(self) -> dict[str, str]:
@@ -126,11 +130,15 @@ def chapter(name: str) -> Chapter:
         release = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CourseError(f"{path}: {error}; run `autograder build`") from None
+    said = release["metadata"].get("across", {})
+    gpus, memory = needs(str(path), {key: said[key] for key in ("gpus", "gpu_memory_mib") if key in said})
     return Chapter(
         name=name,
         title=title(release) or name,
         release=release,
         exercises=exercises(name, release),
+        gpus=gpus,
+        gpu_memory=memory,
         limits=replace(LIMITS, **(CHAPTER_LIMITS.get(name, {}) | json.loads(os.environ.get(TRIED, "{}")))),
     )
 
@@ -161,6 +169,35 @@ def near(name: str, among: Iterable[str]) -> str:
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"there are: {', '.join(there[:12])}{', ...' if len(there) > 12 else ''}" if there else "there is none yet"
+
+
+def needs(where: str, said: object) -> tuple[int, int]:
+    """The cards that a chapter says it needs for each submission, and how many bytes of each (0: whole).
+
+    `said` is the header's `across`: {"gpus": 0, 1, 2 or "simulate", "gpu_memory_mib": optional}. Raises CourseError.
+    """
+    if not isinstance(said, dict) or said.keys() - {"gpus", "gpu_memory_mib"}:
+        raise CourseError(f"{where}: across: {said!r}; it knows gpus and gpu_memory_mib, as in across: {{gpus: 1}}")
+    gpus, memory = said.get("gpus", SIMULATE), said.get("gpu_memory_mib")
+    if gpus != SIMULATE and (type(gpus) is not int or gpus not in (0, 1, 2)):
+        raise CourseError(f"{where}: gpus: {gpus!r}; write 0, 1, 2 or {SIMULATE}")
+    count = 0 if gpus == SIMULATE else gpus
+    if memory is not None and (type(memory) is not int or memory <= 0 or not count):
+        raise CourseError(f"{where}: gpu_memory_mib: {memory!r}; write a number of MiB, beside gpus: 1 or 2")
+    return count, (memory or 0) * MIB
+
+
+def ask_gpus(count: int | None) -> None:
+    """Lease `count` cards for each submission, whatever its chapter says; None: as it says. For jobs made from now on."""
+    os.environ.pop(ASKED, None)
+    if count is not None:
+        os.environ[ASKED] = str(count)
+
+
+def asked_gpus() -> int | None:
+    """What was asked for by `ask_gpus`."""
+    said = os.environ.get(ASKED)
+    return int(said) if said else None
 
 
 def title(release: dict[str, Any]) -> str:

@@ -130,7 +130,8 @@ class _Run:
             return True
         self.lives += 1
         with self._timed("start"):
-            kernel = Kernel(self.job["servers"]["student"], name, self.chapter.limits, self.job["walls"])
+            server, walls, cards = self.job["servers"]["student"], self.job["walls"], self.job["cards"]
+            kernel = Kernel(server, name, self.chapter.limits, walls, cards)
         try:
             with self._timed("start"):
                 kernel.ready(self.context)

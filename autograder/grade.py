@@ -6,6 +6,7 @@ which is disposable and memory-capped because it talks to the student's kernel; 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -13,15 +14,17 @@ import os
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from across import warm
-from autograder import course, forkserver, sandbox
+from autograder import course, forkserver, leases, sandbox
 from autograder.intake import Submission
 from autograder.judge import Seen, judge
 from autograder.verdict import Evidence, Fault, Mark, Result, Stop, Verdict
 
+CARD = 3600.0  # seconds that a job waits for its cards: those of a class stand in line for them
 GRACE = 60.0  # seconds over a notebook's limit before its driver is given up
 SERIAL = itertools.count()
 
@@ -39,6 +42,7 @@ class Job:
     digest: str
     walls: bool = True  # False: in no sandbox, for submissions that are trusted
     parts: dict[str, str] = field(default_factory=dict)  # for the verdict's evidence: see `parts`
+    gpus: int | None = field(default_factory=course.asked_gpus)  # cards for it; None: as many as its chapter says
 
     @property
     def chapter(self) -> str:
@@ -50,6 +54,8 @@ def digest(submission: Submission, environment: str) -> str:
     """SHA-256 of what decides a verdict: answers, release, checks, `environment` (versions and seed policy)."""
     chapter = course.chapter(submission.chapter)
     parts = [submission.answers, submission.invalid, submission.refused, chapter.release, asdict(chapter.limits)]
+    if (gpus := course.asked_gpus()) is not None:
+        environment += f", gpus {gpus}"
     text = json.dumps([*parts, environment], sort_keys=True)
     checks = b"".join(path.read_bytes() for path in course.check_sources(submission.chapter))
     return hashlib.sha256(text.encode() + checks).hexdigest()
@@ -112,11 +118,11 @@ def _paths(servers: forkserver.Servers) -> dict[str, str]:
 
 def _drive(servers: forkserver.Servers, question: dict[str, Any]) -> tuple[int, str, bytes]:
     """Run one driver. Returns its exit code (negative: the signal), the answer whose cell ran last, what it said."""
-    limits = course.chapter(question["submission"]["chapter"]).limits
-    until = time.monotonic() + limits.notebook_seconds + GRACE
+    chapter = course.chapter(question["submission"]["chapter"])
     at = ""
-    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as answer:
-        asked.write(json.dumps(question).encode())
+    with _cards(question, chapter) as cards, tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as answer:
+        until = time.monotonic() + chapter.limits.notebook_seconds + GRACE
+        asked.write(json.dumps({**question, "cards": cards}).encode())
         asked.flush()
         with warm.request(servers.driver.path, {}, [asked.fileno(), answer.fileno()]) as child:
             try:
@@ -126,6 +132,20 @@ def _drive(servers: forkserver.Servers, question: dict[str, Any]) -> tuple[int, 
                 raise InfrastructureError("a driver did not end in time") from None
         answer.seek(0)
         return child.returncode or 0, at, answer.read()
+
+
+@contextlib.contextmanager
+def _cards(question: dict[str, Any], chapter: course.Chapter) -> Iterator[dict[str, Any]]:
+    """Cards for one driver's kernels, as `Kernel` takes them: leased for the time of the `with`; {} for most jobs."""
+    count = chapter.gpus if question["gpus"] is None else question["gpus"]
+    if not count:
+        yield {}
+        return
+    try:
+        with leases.here().lease(question["name"], count, chapter.gpu_memory, CARD) as lease:
+            yield {"environment": lease.environment(), "nodes": lease.nodes}
+    except leases.LeaseError as error:
+        raise InfrastructureError(str(error)) from error
 
 
 def _read(job: Job, started: float, text: bytes) -> Verdict:

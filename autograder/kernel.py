@@ -9,6 +9,8 @@ import secrets
 import signal
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import zmq
 import zmq.asyncio
@@ -66,18 +68,25 @@ class _Watched:
 class Kernel:
     """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
 
-    def __init__(self, server: str, name: str, limits: Limits, walls: bool = True) -> None:
-        """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError."""
+    def __init__(
+        self, server: str, name: str, limits: Limits, walls: bool = True, cards: Mapping[str, Any] | None = None
+    ) -> None:
+        """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError.
+
+        `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box.
+        """
+        cards = cards or {}
         self.limits = limits
         self.client: Client | None = None
         self.child: warm.Child | None = None
         self._watched: list[_Watched] = []
         self.questions, theirs = socket.socketpair()
-        self.box = sandbox.Box(name, sandbox.caps(limits), walls)
+        self.box = sandbox.Box(name, sandbox.caps(limits), walls, cards.get("nodes", ()))
         try:
             self.connection = self._write_connection()
             log = os.open(self.box.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            self.child = warm.request(server, self.box.request(), [log, theirs.fileno()])
+            request = {**self.box.request(), "cards": cards.get("environment", {})}
+            self.child = warm.request(server, request, [log, theirs.fileno()])
             os.close(log)
         except BaseException:
             self.close()
