@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from autograder import course
+
 INSIDE = "/box"  # the work folder, seen from inside
 HERE = Path(__file__).resolve().parent
 COURSE = ("autograder", "solutions", "tests", "docs", ".git")  # hidden one by one where the environment is the checkout
@@ -61,8 +63,6 @@ def shown() -> list[str]:
 
 def hidden() -> list[str]:
     """The folders that must not be seen even if one that is shown holds them: the grader's and the course's."""
-    from autograder import course
-
     root = course.root().resolve()
     checkout = [root, *(root / name for name in COURSE)] if (root / "solutions").is_dir() else []
     return [str(place) for place in (HERE, *checkout) if place.is_dir()]

@@ -132,7 +132,9 @@ def summary(changes: Changes) -> str:
 def _short(change: Change) -> str:
     if change.before != change.after:
         return f"{number(change.before)} → {number(change.after)}"
-    return f"{change.verdict_before} → {change.verdict_after}" if change.verdict_before else "other fault"
+    if change.verdict_before != change.verdict_after:
+        return f"{change.verdict_before} → {change.verdict_after}"
+    return f"{change.verdict_after}, by another's fault"
 
 
 def totals(changes: Changes) -> str:

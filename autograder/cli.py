@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,12 +26,18 @@ Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, fe
 
 
 def main() -> None:
-    """Run the command; an author's or a user's fault is one line and exit code 2, this machine's exit code 1."""
+    """Run the command; an author's or a user's fault is one line and exit code 2, this machine's exit code 1.
+
+    Ctrl-C and SIGTERM end all that was started; what was graded is kept (exit codes 130 and 143).
+    """
     from across.warm import ServerError
+    from autograder import files
     from autograder.course import CourseError
     from autograder.grade import InfrastructureError
     from autograder.sandbox import SandboxError
 
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
     try:
         app()
     except CourseError as error:
@@ -39,10 +47,20 @@ def main() -> None:
         _end(AUTHOR if at >= 0 else INFRASTRUCTURE, str(error)[at + 13 :] if at >= 0 else str(error))
     except SandboxError as error:
         _end(INFRASTRUCTURE, f"{error}; or, for submissions that you trust: --trust-submissions")
-    except (InfrastructureError, OSError) as error:
+    except InfrastructureError as error:
         _end(INFRASTRUCTURE, f"{error}")
-    except KeyboardInterrupt:
-        _end(130, "interrupted; what was graded is kept: run the same command again to go on")
+    except OSError as error:
+        _end(INFRASTRUCTURE, files.says(error))
+    except _Interrupted as stop:
+        _end(128 + stop.args[0], "interrupted; what was graded is kept: run the same command again to go on")
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
+
+
+def _interrupted(number: int, _: object) -> None:
+    raise _Interrupted(number)
 
 
 def _end(code: int, says: str) -> None:
@@ -116,6 +134,19 @@ def grade(
     sys.exit(grade_to_the_end(name, submissions, out, **how))
 
 
+def _alone(work: Callable[..., int]) -> Callable[..., int]:
+    """Hold OUT from the first mark to the last page."""
+
+    @wraps(work)
+    def alone(chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
+        from autograder import files
+
+        with files.only_writer(out):
+            return work(chapter_name, submissions, out, *args, **how)
+
+    return alone
+
+
 def _launch(chapter_name: str, how: dict[str, Any]) -> None:
     """Start the warm servers: they import TensorFlow while we import nbgrader."""
     from autograder import forkserver, sandbox
@@ -144,6 +175,7 @@ def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = Fa
     return INFRASTRUCTURE if result.faults else OK
 
 
+@_alone
 def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code."""
     from autograder import course
@@ -207,9 +239,10 @@ def explain(
     if json_:
         typer.echo(json.dumps(explainer.as_json(out, full, student, exercise), indent=1))
     else:
-        console.print(explainer.explain(out, full, student, exercise), highlight=False)
-        if not explainer.left(out, full, student):  # the command in one piece, to be copied
-            console.print(_plain(explainer.again(out, student, full)), highlight=False, soft_wrap=True)
+        said, again = explainer.explain(out, full, student, exercise)
+        console.print(said, highlight=False)
+        if again:  # in one piece, to be copied
+            console.print(_plain(again), highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -131,7 +131,7 @@ def chapter(name: str) -> Chapter:
         title=title(release) or name,
         release=release,
         exercises=exercises(name, release),
-        limits=replace(LIMITS, **CHAPTER_LIMITS.get(name, {}), **json.loads(os.environ.get(TRIED, "{}"))),
+        limits=replace(LIMITS, **(CHAPTER_LIMITS.get(name, {}) | json.loads(os.environ.get(TRIED, "{}")))),
     )
 
 

@@ -22,6 +22,7 @@ import nbformat
 import zmq.asyncio
 from nbformat.v4 import new_output
 
+from across import warm
 from autograder import assemble, cgroups, check, course, execute, judge, sandbox
 from autograder.intake import Submission
 from autograder.kernel import MESSAGE, Kernel, StartError
@@ -44,6 +45,7 @@ new_output("stream", text="")  # compiles the schema of outputs: 50 ms of every 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Grade the job (JSON) in fds[0] and write its marks, or this machine's fault, to fds[1]."""
+    warm.die_with_parent()  # and the box with us: a driver whose server was killed has nobody to tell
     question, answer = fds
     with open(question, "rb", closefd=False) as file:
         file.seek(0)
@@ -61,7 +63,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
 
     try:
         said = drive(job, tell)
-    except (StartError, check.CheckerError, sandbox.SandboxError, OSError) as error:
+    except (StartError, check.CheckerError, sandbox.SandboxError, warm.ServerError, OSError) as error:
         said = {"fault": f"{type(error).__name__}: {error}"}
     with open(answer, "wb", closefd=False) as file:
         file.write(json.dumps(said).encode())
@@ -73,7 +75,7 @@ def drive(job: dict[str, Any], told: Callable[[str], None]) -> dict[str, Any]:
     `told` is called with an answer's grade id before its cell is executed, and with "" when all have been.
     """
     run = _Run(job, told)
-    for life in range(1 + run.chapter.limits.revivals):
+    for life in range(1 + run.chapter.limits.revivals + 1):  # one for the doubt
         if run.live(f"{job['name']}{life}"):
             break
     marks = judge.judge(run.chapter, run.submission, run.blank, run.seen)
@@ -104,6 +106,7 @@ class _Run:
         self.context = zmq.asyncio.Context()
         self.context.setsockopt(zmq.MAXMSGSIZE, MESSAGE)
         self.notebook: Any = None
+        self.doubted = False
 
     def left(self) -> list[str]:
         """The exercises that can still be asked about, in order."""
@@ -137,7 +140,7 @@ class _Run:
             self.notebook = notebook
             self._errors(notebook)
             if transcript.stopped is not None:
-                return self._stopped(notebook, transcript)
+                return self._stopped(kernel, notebook, transcript)
             with self._timed("questions"):
                 return self._ask(kernel, name)
         finally:
@@ -164,8 +167,23 @@ class _Run:
         value = float(getattr(self.chapter.limits, limit)) if limit else 0.0
         self.halts.append(Halt(stop, cell, exercise, self.lives, limit, value, note))
 
-    def _stopped(self, notebook: Any, transcript: execute.Transcript) -> bool:
+    def _doubt(self, kernel: Kernel) -> bool:
+        """Whether the kernel's death may be nobody's in it: then it is given another life, once, and no cell is blamed.
+
+        A SIGKILL from outside looks like `os.kill(os.getpid(), 9)`; but the student's comes again. Raises StartError
+        when it was this machine for certain.
+        """
+        if why := kernel.outside():
+            raise StartError(why)
+        if self.doubted or not kernel.killed():
+            return False
+        self.doubted = True
+        return True
+
+    def _stopped(self, kernel: Kernel, notebook: Any, transcript: execute.Transcript) -> bool:
         assert transcript.stopped is not None
+        if transcript.stopped is Stop.CRASHED and self._doubt(kernel):
+            return self._over()
         before = [_answer(cell) for cell in notebook.cells[: transcript.cell + 1]]
         guilty = [a for a in before if a and a not in self.seen.stops and a in self.submission.answers]
         self.notes.append(
@@ -186,6 +204,8 @@ class _Run:
         self.seen.outcomes += [outcome for outcome in answers.outcomes if outcome.exercise != answers.lost]
         self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
         if answers.lost:
+            if answers.why in ("died", "protocol") and self._doubt(kernel):
+                return self._over()
             stop = Stop.MEMORY if kernel.out_of_memory() else LOST[answers.why]
             self._halt(stop, answers.note, exercise=answers.lost)
             self.seen.lost[answers.lost] = stop

@@ -10,13 +10,14 @@ import hmac
 import os
 import secrets
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from autograder import course, forkserver, grade, intake, sandbox
+from autograder import course, files, forkserver, grade, intake, sandbox
 from autograder.course import Chapter, CourseError
 from autograder.grade import InfrastructureError, Job
 from autograder.intake import Submission
@@ -67,7 +68,7 @@ def grade_class(
     `workers` jobs run at once (0: one a core), or as many as `executor` runs. `trust` runs them in no sandbox; `again`
     grades what did not change, too; `students` names those to be graded (none: all of them). Raises CourseError for the
     author's fault, SandboxError when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be
-    used.
+    used, files.BusyError when another grader writes there.
     """
     chapter = course.chapter(chapter_name)
     found = intake.collect(submissions, chapter)
@@ -97,21 +98,22 @@ def grade_class(
             else:
                 jobs.append(job)
         done = len(result.unchanged) + len(result.faults)
-        for job, verdict in _run(jobs, workers, executor):
-            student, done = job.submission.student, done + 1
-            if isinstance(verdict, Verdict):
-                recorder.write(verdict, timestamp=submitted[student].timestamp)
-                result.graded.append(student)
-            else:
-                result.faults[student] = str(verdict)
-            if progress is not None:
-                progress(done, len(found), student)
+        with closing(_run(jobs, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
+            for job, verdict in verdicts:
+                student, done = job.submission.student, done + 1
+                if isinstance(verdict, Verdict):
+                    recorder.write(verdict, timestamp=submitted[student].timestamp)
+                    result.graded.append(student)
+                else:
+                    result.faults[student] = str(verdict)
+                if progress is not None:
+                    progress(done, len(found), student)
     return result
 
 
 def _run(
     jobs: list[Job], workers: int, executor: Executor | None
-) -> Iterator[tuple[Job, Verdict | InfrastructureError]]:
+) -> Generator[tuple[Job, Verdict | InfrastructureError], None, None]:
     """Yield each job with its verdict as it comes back, trying again what this machine failed at."""
     # a job's work is done in processes of its own: a thread a worker is enough to wait for them
     pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="grade")
@@ -128,11 +130,15 @@ def _run(
                     waiting[pool.submit(grade.grade_job, job)] = (job, tries + 1)
                 else:
                     yield job, error
-    finally:
+    except BaseException:  # interrupted, or the disk is full: what runs now is for nothing
         for future in waiting:
             future.cancel()
         if executor is None:
-            pool.shutdown(wait=True, cancel_futures=True)
+            with forkserver.ending():
+                pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    if executor is None:
+        pool.shutdown()
 
 
 def _job(submission: Submission, key: bytes, walls: bool) -> Job:
@@ -143,15 +149,23 @@ def _job(submission: Submission, key: bytes, walls: bool) -> Job:
 
 def secret(out: Path) -> bytes:
     """The class's secret, from which inputs are drawn: the same at every run, unknown to students."""
-    out.mkdir(parents=True, exist_ok=True)
     path = out / ".seed"
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+    with files.only_writer(out):
+        if not path.exists():
+            files.replace(path, secrets.token_bytes(32), 0o600)
         return path.read_bytes()
-    with open(fd, "wb") as file:
-        file.write(secrets.token_bytes(32))
-    return path.read_bytes()
+
+
+def _try(job: Job, tries: int = TRIES) -> Verdict:
+    """Grade one job here, trying again what this machine failed at. Raises CourseError for the author's fault."""
+    try:
+        return grade.grade_job(job)
+    except InfrastructureError as error:
+        if "CourseError" in str(error):
+            raise CourseError(str(error)) from None
+        if tries == 1:
+            raise
+    return _try(job, tries - 1)
 
 
 def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdict:
@@ -159,17 +173,12 @@ def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdic
     from autograder import build
 
     submission = Submission("(reference)", chapter.name, build.solution_source(chapter.name))
-    try:
-        verdict = grade.grade_job(Job(submission, seed, "reference", walls))
-    except InfrastructureError as error:
-        if "CourseError" in str(error):
-            raise CourseError(str(error)) from None
-        raise
+    verdict = _try(Job(submission, seed, "reference", walls))
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
             failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
-            tests = [f"{each.test}: {each.kind if each.broke else each.says}" for each in failed]
-            seen = "; ".join(dict.fromkeys((*tests, mark.message, *verdict.notes)))
+            tests = [f"{each.kind if each.broke else each.says} [{each.test}]" for each in failed]
+            seen = "; ".join(tests or (mark.message, *verdict.notes))
             file = course.check_file(chapter.name).name
             raise CourseError(
                 f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}; seed {verdict.seed}); '

@@ -48,8 +48,8 @@ FOR_ALL = (
 )
 USUAL = {Result.TIMEOUT: "cell_seconds", Result.MEMORY: "memory_bytes", Result.OUTPUT: "output_bytes"}
 MEND = (
-    "Mend {test} in autograder/checks/{file}: it must say by an assert what is wrong with such an answer. "
-    "Then see what that changes by `autograder grade` with --dry-run, and grade."
+    "Mend {test} in autograder/checks/{file}: it must say by an assert what is wrong with such an answer, be it forged. "
+    "See what that changes by `autograder grade` with --dry-run, then grade."
 )
 ENDED = {
     "assert": "says",
@@ -58,13 +58,17 @@ ENDED = {
 }
 
 
-def explain(out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None) -> Group:
+def explain(
+    out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None
+) -> tuple[Group, str]:
     """Say it for the terminal, in one exercise or in all; nothing in it is hidden, or markup.
+
+    Returns it with the command that grades the same answers again (empty if they were not graded), which must not wrap.
 
     Raises CourseError naming the nearest there is if there is no such student or exercise.
     """
     if why := left(out, chapter, student):
-        return Group(*_left(student, chapter, why))
+        return Group(*_left(student, chapter, why)), ""
     record, rows = _found(out, chapter, student, exercise, db_url)
     shown: list[RenderableType] = [
         Text.assemble(
@@ -79,7 +83,7 @@ def explain(out: Path, chapter: Chapter, student: str, exercise: str = "", db_ur
         shown.append(_grid(_of_row(out, chapter, record, row)))
     shown += [Text("\nsubmission"), _grid(_of_submission(out, chapter, record))]
     shown.append(Text("\nto grade these answers once more, on the same inputs, and keep nothing of it:"))
-    return Group(*shown)
+    return Group(*shown), again(out, chapter, record)
 
 
 def as_json(out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None) -> dict[str, Any]:
@@ -112,16 +116,17 @@ def as_json(out: Path, chapter: Chapter, student: str, exercise: str = "", db_ur
         "seconds_late": record.seconds_late,
         "penalty": record.penalty,
         "notes": verdict.notes,
-        "again": again(out, record.student, chapter),
+        "again": again(out, chapter, record),
     }
 
 
-def again(out: Path, student: str, chapter: Chapter) -> str:
+def again(out: Path, chapter: Chapter, record: Record) -> str:
     """The command that grades the same answers once more, with the very same inputs, and keeps nothing of it."""
-    where = shlex.quote(str(out)), shlex.quote(str(Path(out) / "submitted")), shlex.quote(harmless.line(student))
-    return "autograder grade {3} --submissions {1} --out {0} --student {2} --again --dry-run".format(
-        *where, chapter.name
-    )
+    # OUT/submitted has what was taken of a submission: all of it, unless a part could not be taken
+    whole = not any(mark.result is Result.INVALID for mark in record.verdict.marks)
+    submissions = shlex.quote(str(Path(out) / "submitted")) if whole else "SUBMISSIONS"
+    where = f"--submissions {submissions} --out {shlex.quote(str(out))}"
+    return f"autograder grade {chapter.name} {where} --student {shlex.quote(record.student)} --again --dry-run"
 
 
 def left(out: Path, chapter: Chapter, student: str) -> str:

@@ -10,11 +10,13 @@ import hashlib
 import itertools
 import json
 import os
+import signal
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from across import warm
 from autograder import course, forkserver, sandbox
 from autograder.intake import Submission
 from autograder.judge import Seen, judge
@@ -80,13 +82,18 @@ def grade_job(job: Job) -> Verdict:
         servers = forkserver.servers(job.chapter)
         for _ in range(1 + chapter.limits.revivals):
             code, at, said = _drive(servers, {**asdict(job), "name": name, "servers": _paths(servers), "stops": stops})
+            memory = sandbox.out_of_memory(f"{name}driver")
             _sweep(name)
             if code == 0:
                 return _read(job, started, said)
-            if code > 0 or not at:
+            if code > 0 or not at or (code == -signal.SIGKILL and not memory):  # killed by nothing that it listened to
                 break
             stops[at] = Stop.OUTPUT.value  # what came from this cell killed the process that listened to it
         raise InfrastructureError(f"a driver ended with code {code}: {servers.driver.printed()}")
+    except warm.ServerError as error:
+        if "CourseError: " in str(error):  # a check file that cannot be read: the author's fault, at every try
+            raise
+        raise InfrastructureError(str(error)) from error
     except (OSError, sandbox.SandboxError, ValueError, KeyError) as error:
         raise InfrastructureError(f"{type(error).__name__}: {error}") from error
     finally:
@@ -111,7 +118,7 @@ def _drive(servers: forkserver.Servers, question: dict[str, Any]) -> tuple[int, 
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as answer:
         asked.write(json.dumps(question).encode())
         asked.flush()
-        with servers.driver.request({}, [asked.fileno(), answer.fileno()]) as child:
+        with warm.request(servers.driver.path, {}, [asked.fileno(), answer.fileno()]) as child:
             try:
                 while (told := child.receive(max(0.01, until - time.monotonic()))) is not None:
                     at = told["at"]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import socket
 import time
 
@@ -90,7 +91,7 @@ class Kernel:
         file = self.box.folder / "connection.json"
         file.write_text(json.dumps({**shared, "ip": f"{self.box.inside}/k", "kernel_name": ""}))
         if sandbox.root() and self.box.walls:
-            os.chown(file, sandbox.UID, sandbox.UID)
+            os.chown(file, self.box.user, self.box.user)
         return {**shared, "ip": f"{self.box.folder}/k", "kernel_name": ""}
 
     def alive(self) -> bool:
@@ -146,6 +147,20 @@ class Kernel:
     def out_of_memory(self) -> bool:
         """Whether something in the box was killed because its memory was used up."""
         return self.box.out_of_memory()
+
+    def outside(self) -> str:
+        """What, outside of the student's reach, ended the kernel; empty if it may have been the student."""
+        if self.child is not None and self.child.lost:
+            return "the warm server of the students' kernels ended"
+        return "the box was ended from outside" if self.box.broken() else ""
+
+    def killed(self) -> bool:
+        """Whether SIGKILL ended the kernel, and not for its memory: its own doing, or that of somebody outside."""
+        if self.child is None or self.out_of_memory():
+            return False
+        with contextlib.suppress(TimeoutError):
+            return self.child.wait(1.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as the box tells it
+        return False
 
     def close(self) -> None:
         """End the kernel and all it started; remove its box."""

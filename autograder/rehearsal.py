@@ -33,7 +33,11 @@ def rehearse(chapter_name: str, submissions: Path, out: Path, **how: Any) -> tup
                 shutil.copy2(Path(out) / name, copy / name)
         before = record.records(copy, chapter) if _copied(Path(out) / "gradebook.db", copy / "gradebook.db") else []
         result = engine.grade_class(chapter_name, submissions, copy, **how)
-        return result, changes.compare(before, record.records(copy, chapter))
+        asked = {*result.graded, *result.unchanged}  # not who is recorded, and was not to be graded now
+        was, then = (
+            [each for each in class_ if each.student in asked] for class_ in (before, record.records(copy, chapter))
+        )
+        return result, changes.compare(was, then)
 
 
 def _copied(database: Path, copy: Path) -> bool:

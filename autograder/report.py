@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from string import Template
 from rich.table import Table
 from rich.text import Text
 
-from autograder import course, harmless
+from autograder import course, files, harmless
 from autograder.course import Chapter
 from autograder.feedback import prose
 from autograder.record import Record, Row, number, records
@@ -61,11 +60,7 @@ def write(out: Path, chapter: Chapter, faults: dict[str, str] | None = None, db_
     Raises CourseError if OUT has no gradebook.
     """
     page = render(chapter, records(out, chapter, db_url), faults or {})
-    path = Path(out) / "report.html"
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    new.write_text(page, encoding="utf-8")
-    os.replace(new, path)
-    return path
+    return files.replace(Path(out) / "report.html", page.encode("utf-8"))
 
 
 def render(chapter: Chapter, class_: Sequence[Record], faults: dict[str, str]) -> str:
