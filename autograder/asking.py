@@ -108,19 +108,22 @@ def right(
 
 @dataclass(frozen=True)
 class Equivalent:
-    """A mutant of the reference that no check can tell from it, because it does the same."""
+    """A mutant of the reference that no check can tell from it, because it does the same, or is as good an answer."""
 
     chapter: str
     answer: str
-    change: tuple[str, str]  # (old, new): `old` stands once in the reference's source
+    change: tuple[str, str] | None  # (old, new): `old` stands once in the reference's source
     because: str
 
 
-_EQUIVALENTS: dict[tuple[str, str, tuple[str, str]], Equivalent] = {}
+_EQUIVALENTS: dict[tuple[str, str, tuple[str, str] | None], Equivalent] = {}
 
 
-def equivalent(answer: str, *, change: tuple[str, str], because: str) -> Equivalent:
-    """Say that a change of the reference is no fault, and why: `autograder verify` lists it, and does not count it."""
+def equivalent(answer: str, *, because: str, change: tuple[str, str] | None = None) -> Equivalent:
+    """Say that a change of the reference is no fault, and why: `autograder verify` lists it, and does not count it.
+
+    Without `change`: that of every mutant of this cell which gets full points, as where any committed guess is right.
+    """
     made = Equivalent(_caller(), answer, change, because)
     _EQUIVALENTS[made.chapter, answer, change] = made
     return made

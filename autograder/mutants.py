@@ -15,6 +15,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import CodeType
 
 from autograder.course import CourseError
 
@@ -81,19 +82,26 @@ def mutants(answer: str, reference: str) -> list[Mutant]:
     return made
 
 
-def same(mutant: Mutant, answer: str, change: tuple[str, str]) -> bool:
-    """Whether `mutant` is the reference of `answer` with `change`, (old, new), made in it."""
+def same(mutant: Mutant, answer: str, change: tuple[str, str] | None) -> bool:
+    """Whether `mutant` is the reference of `answer` with `change`, (old, new), made in it; None: with any."""
+    if change is None:
+        return mutant.answer == answer
     old, new = change
     once = mutant.answer == answer and mutant.reference.count(old) == 1
     return once and _code(mutant.reference.replace(old, new)) == _code(mutant.source)
 
 
 def _code(source: str) -> str:
-    """What decides whether two sources are the same program; empty if it is none."""
+    """What decides whether two sources are the same program: their bytecode; empty if it is none."""
     try:
-        return ast.dump(ast.parse(source))
-    except SyntaxError:
+        return _bytecode(compile(source, "cell", "exec", dont_inherit=True))
+    except (SyntaxError, ValueError):
         return ""
+
+
+def _bytecode(code: CodeType) -> str:
+    constants = [_bytecode(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants))
 
 
 def _classic(source: str) -> Iterator[tuple[str, str]]:
@@ -138,7 +146,8 @@ def _left_out(source: str, node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _arguments(source: str, node: ast.Call) -> Iterator[tuple[str, str]]:
-    for one, two in zip(node.args, node.args[1:], strict=False):
+    in_any_order = isinstance(node.func, ast.Name) and node.func.id in ("min", "max")
+    for one, two in [] if in_any_order else zip(node.args, node.args[1:], strict=False):
         if not isinstance(one, ast.Starred) and not isinstance(two, ast.Starred):
             swapped = _at(source, two, _text(source, one))
             yield "ArgumentsSwapped", _at(swapped, one, _text(source, two))

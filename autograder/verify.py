@@ -13,11 +13,11 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from autograder import asking, build, course, forkserver, grade, mutants
-from autograder.asking import Equivalent, Variant
+from autograder.asking import Variant
 from autograder.course import Chapter, CourseError
 from autograder.intake import Submission
 from autograder.mutants import Mutant
@@ -25,8 +25,13 @@ from autograder.verdict import Mark, Result, Verdict
 
 SEEDS = 20  # for the reference
 FEW = 3  # seeds for each listed answer
+OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
 KILLED = 0.95  # of a chapter's mutants, at least
-LIMITS = ("cell_seconds=20", "question_seconds=15", "notebook_seconds=90")  # many times the reference's: a mutant may loop
+LIMITS = (
+    "cell_seconds=20",
+    "question_seconds=15",
+    "notebook_seconds=90",
+)  # many times the the reference's: a mutant may loop
 FULL = (Result.PASSED, Result.MANUAL)
 
 Answers = dict[str, str]  # grade id -> source
@@ -68,8 +73,9 @@ class Verified:
     right: int = 0
     faults: list[str] = field(default_factory=list)  # the author's: what, where, how to mend it
     killed: int = 0
+    lucky: list[Mutant] = field(default_factory=list)  # killed, but not on every seed
     survivors: list[Mutant] = field(default_factory=list)
-    equivalents: list[Equivalent] = field(default_factory=list)  # those that are mutants
+    equivalents: list[tuple[Mutant, str]] = field(default_factory=list)  # and why
     flakes: list[Flake] = field(default_factory=list)
 
     @property
@@ -104,18 +110,37 @@ def verify(chapter_name: str, *, seeds: int = SEEDS, workers: int = 0, progress:
     load(chapter_name)
     found = Verified(chapter_name, digest(chapter_name), len(chapter.exercises), seeds=seeds)
     trials = list(_trials(chapter, seeds))
-    found.trials = len(trials)
+    again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
     forkserver.launch(chapter_name)
     try:
-        for done, (trial, verdict) in enumerate(_graded(chapter_name, trials, workers), start=1):
-            results[trial] = verdict
-            if progress is not None:
-                progress(done, len(trials), f"{trial.kind} {trial.name}")
+        for wave in (trials, again):
+            if wave is again:  # a mutant that got full points once may have had luck with its inputs
+                again += [
+                    replace(each, seed=seed) for each in trials if _survives(each, results) for seed in OTHER_SEEDS
+                ]
+            for done, (trial, verdict) in enumerate(_graded(chapter_name, wave, workers), start=1):
+                results[trial] = verdict
+                if progress is not None:
+                    progress(done, len(wave), f"{trial.kind} {trial.name}")
     finally:
         forkserver.close()
-    _judge(chapter, found, [(trial, results[trial]) for trial in trials])
+        course.try_limits(())
+    found.trials = len(results)
+    _judge(chapter, found, [(trial, results[trial]) for trial in (*trials, *again)])
     return found
+
+
+def _survives(trial: Trial, results: dict[Trial, Verdict]) -> bool:
+    return isinstance(trial.of, Mutant) and _full(results[trial], trial.of)
+
+
+def _full(verdict: Verdict, mutant: Mutant) -> bool:
+    """Whether every exercise that looks at the mutant's cell has full points."""
+    marks = {mark.exercise: mark for mark in verdict.marks}
+    chapter = course.chapter(verdict.chapter)
+    of = [exercise.name for exercise in chapter.exercises if mutant.answer in exercise.answer_ids]
+    return all(marks[name].result in FULL for name in of)
 
 
 @cache
@@ -142,7 +167,9 @@ def _trials(chapter: Chapter, seeds: int) -> Iterator[Trial]:
     for variant in asking.variants(chapter.name):
         answers = {**reference, variant.answer: variant.written_over(reference[variant.answer])}
         for seed in range(1, min(FEW, seeds) + 1):
-            yield Trial("right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant)
+            yield Trial(
+                "right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant
+            )
     by_hand = {answer for exercise in chapter.exercises if exercise.manual for answer in exercise.answer_ids}
     for answer, source in reference.items():
         if answer not in by_hand:
@@ -175,7 +202,7 @@ def _judge(chapter: Chapter, found: Verified, results: list[tuple[Trial, Verdict
     file = course.check_file(chapter.name).name
     tests: set[str] = set()
     seen: dict[tuple[str, str, str], Counter[bool]] = defaultdict(Counter)  # kind, name, test -> passed, how often
-    found.equivalents = []
+    lives: dict[Mutant, list[bool]] = defaultdict(list)  # whether it survived each seed
     for trial, verdict in results:
         marks = {mark.exercise: mark for mark in verdict.marks}
         for outcome in verdict.evidence.outcomes:
@@ -184,12 +211,14 @@ def _judge(chapter: Chapter, found: Verified, results: list[tuple[Trial, Verdict
                 seen[trial.kind, trial.name, outcome.test][outcome.passed] += 1
             if outcome.broke:
                 found.faults.append(
-                    f'{file}, {outcome.test}: met {outcome.kind} on the {trial.kind} {trial.name} with seed {trial.seed}; '
+                    f"{file}, {outcome.test}: met {outcome.kind} on the {trial.kind} {trial.name} with seed {trial.seed}; "
                     "a check says a sentence, whatever it is given"
                 )
         found.faults += [f"{file}, {said}" for said in _said(chapter, trial, marks)]
         if isinstance(trial.of, Mutant):
-            _count(chapter, found, trial.of, marks)
+            lives[trial.of].append(_full(verdict, trial.of))
+    for mutant, survived in lives.items():
+        _count(found, mutant, survived)
     found.faults = list(dict.fromkeys(found.faults))
     found.tests = len(tests)
     variants = {trial.of for trial, _ in results if isinstance(trial.of, Variant)}
@@ -223,7 +252,7 @@ def _said(chapter: Chapter, trial: Trial, marks: dict[str, Mark]) -> Iterator[st
         yield f"{what} is wrong and gets full points {at}; mend the check"
     elif not variant.correct and variant.says not in mark.message:
         yield f"{what} is not told {variant.says!r} {at}, but {mark.message!r}; mend the check or what it `says`"
-    elif not variant.correct and _says(chapter.name, mark.misconception) != variant.says:
+    elif not variant.correct and variant.says not in _says(chapter.name, mark.misconception):
         yield f"{what} is taken for {mark.misconception!r} {at}: their sentences are alike; make them differ"
 
 
@@ -231,17 +260,18 @@ def _says(chapter: str, misconception: str) -> str:
     return next((each.says for each in asking.variants(chapter) if each.name == misconception and each.says), "")
 
 
-def _count(chapter: Chapter, found: Verified, mutant: Mutant, marks: dict[str, Mark]) -> None:
-    of = [exercise.name for exercise in chapter.exercises if mutant.answer in exercise.answer_ids]
-    same = next((each for each in asking.equivalents(chapter.name) if mutants.same(mutant, each.answer, each.change)), None)
-    if any(marks[name].result not in FULL for name in of):
-        found.killed += 1
-        if same is not None:
-            found.faults.append(
-                f"{course.check_file(chapter.name).name}, equivalent {same.change}: a check tells it from the reference; "
-                "take it out of the list"
-            )
-    elif same is not None:
-        found.equivalents.append(same)
-    else:
+def _count(found: Verified, mutant: Mutant, survived: list[bool]) -> None:
+    listed = [each for each in asking.equivalents(found.chapter) if mutants.same(mutant, each.answer, each.change)]
+    if all(survived) and listed:
+        found.equivalents.append((mutant, listed[0].because))
+    elif all(survived):
         found.survivors.append(mutant)
+    else:
+        found.killed += 1
+        found.lucky += [mutant] * any(survived)
+        file = course.check_file(found.chapter).name
+        found.faults += [
+            f"{file}, equivalent {each.change}: a check tells it from the reference; take it out of the list"
+            for each in listed
+            if each.change is not None
+        ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import equivalent, exercise, probe, right, wrong
 
 
 def whole(value: Any) -> bool:
@@ -235,6 +235,11 @@ wrong(
     says="one without room takes 0",
 )
 wrong("first_come", name="no_more_than_2048", change=("free < 2048", "free <= 2048"), says="less the reserve")
+equivalent(
+    "first_come",
+    change=("free >= context", "free > context"),
+    because="with room for a context and nothing else a program takes nothing, with the context or without",
+)
 right("first_come", name="debts_take_nothing", change=("if free >= context:", "if True:"))
 right(
     "first_come",
