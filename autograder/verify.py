@@ -94,6 +94,16 @@ class Verified:
         return not self.faults and not self.flakes and self.share >= KILLED
 
 
+def complaints(found: Verified) -> Iterator[str]:
+    """What is to be mended, a line each."""
+    yield from found.faults
+    for flake in found.flakes:
+        yield f"{flake.test} judges one answer ({flake.answer}) now so, now so: passed {flake.passed}, failed {flake.failed}"
+    if found.share < KILLED:
+        for mutant in found.survivors:
+            yield f"full points for a mutant of {mutant.answer} ({mutant.operator}):\n{mutant.diff}"
+
+
 def digest(chapter: str) -> str:
     """SHA-256 of what decides what is found: the chapter's source and its checks."""
     paths = [course.root() / "solutions" / f"{chapter}.py", *course.check_sources(chapter)]
