@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -188,7 +189,7 @@ def _trials(chapter: Chapter, seeds: int) -> Iterator[Trial]:
 
 
 def _graded(chapter: str, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
-    with ThreadPoolExecutor(workers or None, thread_name_prefix="verify") as pool:
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify") as pool:
         waiting: dict[Future[Verdict], Trial] = {}
         try:
             for trial in trials:
