@@ -1,12 +1,15 @@
-"""The instructor's command: autograder build, run, grade, report, explain, demo, bench."""
+"""The instructor's command: autograder build, run, grade, report, explain, demo, verify, bench."""
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,12 +26,18 @@ Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, fe
 
 
 def main() -> None:
-    """Run the command; an author's or a user's fault is one line and exit code 2, this machine's exit code 1."""
+    """Run the command; an author's or a user's fault is one line and exit code 2, this machine's exit code 1.
+
+    Ctrl-C and SIGTERM end all that was started; what was graded is kept (exit codes 130 and 143).
+    """
     from across.warm import ServerError
+    from autograder import files
     from autograder.course import CourseError
     from autograder.grade import InfrastructureError
     from autograder.sandbox import SandboxError
 
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
     try:
         app()
     except CourseError as error:
@@ -38,10 +47,20 @@ def main() -> None:
         _end(AUTHOR if at >= 0 else INFRASTRUCTURE, str(error)[at + 13 :] if at >= 0 else str(error))
     except SandboxError as error:
         _end(INFRASTRUCTURE, f"{error}; or, for submissions that you trust: --trust-submissions")
-    except (InfrastructureError, OSError) as error:
+    except InfrastructureError as error:
         _end(INFRASTRUCTURE, f"{error}")
-    except KeyboardInterrupt:
-        _end(130, "interrupted; what was graded is kept: run the same command again to go on")
+    except OSError as error:
+        _end(INFRASTRUCTURE, files.says(error))
+    except _Interrupted as stop:
+        _end(128 + stop.args[0], "interrupted; what was graded is kept: run the same command again to go on")
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
+
+
+def _interrupted(number: int, _: object) -> None:
+    raise _Interrupted(number)
 
 
 def _end(code: int, says: str) -> None:
@@ -92,6 +111,15 @@ def grade(
         bool, typer.Option("--trust-submissions", help="no sandbox: only for code that you trust")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="grade what did not change, too")] = False,
+    student: Annotated[list[str] | None, typer.Option(help="only this one; may be given again for more")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="change nothing: show which marks would change")] = False,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
+    gpus: Annotated[
+        int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
+    ] = None,
 ) -> None:
     """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
 
@@ -99,35 +127,90 @@ def grade(
     """
     from autograder import course
 
-    sys.exit(grade_to_the_end(course.full_name(chapter), submissions, out, workers, trust, again))
+    name = course.full_name(chapter)
+    course.ask_gpus(gpus)
+    how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
+    if dry_run:
+        course.try_limits(limit or ())
+        sys.exit(rehearse(name, submissions, out, json_, **how))
+    if limit or json_:
+        _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/course.py")
+    sys.exit(grade_to_the_end(name, submissions, out, **how))
 
 
-def grade_to_the_end(
-    chapter_name: str, submissions: Path, out: Path, workers: int = 0, trust: bool = False, again: bool = False
-) -> int:
-    """Grade, write marks, feedback and report, print the class's table; the exit code."""
-    from autograder import course, forkserver, sandbox
+def _alone(work: Callable[..., int]) -> Callable[..., int]:
+    """Hold OUT from the first mark to the last page."""
 
-    course.chapter(chapter_name)  # an author's fault ends the command here
-    if trust or not sandbox.problem():
-        forkserver.launch(chapter_name)  # they import TensorFlow while we import nbgrader
-    from autograder import engine, outputs, report
+    @wraps(work)
+    def alone(chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
+        from autograder import files
 
-    with progress(f"grading {chapter_name}") as advance:
-        result = engine.grade_class(
-            chapter_name, submissions, out, workers=workers, trust=trust, again=again, progress=advance
-        )
+        with files.only_writer(out):
+            return work(chapter_name, submissions, out, *args, **how)
+
+    return alone
+
+
+def _launch(chapter_name: str, how: dict[str, Any]) -> None:
+    """Start the warm servers: they import TensorFlow while we import nbgrader."""
+    from autograder import forkserver, sandbox
+
+    if how.get("trust") or not sandbox.problem():
+        forkserver.launch(chapter_name)
+
+
+def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
+    """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
+    _launch(chapter_name, how)
+    from autograder import changes, engine, rehearsal
+
+    with progress(f"grading {chapter_name}, to keep nothing") as advance:
+        result, found = rehearsal.rehearse(chapter_name, submissions, out, progress=advance, **how)
     engine.close()
-    chapter = course.chapter(chapter_name)
+    if as_json:
+        typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
+    else:
+        if not found.same and not found.changed:
+            console.print("there is nothing in OUT to compare with: every mark is new", highlight=False)
+        elif found.changed or found.kept:
+            console.print(changes.table(found))
+        console.print(f"{changes.totals(found)}; nothing was written", highlight=False, soft_wrap=True)
+    _left(result.faults)
+    return INFRASTRUCTURE if result.faults else OK
+
+
+@_alone
+def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any) -> int:
+    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code."""
+    from autograder import course
+
+    chapter = course.chapter(chapter_name)  # an author's fault ends the command here
+    _launch(chapter_name, how)
+    from autograder import changes, engine, outputs, record, report
+
+    before = record.records(out, chapter) if (out / "gradebook.db").exists() else []
+    with progress(f"grading {chapter_name}") as advance:
+        result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
+    engine.close()
     with progress("feedback") as advance:
-        outputs.write(out, chapter, faults=result.faults, workers=workers, progress=advance)
+        outputs.write(out, chapter, faults=result.faults, workers=how.get("workers", 0), progress=advance)
     console.print(report.class_table(out, chapter))
+    after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
+    if summary := changes.summary(changes.compare(before, after)):
+        console.print(_plain(summary), highlight=False, soft_wrap=True)
     console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
-    for student, why in result.faults.items():
-        errors.print(f"[bold red]not graded:[/] {_plain(student)}: {_plain(why)}", highlight=False)
+    for (exercise, test), met in report.broken(after).items():
+        says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
+        errors.print(f"[bold red]a check broke:[/] {_plain(says)}", highlight=False, soft_wrap=True)
+    _left(result.faults)
     return INFRASTRUCTURE if result.faults else OK
+
+
+def _left(faults: dict[str, str]) -> None:
+    for student, why in faults.items():
+        errors.print(f"[bold red]not graded:[/] {_plain(student)}: {_plain(why)}", highlight=False)
 
 
 @app.command()
@@ -150,12 +233,20 @@ def explain(
     exercise: Annotated[str, typer.Argument(help="all of them by default")] = "",
     *,
     out: Out,
+    json_: Annotated[bool, typer.Option("--json", help="all of it, for machines")] = False,
 ) -> None:
-    """Say why a student has the marks that they have: evidence, limits reached, what to do."""
+    """Say why a student has the marks that they have: whose fault, evidence, limits reached, what to do."""
     from autograder import course
-    from autograder import report as reporter
+    from autograder import explain as explainer
 
-    console.print(reporter.explain(out, course.chapter(course.full_name(chapter)), student, exercise), highlight=False)
+    full = course.chapter(course.full_name(chapter))
+    if json_:
+        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise), indent=1))
+    else:
+        said, again = explainer.explain(out, full, student, exercise)
+        console.print(said, highlight=False)
+        if again:  # in one piece, to be copied
+            console.print(_plain(again), highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -167,9 +258,47 @@ def demo(
     from autograder import demo as classroom
 
     submissions = classroom.make(out / "submissions")
-    code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers)
+    code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
+
+
+@app.command()
+def verify(
+    chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
+    seeds: Annotated[int, typer.Option(help="on how many the reference is graded", min=1)] = 20,
+    workers: Annotated[int, typer.Option(help="answers graded at once; 0: one a core", min=0)] = 0,
+    changed: Annotated[bool, typer.Option("--changed", help="only chapters that changed since docs/checks.md")] = False,
+    attacks: Annotated[bool, typer.Option("--attacks", help="the corpus of attacks instead of the checks")] = False,
+    stock: Annotated[bool, typer.Option("--stock", help="with --attacks: against stock nbgrader, too")] = False,
+) -> None:
+    """Test the checks themselves: reference, blank, listed answers and mutants of each chapter; or the walls: --attacks.
+
+    With 20 seeds or more what was found is written into docs/checks.md. Exit code 2: a check does not do what it must.
+    """
+    from autograder import course, verified
+    from autograder import verify as verifier
+
+    if attacks:
+        from autograder import attacks as corpus
+
+        sys.exit(OK if corpus.verify(workers, stock) else AUTHOR)
+    names = [course.full_name(name) for name in chapters or course.chapter_names()]
+    if changed:
+        known = verified.digests()
+        names = [name for name in names if known.get(name) != verifier.digest(name)]
+    found = []
+    for name in names:
+        with progress(f"verifying {name}") as advance:
+            found.append(verifier.verify(name, seeds=seeds, workers=workers, progress=advance))
+    if found:
+        console.print(verified.table(found))
+    for each in found:
+        for said in verifier.complaints(each):
+            errors.print(f"[bold red]{each.chapter}:[/] {_plain(said)}", highlight=False, soft_wrap=True)
+    if found and seeds >= verifier.SEEDS:
+        console.print(f"written: {verified.write(found)}", highlight=False, soft_wrap=True)
+    sys.exit(OK if all(each.good for each in found) else AUTHOR)
 
 
 @app.command()

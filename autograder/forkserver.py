@@ -1,5 +1,7 @@
 """The warm servers of one worker: student's kernels, one chapter's checkers, drivers. Started once, used for every job.
 
+One that died is started anew for the next job, so that a death costs the jobs that it met one try each.
+
 Each is a process of `across.warm`; they end with the process that started them. The student's server gets an environment
 with hardly anything of ours in it, because its memory is inherited by every student's kernel.
 """
@@ -9,6 +11,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from across import warm
@@ -16,6 +20,7 @@ from autograder import course, sandbox
 
 _LOCK = threading.Lock()
 _STARTED: dict[str, Servers] = {}
+_ENDING = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,21 @@ class Servers:
         for server in (self.driver, self.student, self.checker):
             server.close()
 
+    def revive(self) -> None:
+        """Start anew what has died, and wait for all that is starting. Raises warm.ServerError."""
+        every = (self.student, self.checker, self.driver)
+        for server in every:
+            if not server.alive():
+                server.launch()
+        for server in every:
+            server.ready()
+
 
 def launch(chapter: str) -> None:
     """Start the servers for `chapter` without waiting for them: they import TensorFlow while we do something else."""
     with _LOCK:
+        if _ENDING.is_set():
+            raise warm.ServerError("the grader is ending")
         if chapter not in _STARTED:
             if not _STARTED:
                 atexit.register(close)
@@ -42,16 +58,14 @@ def launch(chapter: str) -> None:
 
 
 def servers(chapter: str) -> Servers:
-    """The servers for `chapter`, started on first use: about 5 s. Raises warm.ServerError with what they printed."""
+    """The servers for `chapter`, started on first use and when they have died: about 5 s.
+
+    Raises warm.ServerError with what they printed.
+    """
     launch(chapter)
     with _LOCK:
         started = _STARTED[chapter]
-        try:
-            for server in (started.student, started.checker, started.driver):
-                server.ready()
-        except BaseException:
-            _STARTED.pop(chapter).close()
-            raise
+        started.revive()
         return started
 
 
@@ -60,6 +74,17 @@ def close() -> None:
     with _LOCK:
         while _STARTED:
             _STARTED.popitem()[1].close()
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """End every server, and so every job that runs on them, and let none be started in the block."""
+    _ENDING.set()
+    try:
+        close()
+        yield
+    finally:
+        _ENDING.clear()
 
 
 def _launched(chapter: str) -> Servers:

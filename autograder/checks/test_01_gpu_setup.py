@@ -9,7 +9,7 @@ import numpy as np
 from packaging.requirements import Requirement
 
 from across import smi
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import equivalent, exercise, probe, right, wrong
 
 
 def kind(value: Any) -> str:
@@ -52,6 +52,7 @@ def test_every_guess_is_recorded(student):
         assert fits, f"{name} is predicted to be {shown(guess[name])}; expected {what}."
 
 
+equivalent("prediction", because="a guess is recorded, not marked: any that is complete earns the point")
 wrong("prediction", name="one_left_open", change=('"GPUs": 0', '"GPUs": None'), says="is left open")
 wrong("prediction", name="words_for_numbers", change=('"CPUs": 1', '"CPUs": "one"'), says="expected a number")
 wrong(
@@ -619,7 +620,9 @@ def check_diagnoses(got: Any, machines: list[Facts]) -> None:
 
 @exercise("diagnose")
 def test_one_thing_wrong_is_found(student, rng):
-    machines = [ill(rng, healthy(rng), finding) for finding in rng.permutation(KEYS)]
+    machines = [ill(rng, healthy(rng), finding) for finding in KEYS]
+    machines += [{**healthy(rng), "driver": driver} for driver in (524, 525)]  # the last that is too old, the first not
+    machines = [machines[i] for i in rng.permutation(len(machines))]
     check_diagnoses(student.ask(diagnosed, machines=machines), machines)
 
 
@@ -687,6 +690,12 @@ wrong(
 )
 wrong(
     "diagnose", name="oldest_is_too_old", change=("machine.driver < 525", "machine.driver < 575"), says="is answered no"
+)
+wrong(
+    "diagnose",
+    name="the_oldest_itself_is_too_old",
+    change=("machine.driver < 525", "machine.driver <= 525"),
+    says="is answered no",
 )
 right(
     "diagnose",

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import equivalent, exercise, probe, right, wrong
 
 
 def whole(value: Any) -> bool:
@@ -48,6 +48,7 @@ def test_every_part_has_a_recorded_number(student):
         assert guess[part] >= 0, f"{part} is predicted as {guess[part]}; a process cannot take less than nothing."
 
 
+equivalent("prediction", because="a guess is recorded, not marked: any that is complete earns the point")
 wrong("prediction", name="one_left_open", change=('"freed": 128', '"freed": None'), says="is left open")
 wrong("prediction", name="a_word_for_a_number", change=('"six": 128', '"six": "128 MiB"'), says="a number of MiB")
 wrong("prediction", name="given_back_twice", change=('"freed": 128', '"freed": -96'), says="less than nothing")
@@ -110,6 +111,8 @@ def test_a_tensor_larger_than_the_step(student, rng):
     for _ in range(6):
         step = steps(rng)
         cases.append([step * int(rng.integers(2, 20)) + int(rng.integers(step)), step, step * 64])
+    step = steps(rng)
+    cases.append([step << int(rng.integers(1, 5)), step, step * 64])  # which doubling meets exactly
     reason = "the step is doubled until the tensor fits, and then stays for next time"
     check_extend(student, cases, reason)
 
@@ -128,8 +131,9 @@ wrong(
     "extend",
     name="always_doubles",
     change=("*= 2\n    return min(step, left), step", "*= 2\n    return min(step, left), step * 2"),
-    says="and then stays",
+    says="until the tensor fits, and then stays",
 )
+wrong("extend", name="doubles_once_too_often", change=("step < size", "step <= size"), says="until the tensor fits")
 wrong("extend", name="never_doubles_after", change=("step * 2", "step"), says="rule 4")
 wrong(
     "extend",
@@ -169,7 +173,7 @@ def in_turn(total: int, context: int, n: int) -> list[int]:
         take = 0
         if free >= context:
             free -= context
-            take = free - (225 if free < 2048 else 1536)
+            take = max(0, free - (225 if free < 2048 else 1536))
         takes.append(take)
         free -= take
     return takes
@@ -199,12 +203,16 @@ def check_first_come(student: Any, cases: list[list[int]]) -> None:
 def test_one_program_takes_all_but_a_reserve(student, rng):
     large = [[int(rng.integers(4000, 90000)), int(rng.integers(250, 900)), 1] for _ in range(4)]
     small = [[int(rng.integers(1200, 2000)), int(rng.integers(250, 600)), 1] for _ in range(3)]
-    check_first_come(student, large + small)
+    context = int(rng.integers(250, 900))
+    edges = [[context + free, context, 1] for free in (2047, 2048)]  # the last with the small reserve and the next
+    check_first_come(student, large + small + edges)
 
 
 @exercise("first_come")
 def test_those_who_come_later_find_what_is_left(student, rng):
     cases = [[int(rng.integers(4000, 90000)), int(rng.integers(250, 900)), int(rng.integers(2, 6))] for _ in range(6)]
+    context = int(rng.integers(250, 900))
+    cases.append([context + int(rng.integers(1, 225)), context, 3])  # room for a context and for nothing else
     check_first_come(student, cases)
 
 
@@ -222,8 +230,18 @@ wrong(
     says="those before it left",
 )
 wrong(
-    "first_come", name="less_than_nothing", change=("if free >= context:", "if True:"), says="one without room takes 0"
+    "first_come",
+    name="less_than_nothing",
+    change=("max(0, free - (225 if free < 2048 else 1536))", "free - (225 if free < 2048 else 1536)"),
+    says="one without room takes 0",
 )
+wrong("first_come", name="no_more_than_2048", change=("free < 2048", "free <= 2048"), says="less the reserve")
+equivalent(
+    "first_come",
+    change=("free >= context", "free > context"),
+    because="with room for a context and nothing else a program takes nothing, with the context or without",
+)
+right("first_come", name="debts_take_nothing", change=("if free >= context:", "if True:"))
 right(
     "first_come",
     name="by_recursion",

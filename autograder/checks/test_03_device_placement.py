@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.asking import exercise, kept, probe, right, wrong
+from autograder.asking import equivalent, exercise, kept, probe, right, wrong
 from autograder.checks.placing import (
     Program,
     Wish,
@@ -30,12 +30,15 @@ from autograder.checks.placing import (
 
 
 @probe
-def made(student, device_names, by_function):
+def made(student, firsts, seconds, late, by_function):
     def make(x):
         tensors = []
-        for device in device_names:
-            with tf.device(device):
-                tensors.append(x + 1.0 if by_function else tf.constant([1.0]))
+        for first, second, is_second in zip(firsts, seconds, late, strict=True):
+            with tf.device(first):
+                one = x + 1.0 if by_function else tf.constant([1.0])
+            with tf.device(second):
+                two = one + 1.0
+            tensors.append(two if is_second else one)
         return tensors
 
     if by_function:
@@ -53,6 +56,10 @@ def held(student):
 
 def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
     """Compare the devices that the student names for tensors that were `made` on the `wanted` ones."""
+    assert type(answers) is list, (
+        f"The kernel answered with a {type(answers).__name__}; expected what `where` returned."
+    )
+    assert len(answers) == len(wanted), f"The kernel gave {len(answers)} answers about {len(wanted)} tensors."
     for got, device in zip(answers, wanted, strict=True):
         assert type(got) is str, (
             f"`where` returned a value of type {type(got).__name__}; expected a device's name, as in D."
@@ -62,19 +69,26 @@ def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
         assert device_of(got) == device_of(device), f"A tensor was {made} and you say it is at {got}; {hint}."
 
 
+def asked_where(student, rng, wanted: list[str], by_function: bool) -> Any:
+    """Have tensors made on the `wanted` devices, each beside one on another: the names that cross do not tell which."""
+    late = [bool(i % 2) for i in rng.permutation(len(wanted))]
+    pairs = [(device, elsewhere(rng, device.lower())) for device in wanted]
+    firsts, seconds = zip(*(pair[::-1] if last else pair for pair, last in zip(pairs, late, strict=True)), strict=True)
+    student.ask(made, firsts=firsts, seconds=seconds, late=late, by_function=by_function)
+    return student.ask(held)
+
+
 @exercise("where")
 def test_a_tensor_made_eagerly_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in rng.permutation(4)]
-    student.ask(made, device_names=wanted, by_function=False)
-    answers = student.ask(held)
-    check_where(answers, wanted, "made in a tf.device block", "expected the device of that block")
+    answers = asked_where(student, rng, wanted, by_function=False)
+    check_where(answers, wanted, "made eagerly", "expected the device that holds the number")
 
 
 @exercise("where")
 def test_what_a_function_computed_elsewhere_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
-    student.ask(made, device_names=wanted, by_function=True)
-    answers = student.ask(held)
+    answers = asked_where(student, rng, wanted, by_function=True)
     hint = "that is where the call was made; expected the device that holds the number"
     check_where(answers, wanted, "computed inside a tf.function", hint)
 
@@ -102,6 +116,8 @@ right(
     """,
 )
 
+
+equivalent("where", change=("[-1]", "[1]"), because='a device\'s name holds "device:" once')
 
 # prediction
 
@@ -132,6 +148,7 @@ def test_every_op_has_a_recorded_device(student):
         assert there, f"{op} is predicted at {guess[op]!r}; there is no such device: expected one of D, or default."
 
 
+equivalent("prediction", because="a guess is recorded, not marked: any that is complete earns the point")
 wrong("prediction", name="one_left_open", change=('"AddV2": default', '"AddV2": None'), says="is left open")
 wrong("prediction", name="no_such_device", change=("D[2]", '"/CPU:9"'), says="there is no such device")
 wrong("prediction", name="numbers_for_names", change=("D[2]", "2"), says="predicted at a value of type int")
@@ -278,15 +295,16 @@ TRIPLES = [  # never what the notebook asks for (1, 2, 3), nor its first two swa
     for i, j, k in itertools.permutations(range(4), 3)
     if i != 1 and j != 2 and k not in (0, 3) and (i, j) != (2, 1)
 ]
+PINNED = [each for each in TRIPLES if 0 not in each[:2]]  # a product that nobody pinned runs on CPU:0
 PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 
 
 class Halves:
     """The student's `split`, traced there and run here on fresh matrices."""
 
-    def __init__(self, student: Any, rng: np.random.Generator) -> None:
+    def __init__(self, student: Any, rng: np.random.Generator, triples: list[tuple[int, ...]] = TRIPLES) -> None:
         size = int(rng.integers(2, 6))
-        self.devices = [f"/cpu:{i}" for i in TRIPLES[rng.integers(len(TRIPLES))]]
+        self.devices = [f"/cpu:{i}" for i in triples[rng.integers(len(triples))]]
         self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
         answer: Any = student.ask(traced, size=size, devices=self.devices)
         whole = type(answer) is tuple and len(answer) == 3
@@ -331,7 +349,7 @@ def test_the_sum_is_right(student, rng):
 
 @exercise("split", weight=3)
 def test_each_product_runs_on_its_own_device(student, rng):
-    halves = Halves(student, rng)
+    halves = Halves(student, rng, PINNED)
     ordered = [("a @ b", halves.a @ halves.b), ("b @ a", halves.b @ halves.a)]
     found = []
     for text, value in ordered:
@@ -377,6 +395,18 @@ wrong(
             return left + right
     """,
     says="that was passed in",
+)
+wrong(
+    "split",
+    name="first_left_to_the_default",
+    change=("with tf.device(devices[0]):", "if True:"),
+    says="expected the first device of the list",
+)
+wrong(
+    "split",
+    name="second_left_to_the_default",
+    change=("with tf.device(devices[1]):", "if True:"),
+    says="expected the second device of the list",
 )
 wrong("split", name="same_product_twice", change=("tf.matmul(b, a)", "tf.matmul(a, b)"), says="same product twice")
 wrong(
@@ -781,4 +811,15 @@ right(
             free[placed[name]] = ends[name]
         return placed
     """,
+)
+
+equivalent(
+    "soonest",
+    change=("[name][2]", "[name][1]"),
+    because="a task takes equally long everywhere: who starts first ends first",
+)
+equivalent(
+    "soonest",
+    change=("    placed = {}\n", "    pass\n"),
+    because="the notebook has a `placed` of its own, and whatever is read of it is written first",
 )

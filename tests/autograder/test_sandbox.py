@@ -1,5 +1,6 @@
 """The box: what is in it cannot see, change, reach or outlast anything outside."""
 
+import errno
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import pytest
 from boxed import CAPS, inside, tried
 
 import across
-from autograder import bubblewrap, cgroups, sandbox
+from autograder import bubblewrap, cgroups, entering, sandbox
 from autograder.course import LIMITS
 
 pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
@@ -76,6 +77,21 @@ def test_there_is_no_network_but_its_own_loopback():
         (interfaces, outside), _, _ = inside(reach)
     assert interfaces == ["lo"]
     assert outside != ["done"]
+
+
+def test_a_socket_without_a_file_cannot_be_reached():
+    name = f"\0across-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+
+        def reach():
+            with socket.socket(socket.AF_UNIX) as client:
+                return tried(lambda: client.connect(name)), Path("/proc/net/unix").read_text().count("@")
+
+        assert reach()[0] == ["done"]
+        got, _, _ = inside(reach)
+    assert got == [["Connection refused"], 0]
 
 
 def test_no_other_process_can_be_seen_or_signalled():
@@ -169,6 +185,50 @@ def test_processes_beyond_the_limit_are_refused():
     made, _, _ = inside(bomb)
     assert made is not None
     assert made < CAPS.pids
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user's boxes have but his own number, and his own limits")
+def test_what_a_box_uses_up_another_does_not_miss():
+    def fill():  # descriptors in flight: the kernel counts them by user
+        one, other = socket.socketpair()
+        one.setblocking(False)
+        kept = [one, other]
+        while True:
+            try:
+                socket.send_fds(one, [b"x"], [other.fileno()] * 100)
+            except BlockingIOError:
+                one, other = socket.socketpair()
+                one.setblocking(False)
+                kept += [one, other]
+            except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:
+                    return kept
+                raise
+
+    def send():
+        one, other = socket.socketpair()
+        return tried(lambda: socket.send_fds(one, [b"x"], [other.fileno()]))
+
+    def beside_a_hog():
+        kept = fill()
+        os.write(filled[1], b"x" if kept else b"")
+        time.sleep(60)
+        return kept
+
+    filled = os.pipe()
+    with sandbox.Box(f"hog-{os.getpid()}", CAPS) as hog:
+        request = hog.request()
+        child = os.fork()
+        if child == 0:
+            try:
+                entering.enter(request)
+                beside_a_hog()
+            finally:
+                os._exit(1)
+        assert os.read(filled[0], 1) == b"x"
+        got, _, _ = inside(send)
+    os.waitpid(child, 0)
+    assert got == ["done"]
 
 
 def test_a_closed_box_leaves_no_folder_and_no_group():

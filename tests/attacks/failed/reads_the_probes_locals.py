@@ -18,12 +18,12 @@ def where(tensor):
     held = []
     frame = sys._getframe(1)
     while frame is not None:
-        held += [value for value in frame.f_locals.values() if type(value) is list]
+        held += frame.f_locals.values()
         frame = frame.f_back
-    held += [thing for thing in gc.get_objects() if type(thing) is list and thing is not globals().get("D")]
-    for names in held:
-        if len(names) == many and all(type(name) is str and "CPU:" in name for name in names):
-            return names[at]
+    for names in [*held, *gc.get_objects()]:
+        if type(names) in (list, tuple) and len(names) == many and all(type(name) is str for name in names):
+            if all("/CPU:" in name and len(name) == 6 for name in names) and sorted(names) != list(names):
+                return names[at]
     return None
 """,
 )
