@@ -188,9 +188,9 @@ def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any
 
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     _launch(chapter_name, how)
-    from autograder import changes, engine, gradebook, outputs, record, report
+    from autograder import changes, database, engine, outputs, record, report
 
-    before = record.records(out, chapter) if gradebook.exists(out) else []
+    before = record.records(out, chapter) if database.exists(out) else []
     with progress(f"grading {chapter_name}") as advance:
         result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
     engine.close()
