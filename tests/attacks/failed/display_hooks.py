@@ -10,7 +10,7 @@ import sys
 
 shell = get_ipython()
 passed = lambda *args, **kwargs: print("Passed.")
-sys.displayhook = sys.excepthook = sys.unraisablehook = shell.displayhook = passed
+sys.displayhook = sys.excepthook = sys.unraisablehook = passed
 shell.set_custom_exc((BaseException,), lambda self, kind, value, trace, tb_offset=None: passed())
 for formatter in shell.display_formatter.formatters.values():
     formatter.for_type(object, lambda value, *args: "Passed.")

@@ -1,4 +1,4 @@
-"""Answers NaN, infinity and complex numbers, which are neither more nor less than what is expected."""
+"""Answers NaN and infinity, which are neither more nor less than what is expected."""
 
 from corpus import answering
 
@@ -10,11 +10,6 @@ import tensorflow as tf
 
 
 def split(a, b, devices):
-    with tf.device(devices[0]):
-        left = tf.matmul(a, b)
-    with tf.device(devices[1]):
-        right = tf.matmul(b, a)
-    with tf.device(devices[2]):
-        return (left + right) * float("nan")
+    return tf.constant([[float("nan"), float("inf")], [1e308 * 10, -float("inf")]])
 """,
 )

@@ -19,20 +19,13 @@ try:
 except ImportError:
     pass
 """
-PLACES = (
-    "sitecustomize.py",
-    "usercustomize.py",
-    "itertools.py",
-    "typing.py",
-    "nbgrader_config.py",
-    "jupyter_config.py",
-)
-PLACES += ("ipython_config.py", ".ipython/profile_default/startup/00.py", "conftest.py", "across.py", "numpy.py")
+PLACES = ("sitecustomize.py", "usercustomize.py", "conftest.py", "nbgrader_config.py", "jupyter_config.py")
+PLACES += ("ipython_config.py", ".ipython/profile_default/startup/00.py", "across.py", "numpy.py")
 SHADOW = """
 import sys
 here = sys.path.pop(0)
-del sys.modules["across"]
-import across, across.attempt
+del sys.modules[__name__]
+__import__(__name__)
 sys.path.insert(0, here)
 """
 
@@ -43,6 +36,6 @@ def submission(release, solved):
         for place in PLACES:
             file = path.parent / place
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text((SHADOW if place == "across.py" else "") + RUNS)
+            file.write_text((SHADOW if place in ("across.py", "numpy.py") else "") + RUNS)
 
     return write

