@@ -17,6 +17,7 @@ import numpy as np
 from autograder import wire
 
 QUESTION = 256 << 20  # bytes
+KEPT: dict[str, Any] = {}  # what probes keep from one question to the next: `kept` in their scope
 
 
 class _MissingError(Exception):
@@ -41,7 +42,7 @@ def reply(source: str, name: str, inputs: Mapping[str, Any], namespace: Mapping[
     try:
         import tensorflow as tf
 
-        scope: dict[str, Any] = {"np": np, "tf": tf}
+        scope: dict[str, Any] = {"np": np, "tf": tf, "kept": KEPT}
         exec(compile(source, "<probe>", "exec"), scope)
         value = scope[name](_Work(namespace), **inputs)
     except BaseException as error:

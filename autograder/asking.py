@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from autograder import answering, graphs, wire
 
+kept: dict[str, Any] = {}  # so that a check file can name it: what a probe finds is the student's kernel's own
 Function = TypeVar("Function", bound=Callable[..., Any])
 Channel = Callable[[bytes, float, int], Any]  # (frame, until, cap) -> the decoded answer; raises wire.WireError
 
@@ -43,7 +44,11 @@ class Probe:
 
 
 def probe(function: Callable[..., Any]) -> Probe:
-    """Make a probe of a function: its source, without decorators, is what crosses. In its scope: np, tf, `student`."""
+    """Make a probe of a function: its source, without decorators, is what crosses.
+
+    In its scope: np, tf, `student` and `kept`, a dictionary that lasts from question to question. The student's function
+    can read its caller's locals: where the inputs tell the answer, one question prepares (and keeps), the next one calls.
+    """
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("def "))
     return Probe(function.__name__, "\n".join(lines[start:]))
@@ -183,6 +188,6 @@ def in_process(namespace: Mapping[str, Any]) -> Student:
 def _open(frame: bytes, cap: int) -> Any:
     _, header, body = wire.HEAD.unpack(frame[: wire.HEAD.size])
     if header + body > cap:
-        raise wire.WireError(f"a reply of {header + body} bytes; the cap is {cap}")
+        raise wire.TooBigError(f"a reply of {header + body} bytes; the cap is {cap}")
     content = frame[wire.HEAD.size :]
     return wire.decode(content[:header], content[header:], graphs.read)

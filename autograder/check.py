@@ -14,7 +14,7 @@ from autograder.verdict import Outcome
 
 CHECKER = sandbox.Caps(memory=2 << 30, pids=512, file=MIB, tmp=MIB, cpu_seconds=600)
 PATIENCE = 3  # questions' time that a test may take: what it runs in its own process, it runs on student's data
-LOST = frozenset({"deadline", "died", "protocol"})  # after these the kernel is not asked again
+LOST = frozenset({"deadline", "died", "size", "protocol"})  # after these the kernel is not asked again
 
 
 class CheckerError(RuntimeError):

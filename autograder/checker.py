@@ -24,9 +24,15 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2  # noqa: F401
 
-from autograder import asking, course, sandbox, wire
+from autograder import asking, course, entering, wire
 
 SAYS = 600  # characters of a message
+LOST = (  # how a kernel is lost; the last one holds for all others
+    ("deadline", wire.DeadlineError),
+    ("died", wire.DiedError),
+    ("size", wire.TooBigError),
+    ("protocol", wire.WireError),
+)
 
 
 class Job:
@@ -99,7 +105,7 @@ def _explained(item: pytest.Function, error: BaseException | None) -> tuple[str,
     """What kind of failure it was, and the sentence for the student: only what an author wrote to be read."""
     if error is None:
         return "", ""
-    for kind, raised in (("deadline", wire.DeadlineError), ("died", wire.DiedError), ("protocol", wire.WireError)):
+    for kind, raised in LOST:
         if isinstance(error, raised):
             return kind, str(error)[:SAYS]
     said = str(error).split("\n")[0][:SAYS].strip()
@@ -158,8 +164,8 @@ if os.environ.get("ACROSS_CHAPTER") and os.environ.get("ACROSS_SERVES") == "chec
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Run the checks of the exercises in message["only"] against the kernel at the other end of fds[0]."""
     questions = fds[0]
-    sandbox.hold([questions, connection.fileno()])
-    sandbox.enter(message["box"])
+    entering.hold([questions, connection.fileno()])
+    entering.enter(message["box"])
     os.chdir("/tmp")
     JOB.seed = message["seed"]
     JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), message["deadline"], message["cap"])

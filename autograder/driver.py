@@ -27,7 +27,7 @@ from autograder.kernel import MESSAGE, Kernel, StartError
 from autograder.verdict import Stop
 
 MEMORY = 1 << 30
-LOST = {"deadline": Stop.TIMEOUT, "died": Stop.CRASHED, "protocol": Stop.CRASHED}
+LOST = {"deadline": Stop.TIMEOUT, "died": Stop.CRASHED, "size": Stop.OUTPUT, "protocol": Stop.CRASHED}
 for _name in (
     "jupyter_client.asynchronous",
     "zmq.backend.cython",

@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
-from autograder.kernel import Kernel
+from autograder.kernel import MESSAGE, Kernel
 from autograder.verdict import Stop
 
 SKIP = "across-skip"  # the tag of a cell that is not executed
@@ -40,7 +40,7 @@ class _Runner(PapermillNotebookClient):
     told: Callable[[int], None]
 
     async def _async_poll_kernel_alive(self) -> None:
-        while self.kernel.alive():  # nbclient itself looks once a second
+        while self.kernel.alive() and not self.kernel.cut():  # nbclient itself looks once a second
             await asyncio.sleep(0.05)
         if self.task_poll_for_reply is not None:
             self.task_poll_for_reply.cancel()
@@ -97,8 +97,11 @@ def _run(runner: _Runner, kernel: Kernel) -> Transcript:
     except DeadKernelError:
         if runner.used > runner.cap:
             return _too_much(runner)
-        stop = Stop.MEMORY if kernel.out_of_memory() else Stop.CRASHED
-        return Transcript(stop, runner.at, "the kernel died")
+        if kernel.out_of_memory():
+            return Transcript(Stop.MEMORY, runner.at, "the kernel died")
+        if kernel.alive():
+            return Transcript(Stop.OUTPUT, runner.at, f"a message of more than {MESSAGE} bytes")
+        return Transcript(Stop.CRASHED, runner.at, "the kernel died")
     except MemoryError:
         raise
     except Exception as error:  # what a tampered kernel makes its client raise is the student's

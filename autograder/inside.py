@@ -1,6 +1,6 @@
 """The student's side: a warm server that has imported TensorFlow and ipykernel; its child is a kernel in a box.
 
-Served by `across.warm`. It imports nothing of `autograder` but what a kernel needs (answering, wire, sandbox): whatever
+Served by `across.warm`. It imports nothing of `autograder` but what a kernel needs (answering, entering): whatever
 is in its memory is in the student's memory too.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 
 from across import preload
-from autograder import answering, sandbox
+from autograder import answering, entering
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
 preload.preload(debugger=False)
@@ -34,8 +34,8 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.close(log)
     connection.close()
     asked = os.dup2(asked, 3)
-    sandbox.hold([asked])
-    sandbox.enter(message)
+    entering.hold([asked])
+    entering.enter(message)
     channel = socket.socket(fileno=asked)
     home = message["inside"]
     os.chdir(home)

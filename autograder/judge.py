@@ -16,6 +16,7 @@ STOPPED = {
     Stop.MEMORY: "used more memory than there is for it",
     Stop.OUTPUT: "wrote more output than a submission may",
 }
+TOO_BIG = "answered with more than the {} MiB that one answer may have"  # Stop.OUTPUT, when asked
 
 
 @dataclass
@@ -31,10 +32,11 @@ class Seen:
 
 def judge(chapter: Chapter, submission: Submission, blank: set[str], seen: Seen) -> tuple[Mark, ...]:
     """Return one Mark for each exercise of the chapter, in its order, whatever the submission was."""
-    return tuple(_mark(exercise, submission, exercise.name in blank, seen) for exercise in chapter.exercises)
+    did = {**STOPPED, Stop.OUTPUT: TOO_BIG.format(chapter.limits.reply_bytes >> 20)}
+    return tuple(_mark(exercise, submission, exercise.name in blank, seen, did) for exercise in chapter.exercises)
 
 
-def _mark(exercise: Exercise, submission: Submission, blank: bool, seen: Seen) -> Mark:
+def _mark(exercise: Exercise, submission: Submission, blank: bool, seen: Seen, did: dict[Stop, str]) -> Mark:
     def mark(result: Result, fault: Fault, message: str, points: float = 0.0, misconception: str = "") -> Mark:
         return Mark(exercise.name, points, exercise.max_points, result, fault, message, misconception)
 
@@ -53,18 +55,20 @@ def _mark(exercise: Exercise, submission: Submission, blank: bool, seen: Seen) -
     failure = next((outcome for outcome in outcomes if not outcome.passed), None)
     if outcomes and failure is None and not lost:
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
-    result, fault, message = _failure(exercise, failure, seen)
+    result, fault, message = _failure(exercise, failure, seen, did)
     if points > 0:
         result = Result.PARTIAL
     return mark(result, fault, message, points, failure.misconception if failure else "")
 
 
-def _failure(exercise: Exercise, failure: Outcome | None, seen: Seen) -> tuple[Result, Fault, str]:
+def _failure(
+    exercise: Exercise, failure: Outcome | None, seen: Seen, did: dict[Stop, str]
+) -> tuple[Result, Fault, str]:
     for answer in exercise.answer_ids:
         if stop := seen.stops.get(answer):
             return _stopped(stop, f"The cell `{answer}` {STOPPED[stop]}.")
     if stop := seen.lost.get(exercise.name):
-        return _stopped(stop, f"When it was asked about `{exercise.name}`, your code {STOPPED[stop]}.")
+        return _stopped(stop, f"When it was asked about `{exercise.name}`, your code {did[stop]}.")
     for answer in exercise.answer_ids:
         if answer in seen.errors and (failure is None or failure.kind == "refused"):
             return Result.CRASHED, Fault.STUDENT, f"The cell `{answer}` raised {seen.errors[answer]}"

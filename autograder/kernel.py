@@ -12,12 +12,13 @@ import time
 import zmq
 import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
+from zmq.utils.monitor import recv_monitor_message
 
 from across import warm
 from autograder import sandbox
 from autograder.course import Limits
 
-MESSAGE = 64 << 20  # bytes of one frame on a kernel's channels
+MESSAGE = 64 << 20  # bytes of one frame on a kernel's channels; for more, ours cuts the channel without a word
 WELCOME = 3.0  # seconds to the first word; on a busy machine one in hundreds of kernels missed our subscription
 
 
@@ -37,6 +38,30 @@ class Client(AsyncKernelClient):
     _async_is_alive = is_alive
 
 
+class _Watched:
+    """What libzmq tells of a channel. Cut by us it stays cut; closed by the kernel, libzmq tries at once to connect anew."""
+
+    def __init__(self, channel: zmq.asyncio.Socket, context: zmq.asyncio.Context) -> None:
+        self._channel = zmq.Socket.shadow(channel.underlying)
+        place = f"inproc://watched-{secrets.token_hex(8)}"
+        self._channel.monitor(place, zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED)
+        self._told = zmq.Context.shadow(context.underlying).socket(zmq.PAIR)
+        self._told.connect(place)
+        self._last = self._seen = 0
+
+    def cut(self) -> bool:
+        """Whether the channel was cut already when this was asked the last time."""
+        self._seen = self._last
+        while self._told.poll(0):
+            self._last = recv_monitor_message(self._told)["event"]
+        return self._seen == self._last == zmq.EVENT_DISCONNECTED
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._channel.monitor(None, 0)  # type: ignore[arg-type]
+        self._told.close(0)
+
+
 class Kernel:
     """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
 
@@ -45,6 +70,7 @@ class Kernel:
         self.limits = limits
         self.client: Client | None = None
         self.child: warm.Child | None = None
+        self._watched: list[_Watched] = []
         self.questions, theirs = socket.socketpair()
         self.box = sandbox.Box(name, sandbox.caps(limits), walls)
         try:
@@ -64,7 +90,7 @@ class Kernel:
         file = self.box.folder / "connection.json"
         file.write_text(json.dumps({**shared, "ip": f"{self.box.inside}/k", "kernel_name": ""}))
         if sandbox.root() and self.box.walls:
-            os.chown(file, sandbox.UID, sandbox.UID)
+            os.chown(file, self.box.user, self.box.user)
         return {**shared, "ip": f"{self.box.folder}/k", "kernel_name": ""}
 
     def alive(self) -> bool:
@@ -97,6 +123,7 @@ class Kernel:
         client.load_connection_info(self.connection)  # type: ignore[arg-type]
         client.start_channels(shell=True, iopub=True, stdin=False, hb=False, control=False)
         client.allow_stdin = False
+        self._watched = [_Watched(channel.socket, context) for channel in (client.shell_channel, client.iopub_channel)]  # type: ignore[union-attr]
         # awaited, this first message was sometimes lost until the timeout: the edge of an edge-triggered descriptor
         iopub = zmq.Socket.shadow(client.iopub_channel.socket.underlying)  # type: ignore[union-attr]
         while iopub.poll(max(0, int(1000 * (until - time.monotonic())))):
@@ -104,8 +131,14 @@ class Kernel:
                 return True
         return False
 
+    def cut(self) -> bool:
+        """Whether a channel is cut because a message on it was over MESSAGE bytes. Ask twice, with a moment between."""
+        return any([watched.cut() for watched in self._watched])
+
     def mute(self) -> None:
         """Stop listening: what the kernel publishes from now on goes nowhere."""
+        while self._watched:
+            self._watched.pop().close()
         if self.client is not None:
             self.client.stop_channels()
             self.client = None

@@ -1,19 +1,20 @@
 """The box that untrusted code runs in: bubblewrap builds it, a process forked from a warm server steps into it.
 
+This is the trusted half, which builds, describes and ends boxes; `bubblewrap` says what is seen in one, `entering` is the
+forked child's half, `seccomp` the filter of system calls.
+
 Inside there are the Python installation, the environment and `lib/across`, read-only; a work folder at ``/box``; a
 small ``/tmp``; a loopback of its own and no other network; no other process. It runs as an ordinary user without any
-capability, under limits on memory, processes, file sizes and open files. Whatever is in it ends with it.
+capability, under limits on memory, processes, file sizes and open files, and without the system calls that neither
+TensorFlow nor Jupyter needs. Whatever is in it ends with it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
-import fcntl
 import json
 import os
-import resource
 import select
 import shutil
 import signal
@@ -21,19 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autograder import cgroups, watch
+from autograder import bubblewrap, cgroups, seccomp, watch
 
-INSIDE = "/box"  # the work folder, seen from inside
-UID = 20001  # when we are root; otherwise our own user
-NAMESPACES = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
-NS_GET_PARENT = 0xB702
-CAPABILITY_VERSION_3 = 0x20080522
+USERS = 0x78000000  # and a box's process number: a user of its own, in a range that nobody else hands out
 
 
 class SandboxError(RuntimeError):
@@ -63,7 +58,7 @@ class Box:
         self.walls = walls
         self.caps = caps
         self.folder = workroom() / name
-        self.inside = INSIDE if walls else str(self.folder)
+        self.inside = bubblewrap.INSIDE if walls else str(self.folder)
         self.pid = 0
         self.group: cgroups.Group | None = None
         self._bwrap: subprocess.Popen[bytes] | None = None
@@ -73,11 +68,13 @@ class Box:
             self.group = cgroups.open_group(name, caps.memory, caps.pids)
             if not walls:
                 return
-            if root():
-                os.chown(self.folder, UID, UID)
+            if said := seccomp.problem():
+                raise SandboxError(said)
             if root() and self.group is None:
                 raise SandboxError("as root the sandbox needs control groups (memory, pids): mount /sys/fs/cgroup")
             self.pid = self._build()
+            if root():
+                os.chown(self.folder, self.user, self.user)
             if self.group is None:
                 self._watcher = watch.MemoryWatcher(self.pid, caps.memory)
         except BaseException:
@@ -86,10 +83,13 @@ class Box:
 
     def _build(self) -> int:
         info, told = os.pipe()
+        filter = os.memfd_create("seccomp")
         try:
+            os.write(filter, seccomp.program())
+            os.lseek(filter, 0, os.SEEK_SET)
             self._bwrap = subprocess.Popen(
-                _command(str(self.folder), self.caps.tmp, told),
-                pass_fds=[told],
+                bubblewrap.command(str(self.folder), self.caps.tmp, told, filter),
+                pass_fds=[told, filter],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -99,6 +99,7 @@ class Box:
             raise SandboxError(MISSING) from None
         finally:
             os.close(told)
+            os.close(filter)
         try:
             text = _read(info, b"}")  # bwrap writes it in pieces, and before its mounts are done
             assert self._bwrap.stdout is not None
@@ -110,10 +111,20 @@ class Box:
         finally:
             os.close(info)
 
+    @property
+    def user(self) -> int:
+        """The user and group in the box: our own; for root one that no other box has, for the kernel counts by user, too.
+
+        Descriptors in flight, signals queued, files watched: what one box used up, another would miss.
+        """
+        return USERS + self.pid if root() else os.getuid()
+
     def request(self) -> dict[str, object]:
         """What a forked child needs for `enter`, as JSON."""
         groups = [str(folder) for folder in self.group.folders] if self.group else []
         place = {"pid": self.pid, "inside": self.inside, "groups": groups}
+        if self.walls:
+            place |= {"user": self.user, "filter": seccomp.program().hex()}
         return {**place, "file": self.caps.file, "cpu": self.caps.cpu_seconds, "processes": self.caps.pids}
 
     def out_of_memory(self) -> bool:
@@ -219,48 +230,6 @@ def sweep(prefix: str) -> None:
         group.close()
 
 
-def _readonly() -> list[str]:
-    """What is bound read-only at its own path: the interpreter, the environment, the students' library."""
-    import across
-
-    library = str(Path(across.__path__[0]).resolve().parent)
-    places = {os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix)}
-    if not library.startswith(os.path.abspath(sys.prefix)):
-        places.add(library)
-    return sorted(place for place in places if not place.startswith(("/usr/", "/bin/", "/lib/")) and place != "/usr")
-
-
-@cache
-def _fixed(tmp: int) -> list[str]:
-    arguments = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
-    if not root():
-        arguments.append("--unshare-user")
-    arguments += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "box"]
-    arguments += ["--ro-bind", "/usr", "/usr"]
-    for name in ("bin", "lib", "lib64", "sbin"):
-        if os.path.isdir(f"/{name}"):
-            arguments += ["--symlink", f"usr/{name}", f"/{name}"]
-    arguments += ["--perms", "0755", "--dir", "/etc"]
-    for file in ("/etc/ld.so.cache", "/etc/hosts"):
-        if os.path.exists(file):
-            arguments += ["--ro-bind", file, file]
-    arguments += ["--proc", "/proc", "--dev", "/dev"]
-    for place in ("/tmp", "/dev/shm"):  # before what may lie in them: an environment below /tmp
-        arguments += ["--size", str(tmp), "--perms", "1777", "--tmpfs", place]
-    places = _readonly()
-    parents = {str(parent) for place in places for parent in Path(place).parents} - {"/", "/tmp", "/dev/shm"}
-    for parent in sorted(parents):  # bwrap itself would make them for root only
-        arguments += ["--perms", "0755", "--dir", parent]
-    for place in places:
-        arguments += ["--ro-bind", place, place]
-    return arguments
-
-
-def _command(folder: str, tmp: int, told: int) -> list[str]:
-    mounts = ["--bind", folder, INSIDE, "--remount-ro", "/"]
-    return ["bwrap", *_fixed(tmp), *mounts, "--info-fd", str(told), "sh", "-c", "echo ready; exec sleep infinity"]
-
-
 def _read(fd: int, end: bytes, deadline: float = 20.0) -> bytes:
     """Read until `end`, the end of file or the deadline."""
     text, until = b"", time.monotonic() + deadline
@@ -272,78 +241,8 @@ def _read(fd: int, end: bytes, deadline: float = 20.0) -> bytes:
     return text
 
 
-def enter(box: dict[str, object]) -> None:
-    """Step into the box that `Box.request` described, for good, and shed every privilege: about 3 ms.
-
-    Call it in a forked, single-threaded child. It returns in a grandchild, the process inside; the child itself waits
-    for that one and exits as it did. Raises OSError.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    for folder in box["groups"]:  # type: ignore[attr-defined]
-        with open(f"{folder}/cgroup.procs", "w") as file:
-            file.write(str(os.getpid()))
-    if not box["pid"]:
-        _limit(box)
-        return
-    same_user = _join(libc, int(box["pid"]))  # type: ignore[call-overload]
-    child = os.fork()  # the child is in the pid namespace, we are not
-    if child:
-        os.closerange(0, 1024)  # hold nothing of the student's while waiting
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        os._exit(code if code >= 0 else 128 - code)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    for capability in range(64):  # the bounding set first, while we still may
-        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    _limit(box)
-    if same_user:
-        os.setgroups([])
-        os.setresgid(UID, UID, UID)
-        os.setresuid(UID, UID, UID)
-    header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
-    if libc.capset(header, data) or libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "cannot drop privileges")
-    if not box["groups"]:
-        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or its memory could not be watched from outside
-
-
-def _limit(box: dict[str, object]) -> None:
-    for kind, value in (
-        (resource.RLIMIT_NOFILE, 1024),
-        (resource.RLIMIT_FSIZE, box["file"]),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, box["cpu"]),
-    ):
-        resource.setrlimit(kind, (value, value))  # type: ignore[arg-type]
-    if not box["groups"]:
-        resource.setrlimit(resource.RLIMIT_NPROC, (box["processes"], box["processes"]))  # type: ignore[arg-type]
-
-
-def _join(libc: ctypes.CDLL, pid: int) -> bool:
-    """Join the namespaces of process `pid`; whether it is in our own user namespace."""
-    inner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
-    same_user = os.path.samestat(os.fstat(inner), os.stat("/proc/self/ns/user"))
-    fds = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
-    if same_user:
-        os.close(inner)
-    else:
-        fds = [fcntl.ioctl(inner, NS_GET_PARENT), *fds, inner]  # bwrap nests two: the outer one owns the other kinds
-    for fd in fds:
-        if libc.setns(fd, 0):
-            raise OSError(ctypes.get_errno(), "cannot enter the box")
-        os.close(fd)
-    return same_user
-
-
 def caps(limits: object) -> Caps:
     """The box's share of a chapter's `course.Limits`."""
     get = lambda name: getattr(limits, name)  # noqa: E731
     cpu = int(get("notebook_seconds") * (os.cpu_count() or 1)) + 60
     return Caps(get("memory_bytes"), get("pids"), get("file_bytes"), get("tmp_bytes"), cpu)
-
-
-def hold(fds: Sequence[int]) -> None:
-    """Close every file descriptor but 0, 1, 2 and `fds`."""
-    keep = sorted({0, 1, 2, *fds})
-    for low, high in zip(keep, [*keep[1:], 4096], strict=True):
-        if low + 1 < high:  # closerange(0, 0) closes everything
-            os.closerange(low + 1, high)

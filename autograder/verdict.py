@@ -49,7 +49,7 @@ class Outcome:
     test: str
     passed: bool
     weight: float = 1.0
-    kind: str = ""  # "assert"; "refused"; "deadline", "died", "protocol"; or the exception that a check met
+    kind: str = ""  # "assert"; "refused"; "deadline", "died", "size", "protocol"; or the exception that a check met
     says: str = ""  # for the student
     misconception: str = ""
 

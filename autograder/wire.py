@@ -38,6 +38,10 @@ class RefusedError(Exception):
     """The frame is sound, but its graph may not come in; the message is for the student."""
 
 
+class TooBigError(WireError):
+    """The frame is said to have more bytes than may come in; the message tells both numbers."""
+
+
 class DiedError(WireError):
     """The other side is gone."""
 
@@ -152,7 +156,7 @@ def receive(channel: socket.socket, until: float, cap: int, graph: Callable[[byt
     if magic != MAGIC:
         raise WireError("not a frame")
     if header + body > cap:
-        raise WireError(f"a reply of {header + body} bytes; the cap is {cap}")
+        raise TooBigError(f"a reply of {header + body} bytes; the cap is {cap}")
     return decode(_exactly(channel, header, until), _exactly(channel, body, until), graph)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import exercise, kept, probe, right, wrong
 from autograder.checks.placing import (
     Program,
     Wish,
@@ -30,17 +30,28 @@ from autograder.checks.placing import (
 
 
 @probe
-def held(student, device_names, by_function):
+def made(student, firsts, seconds, late, by_function):
     def make(x):
         tensors = []
-        for device in device_names:
-            with tf.device(device):
-                tensors.append(x + 1.0 if by_function else tf.constant([1.0]))
+        for first, second, is_second in zip(firsts, seconds, late, strict=True):
+            with tf.device(first):
+                one = x + 1.0 if by_function else tf.constant([1.0])
+            with tf.device(second):
+                two = one + 1.0
+            tensors.append(two if is_second else one)
         return tensors
 
     if by_function:
         make = tf.function(make, autograph=False)
-    return [student.where(tensor) for tensor in make(tf.constant(1.0))]
+    kept["tensors"] = make(tf.constant(1.0))
+
+
+@probe
+def held(student):
+    import gc
+
+    gc.collect()  # the names are in nobody's memory any more, and in no frame: `where` has its tensor and that is all
+    return [student.where(tensor) for tensor in kept.pop("tensors")]
 
 
 def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
@@ -54,17 +65,26 @@ def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
         assert device_of(got) == device_of(device), f"A tensor was {made} and you say it is at {got}; {hint}."
 
 
+def asked_where(student, rng, wanted: list[str], by_function: bool) -> Any:
+    """Have tensors made on the `wanted` devices, each beside one on another: the names that cross do not tell which."""
+    late = [bool(i % 2) for i in rng.permutation(len(wanted))]
+    pairs = [(device, elsewhere(rng, device.lower())) for device in wanted]
+    firsts, seconds = zip(*(pair[::-1] if last else pair for pair, last in zip(pairs, late, strict=True)), strict=True)
+    student.ask(made, firsts=firsts, seconds=seconds, late=late, by_function=by_function)
+    return student.ask(held)
+
+
 @exercise("where")
 def test_a_tensor_made_eagerly_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in rng.permutation(4)]
-    answers = student.ask(held, device_names=wanted, by_function=False)
-    check_where(answers, wanted, "made in a tf.device block", "expected the device of that block")
+    answers = asked_where(student, rng, wanted, by_function=False)
+    check_where(answers, wanted, "made eagerly", "expected the device that holds the number")
 
 
 @exercise("where")
 def test_what_a_function_computed_elsewhere_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
-    answers = student.ask(held, device_names=wanted, by_function=True)
+    answers = asked_where(student, rng, wanted, by_function=True)
     hint = "that is where the call was made; expected the device that holds the number"
     check_where(answers, wanted, "computed inside a tf.function", hint)
 

@@ -119,7 +119,7 @@ def test_a_refused_graph_is_the_students_fault_and_not_the_protocols(tf):
 
 
 def test_a_reply_over_the_cap_breaks_the_protocol():
-    with pytest.raises(wire.WireError, match="the cap"):
+    with pytest.raises(wire.TooBigError, match="the cap"):
         ask(lambda x: np.zeros(20 << 20, np.uint8))
 
 

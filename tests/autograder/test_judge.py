@@ -100,3 +100,9 @@ def test_a_cell_that_raised_after_its_work_was_done_keeps_its_marks():
 def test_time_that_was_up_is_a_limit():
     mark = marks(Seen(out_of_time=True))["g"]
     assert (mark.result, mark.fault) == (Result.TIMEOUT, Fault.LIMIT)
+
+
+def test_an_answer_that_is_too_big_is_told_the_cap():
+    mark = marks(Seen(lost={"f": Stop.OUTPUT}))["f"]
+    assert (mark.result, mark.fault, mark.points) == (Result.OUTPUT, Fault.LIMIT, 0.0)
+    assert "more than the 16 MiB that one answer may have" in mark.message

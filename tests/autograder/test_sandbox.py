@@ -1,50 +1,23 @@
 """The box: what is in it cannot see, change, reach or outlast anything outside."""
 
+import errno
 import json
 import os
+import shutil
 import socket
+import subprocess
 import time
+import venv
 from pathlib import Path
 
 import pytest
+from boxed import CAPS, inside, tried
 
-from autograder import cgroups, sandbox
+import across
+from autograder import bubblewrap, cgroups, entering, sandbox
 from autograder.course import LIMITS
 
 pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
-CAPS = sandbox.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
-
-
-def inside(function, caps=CAPS, name="test"):
-    """Run `function` in a box of its own; its value (JSON) and the exit code."""
-    read, write = os.pipe()
-    with sandbox.Box(f"{name}-{os.getpid()}", caps) as box:
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                sandbox.enter(json.loads(json.dumps(box.request())))
-                os.write(write, json.dumps(function()).encode())
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(write)
-        _, status = os.waitpid(child, 0)
-    with open(read) as answer:
-        text = answer.read()
-        return json.loads(text) if text else None, os.waitstatus_to_exitcode(status), box
-
-
-def tried(*actions):
-    """What each action raised, or "done"."""
-    said = []
-    for action in actions:
-        try:
-            action()
-            said.append("done")
-        except OSError as error:
-            said.append(os.strerror(error.errno))
-    return said
 
 
 def test_it_has_no_privilege_and_cannot_get_one():
@@ -84,12 +57,12 @@ def test_neither_the_course_nor_the_grader_exists_in_it():
 def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, monkeypatch):
     tmp_path.chmod(0o755)
     (tmp_path / "library.py").write_text("x = 1")
-    monkeypatch.setattr(sandbox, "_readonly", lambda: [str(tmp_path)])
-    sandbox._fixed.cache_clear()
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [str(tmp_path)])
+    bubblewrap.fixed.cache_clear()
     try:
         got, _, _ = inside(lambda: [(tmp_path / "library.py").read_text(), *tried(lambda: (tmp_path / "y").touch())])
     finally:
-        sandbox._fixed.cache_clear()
+        bubblewrap.fixed.cache_clear()
     assert got == ["x = 1", "Read-only file system"]
 
 
@@ -104,6 +77,21 @@ def test_there_is_no_network_but_its_own_loopback():
         (interfaces, outside), _, _ = inside(reach)
     assert interfaces == ["lo"]
     assert outside != ["done"]
+
+
+def test_a_socket_without_a_file_cannot_be_reached():
+    name = f"\0across-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+
+        def reach():
+            with socket.socket(socket.AF_UNIX) as client:
+                return tried(lambda: client.connect(name)), Path("/proc/net/unix").read_text().count("@")
+
+        assert reach()[0] == ["done"]
+        got, _, _ = inside(reach)
+    assert got == [["Connection refused"], 0]
 
 
 def test_no_other_process_can_be_seen_or_signalled():
@@ -199,6 +187,50 @@ def test_processes_beyond_the_limit_are_refused():
     assert made < CAPS.pids
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user's boxes have but his own number, and his own limits")
+def test_what_a_box_uses_up_another_does_not_miss():
+    def fill():  # descriptors in flight: the kernel counts them by user
+        one, other = socket.socketpair()
+        one.setblocking(False)
+        kept = [one, other]
+        while True:
+            try:
+                socket.send_fds(one, [b"x"], [other.fileno()] * 100)
+            except BlockingIOError:
+                one, other = socket.socketpair()
+                one.setblocking(False)
+                kept += [one, other]
+            except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:
+                    return kept
+                raise
+
+    def send():
+        one, other = socket.socketpair()
+        return tried(lambda: socket.send_fds(one, [b"x"], [other.fileno()]))
+
+    def beside_a_hog():
+        kept = fill()
+        os.write(filled[1], b"x" if kept else b"")
+        time.sleep(60)
+        return kept
+
+    filled = os.pipe()
+    with sandbox.Box(f"hog-{os.getpid()}", CAPS) as hog:
+        request = hog.request()
+        child = os.fork()
+        if child == 0:
+            try:
+                entering.enter(request)
+                beside_a_hog()
+            finally:
+                os._exit(1)
+        assert os.read(filled[0], 1) == b"x"
+        got, _, _ = inside(send)
+    os.waitpid(child, 0)
+    assert got == ["done"]
+
+
 def test_a_closed_box_leaves_no_folder_and_no_group():
     _, _, box = inside(lambda: 1)
     assert not box.folder.exists()
@@ -208,9 +240,9 @@ def test_a_closed_box_leaves_no_folder_and_no_group():
 @pytest.fixture
 def as_nobody(tmp_path, monkeypatch):
     """Run a function as an ordinary user without control groups; its value (JSON)."""
-    monkeypatch.setattr(sandbox, "_readonly", lambda: [])  # the interpreter of this run may lie in root's home
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [])  # the interpreter of this run may lie in root's home
     monkeypatch.setattr(sandbox, "workroom", lambda: tmp_path)
-    sandbox._fixed.cache_clear()
+    bubblewrap.fixed.cache_clear()
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o777)
 
@@ -233,7 +265,7 @@ def as_nobody(tmp_path, monkeypatch):
             return json.loads(answer.read())
 
     yield run
-    sandbox._fixed.cache_clear()
+    bubblewrap.fixed.cache_clear()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
@@ -242,6 +274,16 @@ def test_an_ordinary_user_gets_a_box_as_well(as_nobody):
         return [os.getuid(), [name for _, name in socket.if_nameindex()], os.getpid() < 20]
 
     assert as_nobody(lambda: inside(look)[:2]) == [[65534, ["lo"], True], 0]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_an_ordinary_users_box_hides_what_it_must_as_well(as_nobody, monkeypatch):
+    monkeypatch.setattr(bubblewrap, "hidden", lambda: ["/usr/share"])  # stands for a grader in the environment
+
+    def look():
+        return [os.listdir("/usr/share"), tried(lambda: open("/usr/share/x", "w").close())]
+
+    assert as_nobody(lambda: inside(look)[:2]) == [[[], ["Read-only file system"]], 0]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
@@ -270,7 +312,7 @@ def test_a_missing_bubblewrap_is_one_line_with_the_mend(monkeypatch):
 
 
 def test_a_bubblewrap_that_fails_says_why(monkeypatch):
-    monkeypatch.setattr(sandbox, "_command", lambda *_: ["sh", "-c", "echo no user namespaces >&2; exit 1"])
+    monkeypatch.setattr(bubblewrap, "command", lambda *_: ["sh", "-c", "echo no user namespaces >&2; exit 1"])
     with pytest.raises(sandbox.SandboxError, match="no user namespaces"):
         sandbox.Box(f"bad-{os.getpid()}", CAPS)
     assert not (sandbox.workroom() / f"bad-{os.getpid()}").exists()
@@ -279,3 +321,69 @@ def test_a_bubblewrap_that_fails_says_why(monkeypatch):
 def test_the_limits_of_a_chapter_become_the_boxs():
     caps = sandbox.caps(LIMITS)
     assert (caps.memory, caps.pids, caps.file) == (LIMITS.memory_bytes, LIMITS.pids, LIMITS.file_bytes)
+
+
+def test_a_grader_installed_into_the_environment_is_not_in_the_box(tmp_path):
+    """Both packages lie in the environment, as a wheel puts them there; the student's is seen, the grader's is not."""
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    for package in (Path(across.__path__[0]), Path(sandbox.__file__).parent):
+        shutil.copytree(package, site / package.name)
+    script = f"""
+import os, sys
+from autograder import entering, sandbox
+assert sandbox.__file__.startswith({str(site)!r})
+with sandbox.Box("wheel", sandbox.Caps(1 << 28, 64, 1 << 20, 1 << 20, 10)) as box:
+    child = os.fork()
+    if child == 0:
+        try:
+            entering.enter(box.request())
+            os.chdir({str(site)!r})
+            seen = [os.listdir("autograder"), os.path.exists("across/warm.py")]
+            try:
+                open("autograder/x", "w")
+            except OSError as error:
+                print(seen, error.strerror, flush=True)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+"""
+    plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ACROSS_COURSE")}
+    python = [str(tmp_path / "env" / "bin" / "python"), "-c", script]
+    said = subprocess.run(python, env=plain, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.strip() in ("[[], True] Read-only file system", "[[], True] Permission denied"), said.stderr
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden", "mounts"),
+    [
+        (["/env", "/course/lib"], ["/course"], {"/env": True, "/course/lib": True}),
+        (["/usr/local", "/usr/src/app/lib"], ["/usr/src/app"], {"/usr/src/app": False, "/usr/src/app/lib": True}),
+        (["/usr/local"], ["/usr/local/lib/autograder"], {"/usr/local/lib/autograder": False}),
+        (["/env"], ["/env/course", "/env/course/autograder"], {"/env": True, "/env/course": False}),
+        (["/course"], ["/course", "/course/solutions"], {"/course": True, "/course/solutions": False}),
+    ],
+    ids=["side by side", "a checkout in /usr", "a wheel in /usr", "a checkout in the environment", "the reverse"],
+)
+def test_what_holds_the_course_shows_nothing_of_it(shown, hidden, mounts):
+    assert dict(bubblewrap.mounts(shown, hidden)) == mounts
+
+
+def test_a_checkout_in_the_environment_is_not_in_the_box(tmp_path, monkeypatch):
+    course = tmp_path / "course"
+    for folder in ("solutions", "notebooks", "lib/across"):
+        (course / folder).mkdir(parents=True)
+    (course / "solutions" / "secret").write_text("42")
+    (course / "lib" / "across" / "seen").write_text("x")
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    monkeypatch.setenv("ACROSS_COURSE", str(course))
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [str(tmp_path), str(course / "lib")])
+    bubblewrap.fixed.cache_clear()
+    try:
+        got, _, _ = inside(lambda: [os.listdir(course), os.listdir(course / "lib" / "across")])
+    finally:
+        bubblewrap.fixed.cache_clear()
+    assert got == [["lib"], ["seen"]]

@@ -145,7 +145,7 @@ def pair():
 def test_a_frame_over_the_cap_is_refused_before_it_is_read(pair):
     ours, theirs = pair
     theirs.sendall(wire.HEAD.pack(wire.MAGIC, 2**31, 2**31))
-    with pytest.raises(wire.WireError, match="the cap is 1000"):
+    with pytest.raises(wire.TooBigError, match="the cap is 1000"):
         wire.receive(ours, time.monotonic() + 5, 1000)
 
 

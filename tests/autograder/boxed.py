@@ -1,0 +1,40 @@
+"""A function run in a box of its own, for the tests of what a box keeps out."""
+
+import json
+import os
+
+from autograder import entering, sandbox
+
+CAPS = sandbox.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
+
+
+def inside(function, caps=CAPS, name="test"):
+    """Run `function` in a box of its own; its value (JSON) and the exit code."""
+    read, write = os.pipe()
+    with sandbox.Box(f"{name}-{os.getpid()}", caps) as box:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                entering.enter(json.loads(json.dumps(box.request())))
+                os.write(write, json.dumps(function()).encode())
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(write)
+        _, status = os.waitpid(child, 0)
+    with open(read) as answer:
+        text = answer.read()
+        return json.loads(text) if text else None, os.waitstatus_to_exitcode(status), box
+
+
+def tried(*actions):
+    """What each action raised, or "done"."""
+    said = []
+    for action in actions:
+        try:
+            action()
+            said.append("done")
+        except OSError as error:
+            said.append(os.strerror(error.errno))
+    return said

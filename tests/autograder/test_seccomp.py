@@ -1,0 +1,415 @@
+"""The filter of system calls: what it denies, on whom it lies, and that what a chapter does still works under it."""
+
+import ctypes
+import ctypes.util
+import errno
+import mmap
+import os
+import platform
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+from boxed import inside
+
+from autograder import asking, build, course, engine, forkserver, sandbox, seccomp
+from autograder.asking import probe
+from autograder.kernel import Kernel
+
+NAME = "90_filtered"
+SOURCE = """\
+# %% [markdown]
+# # Filtered
+
+# %% answer="one"
+### BEGIN SOLUTION
+one = 1
+### END SOLUTION
+
+# %% check="one" points=1
+assert one == 1
+"""
+CHECKS = """\
+from pathlib import Path
+
+from autograder.asking import exercise
+
+@exercise("one")
+def test_this_very_process_is_filtered(student, rng):
+    assert "Seccomp:\\t2" in Path("/proc/self/status").read_text(), "no filter on the checker"
+"""
+needs_a_box = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+here_only = pytest.mark.skipif(bool(seccomp.problem()), reason=seccomp.problem())
+DENIED = {name: numbers for family in seccomp.FAMILIES.values() for name, numbers in family.items()}
+
+
+def decision(machine, number, *arguments, audit=None):
+    """What the filter answers, by running its program as the kernel does: 0 (allowed) or an errno."""
+    data = struct.pack("=iIQ6Q", number, audit or seccomp.AUDIT[machine], 0, *(arguments + (0,) * 6)[:6])
+    steps = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+    at, loaded = 0, 0
+    while True:
+        code, true, false, operand = steps[at]
+        at += 1
+        if code == seccomp.RETURN:
+            return 0 if operand == seccomp.ALLOW else operand & 0xFFFF
+        if code == seccomp.LOAD:
+            loaded = struct.unpack_from("=I", data, operand)[0]
+        elif code == seccomp.AND:
+            loaded &= operand
+        else:
+            held = {
+                seccomp.EQUAL: loaded == operand,
+                seccomp.ABOVE: loaded > operand,
+                seccomp.ANY_BIT: loaded & operand != 0,
+            }
+            at += true if held[code] else false
+
+
+def under_filter(function):
+    """What `function` returns (an int) in a child that has the filter and nothing else of a box."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+            seccomp.install(seccomp.program())
+            os.write(write, str(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with open(read) as said:
+        return int(said.read())
+
+
+def called(number, *arguments):
+    """The errno of a raw system call, 0 if it went well; without arguments, with ones that no call can use."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    given = [ctypes.c_long(each) for each in arguments or (-1,) * 6]
+    return ctypes.get_errno() if libc.syscall(ctypes.c_long(number), *given) == -1 else 0
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT)
+def test_the_numbers_are_those_that_libseccomp_knows(machine):
+    found = ctypes.util.find_library("seccomp")
+    if found is None:
+        pytest.skip("libseccomp is not here to compare with")
+    library, column = ctypes.CDLL(found), list(seccomp.AUDIT).index(machine)
+    tables = {**DENIED, **seccomp.ABSENT, **seccomp.LOOKED_AT, "seccomp": tuple(seccomp.SECCOMP.values())}
+    known = {n: library.seccomp_syscall_resolve_name_arch(seccomp.AUDIT[machine], n.encode()) for n in tables}
+    wrong = {name: n for name, n in known.items() if n >= 0 and n != tables[name][column]}
+    assert wrong == {}
+    assert sum(number >= 0 for number in known.values()) > 50  # it has been compared with something
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT)
+def test_every_other_call_up_to_the_newest_is_allowed(machine):
+    column = list(seccomp.AUDIT).index(machine)
+    refused = {n: decision(machine, n) for n in range(seccomp.NEWEST + 1) if decision(machine, n)}
+    eperm = {numbers[column]: errno.EPERM for numbers in DENIED.values() if numbers[column] >= 0}
+    enosys = {numbers[column]: errno.ENOSYS for numbers in seccomp.ABSENT.values()}
+    families = {seccomp.LOOKED_AT[name][column]: errno.EAFNOSUPPORT for name in ("socket", "socketpair")}  # AF_UNSPEC
+    assert refused == eperm | enosys | families
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT)
+def test_what_is_newer_or_of_another_architecture_does_not_exist(machine):
+    read = {"x86_64": 0, "aarch64": 63}[machine]
+    assert decision(machine, read) == 0
+    assert decision(machine, seccomp.NEWEST + 1) == errno.ENOSYS
+    assert decision(machine, 0x40000000 | read) == errno.ENOSYS  # x32
+    assert decision(machine, read, audit=0x40000003) == errno.ENOSYS  # i386
+    assert decision(machine, read, audit=0x40000028) == errno.ENOSYS  # arm
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT)
+def test_arguments_decide_about_clones_sockets_terminals_and_personalities(machine):
+    column = list(seccomp.AUDIT).index(machine)
+
+    def asked(name, *arguments):
+        return decision(machine, seccomp.LOOKED_AT[name][column], *arguments)
+
+    assert asked("clone", 0x3D0F00) == 0  # a thread, as glibc makes it
+    assert asked("clone", 17) == 0  # a process
+    for bit in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
+        assert asked("clone", bit | 17) == errno.EPERM
+    nonblocking = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            assert asked("socket", family, kind | nonblocking) == 0
+    assert asked("socket", socket.AF_NETLINK, socket.SOCK_RAW, 0) == 0  # the names of interfaces
+    assert asked("socket", socket.AF_NETLINK, socket.SOCK_RAW, 9) == errno.EPROTONOSUPPORT  # audit
+    assert asked("socket", socket.AF_INET, socket.SOCK_RAW, 1) == errno.EPERM
+    assert asked("socket", socket.AF_INET6, socket.SOCK_SEQPACKET) == errno.EPERM  # SCTP
+    for family in (
+        3,
+        9,
+        15,
+        17,
+        21,
+        29,
+        30,
+        31,
+        38,
+        40,
+        44,
+    ):  # ax25, x25, key, packet, rds, can, tipc, bt, alg, vsock, xdp
+        assert asked("socket", family, socket.SOCK_STREAM) == errno.EAFNOSUPPORT
+    assert asked("socketpair", socket.AF_UNIX, socket.SOCK_STREAM) == 0
+    assert asked("socketpair", 30, socket.SOCK_STREAM) == errno.EAFNOSUPPORT
+    assert asked("ioctl", 0, 0x5413) == 0  # the window's size
+    for number in (0x5412, 0x541C, 0x5423, 0x5412 | 1 << 32):  # an int: the upper half is nothing
+        assert asked("ioctl", 0, number) == errno.EPERM
+    assert [asked("personality", which) for which in (0, 0xFFFFFFFF)] == [0, 0]
+    assert asked("personality", 0x0040000) == errno.EPERM  # addresses that can be foretold
+
+
+@here_only
+@pytest.mark.parametrize("name", DENIED)
+def test_the_kernel_denies_each_call(name):
+    number = DENIED[name][list(seccomp.AUDIT).index(platform.machine())]
+    if number < 0:
+        pytest.skip(f"{platform.machine()} has no such call")
+    assert under_filter(lambda: called(number)) == errno.EPERM
+
+
+@here_only
+@pytest.mark.parametrize("name", seccomp.ABSENT)
+def test_the_kernel_has_no_such_call_any_more(name):
+    number = seccomp.ABSENT[name][list(seccomp.AUDIT).index(platform.machine())]
+    assert under_filter(lambda: called(number)) == errno.ENOSYS
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="a matter of x86_64")
+def test_the_kernel_refuses_the_old_abi():
+    def keyctl_of_i386():
+        code = bytes.fromhex("53 b8 20 01 00 00 31 db 31 c9 31 d2 cd 80 5b c3")  # eax = 288: keyctl, by int 0x80
+        memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        memory.write(code)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        return -ctypes.CFUNCTYPE(ctypes.c_int)(address)()
+
+    if not Path("/proc/sys/abi/vsyscall32").exists():
+        pytest.skip("this kernel has no 32-bit system calls at all")
+    assert under_filter(keyctl_of_i386) == errno.ENOSYS
+
+
+def test_an_unknown_machine_is_one_line_with_the_mend(monkeypatch):
+    monkeypatch.setattr(seccomp.platform, "machine", lambda: "riscv64")
+    seccomp.problem.cache_clear()
+    try:
+        assert "this is riscv64: grade on one of those" in seccomp.problem()
+        assert "\n" not in seccomp.problem()
+    finally:
+        seccomp.problem.cache_clear()
+
+
+@needs_a_box
+def test_no_box_is_built_where_calls_cannot_be_filtered(monkeypatch):
+    monkeypatch.setattr(seccomp, "problem", lambda: "this kernel cannot filter system calls")
+    assert sandbox.problem() == "this kernel cannot filter system calls"
+
+
+@needs_a_box
+def test_a_box_whose_filter_is_refused_is_not_entered(monkeypatch):
+    request = sandbox.Box.request
+    monkeypatch.setattr(sandbox.Box, "request", lambda box: {**request(box), "filter": "ff" * 8})
+    said, code, _ = inside(lambda: "in")
+    assert (said, code != 0) == (None, True)
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    """A student's kernel in a real box, of a course of one tiny chapter."""
+    root = tmp_path_factory.mktemp("course")
+    for folder in ("solutions", "notebooks", "autograder/checks"):
+        (root / folder).mkdir(parents=True)
+    (root / "solutions" / f"{NAME}.py").write_text(SOURCE)
+    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACROSS_COURSE", str(root))
+        build.build()
+        servers = forkserver.servers(NAME)
+        started = Kernel(servers.student.path, f"filtered-{os.getpid()}", course.LIMITS)
+        try:
+            started.questions.settimeout(30)
+            assert started.questions.recv(1) == b"R"
+            yield started
+        finally:
+            started.close()
+            engine.close()
+            course.chapter.cache_clear()
+
+
+@pytest.fixture
+def student(kernel):
+    return asking.Student(asking.by_socket(kernel.questions), deadline=90.0)
+
+
+@probe
+def filters(student):
+    import pathlib
+    import subprocess
+
+    texts = [pathlib.Path(path).read_text() for path in ("/proc/self/status", "/proc/1/status")]
+    texts.append(subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True).stdout)
+    return [line.split()[1] for text in texts for line in text.splitlines() if line.startswith("Seccomp:")]
+
+
+@needs_a_box
+def test_a_students_kernel_its_children_and_process_1_are_filtered(student):
+    assert student.ask(filters) == ["2", "2", "2"]
+
+
+@needs_a_box
+def test_a_checker_is_filtered(kernel):
+    assert engine.try_reference(course.chapter(NAME)).points == 1
+
+
+@probe
+def computed(student):
+    return float(tf.reduce_sum(tf.linalg.matmul(tf.ones([8, 8]), tf.ones([8, 8]))))  # noqa: F821
+
+
+@needs_a_box
+def test_tensorflow_computes(student):
+    assert student.ask(computed) == 512.0
+
+
+@probe
+def drawn(student):
+    import io
+
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots()
+    axes.plot([1, 2, 3])
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()[:4]
+
+
+@needs_a_box
+def test_matplotlib_draws(student):
+    assert student.ask(drawn) == b"\x89PNG"
+
+
+@probe
+def side_by_side(student):
+    import concurrent.futures
+    import multiprocessing.shared_memory
+    import os
+    import subprocess
+    import threading
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        threads = sum(pool.map(lambda n: threading.active_count() > 1, range(8)))
+    shared = multiprocessing.shared_memory.SharedMemory(create=True, size=64)
+    shared.buf[0] = 7
+    if os.fork() == 0:
+        shared.buf[0] = 8
+        os._exit(0)
+    os.wait()
+    seen = shared.buf[0]
+    shared.close()
+    shared.unlink()
+    return [threads, seen, subprocess.run("echo $((6 * 7))", shell=True, capture_output=True, text=True).stdout]
+
+
+@needs_a_box
+def test_threads_processes_and_shared_memory_work(student):
+    assert student.ask(side_by_side) == [8, 8, "42\n"]
+
+
+@probe
+def on_the_loopback(student):
+    import asyncio
+    import concurrent.futures
+    import socket
+
+    async def echo():
+        async def answer(reader, writer):
+            writer.write(await reader.readline())
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"hello\n")
+        said = await reader.readline()
+        writer.close()
+        server.close()
+        return said
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:  # the kernel's own loop runs in this thread
+        said = pool.submit(lambda: asyncio.run(echo())).result()
+    return [said, [name for _, name in socket.if_nameindex()], socket.getaddrinfo("localhost", 80)[0][4][1]]
+
+
+@needs_a_box
+def test_sockets_on_the_loopback_work(student):
+    assert student.ask(on_the_loopback) == [b"hello\n", ["lo"], 80]
+
+
+@probe
+def anew(student):
+    from across import fresh
+
+    def devices():
+        import tensorflow as tf
+
+        return len(tf.config.list_logical_devices("CPU"))
+
+    return fresh.run(devices, cpus=3)
+
+
+@needs_a_box
+def test_a_fresh_process_is_forked_in_the_box(student):
+    assert student.ask(anew) == 3
+
+
+@probe
+def over_grpc(student):
+    from across import fresh
+
+    def product():
+        import tensorflow as tf
+
+        config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4)
+        server = tf.compat.v1.train.Server.create_local_server(config=config)
+        with tf.Graph().as_default(), tf.compat.v1.Session(server.target, config=config) as session:
+            return [server.target.split(":")[0], float(session.run(tf.constant(6.0) * 7.0))]
+
+    return fresh.run(product, timeout=60)
+
+
+@needs_a_box
+def test_a_tensorflow_server_answers_over_grpc(student):
+    assert student.ask(over_grpc) == ["grpc", 42.0]
+
+
+@probe
+def refused(student, numbers):
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    said = {}
+    for name, number in numbers.items():
+        arguments = [ctypes.c_long(-1)] * 6
+        failed = libc.syscall(ctypes.c_long(number), *arguments) == -1
+        said[name] = ctypes.get_errno() if failed else 0
+    return said
+
+
+@needs_a_box
+def test_a_student_gets_an_error_for_each_call_and_lives(student):
+    column = list(seccomp.AUDIT).index(platform.machine())
+    numbers = {name: n[column] for name, n in {**DENIED, **seccomp.ABSENT}.items() if n[column] >= 0}
+    said = student.ask(refused, numbers=numbers)
+    assert said == {name: errno.ENOSYS if name in seccomp.ABSENT else errno.EPERM for name in numbers}
+    assert student.ask(computed) == 512.0
