@@ -21,13 +21,19 @@ COURSE = ("autograder", "solutions", "tests", "docs", ".git")  # hidden one by o
 THERE = {"/", "/tmp", "/dev/shm"}  # folders that the box has already
 
 
-def command(folder: str, tmp: int, info: int, filter: int) -> list[str]:
+def command(folder: str, tmp: int, info: int, filter: int, devices: Sequence[str] = ()) -> list[str]:
     """Build the box of `folder`, with `tmp` bytes in /tmp and in /dev/shm; process 1 says "ready" and sleeps.
 
     `info` and `filter` are file descriptors: where bwrap tells its child's number, and where it reads the system calls'
-    filter.
+    filter. `devices` are the files of leased cards: /dev has no others of hardware.
     """
-    mounts = ["--bind", folder, INSIDE, "--remount-ro", "/"]
+    cards: list[str] = []
+    for place in dict.fromkeys(os.path.dirname(device) for device in devices):
+        if place != "/dev":  # a slice's files lie in a folder, which bwrap itself would make for root only
+            cards += ["--perms", "0755", "--dir", place]
+    for device in devices:
+        cards += ["--dev-bind", device, device]
+    mounts = [*cards, "--bind", folder, INSIDE, "--remount-ro", "/"]
     told = ["--info-fd", str(info), "--seccomp", str(filter)]
     return ["bwrap", *fixed(tmp), *mounts, *told, "sh", "-c", "echo ready; exec sleep infinity"]
 

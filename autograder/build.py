@@ -9,6 +9,15 @@ names file, cell and mend. The same source always gives the same bytes.
     # %% [markdown] answer="explain" points=3         prose, graded by hand
     # %% tags=["show"]                                shows something; nothing later uses a name that it binds
 
+A chapter that is graded on cards says so before its first cell; others are graded without any (gpus: simulate):
+
+    # ---
+    # jupyter:
+    #   across:
+    #     gpus: 1                 cards for each submission: 0, 1, 2 or simulate
+    #     gpu_memory_mib: 4096    optional: so much of each is enough
+    # ---
+
 Of a solution's region students see `raise NotImplementedError("your turn")` or, if it has lines that start with `#: `,
 those lines without that mark.
 """
@@ -123,7 +132,9 @@ def release(name: str) -> NotebookNode:
         _clear(cell, node)
     for preprocessor in (LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums):
         notebook, _ = preprocessor().preprocess(notebook, {})
-    notebook.metadata["across"] = {"chapter": name}
+    needs = _notebook(name)[1].metadata.get("across", {})
+    course.needs(f"solutions/{name}.py, header", needs)
+    notebook.metadata["across"] = {"chapter": name, **needs}
     _give_ids(notebook)
     notebook.metadata["across"]["release"] = release_digest(notebook)
     nbformat.validate(notebook)
@@ -173,18 +184,23 @@ def reference(source: str) -> str:
 
 
 def _read(name: str) -> list[Cell]:
-    path = course.root() / "solutions" / f"{name}.py"
-    try:
-        text = path.read_text(encoding="utf-8")
-        notebook = jupytext.reads(text, fmt="py:percent")
-    except OSError as error:
-        raise CourseError(f"solutions/{name}.py: {error.strerror}") from None
-    except (ValueError, SyntaxError) as error:
-        raise CourseError(f"solutions/{name}.py: jupytext cannot read it: {error}") from None
+    text, notebook = _notebook(name)
     lines = [number for number, line in enumerate(text.splitlines(), 1) if HEADER.match(line)]
     if len(lines) != len(notebook.cells):  # text before the first header, or a header within a string
         lines = [0] * len(notebook.cells)
     return [_cell(name, line, node) for line, node in zip(lines, notebook.cells, strict=True)]
+
+
+def _notebook(name: str) -> tuple[str, NotebookNode]:
+    """A chapter's source: its text, and what jupytext makes of it."""
+    path = course.root() / "solutions" / f"{name}.py"
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, jupytext.reads(text, fmt="py:percent")
+    except OSError as error:
+        raise CourseError(f"solutions/{name}.py: {error.strerror}") from None
+    except (ValueError, SyntaxError) as error:
+        raise CourseError(f"solutions/{name}.py: jupytext cannot read it: {error}") from None
 
 
 def _cell(chapter: str, line: int, node: NotebookNode) -> Cell:

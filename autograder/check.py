@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from autograder.verdict import Outcome
 
 CHECKER = sandbox.Caps(memory=2 << 30, pids=512, file=MIB, tmp=MIB, cpu_seconds=600)
 PATIENCE = 3  # questions' time that a test may take: what it runs in its own process, it runs on student's data
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as a box tells it
 LOST = frozenset({"deadline", "died", "size", "protocol"})  # after these the kernel is not asked again
 
 
@@ -28,6 +30,7 @@ class Answers:
     outcomes: tuple[Outcome, ...]
     lost: str = ""
     why: str = ""  # one of LOST
+    note: str = ""  # at which test, and what came
 
 
 def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, until: float) -> Answers:
@@ -46,14 +49,17 @@ def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, unti
                 while (told := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
                     outcomes.append(_outcome(told))
             except TimeoutError:
-                return Answers(tuple(outcomes), _next(only, outcomes), "deadline")
-            code = child.returncode
+                return Answers(tuple(outcomes), _next(only, outcomes), "deadline", "a check did not end in time")
+            code, killed = child.returncode, child.lost or (child.returncode in KILLED and not box.out_of_memory())
     if outcomes and outcomes[-1].kind in LOST:
-        return Answers(tuple(outcomes[:-1]), outcomes[-1].exercise, outcomes[-1].kind)
+        last = outcomes[-1]
+        return Answers(tuple(outcomes[:-1]), last.exercise, last.kind, f"{last.test}: {last.says}")
+    if code and killed:
+        raise CheckerError("the checker was killed from outside")
     if code:
         if not outcomes and kernel.alive():
             raise CheckerError(f"the checker ended with code {code} before it had asked anything")
-        return Answers(tuple(outcomes), _next(only, outcomes), "protocol")  # what came killed the checker
+        return Answers(tuple(outcomes), _next(only, outcomes), "protocol", "what came killed the checker")
     return Answers(tuple(outcomes))
 
 

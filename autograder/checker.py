@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ def _preload() -> None:
     """Import what a forked child would import, without running an op."""
     for lazy in ("Session", "RunMetadata"):
         getattr(tf.compat.v1, lazy)
-    for name in ("across.placement", "tensorflow.python.client.session", "numpy.testing"):
+    for name in ("across.placement", "tensorflow.python.client.session", "numpy.random", "numpy.testing"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
@@ -159,6 +160,11 @@ def _preload() -> None:
 if os.environ.get("ACROSS_CHAPTER") and os.environ.get("ACROSS_SERVES") == "checker":
     _preload()
     CONFIG, SESSION = collect(os.environ["ACROSS_CHAPTER"])
+
+
+def before(message: dict[str, Any]) -> Callable[[], None]:
+    """See `entering.before`."""
+    return entering.before(message["box"])
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:

@@ -1,12 +1,15 @@
-"""The instructor's command: autograder build, run, grade, report, explain, demo."""
+"""The instructor's command: autograder build, run, grade, report, explain, demo, bench."""
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,12 +26,18 @@ Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, fe
 
 
 def main() -> None:
-    """Run the command; an author's or a user's fault is one line and exit code 2, this machine's exit code 1."""
+    """Run the command; an author's or a user's fault is one line and exit code 2, this machine's exit code 1.
+
+    Ctrl-C and SIGTERM end all that was started; what was graded is kept (exit codes 130 and 143).
+    """
     from across.warm import ServerError
+    from autograder import files
     from autograder.course import CourseError
     from autograder.grade import InfrastructureError
     from autograder.sandbox import SandboxError
 
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
     try:
         app()
     except CourseError as error:
@@ -38,10 +47,20 @@ def main() -> None:
         _end(AUTHOR if at >= 0 else INFRASTRUCTURE, str(error)[at + 13 :] if at >= 0 else str(error))
     except SandboxError as error:
         _end(INFRASTRUCTURE, f"{error}; or, for submissions that you trust: --trust-submissions")
-    except (InfrastructureError, OSError) as error:
+    except InfrastructureError as error:
         _end(INFRASTRUCTURE, f"{error}")
-    except KeyboardInterrupt:
-        _end(130, "interrupted; what was graded is kept: run the same command again to go on")
+    except OSError as error:
+        _end(INFRASTRUCTURE, files.says(error))
+    except _Interrupted as stop:
+        _end(128 + stop.args[0], "interrupted; what was graded is kept: run the same command again to go on")
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
+
+
+def _interrupted(number: int, _: object) -> None:
+    raise _Interrupted(number)
 
 
 def _end(code: int, says: str) -> None:
@@ -92,6 +111,15 @@ def grade(
         bool, typer.Option("--trust-submissions", help="no sandbox: only for code that you trust")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="grade what did not change, too")] = False,
+    student: Annotated[list[str] | None, typer.Option(help="only this one; may be given again for more")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="change nothing: show which marks would change")] = False,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
+    gpus: Annotated[
+        int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
+    ] = None,
 ) -> None:
     """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
 
@@ -99,30 +127,90 @@ def grade(
     """
     from autograder import course
 
-    sys.exit(grade_to_the_end(course.full_name(chapter), submissions, out, workers, trust, again))
+    name = course.full_name(chapter)
+    course.ask_gpus(gpus)
+    how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
+    if dry_run:
+        course.try_limits(limit or ())
+        sys.exit(rehearse(name, submissions, out, json_, **how))
+    if limit or json_:
+        _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/course.py")
+    sys.exit(grade_to_the_end(name, submissions, out, **how))
 
 
-def grade_to_the_end(
-    chapter_name: str, submissions: Path, out: Path, workers: int = 0, trust: bool = False, again: bool = False
-) -> int:
-    """Grade, write marks, feedback and report, print the class's table; the exit code."""
-    from autograder import course, engine, outputs, report
+def _alone(work: Callable[..., int]) -> Callable[..., int]:
+    """Hold OUT from the first mark to the last page."""
 
-    with progress(f"grading {chapter_name}") as advance:
-        result = engine.grade_class(
-            chapter_name, submissions, out, workers=workers, trust=trust, again=again, progress=advance
-        )
+    @wraps(work)
+    def alone(chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
+        from autograder import files
+
+        with files.only_writer(out):
+            return work(chapter_name, submissions, out, *args, **how)
+
+    return alone
+
+
+def _launch(chapter_name: str, how: dict[str, Any]) -> None:
+    """Start the warm servers: they import TensorFlow while we import nbgrader."""
+    from autograder import forkserver, sandbox
+
+    if how.get("trust") or not sandbox.problem():
+        forkserver.launch(chapter_name)
+
+
+def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
+    """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
+    _launch(chapter_name, how)
+    from autograder import changes, engine, rehearsal
+
+    with progress(f"grading {chapter_name}, to keep nothing") as advance:
+        result, found = rehearsal.rehearse(chapter_name, submissions, out, progress=advance, **how)
     engine.close()
-    chapter = course.chapter(chapter_name)
+    if as_json:
+        typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
+    else:
+        if not found.same and not found.changed:
+            console.print("there is nothing in OUT to compare with: every mark is new", highlight=False)
+        elif found.changed or found.kept:
+            console.print(changes.table(found))
+        console.print(f"{changes.totals(found)}; nothing was written", highlight=False, soft_wrap=True)
+    _left(result.faults)
+    return INFRASTRUCTURE if result.faults else OK
+
+
+@_alone
+def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any) -> int:
+    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code."""
+    from autograder import course
+
+    chapter = course.chapter(chapter_name)  # an author's fault ends the command here
+    _launch(chapter_name, how)
+    from autograder import changes, engine, outputs, record, report
+
+    before = record.records(out, chapter) if (out / "gradebook.db").exists() else []
+    with progress(f"grading {chapter_name}") as advance:
+        result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
+    engine.close()
     with progress("feedback") as advance:
-        outputs.write(out, chapter, faults=result.faults, workers=workers, progress=advance)
+        outputs.write(out, chapter, faults=result.faults, workers=how.get("workers", 0), progress=advance)
     console.print(report.class_table(out, chapter))
+    after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
+    if summary := changes.summary(changes.compare(before, after)):
+        console.print(_plain(summary), highlight=False, soft_wrap=True)
     console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
-    for student, why in result.faults.items():
-        errors.print(f"[bold red]not graded:[/] {_plain(student)}: {_plain(why)}", highlight=False)
+    for (exercise, test), met in report.broken(after).items():
+        says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
+        errors.print(f"[bold red]a check broke:[/] {_plain(says)}", highlight=False, soft_wrap=True)
+    _left(result.faults)
     return INFRASTRUCTURE if result.faults else OK
+
+
+def _left(faults: dict[str, str]) -> None:
+    for student, why in faults.items():
+        errors.print(f"[bold red]not graded:[/] {_plain(student)}: {_plain(why)}", highlight=False)
 
 
 @app.command()
@@ -145,12 +233,20 @@ def explain(
     exercise: Annotated[str, typer.Argument(help="all of them by default")] = "",
     *,
     out: Out,
+    json_: Annotated[bool, typer.Option("--json", help="all of it, for machines")] = False,
 ) -> None:
-    """Say why a student has the marks that they have: evidence, limits reached, what to do."""
+    """Say why a student has the marks that they have: whose fault, evidence, limits reached, what to do."""
     from autograder import course
-    from autograder import report as reporter
+    from autograder import explain as explainer
 
-    console.print(reporter.explain(out, course.chapter(course.full_name(chapter)), student, exercise), highlight=False)
+    full = course.chapter(course.full_name(chapter))
+    if json_:
+        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise), indent=1))
+    else:
+        said, again = explainer.explain(out, full, student, exercise)
+        console.print(said, highlight=False)
+        if again:  # in one piece, to be copied
+            console.print(_plain(again), highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -162,9 +258,26 @@ def demo(
     from autograder import demo as classroom
 
     submissions = classroom.make(out / "submissions")
-    code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers)
+    code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
+
+
+@app.command()
+def bench(
+    students: Annotated[int, typer.Option(help="how many of the demo's class, at most", min=1)] = 24,
+    repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
+    few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
+    way: Annotated[list[str] | None, typer.Option(help="only ways with this in their name; may be repeated")] = None,
+    json: Annotated[Path | None, typer.Option(help="write the figures there, too")] = None,
+) -> None:
+    """Time grading the same class by stock nbgrader, papermill, otter (if installed) and this, side by side."""
+    from autograder import bench as benchmark
+
+    made = benchmark.bench(students, repeats, tuple(way or ()), few, lambda line: console.print(line, highlight=False))
+    (console if console.is_terminal else Console(width=120)).print(made.table())
+    if json is not None:
+        benchmark.write(made, json)
 
 
 @contextmanager

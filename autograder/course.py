@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 MIB = 1 << 20
 COURSE_ID = "across"
+SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
+ASKED = "ACROSS_GPUS"  # the environment variable of `ask_gpus`
 
 
 class CourseError(Exception):
@@ -40,6 +44,7 @@ LIMITS = Limits()  # the course's defaults
 CHAPTER_LIMITS: dict[str, dict[str, Any]] = {  # what a chapter sets differently
     "03_device_placement": {"cell_seconds": 60.0, "notebook_seconds": 180.0, "question_seconds": 15.0},
 }
+TRIED = "ACROSS_TRIED_LIMITS"  # the environment variable of `try_limits`: the fork servers read it, too
 DUE: dict[str, str] = {}  # chapter -> ISO 8601 UTC; the late policy is nbgrader's plugin
 
 
@@ -63,6 +68,8 @@ class Chapter:
     release: dict[str, Any] = field(repr=False)  # notebooks/NAME.ipynb: nbformat 4 JSON
     exercises: tuple[Exercise, ...]
     limits: Limits
+    gpus: int = 0  # cards that grading leases for a submission; 0: none, whatever is in the machine
+    gpu_memory: int = 0  # bytes of each that are enough; 0: whole cards
 
     @property
     def answers(self) -> dict[str, str]:
@@ -123,13 +130,74 @@ def chapter(name: str) -> Chapter:
         release = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CourseError(f"{path}: {error}; run `autograder build`") from None
+    said = release["metadata"].get("across", {})
+    gpus, memory = needs(str(path), {key: said[key] for key in ("gpus", "gpu_memory_mib") if key in said})
     return Chapter(
         name=name,
         title=title(release) or name,
         release=release,
         exercises=exercises(name, release),
-        limits=replace(LIMITS, **CHAPTER_LIMITS.get(name, {})),
+        gpus=gpus,
+        gpu_memory=memory,
+        limits=replace(LIMITS, **(CHAPTER_LIMITS.get(name, {}) | json.loads(os.environ.get(TRIED, "{}")))),
     )
+
+
+def try_limits(named: Iterable[str]) -> None:
+    """Take limits, each "name=value", in this process and those that it starts, to see what they would change.
+
+    Raises CourseError for what is none.
+    """
+    kinds = {each.name: type(getattr(LIMITS, each.name)) for each in fields(Limits)}
+    tried = {}
+    for each in named:
+        name, _, value = each.partition("=")
+        if name not in kinds:
+            raise CourseError(f"no limit {name!r}; {near(name, kinds)}")
+        try:
+            tried[name] = kinds[name](float(value))
+        except (ValueError, OverflowError):
+            raise CourseError(f"--limit {each}: {value!r} is no number") from None
+    os.environ[TRIED] = json.dumps(tried)
+    chapter.cache_clear()
+
+
+def near(name: str, among: Iterable[str]) -> str:
+    """What to say after "there is no ...": the names that are nearest, else the first there are."""
+    there = sorted(among)
+    close = difflib.get_close_matches(name, there, 3, 0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are: {', '.join(there[:12])}{', ...' if len(there) > 12 else ''}" if there else "there is none yet"
+
+
+def needs(where: str, said: object) -> tuple[int, int]:
+    """The cards that a chapter says it needs for each submission, and how many bytes of each (0: whole).
+
+    `said` is the header's `across`: {"gpus": 0, 1, 2 or "simulate", "gpu_memory_mib": optional}. Raises CourseError.
+    """
+    if not isinstance(said, dict) or said.keys() - {"gpus", "gpu_memory_mib"}:
+        raise CourseError(f"{where}: across: {said!r}; it knows gpus and gpu_memory_mib, as in across: {{gpus: 1}}")
+    gpus, memory = said.get("gpus", SIMULATE), said.get("gpu_memory_mib")
+    if gpus != SIMULATE and (type(gpus) is not int or gpus not in (0, 1, 2)):
+        raise CourseError(f"{where}: gpus: {gpus!r}; write 0, 1, 2 or {SIMULATE}")
+    count = 0 if gpus == SIMULATE else gpus
+    if memory is not None and (type(memory) is not int or memory <= 0 or not count):
+        raise CourseError(f"{where}: gpu_memory_mib: {memory!r}; write a number of MiB, beside gpus: 1 or 2")
+    return count, (memory or 0) * MIB
+
+
+def ask_gpus(count: int | None) -> None:
+    """Lease `count` cards for each submission, whatever its chapter says; None: as it says. For jobs made from now on."""
+    os.environ.pop(ASKED, None)
+    if count is not None:
+        os.environ[ASKED] = str(count)
+
+
+def asked_gpus() -> int | None:
+    """What was asked for by `ask_gpus`."""
+    said = os.environ.get(ASKED)
+    return int(said) if said else None
 
 
 def title(release: dict[str, Any]) -> str:

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import importlib
 import json
 import os
 import resource
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import nbformat
 import zmq.asyncio
 from nbformat.v4 import new_output
 
+from across import warm
 from autograder import assemble, cgroups, check, course, execute, judge, sandbox
 from autograder.intake import Submission
 from autograder.kernel import MESSAGE, Kernel, StartError
-from autograder.verdict import Stop
+from autograder.verdict import Evidence, Halt, Stop
 
 MEMORY = 1 << 30
 LOST = {"deadline": Stop.TIMEOUT, "died": Stop.CRASHED, "size": Stop.OUTPUT, "protocol": Stop.CRASHED}
+CELL_LIMITS = {Stop.TIMEOUT: "cell_seconds", Stop.MEMORY: "memory_bytes", Stop.OUTPUT: "output_bytes"}
+ASKED_LIMITS = {Stop.TIMEOUT: "question_seconds", Stop.MEMORY: "memory_bytes", Stop.OUTPUT: "reply_bytes"}
 for _name in (
     "jupyter_client.asynchronous",
     "zmq.backend.cython",
@@ -36,10 +40,12 @@ for _name in (
 ):
     with contextlib.suppress(ImportError):
         importlib.import_module(_name)
+new_output("stream", text="")  # compiles the schema of outputs: 50 ms of every job otherwise
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Grade the job (JSON) in fds[0] and write its marks, or this machine's fault, to fds[1]."""
+    warm.die_with_parent()  # and the box with us: a driver whose server was killed has nobody to tell
     question, answer = fds
     with open(question, "rb", closefd=False) as file:
         file.seek(0)
@@ -57,7 +63,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
 
     try:
         said = drive(job, tell)
-    except (StartError, check.CheckerError, sandbox.SandboxError, OSError) as error:
+    except (StartError, check.CheckerError, sandbox.SandboxError, warm.ServerError, OSError) as error:
         said = {"fault": f"{type(error).__name__}: {error}"}
     with open(answer, "wb", closefd=False) as file:
         file.write(json.dumps(said).encode())
@@ -69,7 +75,7 @@ def drive(job: dict[str, Any], told: Callable[[str], None]) -> dict[str, Any]:
     `told` is called with an answer's grade id before its cell is executed, and with "" when all have been.
     """
     run = _Run(job, told)
-    for life in range(1 + run.chapter.limits.revivals):
+    for life in range(1 + run.chapter.limits.revivals + 1):  # one for the doubt
         if run.live(f"{job['name']}{life}"):
             break
     marks = judge.judge(run.chapter, run.submission, run.blank, run.seen)
@@ -78,6 +84,7 @@ def drive(job: dict[str, Any], told: Callable[[str], None]) -> dict[str, Any]:
         "marks": [vars(mark) for mark in marks],
         "notebook": run.notebook,
         "notes": run.notes,
+        "evidence": dataclasses.asdict(run.evidence()),
     }
 
 
@@ -90,10 +97,16 @@ class _Run:
         self.blank = assemble.blank(self.submission, self.chapter)
         self.seen = judge.Seen(stops={answer: Stop(stop) for answer, stop in job["stops"].items()})
         self.notes: list[str] = []
+        # the driver before this one died of what came from these cells
+        flooded = {"limit": "output_bytes", "value": self.chapter.limits.output_bytes, "note": "a flood of messages"}
+        self.halts = [Halt(Stop(job["stops"][a]), a, "", n, **flooded) for n, a in enumerate(job["stops"], 1)]
+        self.lives = len(self.halts)
+        self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
         self.until = time.monotonic() + self.chapter.limits.notebook_seconds
         self.context = zmq.asyncio.Context()
         self.context.setsockopt(zmq.MAXMSGSIZE, MESSAGE)
         self.notebook: Any = None
+        self.doubted = False
 
     def left(self) -> list[str]:
         """The exercises that can still be asked about, in order."""
@@ -115,20 +128,63 @@ class _Run:
             self.notebook = notebook
         if not self.left():
             return True
-        kernel = Kernel(self.job["servers"]["student"], name, self.chapter.limits, self.job["walls"])
+        self.lives += 1
+        with self._timed("start"):
+            server, walls, cards = self.job["servers"]["student"], self.job["walls"], self.job["cards"]
+            kernel = Kernel(server, name, self.chapter.limits, walls, cards)
         try:
-            kernel.ready(self.context)
-            transcript = execute.execute(notebook, kernel, self.until, lambda n: self.told(_answer(notebook.cells[n])))
+            with self._timed("start"):
+                kernel.ready(self.context)
+            tell = lambda n: self.told(_answer(notebook.cells[n]))  # noqa: E731
+            with self._timed("cells"):
+                transcript = execute.execute(notebook, kernel, self.until, tell)
             self.notebook = notebook
             self._errors(notebook)
             if transcript.stopped is not None:
-                return self._stopped(notebook, transcript)
-            return self._ask(kernel, name)
+                return self._stopped(kernel, notebook, transcript)
+            with self._timed("questions"):
+                return self._ask(kernel, name)
         finally:
             kernel.close()
 
-    def _stopped(self, notebook: Any, transcript: execute.Transcript) -> bool:
+    def evidence(self) -> Evidence:
+        """What the marks rest on."""
+        most = max(self.lives, 1 + self.chapter.limits.revivals)
+        return Evidence(tuple(self.seen.outcomes), tuple(self.halts), self.lives, most, self.seconds)
+
+    @contextlib.contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] += time.monotonic() - started
+
+    def _halt(self, stop: Stop, note: str, cell: str = "", exercise: str = "") -> None:
+        """Keep how this life ended, with the limit that it reached."""
+        limit = ASKED_LIMITS.get(stop, "") if exercise else CELL_LIMITS.get(stop, "")
+        if stop is Stop.TIMEOUT and time.monotonic() > self.until - 1.0:
+            limit = "notebook_seconds"
+        value = float(getattr(self.chapter.limits, limit)) if limit else 0.0
+        self.halts.append(Halt(stop, cell, exercise, self.lives, limit, value, note))
+
+    def _doubt(self, kernel: Kernel) -> bool:
+        """Whether the kernel's death may be nobody's in it: then it is given another life, once, and no cell is blamed.
+
+        A SIGKILL from outside looks like `os.kill(os.getpid(), 9)`; but the student's comes again. Raises StartError
+        when it was this machine for certain.
+        """
+        if why := kernel.outside():
+            raise StartError(why)
+        if self.doubted or not kernel.killed():
+            return False
+        self.doubted = True
+        return True
+
+    def _stopped(self, kernel: Kernel, notebook: Any, transcript: execute.Transcript) -> bool:
         assert transcript.stopped is not None
+        if transcript.stopped is Stop.CRASHED and self._doubt(kernel):
+            return self._over()
         before = [_answer(cell) for cell in notebook.cells[: transcript.cell + 1]]
         guilty = [a for a in before if a and a not in self.seen.stops and a in self.submission.answers]
         self.notes.append(
@@ -136,6 +192,7 @@ class _Run:
         )
         if not guilty:
             raise StartError(f"a cell of the release ended the kernel: {transcript.note}")
+        self._halt(transcript.stopped, transcript.note, cell=guilty[-1])
         self.seen.stops[guilty[-1]] = transcript.stopped
         return self._over()
 
@@ -146,10 +203,12 @@ class _Run:
             self.job["servers"]["checker"], f"{name}c", kernel, self.left(), self.job["seed"], self.until
         )
         self.seen.outcomes += [outcome for outcome in answers.outcomes if outcome.exercise != answers.lost]
-        told = {"", "assert", "refused", *check.LOST}
-        self.notes += [f"{o.exercise}, {o.test}: {o.kind}" for o in answers.outcomes if o.kind not in told]
+        self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
         if answers.lost:
+            if answers.why in ("died", "protocol") and self._doubt(kernel):
+                return self._over()
             stop = Stop.MEMORY if kernel.out_of_memory() else LOST[answers.why]
+            self._halt(stop, answers.note, exercise=answers.lost)
             self.seen.lost[answers.lost] = stop
             self.notes.append(f"asked about {answers.lost}: {answers.why}")
             return self._over()

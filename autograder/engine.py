@@ -10,13 +10,14 @@ import hmac
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Generator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from autograder import course, forkserver, grade, intake, sandbox
+from autograder import course, files, forkserver, grade, intake, sandbox
 from autograder.course import Chapter, CourseError
 from autograder.grade import InfrastructureError, Job
 from autograder.intake import Submission
@@ -59,20 +60,26 @@ def grade_class(
     executor: Executor | None = None,
     trust: bool = False,
     again: bool = False,
+    students: Collection[str] = (),
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
 
     `workers` jobs run at once (0: one a core), or as many as `executor` runs. `trust` runs them in no sandbox; `again`
-    grades what did not change, too. Raises CourseError for the author's fault, SandboxError when untrusted code cannot be
-    run here, OSError when `submissions` or `out` cannot be used.
+    grades what did not change, too; `students` names those to be graded (none: all of them). Raises CourseError for the
+    author's fault, SandboxError when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be
+    used, files.BusyError when another grader writes there.
     """
     chapter = course.chapter(chapter_name)
     found = intake.collect(submissions, chapter)
+    if strangers := set(students) - {each.student for each in found}:
+        name = min(strangers)
+        raise CourseError(f"{submissions}: no student {name!r}; {course.near(name, [each.student for each in found])}")
+    found = [each for each in found if not students or each.student in students]
     if not trust and (problem := sandbox.problem()):
         raise sandbox.SandboxError(problem)
+    try_reference(chapter, walls=not trust)  # before anything is written
     key = secret(out)
-    try_reference(chapter, walls=not trust)
     result = ClassResult()
     with Recorder(out, chapter) as recorder:
         jobs: list[Job] = []
@@ -91,21 +98,22 @@ def grade_class(
             else:
                 jobs.append(job)
         done = len(result.unchanged) + len(result.faults)
-        for job, verdict in _run(jobs, workers, executor):
-            student, done = job.submission.student, done + 1
-            if isinstance(verdict, Verdict):
-                recorder.write(verdict, timestamp=submitted[student].timestamp)
-                result.graded.append(student)
-            else:
-                result.faults[student] = str(verdict)
-            if progress is not None:
-                progress(done, len(found), student)
+        with closing(_run(jobs, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
+            for job, verdict in verdicts:
+                student, done = job.submission.student, done + 1
+                if isinstance(verdict, Verdict):
+                    recorder.write(verdict, timestamp=submitted[student].timestamp)
+                    result.graded.append(student)
+                else:
+                    result.faults[student] = str(verdict)
+                if progress is not None:
+                    progress(done, len(found), student)
     return result
 
 
 def _run(
     jobs: list[Job], workers: int, executor: Executor | None
-) -> Iterator[tuple[Job, Verdict | InfrastructureError]]:
+) -> Generator[tuple[Job, Verdict | InfrastructureError], None, None]:
     """Yield each job with its verdict as it comes back, trying again what this machine failed at."""
     # a job's work is done in processes of its own: a thread a worker is enough to wait for them
     pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="grade")
@@ -122,30 +130,42 @@ def _run(
                     waiting[pool.submit(grade.grade_job, job)] = (job, tries + 1)
                 else:
                     yield job, error
-    finally:
+    except BaseException:  # interrupted, or the disk is full: what runs now is for nothing
         for future in waiting:
             future.cancel()
         if executor is None:
-            pool.shutdown(wait=True, cancel_futures=True)
+            with forkserver.ending():
+                pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    if executor is None:
+        pool.shutdown()
 
 
 def _job(submission: Submission, key: bytes, walls: bool) -> Job:
     digest = grade.digest(submission, environment())
     seed = int.from_bytes(hmac.digest(key, digest.encode(), "sha256")[:8], "big")
-    return Job(submission, seed, digest, walls)
+    return Job(submission, seed, digest, walls, grade.parts(submission, environment()))
 
 
 def secret(out: Path) -> bytes:
     """The class's secret, from which inputs are drawn: the same at every run, unknown to students."""
-    out.mkdir(parents=True, exist_ok=True)
     path = out / ".seed"
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+    with files.only_writer(out):
+        if not path.exists():
+            files.replace(path, secrets.token_bytes(32), 0o600)
         return path.read_bytes()
-    with open(fd, "wb") as file:
-        file.write(secrets.token_bytes(32))
-    return path.read_bytes()
+
+
+def _try(job: Job, tries: int = TRIES) -> Verdict:
+    """Grade one job here, trying again what this machine failed at. Raises CourseError for the author's fault."""
+    try:
+        return grade.grade_job(job)
+    except InfrastructureError as error:
+        if "CourseError" in str(error):
+            raise CourseError(str(error)) from None
+        if tries == 1:
+            raise
+    return _try(job, tries - 1)
 
 
 def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdict:
@@ -153,18 +173,15 @@ def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdic
     from autograder import build
 
     submission = Submission("(reference)", chapter.name, build.solution_source(chapter.name))
-    try:
-        verdict = grade.grade_job(Job(submission, seed, "reference", walls))
-    except InfrastructureError as error:
-        if "CourseError" in str(error):
-            raise CourseError(str(error)) from None
-        raise
+    verdict = _try(Job(submission, seed, "reference", walls))
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
-            seen = "; ".join((mark.message, *verdict.notes))
+            failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
+            tests = [f"{each.kind if each.broke else each.says} [{each.test}]" for each in failed]
+            seen = "; ".join(tests or (mark.message, *verdict.notes))
             file = course.check_file(chapter.name).name
             raise CourseError(
-                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}); '
+                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}; seed {verdict.seed}); '
                 "mend the check or the solution: nobody was graded"
             )
     return verdict

@@ -10,7 +10,7 @@ import fcntl
 import os
 import resource
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from autograder import seccomp
 
@@ -20,22 +20,37 @@ NS_GET_PARENT = 0xB702
 CAPABILITY_VERSION_3 = 0x20080522
 
 
+def before(box: dict[str, object]) -> Callable[[], None]:
+    """Have the next child that this process forks be born in the box's process namespace; return what undoes it.
+
+    It saves `enter` a fork of its own, 20 ms of a process as large as TensorFlow's. Where the box has another user
+    namespace (we are not root) nothing is done: `enter` forks. Raises OSError.
+    """
+    if not box["pid"] or not _same(f"/proc/{box['pid']}/ns/user", "/proc/self/ns/user"):
+        return lambda: None
+    libc = ctypes.CDLL(None, use_errno=True)
+    ours = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    _set(libc, os.open(f"/proc/{box['pid']}/ns/pid", os.O_RDONLY))
+    return lambda: _set(libc, ours)
+
+
 def enter(box: dict[str, object]) -> None:
     """Step into the box that `Box.request` described, for good, and shed every privilege: about 3 ms.
 
-    Call it in a forked, single-threaded child. It returns in a grandchild, the process inside; the child itself waits
-    for that one and exits as it did. Raises OSError.
+    Call it in a forked, single-threaded child. Unless the child was born there (see `before`), it returns in a
+    grandchild, the process inside; the child itself waits for that one and exits as it did. Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for folder in box["groups"]:  # type: ignore[attr-defined]
         with open(f"{folder}/cgroup.procs", "w") as file:
-            file.write(str(os.getpid()))
+            file.write("0")  # the writer, whatever its number is here
     if not box["pid"]:
         _limit(box)
         return
     filter = bytes.fromhex(str(box["filter"]))
+    born_inside = _same(f"/proc/{box['pid']}/ns/pid", "/proc/self/ns/pid")
     same_user = _join(libc, int(box["pid"]))  # type: ignore[call-overload]
-    child = os.fork()  # the child is in the pid namespace, we are not
+    child = 0 if born_inside else os.fork()  # the child is in the pid namespace, we are not
     if child:
         os.closerange(0, 1024)  # hold nothing of the student's while waiting
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -71,18 +86,24 @@ def _limit(box: dict[str, object]) -> None:
 
 def _join(libc: ctypes.CDLL, pid: int) -> bool:
     """Join the namespaces of process `pid`; whether it is in our own user namespace."""
-    inner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
-    same_user = os.path.samestat(os.fstat(inner), os.stat("/proc/self/ns/user"))
+    same_user = _same(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
     fds = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
-    if same_user:
-        os.close(inner)
-    else:
+    if not same_user:
+        inner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
         fds = [fcntl.ioctl(inner, NS_GET_PARENT), *fds, inner]  # bwrap nests two: the outer one owns the other kinds
     for fd in fds:
-        if libc.setns(fd, 0):
-            raise OSError(ctypes.get_errno(), "cannot enter the box")
-        os.close(fd)
+        _set(libc, fd)
     return same_user
+
+
+def _set(libc: ctypes.CDLL, fd: int) -> None:
+    if libc.setns(fd, 0):
+        raise OSError(ctypes.get_errno(), "cannot enter the box")
+    os.close(fd)
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.samestat(os.stat(one), os.stat(other))
 
 
 def hold(fds: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -120,14 +120,30 @@ def execute(notebook: NotebookNode, kernel: Kernel, until: float, told: Callable
 
     `told` is called with each cell's number before it is executed.
     """
+    numbers = [n for n, cell in enumerate(notebook.cells) if _executed(cell)]
+    # only those: papermill spends half a millisecond on a cell that it passes over, and most are prose
+    part = NotebookNode(notebook)
+    part.cells = [notebook.cells[n] for n in numbers]
     notebook.metadata["papermill"] = {}
-    for cell in notebook.cells:
-        cell.metadata.setdefault("papermill", {})
+    for cell in part.cells:
+        cell.metadata["papermill"] = {}
         cell.metadata.setdefault("tags", [])
     transcript: list[Transcript] = []
     papermill_engines.execute_notebook_with_engine(
-        "boxed", notebook, "python3", kernel=kernel, until=until, told=told, transcript=transcript, progress_bar=False
+        "boxed",
+        part,
+        "python3",
+        kernel=kernel,
+        until=until,
+        told=lambda n: told(numbers[n]),
+        transcript=transcript,
+        progress_bar=False,
     )
-    for cell in notebook.cells:
+    for cell in part.cells:
         cell.metadata.pop("papermill", None)
-    return transcript[0]
+    made = transcript[0]
+    return replace(made, cell=numbers[made.cell]) if made.cell >= 0 else made
+
+
+def _executed(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and SKIP not in cell.metadata.get("tags", []) and bool(cell.source.strip())

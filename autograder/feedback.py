@@ -7,7 +7,6 @@ The page is one file without scripts: HTML of the student's is cleaned, and a Co
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -21,11 +20,13 @@ from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from autograder import harmless
+from autograder import files, harmless
 from autograder.course import Chapter
 from autograder.record import Record, Row, number
 from autograder.verdict import Fault, Result
 
+COLOURED = 4_000  # characters of a cell of the student's; the time that colouring takes grows with their square
+COLOURED_PAGE = 12_000  # characters of all of them
 CODE = re.compile("`([^`<>]{1,200})`")
 WHOSE = {
     Fault.NONE: "",
@@ -51,11 +52,7 @@ TO_DO = {
 def write(out: Path, chapter: Chapter, record: Record) -> Path:
     """Write OUT/feedback/<student>/<chapter>.html, from a record with its notebook."""
     path = Path(out) / "feedback" / record.student / f"{chapter.name}.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    new.write_text(render(chapter, record), encoding="utf-8")
-    os.replace(new, path)
-    return path
+    return files.replace(path, render(chapter, record).encode("utf-8"))
 
 
 def write_all(
@@ -101,10 +98,15 @@ def notebook(record: Record) -> str:
     if not record.verdict.notebook:
         return ""
     made = harmless.notebook(record.verdict.notebook)
-    shown = []
+    shown, left = [], COLOURED_PAGE
     for cell in made.cells:
         students = cell.metadata.get("nbgrader", {}).get("solution")
         source = harmless.visible(cell.source) if students else cell.source
+        if students and cell.cell_type == "code":
+            if len(source) > min(left, COLOURED):
+                shown.append(f'<div class="highlight"><pre>{escape(source)}</pre></div>')
+                source = ""
+            left -= len(source)
         shown.append(_cell(cell.cell_type, source, json.dumps(cell.get("outputs", []))))
     return "\n".join(shown)
 
@@ -120,10 +122,15 @@ def _cell(kind: str, source: str, outputs: str) -> str:
     return body.replace(' id="cell-id=cell"', "").replace("\x1b", "\\x1b").strip()
 
 
+def _as_it_is(source: str) -> str:
+    return source
+
+
 @cache
 def _exporter() -> HTMLExporter:
-    # nbconvert's own clean_html shows <p> and <h2> as text: ours is as strict about what could run
-    clean = {"clean_html": harmless.html}
+    # nbconvert's own clean_html shows <p> and <h2> as text: ours is as strict about what could run; its search for
+    # links to files/, which there are none of, takes minutes for an answer of brackets
+    clean = {"clean_html": harmless.html, "strip_files_prefix": _as_it_is}
     return HTMLExporter(
         template_name="basic", sanitize_html=True, exclude_anchor_links=True, exclude_input_prompt=True, filters=clean
     )

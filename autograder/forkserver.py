@@ -1,5 +1,7 @@
 """The warm servers of one worker: student's kernels, one chapter's checkers, drivers. Started once, used for every job.
 
+One that died is started anew for the next job, so that a death costs the jobs that it met one try each.
+
 Each is a process of `across.warm`; they end with the process that started them. The student's server gets an environment
 with hardly anything of ours in it, because its memory is inherited by every student's kernel.
 """
@@ -9,6 +11,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from across import warm
@@ -16,6 +20,7 @@ from autograder import course, sandbox
 
 _LOCK = threading.Lock()
 _STARTED: dict[str, Servers] = {}
+_ENDING = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -31,15 +36,37 @@ class Servers:
         for server in (self.driver, self.student, self.checker):
             server.close()
 
+    def revive(self) -> None:
+        """Start anew what has died, and wait for all that is starting. Raises warm.ServerError."""
+        every = (self.student, self.checker, self.driver)
+        for server in every:
+            if not server.alive():
+                server.launch()
+        for server in every:
+            server.ready()
 
-def servers(chapter: str) -> Servers:
-    """The servers for `chapter`, started on first use: about 6 s. Raises warm.ServerError with what they printed."""
+
+def launch(chapter: str) -> None:
+    """Start the servers for `chapter` without waiting for them: they import TensorFlow while we do something else."""
     with _LOCK:
+        if _ENDING.is_set():
+            raise warm.ServerError("the grader is ending")
         if chapter not in _STARTED:
             if not _STARTED:
                 atexit.register(close)
-            _STARTED[chapter] = _start(chapter)
-        return _STARTED[chapter]
+            _STARTED[chapter] = _launched(chapter)
+
+
+def servers(chapter: str) -> Servers:
+    """The servers for `chapter`, started on first use and when they have died: about 5 s.
+
+    Raises warm.ServerError with what they printed.
+    """
+    launch(chapter)
+    with _LOCK:
+        started = _STARTED[chapter]
+        started.revive()
+        return started
 
 
 def close() -> None:
@@ -49,7 +76,18 @@ def close() -> None:
             _STARTED.popitem()[1].close()
 
 
-def _start(chapter: str) -> Servers:
+@contextmanager
+def ending() -> Iterator[None]:
+    """End every server, and so every job that runs on them, and let none be started in the block."""
+    _ENDING.set()
+    try:
+        close()
+        yield
+    finally:
+        _ENDING.clear()
+
+
+def _launched(chapter: str) -> Servers:
     place = {"ACROSS_COURSE": str(course.root()), "ACROSS_WORKROOM": str(sandbox.workroom())}
     student = warm.ForkServer("autograder.inside", env=_plain(), bare=True)
     checker = warm.ForkServer(
@@ -59,8 +97,6 @@ def _start(chapter: str) -> Servers:
     try:
         for server in (student, checker, started.driver):
             server.launch()
-        for server in (student, checker, started.driver):
-            server.ready()
     except BaseException:
         started.close()
         raise

@@ -27,23 +27,34 @@ from alembic.script import ScriptDirectory
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader import dbutil, utils
-from nbgrader.api import BaseCell, Comment, Grade
+from nbgrader.api import BaseCell, Comment, Grade, InvalidEntry
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades, SaveCells, latesubmissions
 from nbgrader.preprocessors import saveautogrades as saveautogrades_module
 from nbgrader.preprocessors import savecells as savecells_module
 from sqlalchemy import Column, LargeBinary, MetaData, String, Table, Text, delete, insert, make_url, select
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from traitlets.config.loader import Config, PyFileConfigLoader
 
+from autograder import files
 from autograder.course import COURSE_ID, Chapter, CourseError
 from autograder.harmless import visible
-from autograder.verdict import Fault, Mark, Result, Verdict
+from autograder.verdict import Mark, Result, Verdict
 
 LOG = logging.getLogger("autograder.nbgrader")
 LOG.setLevel(logging.ERROR)  # the preprocessors warn of what the record says anyway
 OFFSET = re.compile(r"[+-]\d\d:?\d\d$")
 BUSY = 60.0  # seconds to wait for a database that another process writes, the formgrader for one
+SIGNS = {  # what SQLite says -> the mend
+    "is full": "make room on that disk",
+    "disk I/O error": "see that the disk is sound and has room",
+    "readonly database": "make the file and its folder writable, or give another --out",
+    "unable to open": "make its folder writable, or give another --out",
+    "is locked": "end the program that holds it, a formgrader for one",
+    "malformed": "the file is damaged: put back your copy of it, or move it away and grade anew",
+    "not a database": "the file is damaged: put back your copy of it, or move it away and grade anew",
+}
 
 TABLES = MetaData()
 VERDICTS = Table(
@@ -86,20 +97,43 @@ def database(out: Path, url: str | None = None) -> str:
     return url or f"sqlite:///{Path(out).absolute() / 'gradebook.db'}"
 
 
+class GradebookError(OSError):
+    """The database will not: it is full, read-only, locked, out of reach or broken. The message says which one."""
+
+
+@contextmanager
+def told(url: str) -> Iterator[None]:
+    """Raise GradebookError, which names the database and the mend, for what is the database's fault and not ours."""
+    try:
+        yield
+    except (DBAPIError, InvalidEntry) as error:
+        met = (
+            error.__context__ if isinstance(error, InvalidEntry) else error
+        )  # nbgrader takes any error for a bad entry
+        said = " ".join(str(met.orig).split()) if isinstance(met, DBAPIError) else ""
+        mend = next((mend for sign, mend in SIGNS.items() if sign in said), "")
+        if not mend and not isinstance(met, (OperationalError, InterfaceError)):
+            raise
+        parsed = make_url(url)
+        place = parsed.database if parsed.get_backend_name() == "sqlite" else parsed.render_as_string()
+        raise GradebookError(f"{place}: {said}; {mend or 'see that the database answers'}, {files.AGAIN}") from error
+
+
 class Gradebook(nbgrader.api.Gradebook):
-    """nbgrader's gradebook on one connection. Raises sqlalchemy's errors if it cannot be opened."""
+    """nbgrader's gradebook on one connection, with our table. Raises GradebookError if it cannot be opened."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        with _replaced(nbgrader.api, "get_alembic_version", _schema):
+        with _replaced(nbgrader.api, "get_alembic_version", _schema), told(url):
             _create(url)
             super().__init__(_patient(url), COURSE_ID)
+            TABLES.create_all(self.engine)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """All of what is done in the block, through nbgrader or on the connection, is kept at its end, or nothing."""
-        with self.engine.begin() as connection:
+        with told(self.url), self.engine.begin() as connection:
             mine, self.db = self.db, _session(connection)
             try:
                 with (
@@ -113,6 +147,12 @@ class Gradebook(nbgrader.api.Gradebook):
                 self.db.remove()
                 self.db = mine
                 self._found.clear()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read by. Raises GradebookError."""
+        with told(self.url), self.engine.connect() as connection:
+            yield connection
 
     def find_grade(self, grade_cell: str, notebook: str, assignment: str, student: str) -> Grade:
         """As nbgrader's, but all of a submission at once in a transaction, where SaveAutoGrades asks cell by cell."""
@@ -184,9 +224,10 @@ def _create(url: str) -> None:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or os.path.exists(parsed.database):
         return
-    new = f"{parsed.database}.{os.getpid()}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(new)
+    new = f"{parsed.database}.new"
+    for left in (new, f"{new}-journal"):  # by a grader that was killed; an old journal would be played into a new file
+        with suppress(FileNotFoundError):
+            os.unlink(left)
     nbgrader.api.Gradebook(f"sqlite:///{new}", COURSE_ID).close()
     os.replace(new, parsed.database)
 
@@ -292,15 +333,13 @@ def stamp(when: datetime) -> str:
 
 def keep(connection: Connection, verdict: Verdict, timestamp: str | None, due: str | None) -> None:
     """Keep a verdict in our own table, in place of the one before; `due` is what the late policy was applied to."""
-    marks = [vars(mark) for mark in verdict.marks]
-    said = {**vars(verdict), "marks": marks, "notes": list(verdict.notes), "notebook": None}
     values = {
         "chapter": verdict.chapter,
         "student": verdict.student,
         "digest": verdict.digest,
         "timestamp": timestamp,
         "due": due,
-        "verdict": json.dumps(said),
+        "verdict": json.dumps(verdict.to_json()),
         "notebook": zlib.compress(json.dumps(verdict.notebook).encode("ascii"), 1),
     }
     connection.execute(delete(VERDICTS).where(_key(verdict.chapter, verdict.student)))
@@ -329,10 +368,8 @@ def load(connection: Connection, chapter: str, student: str) -> Verdict | None:
 
 
 def _verdict(text: str, notebook: bytes | None) -> Verdict:
-    said = json.loads(text)
-    marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in said["marks"])
     cells = json.loads(zlib.decompress(notebook)) if notebook is not None else {}
-    return Verdict(**{**said, "marks": marks, "notes": tuple(said["notes"]), "notebook": cells})
+    return Verdict.from_json(json.loads(text), cells)
 
 
 def _key(chapter: str, student: str) -> Any:

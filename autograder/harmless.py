@@ -22,6 +22,7 @@ from nbformat.v4 import new_output
 
 TEXT = 100_000  # characters of one output; what is more is cut out of its middle
 IMAGE = 4 << 20  # bytes of one picture
+MARKDOWN = 8_000  # characters of one cell; the time that rendering odd Markdown takes grows with their square
 OUTPUTS = 500  # of one cell
 IMAGES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 
@@ -110,8 +111,10 @@ def _allowed(tag: str, name: str, value: str) -> bool:
 
 
 def markdown(source: str) -> str:
-    """Return a student's Markdown, as a literal block if its rendering could be anything but text."""
+    """Return a student's Markdown, as a literal block if its rendering could be anything but text, or take long."""
     source = UNENCODABLE.sub(lambda match: _escape(match[0]), source)
+    if len(source) > MARKDOWN:
+        return f"*Shown as it was typed: it has more than {MARKDOWN:,} characters.*\n\n" + literal(source)
     if not any(pattern.search(source) for pattern in (TAG, LINK, REFERENCE, MATH, SCHEME)):
         return source
     return "*Shown as it was typed: it holds HTML or an unusual link.*\n\n" + literal(source)

@@ -25,6 +25,8 @@ preload.preload(debugger=False)
 import ipykernel.kernelapp  # noqa: E402
 from tornado.ioloop import IOLoop  # noqa: E402
 
+before = entering.before
+
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Become a kernel in the box of `message`; `fds`: its log, and the socket on which it is asked."""
@@ -44,8 +46,20 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
+    os.environ.update(message.get("cards", {}))
+    _keep_to_share()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _start(channel, home)
+
+
+def _keep_to_share() -> None:
+    """Limit TensorFlow to the share of a card that was leased: before the student's code, which could do without."""
+    if limit := os.environ.get("ACROSS_GPU_MEMORY"):
+        import tensorflow as tf
+
+        for card in tf.config.list_physical_devices("GPU"):
+            share = tf.config.LogicalDeviceConfiguration(memory_limit=int(limit))
+            tf.config.set_logical_device_configuration(card, [share])
 
 
 def _start(channel: socket.socket, home: str) -> None:

@@ -52,7 +52,8 @@ def _mark(exercise: Exercise, submission: Submission, blank: bool, seen: Seen, d
     outcomes = [outcome for outcome in seen.outcomes if outcome.exercise == exercise.name]
     lost = exercise.name in seen.lost  # then not all of its tests were run: a part of it earns nothing
     points = 0.0 if lost else exercise.max_points * share(outcomes)
-    failure = next((outcome for outcome in outcomes if not outcome.passed), None)
+    # what a check says of the answer comes before a check that broke: then the mark stands without that check
+    failure = min((outcome for outcome in outcomes if not outcome.passed), key=lambda each: each.broke, default=None)
     if outcomes and failure is None and not lost:
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
     result, fault, message = _failure(exercise, failure, seen, did)
@@ -73,7 +74,7 @@ def _failure(
         if answer in seen.errors and (failure is None or failure.kind == "refused"):
             return Result.CRASHED, Fault.STUDENT, f"The cell `{answer}` raised {seen.errors[answer]}"
     if failure is not None:
-        return Result.FAILED, Fault.STUDENT, failure.says or NOTHING_SEEN
+        return Result.FAILED, Fault.AUTHOR if failure.broke else Fault.STUDENT, failure.says or NOTHING_SEEN
     if seen.out_of_time:
         return _stopped(Stop.TIMEOUT, "The submission's time was up before this exercise was looked at.")
     return Result.CRASHED, Fault.STUDENT, "The kernel ended too often to look at this exercise."

@@ -6,8 +6,11 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import zmq
 import zmq.asyncio
@@ -65,18 +68,25 @@ class _Watched:
 class Kernel:
     """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
 
-    def __init__(self, server: str, name: str, limits: Limits, walls: bool = True) -> None:
-        """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError."""
+    def __init__(
+        self, server: str, name: str, limits: Limits, walls: bool = True, cards: Mapping[str, Any] | None = None
+    ) -> None:
+        """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError.
+
+        `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box.
+        """
+        cards = cards or {}
         self.limits = limits
         self.client: Client | None = None
         self.child: warm.Child | None = None
         self._watched: list[_Watched] = []
         self.questions, theirs = socket.socketpair()
-        self.box = sandbox.Box(name, sandbox.caps(limits), walls)
+        self.box = sandbox.Box(name, sandbox.caps(limits), walls, cards.get("nodes", ()))
         try:
             self.connection = self._write_connection()
             log = os.open(self.box.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            self.child = warm.request(server, self.box.request(), [log, theirs.fileno()])
+            request = {**self.box.request(), "cards": cards.get("environment", {})}
+            self.child = warm.request(server, request, [log, theirs.fileno()])
             os.close(log)
         except BaseException:
             self.close()
@@ -146,6 +156,20 @@ class Kernel:
     def out_of_memory(self) -> bool:
         """Whether something in the box was killed because its memory was used up."""
         return self.box.out_of_memory()
+
+    def outside(self) -> str:
+        """What, outside of the student's reach, ended the kernel; empty if it may have been the student."""
+        if self.child is not None and self.child.lost:
+            return "the warm server of the students' kernels ended"
+        return "the box was ended from outside" if self.box.broken() else ""
+
+    def killed(self) -> bool:
+        """Whether SIGKILL ended the kernel, and not for its memory: its own doing, or that of somebody outside."""
+        if self.child is None or self.out_of_memory():
+            return False
+        with contextlib.suppress(TimeoutError):
+            return self.child.wait(1.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as the box tells it
+        return False
 
     def close(self) -> None:
         """End the kernel and all it started; remove its box."""

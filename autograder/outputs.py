@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from autograder import feedback, record, report
+from across import warm
+from autograder import feedback, files, record, report
 from autograder.course import Chapter
+from autograder.grade import InfrastructureError
 from autograder.record import Row
 from autograder.verdict import Fault, Result
+
+TRIES = 3  # at the feedback, when its processes are killed
 
 
 def write(
@@ -25,19 +31,43 @@ def write(
     """Write OUT/marks.csv, OUT/feedback/<student>/<chapter>.html and OUT/report.html from the gradebook in OUT.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. `workers` pages are
-    made at once (0: one a core). Raises CourseError if OUT has no gradebook.
+    made at once (0: one a core). Raises CourseError if OUT has no gradebook or another process writes there, OSError.
     """
+    with files.only_writer(out):
+        _write(out, chapter, faults or {}, workers, progress)
+
+
+def _write(
+    out: Path, chapter: Chapter, faults: dict[str, str], workers: int, progress: Callable[[int, int, str], None] | None
+) -> None:
     class_ = record.records(out, chapter, notebooks=True)
-    rows = [row for each in class_ if each.student not in (faults or {}) for row in each.rows]
-    record.write_marks(out, [*rows, *_left(chapter, faults or {})])
+    rows = [row for each in class_ if each.student not in faults for row in each.rows]
+    record.write_marks(out, [*rows, *_left(chapter, faults)])
     report.write(out, chapter, faults)
 
     def told(done: int) -> None:
         if progress is not None:
             progress(done, len(class_), class_[done - 1].student)
 
-    with ProcessPoolExecutor(workers or os.cpu_count(), multiprocessing.get_context("fork")) as pool:
-        feedback.write_all(out, chapter, class_, pool, told)
+    first, others = class_[:1], class_[1:]
+    feedback.write_all(out, chapter, first)  # here: what is rendered of the release once, every forked worker has
+    for tries in range(1, TRIES + 1):
+        try:
+            with ProcessPoolExecutor(
+                workers or os.cpu_count(), multiprocessing.get_context("fork"), initializer=_worker
+            ) as pool:
+                feedback.write_all(out, chapter, others, pool, lambda done: told(done + 1))
+            return
+        except BrokenProcessPool as error:  # somebody killed a worker: a page is the same at every try
+            if tries == TRIES:
+                raise InfrastructureError(f"the processes that write feedback were killed {TRIES} times") from error
+
+
+def _worker() -> None:
+    """Make a pool's process end with us, and leave Ctrl-C to us."""
+    warm.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _left(chapter: Chapter, faults: dict[str, str]) -> list[Row]:

@@ -12,12 +12,12 @@ where they are missing or older.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import csv
 import dataclasses
 import io
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,7 +31,7 @@ from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, Submitte
 from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
 from sqlalchemy import create_engine, select
 
-from autograder import course, gradebook, harmless
+from autograder import course, files, gradebook, harmless
 from autograder.course import Chapter, CourseError
 from autograder.gradebook import Gradebook
 from autograder.verdict import Fault, Mark, Result, Verdict
@@ -80,9 +80,10 @@ class Record:
 
 
 class Recorder:
-    """Writes verdicts of one chapter into OUT. A context manager; one at a time on an OUT.
+    """Writes verdicts of one chapter into OUT. A context manager; one process at a time on an OUT (`files.only_writer`).
 
-    Raises CourseError when OUT holds submissions of a release with other graded cells, or a broken nbgrader_config.py.
+    Raises CourseError when OUT holds submissions of a release with other graded cells, or a broken nbgrader_config.py;
+    OSError, which names the file or the database, when the disk or the database will not.
     """
 
     def __init__(self, out: Path, chapter: Chapter, db_url: str | None = None) -> None:
@@ -93,37 +94,39 @@ class Recorder:
         self._due = course.DUE.get(chapter.name)
 
     def __enter__(self) -> Recorder:
-        self.out.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(files.only_writer(self.out))
+            self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _open(self, stack: contextlib.ExitStack) -> None:
         settings = self.out / "nbgrader_config.py"
         if not settings.exists():
-            _replace(settings, gradebook.default_config(self._url).encode(), mode=0o600)
+            files.replace(settings, gradebook.default_config(self._url).encode(), mode=0o600)
         self._config = gradebook.load_config(self.out)
         release = _notebook(self.chapter.release)
         for step in ("source", "release"):
-            _replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
+            files.replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
         self._gradebook = Gradebook(gradebook.database(self.out, self._url))
-        try:
-            gradebook.TABLES.create_all(self._gradebook.engine)
-            with self._gradebook.transaction() as connection:
-                gradebook.register(self._gradebook, self.chapter, release, self._due)
-                self._known = gradebook.digests(connection, self.chapter.name)
-        except BaseException:
-            self._gradebook.shut()
-            raise
-        return self
+        stack.callback(self._gradebook.shut)
+        with self._gradebook.transaction() as connection:
+            gradebook.register(self._gradebook, self.chapter, release, self._due)
+            self._known = gradebook.digests(connection, self.chapter.name)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._gradebook.shut()
+        self._stack.close()
 
     def known(self, student: str) -> str | None:
         """The digest of what is recorded of a student, if anything; its files are made again if they are missing."""
         if student not in self._known:
             return None
         digest, timestamp, _ = self._known[student]
-        if _digest(self._file("autograded", student)) != digest and (verdict := self.verdict(student)):
-            self._files(student, self._filled(verdict), gradebook.moment(timestamp))
+        when = gradebook.moment(timestamp)
+        if not self._written(student, digest, when) and (verdict := self.verdict(student)):
+            self._files(student, self._filled(verdict), when)
         return digest
 
     def renew(self, student: str, timestamp: str | None) -> bool:
@@ -136,7 +139,7 @@ class Recorder:
 
     def verdict(self, student: str) -> Verdict | None:
         """What is recorded of a student, as it was graded."""
-        with self._gradebook.engine.connect() as connection:
+        with self._gradebook.reading() as connection:
             return gradebook.load(connection, self.chapter.name, student)
 
     def write(self, verdict: Verdict, timestamp: str | None = None) -> None:
@@ -164,17 +167,23 @@ class Recorder:
     def _file(self, step: str, student: str) -> Path:
         return self.out / step / _folder_name(student) / self.chapter.name / f"{self.chapter.name}.ipynb"
 
+    def _written(self, student: str, digest: str, when: datetime | None) -> bool:
+        """Whether the files say what the gradebook does: a grader may have been killed between the two."""
+        handed_in = self._file("submitted", student).with_name("timestamp.txt")
+        stamped = _text(handed_in) == (gradebook.stamp(when) if when else None)
+        return stamped and _digest(self._file("autograded", student)) == digest
+
     def _files(self, student: str, notebook: NotebookNode, when: datetime | None) -> None:
         nothing = {"outputs": [], "execution_count": None}
         cells = [{**cell, **nothing} if cell.cell_type == "code" else cell for cell in notebook.cells]
         bare = {**notebook, "cells": cells}
         submitted = self._file("submitted", student)
-        _replace(submitted, _bytes(bare))
+        files.replace(submitted, _bytes(bare))
         if when:
-            _replace(submitted.parent / "timestamp.txt", gradebook.stamp(when).encode())
+            files.replace(submitted.parent / "timestamp.txt", gradebook.stamp(when).encode())
         else:
             (submitted.parent / "timestamp.txt").unlink(missing_ok=True)
-        _replace(self._file("autograded", student), _bytes(notebook))
+        files.replace(self._file("autograded", student), _bytes(notebook))
 
 
 class Recorded(NbGraderPreprocessor):
@@ -212,10 +221,9 @@ def records(out: Path, chapter: Chapter, db_url: str | None = None, notebooks: b
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
     book = Gradebook(gradebook.database(out, db_url))
     try:
-        gradebook.TABLES.create_all(book.engine)
-        with book.engine.connect() as connection:
+        with book.reading() as connection:
             found = gradebook.kept(connection, chapter.name, notebooks)
-        given = _given(book, chapter.name) if found else {}
+            given = _given(book, chapter.name) if found else {}
         return [
             _record(chapter, verdict, timestamp, given.get(verdict.student, _Given())) for verdict, timestamp in found
         ]
@@ -237,9 +245,7 @@ def write_marks(out: Path, found: Iterable[Row]) -> Path:
         names = [harmless.field(name) for name in (row.student, row.chapter, row.exercise)]
         points = [number(row.points), number(row.max_points)]
         writer.writerow([*names, *points, row.verdict.value, row.fault.value, harmless.field(row.message)])
-    path = Path(out) / "marks.csv"
-    _replace(path, text.getvalue().encode())
-    return path
+    return files.replace(Path(out) / "marks.csv", text.getvalue().encode())
 
 
 def number(points: float) -> str:
@@ -348,6 +354,13 @@ def _digest(path: Path) -> str | None:
         return None
 
 
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
 def _bytes(notebook: dict[str, Any]) -> bytes:
     # without indents: with them, json is written by Python instead of C, and costs more than the gradebook
     return (json.dumps(notebook, ensure_ascii=False, sort_keys=True) + "\n").encode()
@@ -358,13 +371,3 @@ def _folder_name(student: str) -> str:
     if student in ("", ".", "..") or set(student) & set('/<>&"') or not student.isprintable():
         raise ValueError(f"{student!r} cannot name a student's folder")
     return student
-
-
-def _replace(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(data)
-    os.replace(new, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from string import Template
 from rich.table import Table
 from rich.text import Text
 
-from autograder import harmless
-from autograder.course import Chapter, CourseError
-from autograder.feedback import TO_DO, WHOSE, prose
+from autograder import course, files, harmless
+from autograder.course import Chapter
+from autograder.feedback import prose
 from autograder.record import Record, Row, number, records
-from autograder.verdict import Result
+from autograder.verdict import Outcome, Result
 
 SHOWN = 12  # rows of a list on the page
 WIDTH = 720  # of a chart, in its own units
@@ -61,11 +60,7 @@ def write(out: Path, chapter: Chapter, faults: dict[str, str] | None = None, db_
     Raises CourseError if OUT has no gradebook.
     """
     page = render(chapter, records(out, chapter, db_url), faults or {})
-    path = Path(out) / "report.html"
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    new.write_text(page, encoding="utf-8")
-    os.replace(new, path)
-    return path
+    return files.replace(Path(out) / "report.html", page.encode("utf-8"))
 
 
 def render(chapter: Chapter, class_: Sequence[Record], faults: dict[str, str]) -> str:
@@ -83,7 +78,7 @@ def render(chapter: Chapter, class_: Sequence[Record], faults: dict[str, str]) -
         title=_text(chapter.title),
         chapter=_text(chapter.name),
         facts=" · ".join(facts),
-        faults=_faults(faults),
+        faults=_faults(faults) + _broken(chapter, class_),
         distribution=_distribution(chapter, class_),
         exercises=_exercises(chapter, class_),
         mistakes=_mistakes(class_),
@@ -108,6 +103,16 @@ def mistakes(class_: Sequence[Record]) -> list[Mistake]:
     return sorted(made, key=lambda mistake: (-len(mistake.students), mistake.exercise, mistake.message))
 
 
+def broken(class_: Sequence[Record]) -> dict[tuple[str, str], list[tuple[str, Outcome]]]:
+    """The checks that raised an exception of their own, and on whose answers: (exercise, test) -> (student, outcome)."""
+    found: dict[tuple[str, str], list[tuple[str, Outcome]]] = defaultdict(list)
+    for record in class_:
+        for outcome in record.verdict.evidence.outcomes:
+            if outcome.broke:
+                found[outcome.exercise, outcome.test].append((record.student, outcome))
+    return dict(found)
+
+
 def class_table(out: Path, chapter: Chapter, db_url: str | None = None) -> Table:
     """The class for the terminal: a row a student, a column an exercise. Raises CourseError if OUT has no gradebook."""
     table = Table(title=harmless.line(chapter.title), title_justify="left", caption_justify="left")
@@ -122,61 +127,6 @@ def class_table(out: Path, chapter: Chapter, db_url: str | None = None) -> Table
         student, total = Text(harmless.line(record.student)), Text(number(record.points), style="bold")
         table.add_row(student, *cells, total, "late" if record.seconds_late else "")
     return table
-
-
-def explain(out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None) -> Text:
-    """Why a student has the marks that they have, in one exercise or in all: evidence, limits, what to do.
-
-    Raises CourseError naming who, or what, there is if there is no such student or exercise.
-    """
-    class_ = {record.student: record for record in records(out, chapter, db_url)}
-    if student not in class_:
-        near = ", ".join(sorted(class_)[:SHOWN]) or "nobody"
-        raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; there are: {near}")
-    record = class_[student]
-    rows = [row for row in record.rows if exercise in ("", row.exercise)]
-    if not rows:
-        raise CourseError(f"{chapter.name}: no exercise {exercise!r}; there are: {', '.join(_names(chapter))}")
-    text = Text()
-    text.append(f"{harmless.line(student)}: {number(record.points)} of {number(chapter.max_points)} points", "bold")
-    text.append(f" in {chapter.name}\n")
-    for row in rows:
-        text.append(f"\n{SIGNS[row.verdict]} {row.exercise}: {row.verdict.value}", STYLES.get(row.verdict, "red"))
-        text.append(f", {number(row.points)} of {number(row.max_points)} points\n")
-        for label, said in _evidence(row):
-            text.append(f"  {label:<14}", "dim").append(harmless.visible(said).replace("\n", "\n" + 16 * " ") + "\n")
-    text.append("\nsubmission\n")
-    for label, said in _circumstances(record):
-        text.append(f"  {label:<14}", "dim").append(f"{harmless.line(said)}\n")
-    return text
-
-
-def _evidence(row: Row) -> list[tuple[str, str]]:
-    said = [("message", row.message)]
-    if WHOSE[row.fault]:
-        said.append(("whose fault", f"{row.fault.value} ({WHOSE[row.fault]})"))
-    if row.misconception:
-        said.append(("misconception", row.misconception))
-    if row.comment:
-        said.append(("comment", row.comment))
-    if row.waiting:
-        said.append(("what to do", "give the mark in the formgrader, then `autograder report`"))
-    elif TO_DO[row.verdict]:
-        said.append(("what to do", TO_DO[row.verdict]))
-    return said
-
-
-def _circumstances(record: Record) -> list[tuple[str, str]]:
-    verdict = record.verdict
-    said = [("seed", str(verdict.seed)), ("digest", verdict.digest), ("graded in", f"{verdict.seconds:.2f} s")]
-    said.append(("handed in", record.timestamp or "no timestamp"))
-    if record.seconds_late:
-        said.append(("late", f"{record.seconds_late:.0f} s, {number(record.penalty)} points off"))
-    return [*said, *(("note", note) for note in verdict.notes)]
-
-
-def _names(chapter: Chapter) -> list[str]:
-    return [exercise.name for exercise in chapter.exercises]
 
 
 def _cell(row: Row) -> str:
@@ -350,6 +300,26 @@ def _faults(faults: dict[str, str]) -> str:
     return (
         '<section class="alarm"><h2>Not graded: this machine failed</h2>'
         f"<p>Run the same command again: what was graded is kept.</p><table>{rows}</table></section>"
+    )
+
+
+def _broken(chapter: Chapter, class_: Sequence[Record]) -> str:
+    rows = []
+    for (exercise, test), met in broken(class_).items():
+        who = ", ".join(_text(student) for student, _ in met[:6]) + (
+            f" and {len(met) - 6} more" if len(met) > 6 else ""
+        )
+        rows.append(
+            f"<tr><td><code>{_text(exercise)}</code></td><td><code>{_text(test)}</code></td>"
+            f"<td>{_text(met[0][1].kind, 300)}</td><td>{who}</td></tr>"
+        )
+    if not rows:
+        return ""
+    head = "<tr><th>exercise</th><th>check</th><th>what it met</th><th>on the answers of</th></tr>"
+    return (
+        '<section class="alarm"><h2>Checks that broke: the author\'s fault</h2>'
+        f"<p>They gave no points. Mend <code>{_text(course.check_file(chapter.name).name)}</code>, see what it changes "
+        f"by <code>autograder grade --dry-run</code>, and grade again.</p><table>{head}{''.join(rows)}</table></section>"
     )
 
 

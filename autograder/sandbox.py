@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,14 +50,15 @@ class Caps:
 class Box:
     """An open box. `close` ends everything in it and removes its folder and its groups."""
 
-    def __init__(self, name: str, caps: Caps, walls: bool = True) -> None:
-        """Build the box `name` in about 6 ms. Raises SandboxError.
+    def __init__(self, name: str, caps: Caps, walls: bool = True, devices: Sequence[str] = ()) -> None:
+        """Build the box `name` in about 6 ms, with the device files of leased cards in it. Raises SandboxError.
 
         Without `walls` there is a folder and, where possible, a group, but nothing is kept out or in: trusted code only.
         """
         self.name = name
         self.walls = walls
         self.caps = caps
+        self.devices = tuple(devices)
         self.folder = workroom() / name
         self.inside = bubblewrap.INSIDE if walls else str(self.folder)
         self.pid = 0
@@ -88,7 +90,7 @@ class Box:
             os.write(filter, seccomp.program())
             os.lseek(filter, 0, os.SEEK_SET)
             self._bwrap = subprocess.Popen(
-                bubblewrap.command(str(self.folder), self.caps.tmp, told, filter),
+                bubblewrap.command(str(self.folder), self.caps.tmp, told, filter, self.devices),
                 pass_fds=[told, filter],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -132,6 +134,15 @@ class Box:
         if self._watcher is not None:
             return self._watcher.killed
         return self.group is not None and self.group.oom_kills() > 0
+
+    def broken(self) -> bool:
+        """Whether the box was ended from outside, and not for its memory: nothing in it can end its process 1.
+
+        What runs in a box dies with that process, and not before it is on its way out: there is nothing to wait for.
+        """
+        if self._bwrap is None or self.out_of_memory():
+            return False
+        return _exiting(self.pid) or self._bwrap.poll() is not None
 
     def close(self) -> None:
         """Kill everything in the box, reap it, and remove its folder and its groups."""
@@ -180,7 +191,7 @@ def problem() -> str:
     if shutil.which("bwrap") is None:
         return MISSING
     try:
-        Box(f"try-{os.getpid()}", Caps(1 << 30, 64, 1 << 20, 1 << 20, 10)).close()
+        Box(f"j{os.getpid()}-try", Caps(1 << 30, 64, 1 << 20, 1 << 20, 10)).close()
     except (SandboxError, OSError) as error:
         return str(error)
     return ""
@@ -222,6 +233,20 @@ def _clear(place: Path) -> None:
 def _leave(path: Path, owner: int) -> None:
     if os.getpid() == owner:  # not in a forked child of ours
         remove(path)
+
+
+def _exiting(pid: int) -> bool:
+    """Whether a process is gone or on its way out: the flag PF_EXITING, see proc(5) and the kernel's sched.h."""
+    try:
+        flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]
+    except OSError:
+        return True
+    return bool(int(flags) & 0x4)
+
+
+def out_of_memory(name: str) -> bool:
+    """Whether something in the group `name` was killed because its memory was used up; False where there is no group."""
+    return any(group.name == name and group.oom_kills() > 0 for group in cgroups.leftovers(name))
 
 
 def sweep(prefix: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +13,7 @@ class Fault(StrEnum):
     NONE = ""
     STUDENT = "STUDENT"  # scored
     LIMIT = "LIMIT"  # a limit was reached: scored, named
-    AUTHOR = "AUTHOR"  # a check fails on the reference: stops the run
+    AUTHOR = "AUTHOR"  # a check fails on the reference: stops the run; or it broke on an answer: no points, listed
     INFRASTRUCTURE = "INFRASTRUCTURE"  # retried, never scored
 
 
@@ -41,6 +41,10 @@ class Stop(StrEnum):
     OUTPUT = "output"
 
 
+# How a test ends that does what it promised: anything else is an exception that the check itself met.
+ENDS = frozenset({"", "assert", "refused", "deadline", "died", "size", "protocol"})
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one test of an exercise found."""
@@ -52,6 +56,43 @@ class Outcome:
     kind: str = ""  # "assert"; "refused"; "deadline", "died", "size", "protocol"; or the exception that a check met
     says: str = ""  # for the student
     misconception: str = ""
+
+    @property
+    def broke(self) -> bool:
+        """Whether the check itself raised, on what the student's code had answered: the author's to mend."""
+        return self.kind not in ENDS
+
+
+@dataclass(frozen=True)
+class Halt:
+    """A kernel's life that ended too early: where, why, and at which limit."""
+
+    stop: Stop
+    cell: str = ""  # grade id of the answer whose cell ran; empty if it was being asked
+    exercise: str = ""  # that it was being asked about
+    life: int = 1  # which kernel of the submission it was
+    limit: str = ""  # the field of course.Limits; empty if no limit did it
+    value: float = 0.0  # of that limit: seconds or bytes
+    note: str = ""  # what was seen
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict rests on."""
+
+    outcomes: tuple[Outcome, ...] = ()  # each test that was run, in order
+    halts: tuple[Halt, ...] = ()
+    lives: int = 0  # kernels that it had
+    most_lives: int = 0  # that it might have had
+    seconds: dict[str, float] = field(default_factory=dict)  # by step: start, cells, questions
+    parts: dict[str, str] = field(default_factory=dict)  # what the digest is of: see grade.parts
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Evidence:
+        """Return what `dataclasses.asdict` wrote; empty where nothing was kept."""
+        outcomes = tuple(Outcome(**each) for each in value.get("outcomes", ()))
+        halts = tuple(Halt(**{**each, "stop": Stop(each["stop"])}) for each in value.get("halts", ()))
+        return cls(**{**value, "outcomes": outcomes, "halts": halts})
 
 
 @dataclass(frozen=True)
@@ -79,6 +120,19 @@ class Verdict:
     seconds: float
     notebook: dict[str, Any] = field(repr=False)  # the assembled notebook as executed: nbformat 4 JSON
     notes: tuple[str, ...] = ()  # for the instructor: limits reached, restarts, what intake noticed
+    evidence: Evidence = field(default_factory=Evidence)  # empty in records older than it
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any], notebook: dict[str, Any]) -> Verdict:
+        """Return the verdict that `to_json` wrote, by this version or an earlier one."""
+        marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in value["marks"])
+        evidence = Evidence.from_json(value.get("evidence", {}))
+        said = {"marks": marks, "notes": tuple(value["notes"]), "notebook": notebook, "evidence": evidence}
+        return cls(**{**value, **said})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values: all but the notebook."""
+        return {**asdict(replace(self, notebook={})), "notebook": None}
 
     @property
     def points(self) -> float:

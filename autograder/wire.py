@@ -28,6 +28,8 @@ DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
 )
 DEPTH = 100  # of nesting
+CONTAINERS = 1_000_000  # lists and objects of one header: an empty list is 2 bytes on the wire and 80 in memory
+COLLIDING = 100  # keys of one dictionary whose hashes are another's; honest ones have one: hash(-1) == hash(-2)
 
 
 class WireError(Exception):
@@ -51,7 +53,7 @@ class DeadlineError(WireError):
 
 
 def encode(value: object) -> bytes:
-    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for what is nested too deeply."""
+    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for too deep or too many lists."""
     blobs: list[bytes] = []
 
     def put(item: Any, depth: int) -> Any:
@@ -73,14 +75,17 @@ def encode(value: object) -> bytes:
             array = np.asarray(item)
             if array.dtype.name not in DTYPES:
                 raise TypeError(f"an array of {array.dtype} cannot cross")
-            blobs.append(np.ascontiguousarray(array).tobytes())
+            blobs.append(array.astype(array.dtype.newbyteorder("="), copy=False).tobytes())
             return {"a": [array.dtype.name, list(array.shape)]}
         if kind.__name__ == "GraphDef":
             blobs.append(item.SerializeToString())
             return {"g": len(blobs[-1])}
         raise TypeError(f"a value of type {kind.__name__} cannot cross")
 
-    header = json.dumps(put(value, 0)).encode()
+    # not as ASCII: two halves of a surrogate pair would come back as one character
+    header = json.dumps(put(value, 0), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if _containers(header) > CONTAINERS:
+        raise ValueError(f"a value of more than {CONTAINERS} lists and pairs cannot cross; return an array")
     body = b"".join(blobs)
     return HEAD.pack(MAGIC, len(header), len(body)) + header + body
 
@@ -102,7 +107,16 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
         if not all(type(size) is int and size >= 0 for size in shape):
             raise WireError("an array's shape is wrong")
         dtype = np.dtype(str(name))
-        return np.frombuffer(take(math.prod(shape) * dtype.itemsize), dtype).reshape(shape).copy()
+        data = take(math.prod(shape) * dtype.itemsize)
+        if name == "bool" and data.strip(b"\0\1"):  # NumPy counts such a value as neither true nor false
+            raise WireError("a truth value is neither 0 nor 1")
+        return np.frombuffer(data, dtype).reshape(shape).copy()
+
+    def pairs(content: Any, depth: int) -> dict[Any, Any]:
+        made = [(get(key, depth + 1), get(each, depth + 1)) for key, each in content]
+        if len(made) - len({hash(key) for key, _ in made}) > COLLIDING:  # a dictionary of them takes minutes to make
+            raise WireError("a dictionary of keys that collide, or are the same")
+        return dict(made)
 
     def get(item: Any, depth: int) -> Any:
         if depth > DEPTH:
@@ -115,10 +129,12 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
         if kind is not dict or len(item) != 1:
             raise WireError("an unknown tag")
         ((tag, content),) = item.items()
+        if tag in ("t", "d") and type(content) is not list:
+            raise WireError("a tuple or dictionary is not written as a list")
         if tag == "t":
             return tuple(get(each, depth + 1) for each in content)
         if tag == "d":
-            return {get(key, depth + 1): get(each, depth + 1) for key, each in content}
+            return pairs(content, depth)
         if tag == "b":
             return take(content)
         if tag == "g":
@@ -128,6 +144,8 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
             return array(name, shape)
         raise WireError("an unknown tag")
 
+    if _containers(header) > CONTAINERS:
+        raise WireError(f"more than {CONTAINERS} lists and pairs")
     try:
         value = get(json.loads(header), 0)
     except (WireError, RefusedError):
@@ -137,6 +155,11 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
     if at != len(body):
         raise WireError("bytes that nothing names")
     return value
+
+
+def _containers(header: bytes) -> int:
+    """How many lists and objects a header holds at most: brackets in texts count, too."""
+    return header.count(b"[") + header.count(b"{")
 
 
 def send(channel: socket.socket, frame: bytes, until: float) -> None:

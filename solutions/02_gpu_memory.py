@@ -259,7 +259,7 @@ def first_come(total, context, n):  # MiB, MiB, programs -> [MiB, ...]
         take = 0
         if free >= context:
             free -= context
-            take = free - (225 if free < 2048 else 1536)
+            take = max(0, free - (225 if free < 2048 else 1536))
         free -= take
         takes.append(take)
     return takes

@@ -619,7 +619,9 @@ def check_diagnoses(got: Any, machines: list[Facts]) -> None:
 
 @exercise("diagnose")
 def test_one_thing_wrong_is_found(student, rng):
-    machines = [ill(rng, healthy(rng), finding) for finding in rng.permutation(KEYS)]
+    machines = [ill(rng, healthy(rng), finding) for finding in KEYS]
+    machines += [{**healthy(rng), "driver": driver} for driver in (524, 525)]  # the last that is too old, the first not
+    machines = [machines[i] for i in rng.permutation(len(machines))]
     check_diagnoses(student.ask(diagnosed, machines=machines), machines)
 
 
@@ -687,6 +689,12 @@ wrong(
 )
 wrong(
     "diagnose", name="oldest_is_too_old", change=("machine.driver < 525", "machine.driver < 575"), says="is answered no"
+)
+wrong(
+    "diagnose",
+    name="the_oldest_itself_is_too_old",
+    change=("machine.driver < 525", "machine.driver <= 525"),
+    says="is answered no",
 )
 right(
     "diagnose",

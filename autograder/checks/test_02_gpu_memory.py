@@ -110,6 +110,8 @@ def test_a_tensor_larger_than_the_step(student, rng):
     for _ in range(6):
         step = steps(rng)
         cases.append([step * int(rng.integers(2, 20)) + int(rng.integers(step)), step, step * 64])
+    step = steps(rng)
+    cases.append([step << int(rng.integers(1, 5)), step, step * 64])  # which doubling meets exactly
     reason = "the step is doubled until the tensor fits, and then stays for next time"
     check_extend(student, cases, reason)
 
@@ -130,6 +132,7 @@ wrong(
     change=("*= 2\n    return min(step, left), step", "*= 2\n    return min(step, left), step * 2"),
     says="and then stays",
 )
+wrong("extend", name="doubles_once_too_often", change=("step < size", "step <= size"), says="until the tensor fits")
 wrong("extend", name="never_doubles_after", change=("step * 2", "step"), says="rule 4")
 wrong(
     "extend",
@@ -169,7 +172,7 @@ def in_turn(total: int, context: int, n: int) -> list[int]:
         take = 0
         if free >= context:
             free -= context
-            take = free - (225 if free < 2048 else 1536)
+            take = max(0, free - (225 if free < 2048 else 1536))
         takes.append(take)
         free -= take
     return takes
@@ -199,12 +202,16 @@ def check_first_come(student: Any, cases: list[list[int]]) -> None:
 def test_one_program_takes_all_but_a_reserve(student, rng):
     large = [[int(rng.integers(4000, 90000)), int(rng.integers(250, 900)), 1] for _ in range(4)]
     small = [[int(rng.integers(1200, 2000)), int(rng.integers(250, 600)), 1] for _ in range(3)]
-    check_first_come(student, large + small)
+    context = int(rng.integers(250, 900))
+    edges = [[context + free, context, 1] for free in (2047, 2048)]  # the last with the small reserve and the next
+    check_first_come(student, large + small + edges)
 
 
 @exercise("first_come")
 def test_those_who_come_later_find_what_is_left(student, rng):
     cases = [[int(rng.integers(4000, 90000)), int(rng.integers(250, 900)), int(rng.integers(2, 6))] for _ in range(6)]
+    context = int(rng.integers(250, 900))
+    cases.append([context + int(rng.integers(1, 225)), context, 3])  # room for a context and for nothing else
     check_first_come(student, cases)
 
 
@@ -222,8 +229,13 @@ wrong(
     says="those before it left",
 )
 wrong(
-    "first_come", name="less_than_nothing", change=("if free >= context:", "if True:"), says="one without room takes 0"
+    "first_come",
+    name="less_than_nothing",
+    change=("max(0, free - (225 if free < 2048 else 1536))", "free - (225 if free < 2048 else 1536)"),
+    says="one without room takes 0",
 )
+wrong("first_come", name="no_more_than_2048", change=("free < 2048", "free <= 2048"), says="less the reserve")
+right("first_come", name="debts_take_nothing", change=("if free >= context:", "if True:"))
 right(
     "first_come",
     name="by_recursion",

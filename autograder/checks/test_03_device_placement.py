@@ -56,6 +56,10 @@ def held(student):
 
 def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
     """Compare the devices that the student names for tensors that were `made` on the `wanted` ones."""
+    assert type(answers) is list, (
+        f"The kernel answered with a {type(answers).__name__}; expected what `where` returned."
+    )
+    assert len(answers) == len(wanted), f"The kernel gave {len(answers)} answers about {len(wanted)} tensors."
     for got, device in zip(answers, wanted, strict=True):
         assert type(got) is str, (
             f"`where` returned a value of type {type(got).__name__}; expected a device's name, as in D."
@@ -288,15 +292,16 @@ TRIPLES = [  # never what the notebook asks for (1, 2, 3), nor its first two swa
     for i, j, k in itertools.permutations(range(4), 3)
     if i != 1 and j != 2 and k not in (0, 3) and (i, j) != (2, 1)
 ]
+PINNED = [each for each in TRIPLES if 0 not in each[:2]]  # a product that nobody pinned runs on CPU:0
 PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 
 
 class Halves:
     """The student's `split`, traced there and run here on fresh matrices."""
 
-    def __init__(self, student: Any, rng: np.random.Generator) -> None:
+    def __init__(self, student: Any, rng: np.random.Generator, triples: list[tuple[int, ...]] = TRIPLES) -> None:
         size = int(rng.integers(2, 6))
-        self.devices = [f"/cpu:{i}" for i in TRIPLES[rng.integers(len(TRIPLES))]]
+        self.devices = [f"/cpu:{i}" for i in triples[rng.integers(len(triples))]]
         self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
         answer: Any = student.ask(traced, size=size, devices=self.devices)
         whole = type(answer) is tuple and len(answer) == 3
@@ -341,7 +346,7 @@ def test_the_sum_is_right(student, rng):
 
 @exercise("split", weight=3)
 def test_each_product_runs_on_its_own_device(student, rng):
-    halves = Halves(student, rng)
+    halves = Halves(student, rng, PINNED)
     ordered = [("a @ b", halves.a @ halves.b), ("b @ a", halves.b @ halves.a)]
     found = []
     for text, value in ordered:
@@ -387,6 +392,18 @@ wrong(
             return left + right
     """,
     says="that was passed in",
+)
+wrong(
+    "split",
+    name="first_left_to_the_default",
+    change=("with tf.device(devices[0]):", "if True:"),
+    says="expected the first device of the list",
+)
+wrong(
+    "split",
+    name="second_left_to_the_default",
+    change=("with tf.device(devices[1]):", "if True:"),
+    says="expected the second device of the list",
 )
 wrong("split", name="same_product_twice", change=("tf.matmul(b, a)", "tf.matmul(a, b)"), says="same product twice")
 wrong(

@@ -12,9 +12,11 @@ import sys
 
 # Not matplotlib_inline.backend_inline: imported where there is no shell, it never shows a figure.
 LATER = (
-    "IPython.core.completerlib IPython.core.oinspect IPython.core.debugger IPython.extensions.storemagic "
-    "encodings.ascii encodings.latin_1 encodings.idna matplotlib.pyplot matplotlib.backends.backend_agg tornado.ioloop "
-    "across.devices across.fresh across.placement across.pictures across.attempt across.memory across.programs"
+    "IPython.core.completerlib IPython.core.oinspect IPython.core.debugger IPython.core.logger "
+    "IPython.extensions.storemagic encodings.ascii encodings.latin_1 encodings.idna matplotlib.pyplot "
+    "matplotlib.backends.backend_agg numpy.random packaging.requirements tornado.ioloop tornado.platform.asyncio "
+    "across.attempt across.devices across.diagnosis across.doctor across.fresh across.kernels across.layers "
+    "across.link across.memory across.pictures across.placement across.programs across.smi"
 ).split()
 
 

@@ -6,13 +6,15 @@ Importing TensorFlow costs seconds, forking a process that has imported it costs
 A request is one JSON message with file descriptors. The answer is ``{"pid": n}``, then whatever the child sends, then
 ``{"exit": code}``. Closing the connection kills the child's process group. Linux only: see `available`.
 
-    python -m across.warm SOCKET MODULE      # MODULE has child(message, fds, connection), called in each forked child
+    python -m across.warm SOCKET MODULE      # MODULE has child(message, fds, connection), called in each forked child;
+                                             # and perhaps before(message), called before the fork: it returns an undo
 """
 
 from __future__ import annotations
 
 import array
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -32,6 +34,7 @@ from typing import Any
 
 MESSAGE = 1 << 17  # bytes; what does not fit goes through a file descriptor
 FDS = 16
+PR_SET_PDEATHSIG = 1
 FOLDER = "across-"  # how the name of a server's folder begins
 
 
@@ -51,6 +54,7 @@ class Child:
         self.connection = connection
         self.pid = pid
         self.returncode: int | None = None
+        self.lost = False  # the server was gone before the child's end: its return code is made up
 
     def receive(self, timeout: float | None) -> dict[str, Any] | None:
         """Return the child's next message, or None once it has ended (see `returncode`).
@@ -66,6 +70,7 @@ class Child:
             raise TimeoutError from None
         except ConnectionError:
             data = b""
+        self.lost = not data
         message = json.loads(data) if data else {"exit": -signal.SIGKILL}
         if "exit" not in message:
             return message
@@ -122,13 +127,18 @@ class ForkServer:
 
     def start(self, deadline: float = 120.0) -> ForkServer:
         """Start the server, wait until it answers, at most `deadline` seconds. Raises ServerError with its output."""
-        if self.process is not None and self.process.poll() is None:
+        if self.alive():
             return self
         self.launch()
         return self.ready(deadline)
 
+    def alive(self) -> bool:
+        """Whether the server's process runs."""
+        return self.process is not None and self.process.poll() is None
+
     def launch(self) -> ForkServer:
-        """Start the server process without waiting for it (see `ready`)."""
+        """Start the server process without waiting for it (see `ready`); what one before it left is removed."""
+        self.close()
         self.folder = tempfile.mkdtemp(prefix=FOLDER, dir="/tmp")  # short: a socket's path has 107 bytes
         log = open(self.log or f"{self.folder}/log", "ab")  # noqa: SIM115
         with log:
@@ -206,6 +216,7 @@ def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), time
 class _Server:
     def __init__(self, path: str, module: Any) -> None:
         self.child = module.child
+        self.before = getattr(module, "before", lambda _message: lambda: None)
         self.folder = os.path.dirname(path)
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -236,12 +247,16 @@ class _Server:
         except (OSError, ValueError):
             connection.close()
             return
+        pid, undo = -1, None
         try:
+            undo = self.before(message)
             pid = os.fork()
-        except OSError:  # no process left for us: only this request is lost
-            pid = -1
+        except OSError:  # no process left for us, or the child's place is gone: only this request is lost
+            pass
         if pid == 0:
             self.become_child(message, fds, connection)
+        if undo is not None:
+            undo()
         for fd in fds:
             os.close(fd)
         if pid < 0:
@@ -268,7 +283,8 @@ class _Server:
             self.selector.close()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.setsid()
-            connection.send(json.dumps({"pid": os.getpid()}).encode())  # from here: nothing it says can overtake this
+            number = int(os.readlink("/proc/self"))  # our own may be another namespace's
+            connection.send(json.dumps({"pid": number}).encode())  # from here: nothing it says can overtake this
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             result = self.child(message, fds, connection)
@@ -318,6 +334,11 @@ def _kill(pid: int) -> None:
             kill(pid, signal.SIGKILL)
 
 
+def die_with_parent() -> None:
+    """Have the kernel kill this process as soon as its parent has ended, however that ended. Linux only."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def serve(path: str, module: str) -> None:
     """Import `module` and serve for ever at `path`. Raises ServerError if TensorFlow has run an op by then."""
     loaded = importlib.import_module(module)
@@ -331,4 +352,5 @@ def serve(path: str, module: str) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal's processes: our owner decides
     serve(sys.argv[1], sys.argv[2])

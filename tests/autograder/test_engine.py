@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from autograder import build, course, engine, grade, intake, record, sandbox
-from autograder.course import CourseError
+from autograder import build, course, engine, grade, intake, record, rehearsal, sandbox
+from autograder.course import MIB, CourseError
 from autograder.grade import InfrastructureError
+from autograder.verdict import Fault, Result, Stop
 
 pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
 
@@ -194,7 +195,42 @@ def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(
         CourseError, match=r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
     ):
         engine.grade_class(NAME, folder, tmp_path / "out")
-    assert not (tmp_path / "out" / "gradebook.db").exists()
+    assert not (tmp_path / "out").exists()  # not even a seed
+
+
+def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small, monkeypatch):
+    monkeypatch.setattr(build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return [1.0]"})
+    with pytest.raises(CourseError) as raised:
+        engine.try_reference(course.chapter(NAME), seed=4321)
+    for part in (f"test_{NAME}.py", 'exercise "double"', "seed 4321", "`double` returned a list", "test_it_doubles"):
+        assert part in str(raised.value)
+
+
+def test_a_verdict_keeps_what_it_rests_on(hand_in, tmp_path):
+    hand_in("ada", RIGHT | {"shift": "print('x' * 3_000_000)", "double": "def double(x):\n    return np.ones(5)"})
+    engine.grade_class(NAME, hand_in("bob"), tmp_path / "out")
+    ada, bob = (each.verdict for each in record.records(tmp_path / "out", course.chapter(NAME)))
+    [halt] = ada.evidence.halts
+    assert (halt.stop, halt.cell, halt.life, halt.limit, halt.value) == (Stop.OUTPUT, "shift", 1, "output_bytes", MIB)
+    assert (ada.evidence.lives, ada.evidence.most_lives, bob.evidence.lives) == (2, 4, 1)
+    [doubled] = ada.evidence.outcomes
+    assert (doubled.test, doubled.passed, doubled.broke) == ("test_it_doubles", False, True)
+    assert doubled.kind.startswith("ValueError")  # np.allclose met another shape: the check broke
+    assert [(mark.result, mark.fault) for mark in ada.marks[:2]] == [
+        (Result.FAILED, Fault.AUTHOR),
+        (Result.OUTPUT, Fault.LIMIT),
+    ]
+    assert [(each.exercise, each.passed) for each in bob.evidence.outcomes] == [("double", True), ("shift", True)]
+    same = {name for name, value in ada.evidence.parts.items() if bob.evidence.parts[name] == value}
+    assert (same, len(ada.evidence.parts)) == ({"release", "limits", "checks", "environment"}, 5)
+
+
+def test_one_student_can_be_graded_alone(hand_in, tmp_path):
+    hand_in("ada")
+    folder = hand_in("bob")
+    assert engine.grade_class(NAME, folder, tmp_path / "out", students=["bob"]).graded == ["bob"]
+    with pytest.raises(CourseError, match="no student 'bbo'; did you mean bob"):
+        engine.grade_class(NAME, folder, tmp_path / "out", students=["bbo"])
 
 
 def test_any_executor_will_do(hand_in, tmp_path):
@@ -221,6 +257,70 @@ def test_nothing_is_left_behind(hand_in, tmp_path):
         "why": (0.0, "manual"),
     }
     assert list(sandbox.workroom().iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def written(small):
+    """What is in a folder, byte for byte."""
+    return lambda out: {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+
+
+def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_writes_nothing(
+    small, hand_in, tmp_path, written, monkeypatch
+):
+    out, checks = tmp_path / "out", small / "autograder" / "checks" / f"test_{NAME}.py"
+    hand_in("ada")
+    hand_in("bob", RIGHT | {"shift": "def shift(x, by):\n    return -1"})
+    folder = hand_in("cem", RIGHT | {"shift": "print('x' * 2_000_000)\n" + RIGHT["shift"]})
+    engine.grade_class(NAME, folder, out)
+    before = written(out)
+    engine.close()  # the servers have the checks, and the limits, of when they were started
+    monkeypatch.setenv(course.TRIED, "{}")
+    monkeypatch.setitem(course.CHAPTER_LIMITS, NAME, {"output_bytes": MIB})  # what is tried comes before it
+    try:
+        course.try_limits([f"output_bytes={4 * MIB}"])
+        checks.write_text(
+            CHECKS.replace("== x + by,", "in (x + by, -1),").replace("np.allclose(got, x * 2)", "len(got) < 3")
+        )
+        monkeypatch.setattr(
+            build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
+        )
+        result, found = rehearsal.rehearse(NAME, folder, out)
+    finally:
+        checks.write_text(CHECKS)
+        course.chapter.cache_clear()
+        engine.close()
+    assert (sorted(result.graded), result.faults) == (["ada", "bob", "cem"], {})
+    assert [(each.student, each.exercise, each.before, each.after) for each in found.changed] == [
+        ("ada", "double", 2.0, 0.0),
+        ("bob", "double", 2.0, 0.0),
+        ("bob", "shift", 0.0, 3.0),
+        ("cem", "double", 2.0, 0.0),
+        ("cem", "shift", 0.0, 3.0),
+    ]
+    assert found.changed[0].because == "limits, checks"
+    assert (found.up, found.down, found.same) == (2, 3, 4)
+    assert written(out) == before
+
+
+def test_a_rehearsal_of_a_new_class_makes_no_folder(hand_in, tmp_path):
+    _, found = rehearsal.rehearse(NAME, hand_in("ada"), tmp_path / "out")
+    assert (found.new, found.changed) == (("ada",), ())
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_same_answers_rehearsed_from_what_was_taken_of_them_get_the_same_inputs(hand_in, tmp_path):
+    out = tmp_path / "out"
+    hand_in("bob", {})
+    engine.grade_class(NAME, hand_in("ada", RIGHT | {"shift": "def shift(x, by):\n    return by"}), out)
+    first, _ = record.records(out, course.chapter(NAME))
+    jobs = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = grade.grade_job
+        patch.setattr(grade, "grade_job", lambda job: jobs.append(job) or real(job))
+        _, found = rehearsal.rehearse(NAME, out / "submitted", out, again=True, students=["ada"])
+    assert jobs[-1].seed == first.verdict.seed
+    assert (found.changed, found.same) == ((), 3)
 
 
 def command(*arguments, root):
@@ -253,6 +353,12 @@ def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
     explained = command("explain", "ada", "small", "double", "--out", out, root=small)
     assert explained.returncode == 0, explained.stderr
     assert "passed" in explained.stdout
+    hand_in("ada", {})
+    tried = command("grade", "small", "--submissions", folder, "--out", out, "--dry-run", root=small)
+    assert tried.returncode == 0, tried.stderr
+    for part in ("3 passed", "0 blank", "0 up, 2 down, 0 same", "nothing was written"):
+        assert part in tried.stdout
+    assert "passed" in (out / "marks.csv").read_text()
 
 
 @pytest.mark.parametrize(
@@ -261,6 +367,11 @@ def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
         (["grade", "07_nothing", "--submissions", ".", "--out", "x"], "no chapter '07_nothing'; there are: 90_small"),
         (["grade", "small", "--submissions", "no/such/folder", "--out", "x"], "no/such/folder"),
         (["grade", "small"], "Missing option"),
+        (["grade", "small", "--submissions", ".", "--out", "x", "--limit", "cell_seconds=9"], "--limit"),
+        (
+            ["grade", "small", "--submissions", ".", "--out", "x", "--dry-run", "--limit", "cel_seconds=9"],
+            "did you mean cell_seconds",
+        ),
     ],
 )
 def test_wrong_usage_ends_with_2_and_a_line_that_says_what(small, arguments, says):

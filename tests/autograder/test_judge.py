@@ -44,6 +44,18 @@ def test_some_tests_passed_is_their_share_by_weight():
     assert mark.misconception == "sum_for_mean"
 
 
+def test_a_check_that_broke_gives_nothing_and_is_the_authors_fault():
+    mark = marks(Seen([passed("f"), failed("f", kind="TypeError: no len()")]))["f"]
+    assert (mark.points, mark.result, mark.fault) == (2.0, Result.PARTIAL, Fault.AUTHOR)
+    mark = marks(Seen([failed("f", kind="Skipped: not today")]))["f"]
+    assert (mark.points, mark.result, mark.fault) == (0.0, Result.FAILED, Fault.AUTHOR)
+
+
+def test_what_a_check_says_comes_before_a_check_that_broke():
+    mark = marks(Seen([failed("f", kind="TypeError: no len()", says="?"), failed("f")]))["f"]
+    assert (mark.fault, mark.message) == (Fault.STUDENT, "Seen this, expected that.")
+
+
 def test_no_outcome_is_no_point():
     mark = marks(Seen())["f"]
     assert (mark.points, mark.result) == (0.0, Result.CRASHED)

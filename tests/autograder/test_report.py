@@ -11,8 +11,8 @@ from classroom import BLANK, FAILED, HALF, HOSTILE, INVALID, PASSED, TIMEOUT
 from rich.console import Console
 
 from autograder import report
-from autograder.course import CourseError
 from autograder.record import Recorder
+from autograder.verdict import Evidence, Outcome
 
 TINY = classroom.chapter()
 
@@ -112,21 +112,11 @@ def test_the_terminals_table_has_a_row_a_student_with_their_points(out):
     assert [re.sub(r"\s+", "", row) for row in rows][:2] == ["│ada│●3│●4│✎│7││", "│bo│○0│◐2│·0│2││"]
 
 
-def test_an_explanation_has_all_that_a_mark_can_be_defended_with(out):
-    said = printed(report.explain(out, TINY, "di", "pick"))
-    for part in ("timeout", "0 of 3", "time limit", "LIMIT", "never ends", "seed", "d" * 64, "121.25 s", "killed"):
-        assert part in said
-    assert "spread" not in said
-
-
-def test_an_explanation_shows_no_markup_and_nothing_hidden(out):
+def test_a_check_that_broke_is_listed_with_whom_it_met(out, page):
+    assert "Checks that broke" not in page.text
+    met = Outcome("pick", "test_it", False, kind="TypeError: <b>no</b>")
     with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("eve", (*FAILED[:2], "[red]" + HOSTILE)))
-    said = printed(report.explain(out, TINY, "eve"))
-    assert "[red]\\ud800 \\x00 \\x1b[2J" in said
-
-
-@pytest.mark.parametrize(("student", "exercise", "named"), [("nobody", "", "ada"), ("ada", "nothing", "spread")])
-def test_who_or_what_is_not_there_is_answered_with_what_is(out, student, exercise, named):
-    with pytest.raises(CourseError, match=named):
-        report.explain(out, TINY, student, exercise)
+        recorder.write(classroom.verdict("eve", FAILED, evidence=Evidence((met,))))
+    listed = BeautifulSoup(report.write(out, TINY).read_text("utf-8"), "html.parser").find(class_="alarm").text
+    for part in ("pick", "test_it", "TypeError: <b>no</b>", "eve", "test_01_tiny.py"):
+        assert part in listed

@@ -42,6 +42,13 @@ MODULE = """
             case "descriptors":
                 links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
                 say(open=[os.readlink(link) for link in links if os.path.lexists(link)])
+            case "where":
+                say(directory=os.getcwd(), pid=os.getpid())
+
+    def before(message):
+        here = os.getcwd()
+        os.chdir(message.get("place", here))
+        return lambda: os.chdir(here)
 """
 
 
@@ -68,7 +75,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[ForkServer]:
-    with ForkServer("served", env={"PYTHONPATH": str(folder)}) as running:
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    with ForkServer("served", env={"PYTHONPATH": path}) as running:
         yield running
 
 
@@ -221,6 +229,24 @@ def test_a_module_that_cannot_be_served_is_an_error_that_says_why(folder, module
     with pytest.raises(ServerError, match=said):
         server.start()
     assert server.process is None
+
+
+def test_a_child_is_born_where_the_module_says_and_the_next_one_where_the_server_is(server):
+    places = []
+    for place in ({"place": "/"}, {}):
+        with server.request({"do": "where", **place}) as child:
+            said = child.receive(30)
+            assert child.wait(30) == 0
+        assert said["pid"] == child.pid
+        places.append(said["directory"])
+    assert places == ["/", os.getcwd()]
+
+
+def test_a_place_that_is_gone_costs_only_that_request(server, folder):
+    with pytest.raises(ServerError):
+        server.request({"do": "where", "place": str(folder / "gone")})
+    with server.request({"do": "exit", "code": 7}) as child:
+        assert child.wait(30) == 7
 
 
 def test_a_server_that_is_gone_is_an_error(folder):

@@ -1,0 +1,165 @@
+"""A stand-in for pynvml: the functions of it that `autograder.cards` calls, over cards that a test describes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+GIB = 1 << 30
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs; one that has ended but was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@dataclass
+class Gpu:
+    """A card, or a slice of one. The memory of a process comes back when it ends, unless it is `stuck`."""
+
+    uuid: str
+    total: int = 24 * GIB
+    minor: int = 0
+    name: str = "NVIDIA Invented"
+    processes: dict[int, int | None] = field(default_factory=dict)  # pid -> bytes
+    stuck: int = 0  # bytes in use that no process has
+    ecc: int | None = 0  # None: has no ECC
+    remap: tuple[int, int, int, int] = (0, 0, 0, 0)
+    slices: list[Gpu | None] | None = None  # None: no MIG; a None in it: a number that no slice has
+    instance: int = 0
+    lost: bool = False
+
+    @property
+    def running(self) -> dict[int, int | None]:
+        return {pid: used for pid, used in self.processes.items() if pid > 1 << 22 or runs(pid)}
+
+
+class NVMLError(Exception):
+    pass
+
+
+class NotSupportedError(NVMLError):
+    pass
+
+
+class NotFoundError(NVMLError):
+    pass
+
+
+class FunctionNotFoundError(NVMLError):
+    pass
+
+
+class GpuIsLostError(NVMLError):
+    def __str__(self) -> str:
+        return "GPU is lost"
+
+
+class LibraryNotFoundError(NVMLError):
+    pass
+
+
+class DriverNotLoadedError(NVMLError):
+    pass
+
+
+class VersionMismatchError(NVMLError):
+    def __str__(self) -> str:
+        return "Driver/library version mismatch"
+
+
+class FakeNvml:
+    """pynvml, without a driver. `starts`: what nvmlInit raises."""
+
+    NVMLError = NVMLError
+    NVMLError_NotSupported = NotSupportedError
+    NVMLError_NotFound = NotFoundError
+    NVMLError_FunctionNotFound = FunctionNotFoundError
+    NVMLError_GpuIsLost = GpuIsLostError
+    NVMLError_LibraryNotFound = LibraryNotFoundError
+    NVMLError_DriverNotLoaded = DriverNotLoadedError
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+    NVML_VOLATILE_ECC = 0
+    nvmlMemory_v2 = 0x02000028  # noqa: N815
+
+    def __init__(self, *gpus: Gpu, starts: NVMLError | None = None) -> None:
+        self.gpus = gpus
+        self.starts = starts
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if self.starts is not None:
+            raise self.starts
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Gpu:  # noqa: N802
+        return self._well(self.gpus[index])
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Gpu:  # noqa: N802
+        for gpu in self.gpus:
+            for each in (gpu, *(gpu.slices or ())):
+                if each is not None and each.uuid == uuid:
+                    return self._well(each)
+        raise NotFoundError
+
+    def nvmlDeviceGetMinorNumber(self, gpu: Gpu) -> int:  # noqa: N802
+        return self._well(gpu).minor
+
+    def nvmlDeviceGetUUID(self, gpu: Gpu) -> str:  # noqa: N802
+        return gpu.uuid
+
+    def nvmlDeviceGetName(self, gpu: Gpu) -> str:  # noqa: N802
+        return gpu.name
+
+    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu, version: int | None = None) -> SimpleNamespace:  # noqa: N802
+        if version and gpu.uuid.startswith("MIG-"):
+            raise NotSupportedError
+        used = self._well(gpu).stuck + sum(used or 0 for used in gpu.running.values())
+        return SimpleNamespace(total=gpu.total, used=used, free=gpu.total - used)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu: Gpu) -> list[SimpleNamespace]:  # noqa: N802
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self._well(gpu).running.items()]
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, gpu: Gpu) -> list[SimpleNamespace]:  # noqa: N802
+        if gpu.uuid.startswith("MIG-"):
+            raise NotSupportedError
+        return []
+
+    def nvmlDeviceGetMigMode(self, gpu: Gpu) -> list[int]:  # noqa: N802
+        if gpu.slices is None:
+            raise NotSupportedError
+        return [1, 1]
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, gpu: Gpu) -> int:  # noqa: N802
+        return len(gpu.slices or ())
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: Gpu, index: int) -> Gpu:  # noqa: N802
+        found = (gpu.slices or ())[index]
+        if found is None:
+            raise NotFoundError
+        return found
+
+    def nvmlDeviceGetGpuInstanceId(self, gpu: Gpu) -> int:  # noqa: N802
+        return gpu.instance
+
+    def nvmlDeviceGetComputeInstanceId(self, gpu: Gpu) -> int:  # noqa: N802
+        return 0
+
+    def nvmlDeviceGetTotalEccErrors(self, gpu: Gpu, kind: int, counter: int) -> int:  # noqa: N802
+        assert (kind, counter) == (self.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self.NVML_VOLATILE_ECC)
+        if gpu.ecc is None:
+            raise NotSupportedError
+        return gpu.ecc
+
+    def nvmlDeviceGetRemappedRows(self, gpu: Gpu) -> tuple[int, int, int, int]:  # noqa: N802
+        return gpu.remap
+
+    def _well(self, gpu: Gpu) -> Gpu:
+        if gpu.lost:
+            raise GpuIsLostError
+        return gpu

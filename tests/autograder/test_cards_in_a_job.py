@@ -1,0 +1,200 @@
+"""A lease on its way into a job: the chapter asks, the box gets one card's files, the kernel its name, and no other."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from boxed import CAPS
+from fake_nvml import GIB, FakeNvml, Gpu
+
+from autograder import bubblewrap, build, course, engine, entering, grade, leases, sandbox
+from autograder.cards import Card, Cards
+from autograder.course import CourseError
+from autograder.grade import InfrastructureError, Job
+from autograder.intake import Submission
+from autograder.ledger import Ledger, Slot
+
+needs_a_box = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+ALWAYS = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}  # what bwrap puts into every /dev
+DEVICES = [
+    path for path in ("/dev/net/tun", "/dev/fuse", "/dev/autofs", "/dev/kmsg", "/dev/rtc0") if os.path.exists(path)
+]
+NAME = "90_cards"
+HEADER = """\
+# ---
+# jupyter:
+#   across:
+#     gpus: {gpus}
+# ---
+
+"""
+SOURCE = """\
+# %% [markdown]
+# # Cards
+
+# %% answer="seen"
+def seen():
+    ### BEGIN SOLUTION
+    import os
+    return [os.environ["CUDA_VISIBLE_DEVICES"], os.path.exists(@FILE@)]
+    ### END SOLUTION
+
+# %% check="seen" points=2
+assert len(seen()) == 2
+"""
+CHECKS = """\
+from autograder.asking import exercise, probe
+
+@probe
+def looked(student):
+    return student.seen()
+
+@exercise("seen")
+def test_it_sees_its_card(student):
+    visible, there = student.ask(looked)
+    assert visible == "GPU-b", visible
+    assert there, "no device file"
+"""
+
+
+class OneCard(Cards):
+    """An invented card; of its files, some that this machine has."""
+
+    def found(self) -> tuple[Card, ...]:
+        return tuple(Card(card.uuid, card.name, card.total, tuple(DEVICES[:1])) for card in super().found())
+
+
+@pytest.fixture(scope="module")
+def chapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A course of one chapter that needs a card; its warm servers live as long as this module's tests."""
+    root = tmp_path_factory.mktemp("course")
+    for folder in ("solutions", "notebooks", "autograder/checks"):
+        (root / folder).mkdir(parents=True)
+    (root / "solutions" / f"{NAME}.py").write_text(HEADER.format(gpus=1) + SOURCE.replace("@FILE@", repr(DEVICES[0])))
+    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACROSS_COURSE", str(root))
+        course.chapter.cache_clear()
+        build.build()
+        yield NAME
+        engine.close()
+        course.chapter.cache_clear()
+
+
+@pytest.fixture
+def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> leases.Leases:
+    """This machine lends two invented cards; the first is ill."""
+    cards = OneCard(FakeNvml(Gpu("GPU-a", ecc=1), Gpu("GPU-b")))
+    here = leases.Leases(cards, Ledger(tmp_path), [Slot(uuid, 24 * GIB) for uuid in ("GPU-a", "GPU-b")])
+    monkeypatch.setattr(leases, "here", lambda: here)
+    return here
+
+
+def job() -> Job:
+    return Job(Submission("ann", NAME, build.solution_source(NAME)), 1, "digest")
+
+
+@needs_a_box
+@pytest.mark.skipif(not DEVICES, reason="no device file here that stands in for a card's")
+def test_a_chapter_that_needs_a_card_is_graded_on_one_that_is_well(chapter: str, lent: leases.Leases, tmp_path: Path):
+    marks = grade.grade_job(job()).marks
+    assert [(mark.exercise, mark.points) for mark in marks] == [("seen", 2.0)], marks
+    assert list(tmp_path.glob("*.lease")) == []  # given back
+
+
+@needs_a_box
+@pytest.mark.skipif(not DEVICES, reason="no device file here that stands in for a card's")
+def test_the_instructor_may_grade_without_cards(chapter: str, lent: leases.Leases):
+    course.ask_gpus(0)
+    try:
+        mark = grade.grade_job(job()).marks[0]
+    finally:
+        course.ask_gpus(None)
+    assert (mark.points, "-1" in mark.message) == (0.0, True), mark  # the kernel sees no card
+
+
+def test_a_machine_without_cards_is_no_fault_of_the_student(
+    chapter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    bare = leases.Leases(Cards(FakeNvml()), Ledger(tmp_path), [])
+    monkeypatch.setattr(leases, "here", lambda: bare)
+    with pytest.raises(InfrastructureError, match="cards asked for: 1; this machine has 0"):
+        grade.grade_job(job())
+
+
+def test_a_mark_that_was_given_with_other_cards_is_another_mark(chapter: str):
+    submission = job().submission
+    digests = []
+    for gpus in (None, 0, 1):
+        course.ask_gpus(gpus)
+        digests.append(grade.digest(submission, "here"))
+    course.ask_gpus(None)
+    assert len(set(digests)) == 3
+
+
+@needs_a_box
+@pytest.mark.skipif(not DEVICES, reason="no device file here that stands in for a card's")
+@pytest.mark.parametrize("devices", [(), tuple(DEVICES[:1]), tuple(DEVICES[:2])])
+def test_a_box_has_the_devices_of_its_lease_and_no_others(devices: tuple[str, ...]):
+    read, write = os.pipe()
+    with sandbox.Box(f"devices-{os.getpid()}", CAPS, devices=devices) as box:
+        child = os.fork()
+        if child == 0:
+            try:
+                entering.enter(box.request())
+                found = [os.path.join(place, name) for place, _, names in os.walk("/dev") for name in names]
+                os.write(write, "\n".join(path for path in found if stat.S_ISCHR(os.lstat(path).st_mode)).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        os.waitpid(child, 0)
+        with open(read) as answer:
+            seen = set(answer.read().split("\n"))
+    plain = {path for path in seen if path.startswith("/dev/pts/") or os.path.basename(path) in ALWAYS}
+    assert seen - plain == set(devices)
+
+
+def test_the_folder_of_a_slices_files_can_be_entered():
+    line = bubblewrap.command("/work", 1, 3, 4, ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12"])
+    at = line.index("/dev/nvidia-caps")
+    assert line[at - 3 : at + 1] == ["--perms", "0755", "--dir", "/dev/nvidia-caps"]
+    assert at < line.index("/dev/nvidia-caps/nvidia-cap12")
+
+
+def test_the_students_server_has_not_looked_for_cards_before_it_forks():
+    """If it had, no child could see one: TensorFlow keeps what it found, and CUDA does not survive a fork."""
+    code = "import autograder.inside\nfrom tensorflow.python.eager import context\nprint(context.context()._physical_devices)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert said.stdout.strip() == "None"
+
+
+@pytest.mark.parametrize(("gpus", "count"), [("simulate", 0), (0, 0), (1, 1), (2, 2)])
+def test_a_header_says_how_many_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: object, count: int):
+    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
+    course.chapter.cache_clear()
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "solutions" / f"{NAME}.py").write_text(HEADER.format(gpus=gpus) + SOURCE.replace("@FILE@", "'/dev/x'"))
+    build.build()
+    assert course.chapter(NAME).gpus == count
+    course.chapter.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"gpus": 3}, "gpus: 3; write 0, 1, 2 or simulate"),
+        ({"gpus": True}, "gpus: True; write"),
+        ({"gpu": 1}, "it knows gpus and gpu_memory_mib"),
+        ({"gpu_memory_mib": 4096}, "beside gpus: 1 or 2"),
+        ({"gpus": 1, "gpu_memory_mib": "4 GB"}, "a number of MiB"),
+    ],
+)
+def test_a_slip_in_a_header_is_named(said: object, why: str):
+    with pytest.raises(CourseError, match=why):
+        course.needs("solutions/01.py, header", said)

@@ -1,0 +1,155 @@
+"""Nothing is lost, doubled or half-written, whatever is killed and whenever; nobody is marked down for it."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+
+import chaos
+import pytest
+from test_engine import CHECKS, NAME, RIGHT, SOURCE
+
+from autograder import build, course, files, sandbox
+
+pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+
+MOMENTS = int(os.environ.get("ACROSS_CHAOS_MOMENTS", "50"))
+SEED = int(os.environ.get("ACROSS_CHAOS_SEED", "4"))
+INNER = ("checker server", "driver server", "driver", "checker", "kernel", "bwrap", "process 1")
+CLASS = {
+    "ada": RIGHT,
+    "bob": RIGHT | {"double": "def double(x):\n    return x * x"},
+    "cem": {},
+    "dan": RIGHT | {"shift": "def shift(x, by):\n    raise ValueError('no')"},
+    "eve": RIGHT | {"double": "import os; os._exit(3)"},
+    "fay": RIGHT | {"shift": "def shift(x, by):\n    import os, signal; os.kill(os.getpid(), signal.SIGKILL)"},
+    "gil": RIGHT | {"why": "Because I say so."},
+    "hal": None,  # what was handed in is no notebook
+}
+
+
+class Class:
+    """A course, eight submissions, and what an undisturbed run makes of them."""
+
+    def __init__(self, folder):
+        self.folder, self.root = folder, folder / "course"
+        for place in ("solutions", "notebooks", "autograder/checks"):
+            (self.root / place).mkdir(parents=True)
+        (self.root / "solutions" / f"{NAME}.py").write_text(SOURCE)
+        (self.root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ACROSS_COURSE", str(self.root))
+            build.build()
+        course.chapter.cache_clear()
+        self.submissions = folder / "submissions"
+        for student, answers in CLASS.items():
+            self.hand_in(student, answers)
+        self.runs = 0
+        calm = self.grade(folder / "calm")
+        assert calm.end() == 0, calm.said
+        self.seconds = time.monotonic() - calm.began
+        self.wanted = chaos.meaning(folder / "calm")
+        assert chaos.leftovers(calm.mark, [calm.process.pid]) == []
+
+    def hand_in(self, student, answers):
+        notebook = json.loads((self.root / "notebooks" / f"{NAME}.ipynb").read_text())
+        for cell in notebook["cells"]:
+            meta = cell["metadata"].get("nbgrader", {})
+            if answers and meta.get("solution") and meta["grade_id"] in answers:
+                cell["source"] = answers[meta["grade_id"]]
+        place = self.submissions / student / NAME
+        place.mkdir(parents=True)
+        (place / f"{NAME}.ipynb").write_text("{" if answers is None else json.dumps(notebook))
+        if student in ("ada", "fay"):
+            (place / "timestamp.txt").write_text("2026-03-01 10:00:00 UTC")
+
+    def grade(self, out, **environment):
+        """Start the command on `out`; the class's secret is the same in every OUT, so that marks can be compared."""
+        out.mkdir(exist_ok=True)
+        if (seed := self.folder / "calm" / ".seed").exists() and not (out / ".seed").exists():
+            shutil.copy(seed, out)
+        self.runs += 1
+        return chaos.Run(self.root, self.submissions, out, self.folder / f"mark{self.runs}-", NAME, **environment)
+
+    def disturbed(self, kind, delay=0.0, after=""):
+        """One run in which a `kind` is killed, gone on with if it was the grader; what was killed, and when."""
+        out = self.folder / f"out{self.runs}"
+        runs = [run := self.grade(out)]
+        try:
+            struck = run.strike(kind, delay, out / after)
+            code = run.end()
+            if struck and kind == "grader":
+                assert code == -signal.SIGKILL, run.said
+                runs.append(run := self.grade(out))
+                code = run.end()
+            assert code == 0, f"{struck}: {run.said}"
+            assert "Traceback" not in run.said, f"{struck}: {run.said}"
+            got = chaos.meaning(out)
+            assert got.keys() == self.wanted.keys(), struck
+            assert [name for name in got if got[name] != self.wanted[name]] == [], f"{struck}; see {out}"
+            for run in runs:
+                assert chaos.leftovers(run.mark, [each.process.pid for each in runs]) == [], struck
+            shutil.rmtree(out)
+            return struck
+        finally:
+            for run in runs:
+                run.close()
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    """A class of eight, graded once undisturbed."""
+    return Class(tmp_path_factory.mktemp("chaos"))
+
+
+def test_the_grader_killed_in_the_middle_goes_on_where_it_was(eight):
+    assert eight.disturbed("grader", after=f"autograded/bob/{NAME}/{NAME}.ipynb")
+
+
+@pytest.mark.parametrize("victim", ["student server", *(pytest.param(v, marks=pytest.mark.slow) for v in INNER)])
+def test_what_is_killed_from_outside_costs_nobody_a_mark(eight, victim):
+    assert eight.disturbed(victim, after="gradebook.db")  # the reference is done, the class is not
+
+
+@pytest.mark.slow
+def test_any_victim_at_any_moment(eight):
+    dice = random.Random(SEED)
+    print(f"ACROSS_CHAOS_SEED={SEED} ACROSS_CHAOS_MOMENTS={MOMENTS}; undisturbed: {eight.seconds:.1f} s")
+    for moment in range(MOMENTS):
+        kind, delay = chaos.VICTIMS[moment % len(chaos.VICTIMS)], dice.uniform(0, eight.seconds)
+        print(f"{moment}: {eight.disturbed(kind, delay) or f'no {kind} after {delay:.2f} s'}", flush=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_an_interrupt_ends_all_that_was_started_and_keeps_what_was_graded(eight, number):
+    out = eight.folder / f"interrupted-{number}"
+    run = eight.grade(out)
+    try:
+        until = time.monotonic() + chaos.PATIENCE
+        while not list(out.glob("autograded/*/*/*.ipynb")) and time.monotonic() < until:  # the first one is recorded
+            time.sleep(0.005)
+        os.killpg(run.process.pid, number)  # as a terminal does: all of them
+        assert run.end() == 128 + number, run.said
+        assert "run the same command again" in run.said
+        assert "Traceback" not in run.said
+        assert chaos.leftovers(run.mark, [run.process.pid], deadline=10.0) == []
+    finally:
+        run.close()
+    again = eight.grade(out)
+    try:
+        assert again.end() == 0, again.said
+        assert " 0 unchanged" not in again.said
+        assert chaos.meaning(out) == eight.wanted
+    finally:
+        again.close()
+
+
+def test_a_second_grader_on_the_same_out_is_refused(eight):
+    out = eight.folder / "shared"
+    with files.only_writer(out):
+        second = eight.grade(out)
+        assert second.end() == 2
+        assert f"another grader (process {os.getpid()}) writes there" in second.said
+    assert sorted(path.name for path in out.iterdir()) == [".lock", ".seed"]

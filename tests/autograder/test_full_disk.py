@@ -1,0 +1,48 @@
+"""A full disk and a read-only folder end in one clear line, and what was graded is kept."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder import files, gradebook
+
+HERE = Path(__file__).parent
+MAY = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False, timeout=30).returncode == 0
+
+
+@pytest.mark.skipif(not MAY, reason="disks of a chosen size need a mount namespace, and this user may not make one")
+def test_a_full_or_read_only_disk_is_named_and_nothing_is_lost(tmp_path):
+    ran = subprocess.run(
+        ["unshare", "-m", sys.executable, str(HERE / "full_disk.py"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])},
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    told = ran.stdout
+    assert "gradebook.db: database or disk is full; make room" in told  # in the database,
+    assert f".seed: No space left on device; make room on that disk, {files.AGAIN}" in told  # and in a file
+
+
+def test_a_damaged_gradebook_is_named(tmp_path):
+    (tmp_path / "gradebook.db").write_bytes(b"no database" * 500)
+    with pytest.raises(gradebook.GradebookError, match=r"gradebook.db: file is not a database; the file is damaged"):
+        gradebook.Gradebook(gradebook.database(tmp_path))
+
+
+def test_one_process_may_hold_a_folder_twice_and_another_not_at_all(tmp_path):
+    other = "import sys; from pathlib import Path; from autograder import files\n"
+    other += "with files.only_writer(Path(sys.argv[1])): pass"
+
+    def another():
+        return subprocess.run([sys.executable, "-c", other, str(tmp_path)], capture_output=True, text=True, timeout=60)
+
+    with files.only_writer(tmp_path):
+        with files.only_writer(tmp_path):
+            pass
+        assert "another grader" in another().stderr
+    assert another().returncode == 0

@@ -1,0 +1,173 @@
+"""A class of mutated notebooks with a few honest ones, graded by the command that an instructor types.
+
+In the ordinary suite a small class; with ``-m slow`` a thousand mutants and five honest students. Which mutants:
+$ACROSS_FUZZ_CLASS="COUNT" or "FIRST:LAST" (by default 1000) and $ACROSS_FUZZ_SEED.
+"""
+
+import contextlib
+import copy
+import csv
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+from mutants import Mutant, mutants
+
+from autograder import build, course, sandbox
+from autograder.cgroups import ROOT
+from autograder.verdict import Fault, Result
+
+CHAPTER = "03_device_placement"
+SEED = int(os.environ.get("ACROSS_FUZZ_SEED", "4"))
+SMALL, LARGE = "25", os.environ.get("ACROSS_FUZZ_CLASS", "1000")
+HONEST = ("aa-honest", "mutant-0010-honest", "zz-honest", "mutant-0500-honest", "Ä honest one")
+SECONDS = 3.0  # a submission may take, on the average of the class, before the command is ended
+
+pytestmark = pytest.mark.skipif(sandbox.problem() != "", reason=f"no sandbox here: {sandbox.problem()}")
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The class as it was graded."""
+
+    out: Path
+    code: int
+    log: str
+    mutants: dict[str, Mutant]
+    honest: tuple[str, ...]
+    rows: dict[str, dict[str, dict[str, str]]]  # student -> exercise -> row of marks.csv
+    left: list[str]  # processes, control groups and folders
+
+
+@pytest.fixture(scope="module", params=[SMALL, pytest.param(LARGE, marks=pytest.mark.slow)], ids=["small", "large"])
+def graded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Graded:
+    first, _, last = request.param.rpartition(":")
+    release = course.chapter(CHAPTER).release
+    solved = _solved(release)
+    made = {mutant.name: mutant for mutant in list(mutants(solved, int(last), SEED))[int(first or 0) :]}
+    honest = HONEST[:2] if request.param == SMALL else HONEST
+    place = tmp_path_factory.mktemp("class")
+    for name in [*made, *honest]:
+        folder = place / "submissions" / name / CHAPTER
+        folder.mkdir(parents=True)
+        made.get(name, Mutant(name, "", _bytes(solved))).hand_in(folder / f"{CHAPTER}.ipynb")
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as work:
+        os.chmod(work, 0o711)
+        pid, code, log = _grade(place, work, 120 + SECONDS * len(made))
+        left = [*_processes(work), *os.listdir(work), *(group.name for group in ROOT.glob(f"**/across/j{pid}-*"))]
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    with (
+        contextlib.suppress(FileNotFoundError),
+        open(place / "out" / "marks.csv", encoding="utf-8", newline="") as file,
+    ):
+        for row in csv.DictReader(file):
+            rows.setdefault(row["student"], {})[row["exercise"]] = row
+    return Graded(place / "out", code, log, made, honest, rows, left)
+
+
+def _solved(release: dict) -> dict:
+    solved = copy.deepcopy(release)
+    sources = build.solution_source(CHAPTER)
+    for cell in solved["cells"]:
+        cell["source"] = sources.get(cell["metadata"].get("nbgrader", {}).get("grade_id"), course.text(cell))
+    return solved
+
+
+def _bytes(notebook: dict) -> bytes:
+    import json
+
+    return json.dumps(notebook).encode()
+
+
+def _grade(place: Path, work: str, seconds: float) -> tuple[int, int, str]:
+    """Run the command; its process id, exit code and output. It is ended by a deadline."""
+    command = [sys.executable, "-m", "autograder", "grade", CHAPTER, "--submissions", str(place / "submissions")]
+    with open(place / "log", "w+b") as log:
+        process = subprocess.Popen(
+            [*command, "--out", str(place / "out"), "--workers", "2"],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "ACROSS_WORKROOM": work},
+            start_new_session=True,
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        log.seek(0)
+        return process.pid, process.returncode, log.read().decode(errors="replace")
+
+
+def _processes(work: str, deadline: float = 10.0) -> list[str]:
+    """The processes with our workroom in their environment that do not end by themselves; they are ended."""
+    until = time.monotonic() + deadline
+    while (found := _of(work)) and time.monotonic() < until:
+        time.sleep(0.05)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return list(found.values())
+
+
+def _of(work: str) -> dict[int, str]:
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"ACROSS_WORKROOM={work}".encode() in (folder / "environ").read_bytes():
+                found[int(folder.name)] = (folder / "comm").read_text().strip()
+    return found
+
+
+def test_the_command_succeeds(graded):
+    assert graded.code == 0, graded.log[-4000:]
+
+
+def test_nothing_raised(graded):
+    assert "Traceback" not in graded.log
+    assert "Error" not in graded.log, graded.log[-4000:]
+
+
+def test_the_honest_students_have_full_marks(graded):
+    for student in graded.honest:
+        for exercise in course.chapter(CHAPTER).exercises:
+            row = graded.rows[student][exercise.name]
+            assert row["verdict"] == ("manual" if exercise.manual else "passed"), (student, row)
+            assert float(row["points"]) == (0.0 if exercise.manual else exercise.max_points), (student, row)
+
+
+def test_every_mutant_gets_a_named_verdict_for_every_exercise(graded):
+    assert graded.rows.keys() == graded.mutants.keys() | set(graded.honest)
+    exercises = [exercise.name for exercise in course.chapter(CHAPTER).exercises]
+    for mutant in graded.mutants.values():
+        rows = graded.rows[mutant.name]
+        assert list(rows) == exercises, mutant
+        for row in rows.values():
+            assert Result(row["verdict"]), mutant
+            assert row["fault"] not in (Fault.INFRASTRUCTURE.value, Fault.AUTHOR.value), (mutant.how, row)
+            assert row["message"], (mutant.how, row)
+
+
+def test_the_mutants_are_of_many_kinds(graded):
+    results = {row["verdict"] for name in graded.mutants for row in graded.rows[name].values()}
+    assert {"passed", "invalid", "blank", "crashed"} <= results
+
+
+def test_every_student_has_a_page_that_runs_nothing(graded):
+    pages = list((graded.out / "feedback").glob("*/*.html"))
+    assert len(pages) == len(graded.rows)
+    for path in [*pages, graded.out / "report.html"]:
+        page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        assert not page.find_all(["script", "iframe", "object", "embed", "form", "link", "base"]), path
+        assert not [tag for tag in page.find_all(True) for name in tag.attrs if name.startswith("on")], path
+
+
+def test_nothing_is_left_behind(graded):
+    assert graded.left == []

@@ -1,0 +1,119 @@
+"""A lease on a real card: a box with it computes there, sees no other, and gives its memory back.
+
+Only a machine with NVIDIA cards and `nvidia-ml-py` can show this. On others these tests say so and skip.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder import build, course, forkserver, grade, leases, sandbox, slots
+from autograder.asking import Student, by_socket, probe
+from autograder.cards import Card, Cards
+from autograder.grade import Job
+from autograder.intake import Submission
+from autograder.kernel import Kernel
+from autograder.leases import LeaseError, Leases
+from autograder.ledger import Ledger
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())]
+CHAPTER = "03_device_placement"
+SQUAT = """
+import sys, tensorflow as tf
+kept = tf.linalg.matmul(tf.ones([64, 64]), tf.ones([64, 64]))
+print(kept.backing_device, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def cards() -> Cards:
+    """This machine's NVML."""
+    found = Cards()
+    if not found.found():
+        pytest.skip("NVML finds no card on this machine, or nvidia-ml-py is not installed (extra gpu)")
+    return found
+
+
+@pytest.fixture
+def here(cards: Cards, tmp_path: Path) -> Leases:
+    """Leases on all cards, with a ledger of the test's own."""
+    declared, idle = slots.declared(tmp_path / slots.FILE, cards)
+    return Leases(cards, Ledger(tmp_path / "ledger"), declared, idle=idle)
+
+
+@probe
+def computed(student):
+    """The devices that are seen, where a product was computed, and the product."""
+    import os
+
+    import tensorflow as tf
+
+    with tf.device("/GPU:0"):
+        product = tf.linalg.matmul(tf.ones([64, 64]), tf.ones([64, 64]))
+    files = [name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()]
+    return [len(tf.config.list_physical_devices("GPU")), product.backing_device, float(product[0, 0]), len(files)]
+
+
+def used(cards: Cards, card: Card) -> int:
+    """Bytes in use on a card."""
+    state = cards.state(card)
+    assert state.fault == ""
+    return state.used
+
+
+def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards, here: Leases):
+    name = f"lease-{os.getpid()}-0."
+    server = forkserver.servers(CHAPTER).student
+    with here.lease(name, deadline=60) as lease:
+        before = used(cards, lease.cards[0])
+        given = {"environment": lease.environment(), "nodes": lease.nodes}
+        kernel = Kernel(server.path, f"{name}0", course.LIMITS, cards=given)
+        try:
+            kernel.questions.settimeout(60)
+            assert kernel.questions.recv(1) == b"R"
+            seen, device, value, files = Student(by_socket(kernel.questions), deadline=300.0).ask(computed)
+        finally:
+            kernel.close()
+    assert (seen, value, files) == (1, 64.0, 1)
+    assert "GPU:0" in device
+    assert used(cards, lease.cards[0]) <= before + (64 << 20)  # the lease has waited for it
+    with here.lease(name, deadline=60) as again:  # and found the card clean
+        assert again.cards == lease.cards
+
+
+def test_a_chapter_is_graded_on_a_card(cards: Cards, here: Leases, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(leases, "here", lambda: here)
+    submission = Submission("ann", CHAPTER, build.solution_source(CHAPTER))
+    marks = grade.grade_job(Job(submission, 1, "digest", gpus=1)).marks
+    assert [mark.exercise for mark in marks if mark.points < mark.max_points and mark.result != "manual"] == []
+
+
+def test_a_card_that_somebody_uses_is_not_handed_out_and_he_is_left_alone(here: Leases):
+    first = here.slots[0].uuid
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": first}
+    command = [sys.executable, "-c", SQUAT]
+    somebody = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert somebody.stdout is not None
+        assert "GPU:0" in somebody.stdout.readline()
+        only = Leases(here._cards, here._ledger, here.slots[:1], idle=here.idle)
+        with pytest.raises(LeaseError, match=f"{first} is in quarantine"), only.lease("j0-0.", deadline=1):
+            pass
+        assert somebody.poll() is None
+    finally:
+        somebody.kill()
+        somebody.communicate(timeout=60)
+
+
+def test_nvml_tells_what_leases_need_to_know(cards: Cards):
+    for card in cards.found():
+        assert card.uuid.startswith(("GPU-", "MIG-"))
+        assert card.total > 1 << 30
+        assert [node for node in card.nodes if not os.path.exists(node)] == []
+        assert cards.state(card).fault == ""
