@@ -257,9 +257,8 @@ def rows(corpus: Sequence[Attack], seen: dict[str, Seen], got: dict[str, str]) -
     made = ["| attack | what it tries | here | stock nbgrader |", "|---|---|---|---|"]
     for attack in sorted(corpus, key=lambda attack: attack.name):
         earned = sum(attack.earns.values())
-        here = f"{got[attack.name]}, {earned:g} points"
-        stock = seen[attack.name].told(honest, earned)
-        made.append(f"| `{attack.name}` | {attack.tries.replace('|', chr(92) + '|')} | {here} | {stock} |")
+        cells = (f"`{attack.name}`", plain(attack.tries), here(attack, got[attack.name]))
+        made.append(f"| {' | '.join(cells)} | {seen[attack.name].told(honest, earned)} |")
     best = [seen[attack.name].points or 0.0 for attack in corpus]
     more = sum(points > sum(attack.earns.values()) for attack, points in zip(corpus, best, strict=True))
     hurt = sum(seen[attack.name].honest != seen[HONEST].honest for attack in corpus)
@@ -269,6 +268,16 @@ def rows(corpus: Sequence[Attack], seen: dict[str, Seen], got: dict[str, str]) -
     ]
     made[-1] += f"it gave {more} attacks more than they had earned, and {hurt} cost the honest student marks."
     return made
+
+
+def here(attack: Attack, verdict: str) -> str:
+    """What we make of an attack."""
+    return f"{verdict}, {sum(attack.earns.values()):g} points"
+
+
+def plain(text: str) -> str:
+    """Text as a cell of a Markdown table."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
 
 
 def write(lines: Sequence[str], path: Path | None = None) -> None:
