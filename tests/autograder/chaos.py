@@ -106,7 +106,8 @@ def _kind(parent: tuple[int, str], found: dict[int, tuple[int, str]], command: s
             if module not in its_command:
                 return f"{name} server"
             if name == "driver" or module not in found.get(above, (0, ""))[1]:
-                return name if name != "student" else "waiter"
+                # an ordinary user's kernel is a fork further down: see `entering.before`
+                return name if name != "student" else "kernel" if os.getuid() == 0 else "waiter"
             return "kernel" if name == "student" else name
     return "page writer" if "autograder grade" in its_command else "grader"
 
