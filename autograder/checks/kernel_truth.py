@@ -145,7 +145,9 @@ def pools() -> dict[str, list[str]]:
         if not unnamed(op, "GPU") and any(_stands_in(op, dtype) for dtype in DTYPES):
             drawn["default"].append(op)
         elif any(not kernel.constraint for kernel in listed):
-            drawn["any"].append(op)
+            # what else decides has the other pools: an answer that overlooks it must not fail here on some draws only
+            if all(not kernel.constraint and kernel.device_type != "DEFAULT" for kernel in listed):
+                drawn["any"].append(op)
         elif {kernel.device_type for kernel in listed} == {"CPU", "GPU"}:
             drawn["plain"].append(op)
     return drawn
@@ -177,20 +179,26 @@ Question = tuple[str, str, str]  # op, dtype, device
 
 
 def questions(rng: np.random.Generator, pool: str, count: int) -> list[tuple[Question, bool]]:
-    """Fresh questions with their answers, as many of each kind as the pool gives."""
-    asked: dict[bool, list[tuple[Question, bool]]] = {True: [], False: []}
+    """Fresh questions with their answers, as many of each kind as the pool gives.
+
+    Half of the plain ones whose answer is no have a kernel on the other device: what is misread is asked at every draw.
+    """
+    asked: dict[str, list[tuple[Question, bool]]] = {"yes": [], "no": [], "elsewhere": []}
+    most = {"yes": count, "no": count - count // 2, "elsewhere": count // 2}
     listed = pools()[pool]
     for op in (listed[i] for i in rng.permutation(len(listed))):
-        kinds = {True: [], False: []}
-        for device in ("CPU", "GPU"):
-            for dtype in DTYPES:
-                kinds[found(op, dtype, device)].append((op, dtype, device))
-        for truth, each in kinds.items():
-            if pool == "default" and truth:
+        kinds: dict[str, list[Question]] = {kind: [] for kind in asked}
+        for dtype in DTYPES:
+            there = {device: found(op, dtype, device) for device in ("CPU", "GPU")}
+            for device, yes in there.items():
+                kind = "yes" if yes else "elsewhere" if any(there.values()) else "no"
+                kinds[kind].append((op, dtype, device))
+        for kind, each in kinds.items():
+            if pool == "default" and kind == "yes":
                 each = [question for question in each if question[2] == "GPU" and _stands_in(op, question[1])]
-            if each and len(asked[truth]) < count:
-                asked[truth] += [(each[i], truth) for i in rng.permutation(len(each))[:2]]
-        if all(len(each) >= count for each in asked.values()):
+            if len(asked[kind]) < most[kind]:
+                asked[kind] += [(each[i], kind == "yes") for i in rng.permutation(len(each))[:2]]
+        if all(len(each) >= most[kind] for kind, each in asked.items() if pool == "plain" or kind != "elsewhere"):
             break
-    both = asked[True][:count] + asked[False][:count]
-    return [both[i] for i in rng.permutation(len(both))]
+    every = [question for kind, each in asked.items() for question in each[: most[kind]]]
+    return [every[i] for i in rng.permutation(len(every))]

@@ -394,19 +394,19 @@ wrong(
         with tf.device(D[3]):
             return left + right
     """,
-    says="that was passed in",
+    says="device of the list that was passed in",
 )
 wrong(
     "split",
     name="first_left_to_the_default",
     change=("with tf.device(devices[0]):", "if True:"),
-    says="expected the first device of the list",
+    says="expected the first device of the list that was passed in",
 )
 wrong(
     "split",
     name="second_left_to_the_default",
     change=("with tf.device(devices[1]):", "if True:"),
-    says="expected the second device of the list",
+    says="expected the second device of the list that was passed in",
 )
 wrong("split", name="same_product_twice", change=("tf.matmul(b, a)", "tf.matmul(a, b)"), says="same product twice")
 wrong(
