@@ -106,6 +106,34 @@ def right(
     return _listed(Variant(_caller(), answer, name, True, source, change, "", exercise or answer))
 
 
+@dataclass(frozen=True)
+class Equivalent:
+    """A mutant of the reference that no check can tell from it, because it does the same, or is as good an answer."""
+
+    chapter: str
+    answer: str
+    change: tuple[str, str] | None  # (old, new): `old` stands once in the reference's source
+    because: str
+
+
+_EQUIVALENTS: dict[tuple[str, str, tuple[str, str] | None], Equivalent] = {}
+
+
+def equivalent(answer: str, *, because: str, change: tuple[str, str] | None = None) -> Equivalent:
+    """Say that a change of the reference is no fault, and why: `autograder verify` lists it, and does not count it.
+
+    Without `change`: that of every mutant of this cell which gets full points, as where any committed guess is right.
+    """
+    made = Equivalent(_caller(), answer, change, because)
+    _EQUIVALENTS[made.chapter, answer, change] = made
+    return made
+
+
+def equivalents(chapter: str) -> list[Equivalent]:
+    """The equivalents that a chapter's check file lists, in order; the file must have been imported."""
+    return [each for each in _EQUIVALENTS.values() if each.chapter == chapter]
+
+
 def variants(chapter: str) -> list[Variant]:
     """The variants that a chapter's check file lists, in order; the file must have been imported."""
     return [variant for variant in _VARIANTS.values() if variant.chapter == chapter]

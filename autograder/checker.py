@@ -88,7 +88,8 @@ class Outcomes:
     def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
         exercise = item.function.exercise  # type: ignore[attr-defined]
         kind, says = _explained(item, error)
-        names = (v.name for v in asking.variants(self.chapter) if v.says and v.exercise == exercise and v.says in says)
+        alike = [v for v in asking.variants(self.chapter) if v.says and v.exercise == exercise and v.says in says]
+        nearest = max(alike, key=lambda variant: len(variant.says), default=None)
         message = {
             "test": item.name,
             "exercise": exercise,
@@ -96,7 +97,7 @@ class Outcomes:
             "passed": outcome == "passed" and error is None,
             "kind": kind,
             "says": says,
-            "misconception": next(names, ""),
+            "misconception": nearest.name if nearest else "",
         }
         if self.connection is not None:
             self.connection.send(json.dumps(message).encode())

@@ -1,4 +1,4 @@
-"""The instructor's command: autograder build, run, grade, report, explain, demo, bench."""
+"""The instructor's command: autograder build, run, grade, report, explain, demo, verify, bench."""
 
 from __future__ import annotations
 
@@ -117,6 +117,7 @@ def grade(
         list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
+    db: Annotated[str, typer.Option(help="the gradebook, if not in OUT: postgresql+psycopg://USER@HOST/NAME")] = "",
     gpus: Annotated[
         int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
     ] = None,
@@ -130,6 +131,7 @@ def grade(
     name = course.full_name(chapter)
     course.ask_gpus(gpus)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
+    how |= {"db_url": db} if db else {}
     if dry_run:
         course.try_limits(limit or ())
         sys.exit(rehearse(name, submissions, out, json_, **how))
@@ -186,9 +188,9 @@ def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any
 
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     _launch(chapter_name, how)
-    from autograder import changes, engine, outputs, record, report
+    from autograder import changes, database, engine, outputs, record, report
 
-    before = record.records(out, chapter) if (out / "gradebook.db").exists() else []
+    before = record.records(out, chapter) if database.exists(out) else []
     with progress(f"grading {chapter_name}") as advance:
         result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
     engine.close()
@@ -261,6 +263,44 @@ def demo(
     code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
+
+
+@app.command()
+def verify(
+    chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
+    seeds: Annotated[int, typer.Option(help="on how many the reference is graded", min=1)] = 20,
+    workers: Annotated[int, typer.Option(help="answers graded at once; 0: one a core", min=0)] = 0,
+    changed: Annotated[bool, typer.Option("--changed", help="only chapters that changed since docs/checks.md")] = False,
+    attacks: Annotated[bool, typer.Option("--attacks", help="the corpus of attacks instead of the checks")] = False,
+    stock: Annotated[bool, typer.Option("--stock", help="with --attacks: against stock nbgrader, too")] = False,
+) -> None:
+    """Test the checks themselves: reference, blank, listed answers and mutants of each chapter; or the walls: --attacks.
+
+    With 20 seeds or more what was found is written into docs/checks.md. Exit code 2: a check does not do what it must.
+    """
+    from autograder import course, verified
+    from autograder import verify as verifier
+
+    if attacks:
+        from autograder import attacks as corpus
+
+        sys.exit(OK if corpus.verify(workers, stock) else AUTHOR)
+    names = [course.full_name(name) for name in chapters or course.chapter_names()]
+    if changed:
+        known = verified.digests()
+        names = [name for name in names if known.get(name) != verifier.digest(name)]
+    found = []
+    for name in names:
+        with progress(f"verifying {name}") as advance:
+            found.append(verifier.verify(name, seeds=seeds, workers=workers, progress=advance))
+    if found:
+        console.print(verified.table(found))
+    for each in found:
+        for said in verifier.complaints(each):
+            errors.print(f"[bold red]{each.chapter}:[/] {_plain(said)}", highlight=False, soft_wrap=True)
+    if found and seeds >= verifier.SEEDS:
+        console.print(f"written: {verified.write(found)}", highlight=False, soft_wrap=True)
+    sys.exit(OK if all(each.good for each in found) else AUTHOR)
 
 
 @app.command()

@@ -9,7 +9,7 @@ import numpy as np
 from packaging.requirements import Requirement
 
 from across import smi
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import equivalent, exercise, probe, right, wrong
 
 
 def kind(value: Any) -> str:
@@ -52,6 +52,7 @@ def test_every_guess_is_recorded(student):
         assert fits, f"{name} is predicted to be {shown(guess[name])}; expected {what}."
 
 
+equivalent("prediction", because="a guess is recorded, not marked: any that is complete earns the point")
 wrong("prediction", name="one_left_open", change=('"GPUs": 0', '"GPUs": None'), says="is left open")
 wrong("prediction", name="words_for_numbers", change=('"CPUs": 1', '"CPUs": "one"'), says="expected a number")
 wrong(

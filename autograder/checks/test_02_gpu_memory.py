@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import equivalent, exercise, probe, right, wrong
 
 
 def whole(value: Any) -> bool:
@@ -48,6 +48,7 @@ def test_every_part_has_a_recorded_number(student):
         assert guess[part] >= 0, f"{part} is predicted as {guess[part]}; a process cannot take less than nothing."
 
 
+equivalent("prediction", because="a guess is recorded, not marked: any that is complete earns the point")
 wrong("prediction", name="one_left_open", change=('"freed": 128', '"freed": None'), says="is left open")
 wrong("prediction", name="a_word_for_a_number", change=('"six": 128', '"six": "128 MiB"'), says="a number of MiB")
 wrong("prediction", name="given_back_twice", change=('"freed": 128', '"freed": -96'), says="less than nothing")
@@ -130,7 +131,7 @@ wrong(
     "extend",
     name="always_doubles",
     change=("*= 2\n    return min(step, left), step", "*= 2\n    return min(step, left), step * 2"),
-    says="and then stays",
+    says="until the tensor fits, and then stays",
 )
 wrong("extend", name="doubles_once_too_often", change=("step < size", "step <= size"), says="until the tensor fits")
 wrong("extend", name="never_doubles_after", change=("step * 2", "step"), says="rule 4")
@@ -235,6 +236,11 @@ wrong(
     says="one without room takes 0",
 )
 wrong("first_come", name="no_more_than_2048", change=("free < 2048", "free <= 2048"), says="less the reserve")
+equivalent(
+    "first_come",
+    change=("free >= context", "free > context"),
+    because="with room for a context and nothing else a program takes nothing, with the context or without",
+)
 right("first_come", name="debts_take_nothing", change=("if free >= context:", "if True:"))
 right(
     "first_come",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.asking import exercise, kept, probe, right, wrong
+from autograder.asking import equivalent, exercise, kept, probe, right, wrong
 from autograder.checks.placing import (
     Program,
     Wish,
@@ -117,6 +117,8 @@ right(
 )
 
 
+equivalent("where", change=("[-1]", "[1]"), because='a device\'s name holds "device:" once')
+
 # prediction
 
 OPS = ["ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp"]
@@ -146,6 +148,7 @@ def test_every_op_has_a_recorded_device(student):
         assert there, f"{op} is predicted at {guess[op]!r}; there is no such device: expected one of D, or default."
 
 
+equivalent("prediction", because="a guess is recorded, not marked: any that is complete earns the point")
 wrong("prediction", name="one_left_open", change=('"AddV2": default', '"AddV2": None'), says="is left open")
 wrong("prediction", name="no_such_device", change=("D[2]", '"/CPU:9"'), says="there is no such device")
 wrong("prediction", name="numbers_for_names", change=("D[2]", "2"), says="predicted at a value of type int")
@@ -808,4 +811,15 @@ right(
             free[placed[name]] = ends[name]
         return placed
     """,
+)
+
+equivalent(
+    "soonest",
+    change=("[name][2]", "[name][1]"),
+    because="a task takes equally long everywhere: who starts first ends first",
+)
+equivalent(
+    "soonest",
+    change=("    placed = {}\n", "    pass\n"),
+    because="the notebook has a `placed` of its own, and whatever is read of it is written first",
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.asking import exercise, probe, right, wrong
+from autograder.asking import equivalent, exercise, probe, right, wrong
 from autograder.checks import kernel_truth as truth
 
 # guesses
@@ -51,6 +51,7 @@ def test_every_question_has_a_recorded_guess(student):
         assert kind == "bool", f"{' '.join(question)} is guessed as a value of type {kind}; expected True or False."
 
 
+equivalent("guesses", because="a guess is recorded, not marked: any that is complete earns the point")
 wrong(
     "guesses",
     name="one_left_open",

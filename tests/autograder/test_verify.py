@@ -1,0 +1,154 @@
+"""Verifying checks: what the trials of a chapter say of its checks, and what is written of it."""
+
+from dataclasses import replace
+
+import pytest
+from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
+
+from autograder import asking, course, mutants, verified, verify
+from autograder.asking import Equivalent, Variant
+from autograder.verdict import Evidence, Outcome
+from autograder.verify import Trial, Verified
+
+TINY = chapter()
+SAYS = "divide by how many"  # in the message of classroom.FAILED
+WRONG = Variant(NAME, "pick", "sum_for_mean", False, "x = 1", says=SAYS, exercise="pick")
+RIGHT = replace(WRONG, name="another_way", correct=True, says="")
+SOURCE = "def pick(names):\n    return names[0]\n"
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    """A course of one chapter that lists nothing."""
+    monkeypatch.setattr(course, "chapter", lambda _name: TINY)
+    monkeypatch.setattr(course, "chapter_names", lambda: [NAME])
+    monkeypatch.setattr(asking, "_VARIANTS", {(NAME, "pick", WRONG.name): WRONG, (NAME, "pick", RIGHT.name): RIGHT})
+    monkeypatch.setattr(asking, "_EQUIVALENTS", {})
+
+
+def found(*results):
+    """What is found of (trial, verdict)s."""
+    made = Verified(NAME, "d" * 64, len(TINY.exercises))
+    verify._judge(TINY, made, list(results))
+    return made
+
+
+def trial(kind, of=None, seed=1):
+    return Trial(kind, getattr(of, "name", ""), seed, {}, of)
+
+
+def graded(pick=PASSED, spread=PASSED, passed=None, kind="", misconception=""):
+    made = verdict("x", pick=pick, spread=spread, why=BY_HAND)
+    marks = tuple(replace(mark, misconception=misconception) for mark in made.marks)
+    outcomes = () if passed is None else (Outcome("pick", "test_pick", passed, kind=kind),)
+    return replace(made, marks=marks, evidence=Evidence(outcomes))
+
+
+def test_checks_that_do_what_they_must_are_good():
+    made = found(
+        (trial("reference"), graded(passed=True)),
+        (trial("wrong", WRONG), graded(pick=FAILED, passed=False, kind="assert", misconception=WRONG.name)),
+        (trial("right", RIGHT), graded(passed=True)),
+    )
+    assert (made.good, made.faults, made.tests, made.wrong, made.right) == (True, [], 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "graded_as", "says"),
+    [
+        (trial("reference", seed=7), graded(pick=FAILED), "the reference is failed with seed 7"),
+        (trial("blank"), graded(pick=HALF, spread=FAILED), "a blank answer gets 1.5 points"),
+        (trial("wrong", WRONG), graded(), "is wrong and gets full points"),
+        (trial("wrong", WRONG), graded(pick=HALF), "is not told"),
+        (trial("wrong", WRONG), graded(pick=FAILED, misconception="another"), "their sentences are alike"),
+        (trial("right", RIGHT), graded(pick=HALF), "is right and partial"),
+        (
+            trial("wrong", WRONG),
+            graded(pick=FAILED, passed=False, kind="TypeError: x", misconception=WRONG.name),
+            "met",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_a_check_does_wrong_is_one_line(one, graded_as, says):
+    made = found((one, graded_as))
+    assert not made.good
+    assert says in made.faults[0]
+    assert made.faults[0].startswith(f"test_{NAME}.py")
+
+
+def test_a_check_that_judges_one_answer_differently_on_different_seeds_is_flaky():
+    wrong = graded(pick=FAILED, misconception=WRONG.name)
+    with_outcome = [
+        replace(wrong, evidence=Evidence((Outcome("pick", "test_pick", passed),))) for passed in (True, False)
+    ]
+    made = found(*((trial("wrong", WRONG, seed), each) for seed, each in enumerate(with_outcome)))
+    assert [(flake.test, flake.passed, flake.failed) for flake in made.flakes] == [("test_pick", 1, 1)]
+    assert not made.good
+
+
+def mutant_trials(*survived):
+    """A mutant for each item, which says whether it survived each of its seeds."""
+    some = mutants.mutants("pick", SOURCE * 1)
+    assert len(some) >= len(survived)
+    for mutant, lives in zip(some, survived, strict=False):
+        for seed, full in enumerate(lives, start=1):
+            yield Trial("mutant", "", seed, {}, mutant), graded(pick=PASSED if full else FAILED)
+
+
+def test_mutants_that_live_on_every_seed_survive():
+    made = found(*mutant_trials([False], [True, True, True]))
+    assert (made.killed, len(made.survivors), made.share, made.good) == (1, 1, 0.5, False)
+    assert "full points for a mutant of pick" in "".join(verify.complaints(made))
+
+
+def test_a_mutant_that_lives_on_some_seeds_is_killed_and_listed():
+    made = found(*mutant_trials([True, False, True]))
+    assert (made.killed, made.survivors, len(made.lucky)) == (1, [], 1)
+    assert "lets live: 1" in verified.section(made)
+
+
+def listed(monkeypatch, change):
+    each = Equivalent(NAME, "pick", change, "it does the same")
+    monkeypatch.setattr(asking, "_EQUIVALENTS", {(NAME, "pick", change): each})
+
+
+def test_an_equivalent_mutant_is_not_counted_but_listed(monkeypatch):
+    listed(monkeypatch, None)
+    made = found(*mutant_trials([False], [True, True, True]))
+    assert (made.mutants, made.share, made.good) == (1, 1.0, True)
+    assert "it does the same" in verified.section(made)
+
+
+def test_a_mutant_listed_as_equivalent_that_is_killed_is_the_authors_fault(monkeypatch):
+    listed(monkeypatch, ("names[0]", "names[-1]"))
+    first = next(each for each in mutants.mutants("pick", SOURCE) if each.operator == "LastForFirst")
+    made = found((Trial("mutant", "", 1, {}, first), graded(pick=FAILED)))
+    assert "take it out of the list" in made.faults[0]
+
+
+def test_a_section_replaces_the_one_that_its_chapter_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(verified, "path", lambda: tmp_path / "checks.md")
+    made = found((trial("reference"), graded(passed=True)))
+    verified.write([made])
+    verified.write([replace(made, digest="e" * 64, seeds=20)])
+    assert verified.digests() == {NAME: "e" * 64}
+
+
+def test_the_page_of_checks_has_a_good_section_of_every_chapter(monkeypatch):
+    monkeypatch.undo()
+    sections = {name: (digest, rest) for name, digest, rest in verified.SECTION.findall(verified.path().read_text())}
+    assert sorted(sections) == course.chapter_names()
+    for name, (_, rest) in sections.items():
+        row = dict(zip(verified.COLUMNS, rest.split("\n|")[3].strip("| ").split(" | "), strict=True))
+        assert float(row["killed"].rstrip("%")) >= 95, name
+        assert row["flakes"] == "0", name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", course.chapter_names())
+def test_the_checks_of_a_chapter_do_what_they_must(name, monkeypatch):
+    monkeypatch.undo()
+    made = verify.verify(name, seeds=3)
+    assert list(verify.complaints(made)) == []
+    assert made.good
