@@ -144,7 +144,8 @@ def hand_in(folder: Path, attacks: Sequence[Attack], honest: Sequence[str] = HON
 def run(place: Path, attacks: Sequence[Attack], workers: int = 0) -> Graded:
     """Grade the class of `attacks` in the empty folder `place` and look at what is left. Takes minutes.
 
-    `workers` submissions at once (0: one a core, at least two). Raises RuntimeError when the command itself fails.
+    `workers` submissions at once (0: one more than cores, for some attacks only wait to be stopped). Raises RuntimeError
+    when the command itself fails.
     """
     hand_in(place / "submissions", attacks)
     canary = f"canary-{secrets.token_hex(8)}"
@@ -152,7 +153,7 @@ def run(place: Path, attacks: Sequence[Attack], workers: int = 0) -> Graded:
     with tempfile.TemporaryDirectory(prefix="attacks-", dir=shm) as work:
         before, started = set(children()), time.monotonic()
         with adopting():
-            pid, servers = _grade(place, Path(work), canary, workers or max(2, os.cpu_count() or 1))
+            pid, servers = _grade(place, Path(work), canary, workers or (os.cpu_count() or 1) + 1)
             seconds = time.monotonic() - started
             left = orphans(before)
         if len(servers) != SERVERS:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -94,6 +95,8 @@ def run(corpus: Sequence[Attack], console: Console, workers: int = 0, seconds: f
     kept = _kept()
     todo: list[Attack | None] = [attack for attack in (None, *corpus) if _digest(attack) not in kept]
     lock = threading.Lock()
+    if todo:
+        _released()  # before threads would make it twice
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
 
         def one(attack: Attack | None) -> None:
@@ -142,17 +145,26 @@ def measure(attack: Attack | None, seconds: float = SECONDS) -> Seen:
         sandbox.remove(place)
 
 
-def _make(folder: Path, attack: Attack | None, canaries: dict[str, str]) -> None:
-    """An nbgrader course with the chapter released, and the two submissions collected."""
-    notebook = Path("source") / CHAPTER / f"{CHAPTER}.ipynb"
-    (folder / notebook).parent.mkdir(parents=True)
-    (folder / notebook).write_text(json.dumps(course.chapter(CHAPTER).release))
+@cache
+def _released() -> Path:
+    """An nbgrader course with the chapter released: a folder to copy."""
+    folder = sandbox.workroom() / "stock-released"
+    notebook = folder / "source" / CHAPTER / f"{CHAPTER}.ipynb"
+    notebook.parent.mkdir(parents=True)
+    notebook.write_text(json.dumps(course.chapter(CHAPTER).release))
     (folder / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.course_id = 'across'\n")
     made = subprocess.run(
         ["nbgrader", "generate_assignment", CHAPTER], cwd=folder, env=_environment(), capture_output=True, check=False
     )
     if made.returncode:
         raise RuntimeError(f"nbgrader cannot release {CHAPTER}: {made.stderr.decode(errors='replace')[-1000:]}")
+    return folder
+
+
+def _make(folder: Path, attack: Attack | None, canaries: dict[str, str]) -> None:
+    """A course in `folder` whose files carry `canaries`, and the two submissions, collected."""
+    shutil.copytree(_released(), folder)
+    notebook = Path("source") / CHAPTER / f"{CHAPTER}.ipynb"
     solved = attacks.solved_notebook()
     solved["metadata"]["note"] = canaries["solution"]
     (folder / notebook).write_text(json.dumps(solved))  # an instructor's source holds the solutions

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -105,14 +106,51 @@ def test_no_output_holds_a_secret_of_the_graders_environment(graded):
     assert [path for path in graded.out.glob("**/*") if path.is_file() and canary in path.read_bytes()] == []
 
 
+class Runs(HTMLParser):
+    """What a page would run, as a browser sees it: text that only looks like a script is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.script = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.script = tag == "script"
+        if tag in ("iframe", "object", "embed", "base", "form"):
+            self.seen.append(tag)
+        for name, value in attrs:
+            if name.startswith("on") or (value or "").strip().lower().startswith("javascript:"):
+                self.seen.append(f"{tag} {name}={value}")
+
+    def handle_data(self, data: str) -> None:
+        if self.script and ("alert" in data or "across-was-here" in data):
+            self.seen.append(data[:200])
+
+    def handle_endtag(self, tag: str) -> None:
+        self.script = False
+
+
+def test_a_page_that_runs_a_script_is_seen():
+    for page in ("<script>alert(1)</script>", "<svg onload=x>", "<iframe srcdoc=x>", "<a href=' javascript:x'>"):
+        parser = Runs()
+        parser.feed(page)
+        assert parser.seen, page
+
+
 def test_no_feedback_runs_a_students_script(graded):
     pages = list(graded.out.glob("feedback/**/*.html"))
     assert len(pages) >= len(ATTACKS)
     for page in [*pages, graded.out / "report.html"]:
-        html = page.read_text(encoding="utf-8")
-        seen = re.search(r"<script[^>]*>\s*alert|<[a-z]+[^>]*\son(error|load|begin|toggle)=|<i?frame[^>]*srcdoc", html)
-        assert not seen, (page, seen)
-        assert "widget-view+json" not in html, page
+        parser = Runs()
+        parser.feed(page.read_text(encoding="utf-8"))
+        assert parser.seen == [], page
+
+
+def test_no_output_steers_a_terminal_or_turns_text_around(graded):
+    steering = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+    for path in [graded.out / "marks.csv", *graded.out.glob("**/*.html")]:
+        seen = steering.search(path.read_text(encoding="utf-8"))
+        assert not seen, (path, seen)
 
 
 def test_what_an_attack_tries_is_said_in_one_line():
@@ -126,7 +164,7 @@ def test_no_two_attacks_have_one_name():
     assert [name for name, count in Counter(attack.name for attack in ATTACKS).items() if count > 1] == []
 
 
-@pytest.mark.parametrize("name", ["imports_the_checks", "network_connection"])
+@pytest.mark.parametrize("name", ["imports_the_checks", "looks_for_other_students", "network_connection"])
 def test_it_is_the_sandbox_that_stops_an_attack(tmp_path, name):
     attack = next(attack for attack in ATTACKS if attack.name == name)
     path = tmp_path / "student" / CHAPTER / f"{CHAPTER}.ipynb"

@@ -53,6 +53,7 @@ def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path):
 def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     measured = []
+    monkeypatch.setattr(stock, "_released", lambda: None)
     monkeypatch.setattr(stock, "measure", lambda attack: measured.append(attack) or Seen(1.0, 17.0))
     first, second = ATTACKS[:1], ATTACKS[:2]
     assert stock.run(first, Console(quiet=True), workers=1) == dict.fromkeys((HONEST, ATTACKS[0].name), Seen(1.0, 17.0))
@@ -62,6 +63,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
 
 def test_after_its_time_nothing_is_begun(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(stock, "_released", lambda: None)
     assert stock.run(ATTACKS[:1], Console(quiet=True), seconds=-1.0) == {}
 
 
