@@ -117,6 +117,7 @@ def grade(
         list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
+    db: Annotated[str, typer.Option(help="the gradebook, if not in OUT: postgresql+psycopg://USER@HOST/NAME")] = "",
     gpus: Annotated[
         int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
     ] = None,
@@ -130,6 +131,7 @@ def grade(
     name = course.full_name(chapter)
     course.ask_gpus(gpus)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
+    how |= {"db_url": db} if db else {}
     if dry_run:
         course.try_limits(limit or ())
         sys.exit(rehearse(name, submissions, out, json_, **how))
@@ -186,9 +188,9 @@ def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any
 
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     _launch(chapter_name, how)
-    from autograder import changes, engine, outputs, record, report
+    from autograder import changes, engine, gradebook, outputs, record, report
 
-    before = record.records(out, chapter) if (out / "gradebook.db").exists() else []
+    before = record.records(out, chapter) if gradebook.exists(out) else []
     with progress(f"grading {chapter_name}") as advance:
         result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
     engine.close()

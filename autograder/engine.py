@@ -61,12 +61,14 @@ def grade_class(
     trust: bool = False,
     again: bool = False,
     students: Collection[str] = (),
+    db_url: str | None = None,
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
 
     `workers` jobs run at once (0: one a core), or as many as `executor` runs. `trust` runs them in no sandbox; `again`
-    grades what did not change, too; `students` names those to be graded (none: all of them). Raises CourseError for the
+    grades what did not change, too; `students` names those to be graded (none: all of them); `db_url` is of the
+    gradebook that is not OUT's own. Raises CourseError for the
     author's fault, SandboxError when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be
     used, files.BusyError when another grader writes there.
     """
@@ -81,7 +83,8 @@ def grade_class(
     try_reference(chapter, walls=not trust)  # before anything is written
     key = secret(out)
     result = ClassResult()
-    with Recorder(out, chapter) as recorder:
+    with Recorder(out, chapter, db_url) as recorder:
+        key = recorder.secret(key)
         jobs: list[Job] = []
         submitted: dict[str, Submission] = {}
         for each in found:

@@ -31,7 +31,20 @@ from nbgrader.api import BaseCell, Comment, Grade, InvalidEntry
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades, SaveCells, latesubmissions
 from nbgrader.preprocessors import saveautogrades as saveautogrades_module
 from nbgrader.preprocessors import savecells as savecells_module
-from sqlalchemy import Column, LargeBinary, MetaData, String, Table, Text, delete, insert, make_url, select
+from sqlalchemy import (
+    Column,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    delete,
+    func,
+    insert,
+    make_url,
+    select,
+)
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
@@ -92,9 +105,36 @@ except ImportError:  # another environment's nbgrader
 '''
 
 
+SECRETS = Table(
+    "across_secret",
+    TABLES,
+    Column("name", String(32), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+ALONE = 0x6163726F  # PostgreSQL's advisory lock of who writes: "acro"
+
+
 def database(out: Path, url: str | None = None) -> str:
-    """The URL of a class's gradebook: `url` if given, else SQLite in OUT."""
-    return url or f"sqlite:///{Path(out).absolute() / 'gradebook.db'}"
+    """The URL of a class's gradebook: `url` if given, else what OUT/nbgrader_config.py says, else SQLite in OUT.
+
+    Raises CourseError when the two differ: marks of one class would lie in two places.
+    """
+    settings = Path(out) / "nbgrader_config.py"
+    said = load_config(Path(out)).get("CourseDirectory", {}).get("db_url") if settings.exists() else None
+    if url and said != url and settings.exists():
+        raise CourseError(f"{settings}: its db_url is {said!r}, not {url}; give that --db, or grade into a new --out")
+    return url or said or f"sqlite:///{Path(out).absolute() / 'gradebook.db'}"
+
+
+def exists(out: Path, url: str | None = None) -> bool:
+    """Whether a class was graded into OUT."""
+    parsed = make_url(database(out, url))
+    return parsed.get_backend_name() != "sqlite" or os.path.exists(parsed.database or "")
+
+
+def shared(url: str) -> bool:
+    """Whether several graders may write there, each with an OUT of its own."""
+    return make_url(url).get_backend_name() != "sqlite"
 
 
 class GradebookError(OSError):
@@ -127,13 +167,16 @@ class Gradebook(nbgrader.api.Gradebook):
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
         with _replaced(nbgrader.api, "get_alembic_version", _schema), told(url):
             _create(url)
-            super().__init__(_patient(url), COURSE_ID)
-            TABLES.create_all(self.engine)
+            with _alone(url):  # two that make the tables at once would both fail
+                super().__init__(_patient(url), COURSE_ID)
+                TABLES.create_all(self.engine)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """All of what is done in the block, through nbgrader or on the connection, is kept at its end, or nothing."""
         with told(self.url), self.engine.begin() as connection:
+            if connection.dialect.name == "postgresql":  # else two that enter one student would both find none
+                connection.execute(select(func.pg_advisory_xact_lock(ALONE)))
             mine, self.db = self.db, _session(connection)
             try:
                 with (
@@ -206,6 +249,21 @@ def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(module, name, before)
+
+
+@contextmanager
+def _alone(url: str) -> Iterator[None]:
+    """In PostgreSQL, one at a time: until the block ends, or we do."""
+    if not shared(url):
+        yield
+        return
+    engine = create_engine(url)
+    try:
+        with engine.begin() as connection:
+            connection.execute(select(func.pg_advisory_xact_lock(ALONE)))
+            yield
+    finally:
+        engine.dispose()
 
 
 def _schema() -> str | None:
@@ -344,6 +402,14 @@ def keep(connection: Connection, verdict: Verdict, timestamp: str | None, due: s
     }
     connection.execute(delete(VERDICTS).where(_key(verdict.chapter, verdict.student)))
     connection.execute(insert(VERDICTS).values(values))
+
+
+def secret(connection: Connection, made: bytes) -> bytes:
+    """The class's secret that the gradebook holds; `made` if it has none yet: in a transaction."""
+    found = connection.execute(select(SECRETS.c.value).where(SECRETS.c.name == "seed")).scalar()
+    if found is None:
+        connection.execute(insert(SECRETS).values(name="seed", value=made))
+    return made if found is None else bytes(found)
 
 
 def digests(connection: Connection, chapter: str) -> dict[str, tuple[str, str | None, str | None]]:

@@ -108,7 +108,8 @@ class Recorder:
         release = _notebook(self.chapter.release)
         for step in ("source", "release"):
             files.replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
-        self._gradebook = Gradebook(gradebook.database(self.out, self._url))
+        self._at = gradebook.database(self.out, self._url)
+        self._gradebook = Gradebook(self._at)
         stack.callback(self._gradebook.shut)
         with self._gradebook.transaction() as connection:
             gradebook.register(self._gradebook, self.chapter, release, late.due(self._config, self.chapter.name))
@@ -118,6 +119,13 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def secret(self, made: bytes) -> bytes:
+        """The class's secret: `made`, or that of the gradebook where graders with several OUTs share one."""
+        if not gradebook.shared(self._at):
+            return made
+        with self._gradebook.transaction() as connection:
+            return gradebook.secret(connection, made)
 
     def known(self, student: str) -> str | None:
         """The digest of what is recorded of a student, if anything; its files are made again if they are missing."""
@@ -217,7 +225,7 @@ def replay() -> list[Any]:
 
 def records(out: Path, chapter: Chapter, db_url: str | None = None, notebooks: bool = False) -> list[Record]:
     """Everything recorded of a chapter, sorted by student. Raises CourseError if OUT has no gradebook."""
-    if db_url is None and not (Path(out) / "gradebook.db").exists():
+    if not gradebook.exists(out, db_url):
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
     book = Gradebook(gradebook.database(out, db_url))
     try:

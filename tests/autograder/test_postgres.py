@@ -1,0 +1,134 @@
+"""The gradebook in PostgreSQL: the same marks as in SQLite, and two graders at once neither lose nor double one."""
+
+import multiprocessing
+import secrets
+
+import classroom
+import postgres
+import pytest
+from classroom import FAILED, HOSTILE, NAME, TIMEOUT
+from sqlalchemy import create_engine, make_url, text
+
+from autograder import gradebook, record
+from autograder.course import CourseError
+from autograder.gradebook import Gradebook, GradebookError
+from autograder.record import Recorder
+from autograder.verdict import Result
+
+pytestmark = pytest.mark.skipif(
+    postgres.programs() is None, reason="no PostgreSQL server here: apt-get install postgresql (.ci/run does)"
+)
+TINY = classroom.chapter()
+STUDENTS = [f"student{n:02}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres.server() as url:
+        yield url
+
+
+@pytest.fixture
+def url(server):
+    """An empty database."""
+    name = f"class_{secrets.token_hex(4)}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return make_url(server).set(database=name).render_as_string(hide_password=False)
+
+
+def write(out, url, *verdicts, timestamp=None):
+    with Recorder(out, TINY, url) as recorder:
+        for verdict in verdicts:
+            recorder.write(verdict, timestamp)
+
+
+def some():
+    message = (Result.FAILED, 0.0, HOSTILE)
+    return [
+        classroom.verdict("ada"),
+        classroom.verdict("bo", pick=FAILED, spread=TIMEOUT),
+        classroom.verdict("cy", message),
+    ]
+
+
+def test_the_rows_are_those_of_sqlite(tmp_path, url):
+    write(tmp_path / "ours", None, *some(), timestamp="2026-03-01 10:00:00 UTC")
+    write(tmp_path / "theirs", url, *some(), timestamp="2026-03-01 10:00:00 UTC")
+    rows = record.rows(tmp_path / "theirs", TINY)
+    assert rows == record.rows(tmp_path / "ours", TINY)
+    assert len(rows) == 9
+
+
+def test_the_folder_remembers_its_database(tmp_path, url):
+    write(tmp_path, url, *some())
+    assert gradebook.database(tmp_path) == url
+    assert not (tmp_path / "gradebook.db").exists()
+    with pytest.raises(CourseError, match=r"nbgrader_config\.py: its db_url is .* new --out"):
+        write(tmp_path, url.replace("class_", "another_"), *some())
+
+
+def test_a_folder_with_marks_of_its_own_is_not_moved_to_a_database(tmp_path, url):
+    write(tmp_path, None, *some())
+    with pytest.raises(CourseError, match="new --out"):
+        write(tmp_path, url, *some())
+
+
+def test_a_mark_by_hand_survives_grading_again(tmp_path, url):
+    write(tmp_path, url, classroom.verdict("ada"))
+    book = Gradebook(url)
+    grade = book.find_grade("why", NAME, NAME, "ada")
+    grade.manual_score, grade.needs_manual_grade = 1.5, False
+    book.db.commit()
+    book.shut()
+    write(tmp_path, url, classroom.verdict("ada", pick=FAILED))
+    assert {row.exercise: row.points for row in record.rows(tmp_path, TINY)} == {"pick": 0.0, "spread": 2.0, "why": 1.5}
+
+
+def grader(out, url, pick, together):
+    """A grader of its own process: writes all students, as fast as it can."""
+    together.wait(60)
+    write(out, url, *(classroom.verdict(student, pick=pick) for student in STUDENTS))
+
+
+def test_two_graders_of_one_class_at_once_neither_lose_nor_double_a_mark(tmp_path, url):
+    context = multiprocessing.get_context("fork")
+    together = context.Barrier(2)
+    picks = [classroom.PASSED, FAILED]
+    outs = [tmp_path / "one", tmp_path / "two"]
+    graders = [
+        context.Process(target=grader, args=(out, url, pick, together)) for out, pick in zip(outs, picks, strict=True)
+    ]
+    for each in graders:
+        each.start()
+    for each in graders:
+        each.join(120)
+        each.kill()
+    assert [each.exitcode for each in graders] == [0, 0]
+    found = record.records(outs[0], TINY)
+    assert [each.student for each in found] == STUDENTS
+    for each in found:
+        # the later one's marks, all of them: in our table and in nbgrader's
+        by_verdict = {mark.exercise: mark.points for mark in each.verdict.marks}
+        assert {row.exercise: row.points for row in each.rows} == by_verdict
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        counts = [connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() for name in ("student", "grade")]
+    engine.dispose()
+    assert counts == [len(STUDENTS), 3 * len(STUDENTS)]
+
+
+def test_graders_of_one_database_ask_with_the_same_seeds(tmp_path, url):
+    with Recorder(tmp_path / "one", TINY, url) as first:
+        made = first.secret(b"1" * 32)
+    with Recorder(tmp_path / "two", TINY, url) as second:
+        assert second.secret(b"2" * 32) == made == b"1" * 32
+
+
+def test_a_server_that_is_gone_is_named_without_its_password(tmp_path):
+    with pytest.raises(GradebookError) as met:
+        write(tmp_path, "postgresql+psycopg://ada:secret@127.0.0.1:1/class", classroom.verdict("ada"))
+    assert "127.0.0.1:1/class" in str(met.value)
+    assert "secret" not in str(met.value)
