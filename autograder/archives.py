@@ -81,7 +81,7 @@ def opened(source: Path) -> Iterator[list[Member]]:
 
 def _listed(source: Path, stack: ExitStack) -> list[Member]:
     if source.is_dir():
-        return _folder(source)
+        return folder(source)
     with open(source, "rb") as file:
         start = file.read(512)
     if start[:4] in (b"PK\3\4", b"PK\5\6"):
@@ -124,17 +124,18 @@ def _too_many(source: Path, count: int) -> None:
 # folders
 
 
-def _folder(source: Path) -> list[Member]:
+def folder(source: Path) -> list[Member]:
+    """List the files below a folder. Raises OSError if it cannot be listed."""
     made: list[Member] = []
     _walk(source, source, (), made)
     return made
 
 
-def _walk(source: Path, folder: Path, above: tuple[str, ...], made: list[Member]) -> None:
+def _walk(source: Path, place: Path, above: tuple[str, ...], made: list[Member]) -> None:
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(place) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
-        owner = os.stat(folder, follow_symlinks=False).st_uid
+        owner = os.stat(place, follow_symlinks=False).st_uid
     except OSError as error:
         if not above:
             raise
@@ -148,7 +149,7 @@ def _walk(source: Path, folder: Path, above: tuple[str, ...], made: list[Member]
             continue
         _too_many(source, len(made))
         if stat.S_ISDIR(status.st_mode) and len(parts) <= DEPTH:
-            _walk(source, folder / entry.name, parts, made)
+            _walk(source, place / entry.name, parts, made)
             continue
         why = "" if stat.S_ISREG(status.st_mode) else "is no plain file (a link, a pipe, a device or too deep a folder)"
         made.append(
