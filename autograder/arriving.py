@@ -75,12 +75,12 @@ def batches(
         time.sleep(min(LOOK, left))
 
 
-def _marks(source: Path, chapter: Chapter) -> dict[str, Mark]:
+def _marks(source: Path, chapter: Chapter, pattern: str) -> dict[str, Mark]:
     try:
         if not Path(source).is_dir():
             status = Path(source).stat()
             return {str(source): (status.st_ino, status.st_size, status.st_mtime_ns)}
-        place, _ = handed_in.layout_of(Path(source), chapter)
+        place = Path(source) if pattern else handed_in.layout_of(Path(source), chapter)[0]
         return {member.path: member.mark for member in archives.folder(place) if member.mark}
     except FileNotFoundError:  # not there yet, or being replaced
         return {}

@@ -50,7 +50,7 @@ class HandedIn:
     folder: Path  # <student>/<chapter>/<chapter>.ipynb
     layout: Layout
     lines: tuple[Line, ...] = ()  # empty for nbgrader's folders, which are used as they are
-    students: tuple[str, ...] = ()
+    students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
 
     @property
     def trouble(self) -> list[Line]:
@@ -99,7 +99,7 @@ def gathered(
     *,
     roster: Path | None = None,
     pattern: str = "",
-    settled: Callable[[Member], bool] = lambda member: True,
+    settled: Callable[[Member], bool] | None = None,
 ) -> Iterator[HandedIn]:
     """Find the class in `source`: a folder, zip, tar or tar.gz; its files live as long as the block.
 
@@ -112,21 +112,21 @@ def gathered(
         if layout is Layout.NBGRADER:
             if roster is not None:
                 raise CourseError(f"{source}: its folders are the students' ids already; leave --roster out")
-            yield HandedIn(source, layout, students=_steady(source, chapter, settled))
+            yield HandedIn(source, layout, students=_steady(source, chapter, settled) if settled else ())
             return
     names = Roster(roster) if roster else None
     with archives.opened(source) as members, tempfile.TemporaryDirectory(prefix="across-handed-in-") as folder:
-        yield _gather(source, members, chapter, names, pattern, settled, Path(folder))
+        yield _gather(source, members, chapter, names, pattern, settled or (lambda _: True), Path(folder))
 
 
 def _steady(source: Path, chapter: Chapter, settled: Callable[[Member], bool]) -> tuple[str, ...]:
-    """The students of nbgrader's folders, without those whose files are still being written."""
-    moving = {
-        intake.student_name(member.parts[0])
-        for member in archives.folder(source)
-        if member.parts[1:2] == (chapter.name,) and not settled(member)
-    }
-    return tuple(each.student for each in intake.collect(source, chapter) if each.student not in moving)
+    """The students of nbgrader's folders of whom there is something, and none of it is still being written."""
+    theirs: dict[str, bool] = {}
+    for member in archives.folder(source):
+        if member.parts[1:2] == (chapter.name,):
+            student = intake.student_name(member.parts[0])
+            theirs[student] = theirs.get(student, True) and settled(member)
+    return tuple(sorted(student for student, at_rest in theirs.items() if at_rest))
 
 
 def _gather(

@@ -17,7 +17,7 @@ from nbgrader.plugins import LateSubmissionPlugin
 from traitlets import Dict, Float
 from traitlets.config.loader import Config
 
-from autograder import course, files, gradebook
+from autograder import course, database, files
 from autograder.course import CourseError
 
 DAY = 86400
@@ -79,8 +79,8 @@ def settle(
     seconds = None if grace is None else _seconds(grace)
     path = Path(out) / "nbgrader_config.py"
     with files.only_writer(out):
-        text = path.read_text(encoding="utf-8") if path.exists() else gradebook.default_config(db_url)
-        config = gradebook.load_config(Path(out)) if path.exists() else Config()
+        text = path.read_text(encoding="utf-8") if path.exists() else database.default_config(db_url)
+        config = database.load_config(Path(out)) if path.exists() else Config()
         ours: dict[str, Any] = dict(config.LatePerDay)
         dates = {**ours.get("due", {}), **({chapter: date} if date else {})}
         if not dates.get(chapter) and not course.DUE.get(chapter):

@@ -31,7 +31,7 @@ from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, Submitte
 from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
 from sqlalchemy import create_engine, select
 
-from autograder import course, files, gradebook, harmless, late
+from autograder import course, database, files, gradebook, harmless, late
 from autograder.course import Chapter, CourseError
 from autograder.gradebook import Gradebook
 from autograder.verdict import Fault, Mark, Result, Verdict
@@ -102,13 +102,13 @@ class Recorder:
     def _open(self, stack: contextlib.ExitStack) -> None:
         settings = self.out / "nbgrader_config.py"
         if not settings.exists():
-            files.replace(settings, gradebook.default_config(self._url).encode(), mode=0o600)
-        self._config = gradebook.load_config(self.out)
+            files.replace(settings, database.default_config(self._url).encode(), mode=0o600)
+        self._config = database.load_config(self.out)
         self._due = late.applied(self._config, self.chapter.name)
         release = _notebook(self.chapter.release)
         for step in ("source", "release"):
             files.replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
-        self._at = gradebook.database(self.out, self._url)
+        self._at = database.locate(self.out, self._url)
         self._gradebook = Gradebook(self._at)
         stack.callback(self._gradebook.shut)
         with self._gradebook.transaction() as connection:
@@ -122,7 +122,7 @@ class Recorder:
 
     def secret(self, made: bytes) -> bytes:
         """The class's secret: `made`, or that of the gradebook where graders with several OUTs share one."""
-        if not gradebook.shared(self._at):
+        if not database.shared(self._at):
             return made
         with self._gradebook.transaction() as connection:
             return gradebook.secret(connection, made)
@@ -225,9 +225,9 @@ def replay() -> list[Any]:
 
 def records(out: Path, chapter: Chapter, db_url: str | None = None, notebooks: bool = False) -> list[Record]:
     """Everything recorded of a chapter, sorted by student. Raises CourseError if OUT has no gradebook."""
-    if not gradebook.exists(out, db_url):
+    if not database.exists(out, db_url):
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
-    book = Gradebook(gradebook.database(out, db_url))
+    book = Gradebook(database.locate(out, db_url))
     try:
         with book.reading() as connection:
             found = gradebook.kept(connection, chapter.name, notebooks)

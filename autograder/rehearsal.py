@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from autograder import changes, course, engine, gradebook, record
+from autograder import changes, course, database, engine, record
 from autograder.changes import Changes
 from autograder.course import CourseError
 from autograder.engine import ClassResult
@@ -27,7 +27,7 @@ def rehearse(chapter_name: str, submissions: Path, out: Path, **how: Any) -> tup
     Raises what it raises, and sqlite3.Error when the gradebook cannot be read.
     """
     chapter = course.chapter(chapter_name)
-    if gradebook.shared(gradebook.database(out, how.get("db_url"))):
+    if database.shared(database.locate(out, how.get("db_url"))):
         raise CourseError("--dry-run works on a copy of the gradebook, which only one that lies in OUT can be had of")
     with tempfile.TemporaryDirectory(prefix="across-rehearsal-") as folder:
         copy = Path(folder)

@@ -96,7 +96,12 @@ class Reader:
         if extension not in self._plugin.valid_ext:
             self._plugin.valid_ext = [*ANY, extension]
         found = self._plugin.collect("/".join(parts))
-        if not found or not found["file_id"] or found["student_id"] in (None, "", ".", "..") or "/" in found["student_id"]:
+        if (
+            not found
+            or not found["file_id"]
+            or found["student_id"] in (None, "", ".", "..")
+            or "/" in found["student_id"]
+        ):
             return None
         file = found["file_id"].rsplit("/", 1)[-1]
         if self.layout is Layout.PATTERN and not file.endswith(".ipynb"):

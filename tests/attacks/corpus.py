@@ -2,22 +2,19 @@
 
 An attack module sets `EXERCISE`, whose verdict the folder's name says, and `submission(release, solved)`, which returns
 the notebook's bytes or a function that writes whatever it likes where the notebook should be. `release` and `solved` are
-the chapter's notebooks as JSON.
+the chapter's notebooks as JSON. Where it also does an honest part, `EARNS` says what that is worth, exercise by exercise;
+`STUDENT` is the folder of a student whose name is itself an attack. `autograder.attacks` grades them all as one class.
 """
 
 import copy
-import importlib.util
 import json
 import textwrap
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-CHAPTER = "03_device_placement"
-FOLDER = Path(__file__).parent
 Notebook = dict[str, Any]
-Writer = Callable[[Path], None]
+Writer = Callable[[Path], object]
 Submission = Callable[[Notebook, Notebook], bytes | Writer]
 NOTHING = "def {name}(*args, **kwargs):\n    return None\n"
 QUESTIONS = """
@@ -44,34 +41,17 @@ def channels():  # the socket on which the kernel is asked: a stream between pro
 """
 
 
-@dataclass(frozen=True)
-class Attack:
-    name: str
-    tries: str  # the docstring's line
-    expected: str  # verdict
-    exercise: str
-    submission: Submission
+def answering(exercise: str, source: str, honest: Sequence[str] = ()) -> Submission:
+    """Answer `exercise` by `source`, those in `honest` rightly, and every other function wrongly.
 
-
-def attacks() -> list[Attack]:
-    """Every attack of the corpus, by expected verdict and name."""
-    found = []
-    for path in sorted(FOLDER.glob("*/*.py")):
-        spec = importlib.util.spec_from_file_location(f"attack_{path.stem}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        tries = (module.__doc__ or "").strip()
-        found.append(Attack(path.stem, tries, path.parent.name, module.EXERCISE, module.submission))
-    return found
-
-
-def answering(exercise: str, source: str) -> Submission:
-    """Answer `exercise` by `source`, and every other function wrongly, so that a check that is blinded gives points."""
+    So a check that is blinded gives points that nothing has earned.
+    """
 
     def submission(release: Notebook, solved: Notebook) -> bytes:
-        return dumps(answered(release, exercise, source))
+        notebook = answered(release, exercise, source)
+        for name in honest:
+            by_id(notebook, name)["source"] = text(by_id(solved, name))
+        return dumps(notebook)
 
     return submission
 

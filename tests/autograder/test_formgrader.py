@@ -21,7 +21,7 @@ from nbconvert.exporters import HTMLExporter
 from nbgrader.server_extensions.formgrader import handlers
 from traitlets.config import Config
 
-from autograder import gradebook, record
+from autograder import database, record
 from autograder.record import Recorder
 
 TINY = classroom.chapter()
@@ -140,7 +140,7 @@ def test_a_submissions_page_shows_the_message_and_nothing_that_runs(formgrader):
 
 @pytest.mark.parametrize(("ours", "clean"), [(True, True), (False, False)])
 def test_the_settings_in_out_clean_what_nbgraders_own_page_would_show(out, ours, clean):
-    settings = gradebook.load_config(out) if ours else Config()
+    settings = database.load_config(out) if ours else Config()
     settings.HTMLExporter.template_name = "formgrade"
     settings.HTMLExporter.extra_template_basedirs = [handlers.template_path]
     outputs = [v4.new_output("display_data", data={"text/html": SCRIPT})]

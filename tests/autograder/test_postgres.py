@@ -9,9 +9,10 @@ import pytest
 from classroom import FAILED, HOSTILE, NAME, TIMEOUT
 from sqlalchemy import create_engine, make_url, text
 
-from autograder import gradebook, record
+from autograder import database, record
 from autograder.course import CourseError
-from autograder.gradebook import Gradebook, GradebookError
+from autograder.database import GradebookError
+from autograder.gradebook import Gradebook
 from autograder.record import Recorder
 from autograder.verdict import Result
 
@@ -64,7 +65,7 @@ def test_the_rows_are_those_of_sqlite(tmp_path, url):
 
 def test_the_folder_remembers_its_database(tmp_path, url):
     write(tmp_path, url, *some())
-    assert gradebook.database(tmp_path) == url
+    assert database.locate(tmp_path) == url
     assert not (tmp_path / "gradebook.db").exists()
     with pytest.raises(CourseError, match=r"nbgrader_config\.py: its db_url is .* new --out"):
         write(tmp_path, url.replace("class_", "another_"), *some())
