@@ -61,7 +61,7 @@ def batches(
     end = None if seconds is None else time.monotonic() + seconds
     done: dict[str, Mark] = {}
     while True:
-        if (still := rest.look(_marks(source, chapter))) and still != done:
+        if (still := rest.look(_marks(source, chapter, pattern))) and still != done:
             done = still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
