@@ -103,7 +103,11 @@ def run(chapters: Annotated[list[str] | None, typer.Argument(help="all of them b
 def grade(
     chapter: ChapterName,
     submissions: Annotated[
-        Path, typer.Option(help="DIR/<student>/<chapter>/<chapter>.ipynb", exists=True, file_okay=False)
+        Path,
+        typer.Option(
+            help="DIR/<student>/<chapter>/<chapter>.ipynb, a Canvas or Moodle download (folder, zip, tar, tar.gz), or an "
+            "exchange of nbgrader"
+        ),
     ],
     out: Out,
     workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
@@ -121,6 +125,15 @@ def grade(
     gpus: Annotated[
         int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
     ] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="CSV: which id (and name) is which lms id", exists=True, dir_okay=False)
+    ] = None,
+    name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
+    watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
+    watch_for: Annotated[float | None, typer.Option(help="grade what arrives, for so many seconds", min=0)] = None,
+    due: Annotated[str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00")] = None,
+    late_per_day: Annotated[str | None, typer.Option(help="kept in OUT: 10% of the score a started day")] = None,
+    grace: Annotated[str | None, typer.Option(help="kept in OUT: 15m, for which nothing is taken off")] = None,
 ) -> None:
     """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
 
@@ -132,12 +145,74 @@ def grade(
     course.ask_gpus(gpus)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
     how |= {"db_url": db} if db else {}
+    watch = watch or watch_for is not None
+    policy = (due, late_per_day, grace)
+    if not watch and not submissions.exists():
+        _end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
+    if dry_run and (watch or any(said is not None for said in policy)):
+        _end(AUTHOR, "--dry-run goes with neither --watch nor --due, --late-per-day or --grace: these are kept in OUT")
+    _launch(name, how)
+    from autograder import arriving, handed_in, late
+
+    full, named = course.chapter(name), {"roster": roster, "pattern": name_pattern}
     if dry_run:
         course.try_limits(limit or ())
-        sys.exit(rehearse(name, submissions, out, json_, **how))
+        with handed_in.gathered(submissions, full, **named) as found:
+            sys.exit(rehearse(name, found.folder, out, json_, **how))
     if limit or json_:
         _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/course.py")
-    sys.exit(grade_to_the_end(name, submissions, out, **how))
+    if any(said is not None for said in policy):
+        late.settle(out, name, *policy, db_url=db or None)
+    if watch:
+        arrivals = arriving.batches(submissions, full, seconds=watch_for, complain=_complain, **named)
+        sys.exit(_watch(name, arrivals, out, **how))
+    with handed_in.gathered(submissions, full, **named) as found:
+        _tell(found, out)
+        sys.exit(grade_to_the_end(name, found.folder, out, **how))
+
+
+def _tell(found: Any, out: Path) -> None:
+    """Say where the class comes from, and what was not taken of it."""
+    from autograder import handed_in, harmless
+
+    if not found.lines:
+        return
+    where = handed_in.write_list(out, found)
+    for line in found.trouble[:20]:
+        whose = f" ({line.student})" if line.student else ""
+        taken = "" if line.taken == "yes" else "not taken: "
+        says = f"{taken}{harmless.line(line.file, 100)}{whose}: {harmless.line(line.note)}"
+        errors.print(f"[bold yellow]handed in:[/] {_plain(says)}", highlight=False, soft_wrap=True)
+    said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
+    console.print(_plain(said), highlight=False, soft_wrap=True)
+
+
+def _complain(says: str) -> None:
+    errors.print(f"[bold yellow]waiting:[/] {_plain(says)}", highlight=False, soft_wrap=True)
+
+
+def _watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any = (), **how: Any) -> int:
+    """Grade each batch that arrives; Ctrl-C between two batches is how it ends. Returns the worst exit code."""
+    from autograder import engine
+
+    code, batches = OK, 0
+    console.print("watching; Ctrl-C ends it", highlight=False)
+    while True:
+        try:
+            found = next(arrivals, None)
+        except _Interrupted:
+            found = None
+        if found is None:
+            engine.close()
+            console.print(f"watched: {batches} batches graded", highlight=False)
+            return code
+        asked = sorted({*found.students} & {*students}) if students else found.students
+        if asked:
+            _tell(found, out)
+            code, batches = (
+                max(code, grade_to_the_end(chapter_name, found.folder, out, True, students=asked, **how)),
+                batches + 1,
+            )
 
 
 def _alone(work: Callable[..., int]) -> Callable[..., int]:
@@ -182,8 +257,11 @@ def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = Fa
 
 
 @_alone
-def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any) -> int:
-    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code."""
+def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, more: bool = False, **how: Any) -> int:
+    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
+
+    `more` comes soon: the servers stay warm.
+    """
     from autograder import course
 
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
@@ -193,7 +271,8 @@ def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, **how: Any
     before = record.records(out, chapter) if database.exists(out) else []
     with progress(f"grading {chapter_name}") as advance:
         result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
-    engine.close()
+    if not more:
+        engine.close()
     with progress("feedback") as advance:
         outputs.write(out, chapter, faults=result.faults, workers=how.get("workers", 0), progress=advance)
     console.print(report.class_table(out, chapter))

@@ -31,7 +31,7 @@ from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, Submitte
 from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
 from sqlalchemy import create_engine, select
 
-from autograder import course, database, files, gradebook, harmless
+from autograder import course, database, files, gradebook, harmless, late
 from autograder.course import Chapter, CourseError
 from autograder.gradebook import Gradebook
 from autograder.verdict import Fault, Mark, Result, Verdict
@@ -91,7 +91,6 @@ class Recorder:
         self.chapter = chapter
         self._url = db_url
         self._exercises = {exercise.name: exercise for exercise in chapter.exercises}
-        self._due = course.DUE.get(chapter.name)
 
     def __enter__(self) -> Recorder:
         with contextlib.ExitStack() as stack:
@@ -105,6 +104,7 @@ class Recorder:
         if not settings.exists():
             files.replace(settings, database.default_config(self._url).encode(), mode=0o600)
         self._config = database.load_config(self.out)
+        self._due = late.applied(self._config, self.chapter.name)
         release = _notebook(self.chapter.release)
         for step in ("source", "release"):
             files.replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
@@ -112,7 +112,7 @@ class Recorder:
         self._gradebook = Gradebook(self._at)
         stack.callback(self._gradebook.shut)
         with self._gradebook.transaction() as connection:
-            gradebook.register(self._gradebook, self.chapter, release, self._due)
+            gradebook.register(self._gradebook, self.chapter, release, late.due(self._config, self.chapter.name))
             self._known = gradebook.digests(connection, self.chapter.name)
 
     def __exit__(

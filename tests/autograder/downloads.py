@@ -1,0 +1,64 @@
+"""Downloads as Canvas and Moodle make them, and an exchange, of an invented class of six: one late, one twice."""
+
+import io
+import tarfile
+import time
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+STUDENTS = ("Ada Lovelace", "Bob Brown", "Cem Öztürk", "Dana Scully", "Eve Adams", "Fay Wray")
+MADE = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+
+
+def canvas(path: Path, chapter: str, notebook: bytes = b"{}") -> Path:
+    """submissions.zip: `lastnamefirst_[LATE_]USER_SUBMISSION_file`; Eve is late, Fay handed in three times."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, name in enumerate(STUDENTS):
+            first, last = name.lower().split()
+            late = "LATE_" if first == "eve" else ""
+            again = "-2" if first == "fay" else ""
+            put(archive, f"{last}{first}_{late}{100 + number}_{9000 + number}_{chapter}{again}.ipynb", notebook)
+        put(archive, f"wrayfay_105_8000_{chapter}-9.ipynb", b"older by the submission's number")
+        put(archive, f"wrayfay_105_9005_{chapter}.ipynb", b"older by its suffix")
+        put(archive, "brownbob_101_9001_photo.png", b"no notebook")
+    return path
+
+
+def moodle(path: Path, chapter: str, notebook: bytes = b"{}") -> Path:
+    """`Full Name_NUMBER_assignsubmission_file_/file`, with a text typed in, and two people of one name."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, name in enumerate(STUDENTS):
+            late = datetime(2026, 12, 1, 13, 0, tzinfo=UTC) if name.startswith("Eve") else MADE
+            folder = f"{name}_{200 + number}_assignsubmission_file_"
+            put(archive, f"{folder}/{chapter}.ipynb", notebook, late)
+            put(archive, f"{name}_{200 + number}_assignsubmission_onlinetext_/onlinetext.html", b"<p>done</p>")
+        put(archive, f"Bob Brown_299_assignsubmission_file_/{chapter}.ipynb", notebook)
+    return path
+
+
+def put(archive: zipfile.ZipFile, name: str, data: bytes, when: datetime = MADE, mode: int = 0o644) -> None:
+    """A member with a time."""
+    info = zipfile.ZipInfo(name, when.timetuple()[:6])
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (0o100000 | mode) << 16
+    archive.writestr(info, data)
+
+
+def tar(path: Path, members: list[tuple[str | tarfile.TarInfo, bytes]]) -> Path:
+    """A tar.gz of these members."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in members:
+            info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
+            info.size, info.mtime = len(data) if info.isreg() else 0, int(MADE.timestamp())
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def wait_for(what, seconds: float = 60.0):
+    """The first true value of `what()`; fails when there is none in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := what():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s")

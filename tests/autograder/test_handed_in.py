@@ -1,0 +1,456 @@
+"""Where a class comes from: whose each file is, which one is taken, and that hostile archives cost nobody else."""
+
+import csv
+import os
+import stat
+import struct
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import classroom
+import downloads
+import pytest
+from classroom import NAME
+from downloads import MADE, put, tar
+
+from autograder import archives, handed_in, intake
+from autograder.course import CourseError
+from autograder.handed_in import gathered
+from autograder.whose import Layout
+
+TINY = classroom.chapter()
+BIN = Path(sys.executable).parent
+
+
+def take(source, **how):
+    """What is gathered: student -> the file's bytes; and the lines."""
+    with gathered(source, TINY, **how) as found:
+        files = {
+            place.name: (place / NAME / f"{NAME}.ipynb").read_bytes()
+            for place in found.folder.iterdir()
+            if place.is_dir()
+        }
+        stamps = {each.parent.parent.name: each.read_text() for each in found.folder.glob("*/*/timestamp.txt")}
+        return files, stamps, found
+
+
+def zipped(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        put(archive, f"good_1_2_{NAME}.ipynb", b"good")
+        for name, data in members.items():
+            put(archive, name, data)
+    return path
+
+
+def line(found, part):
+    return next(each for each in found.lines if part in each.file)
+
+
+# downloads
+
+
+def test_a_canvas_download_gives_each_student_their_newest_file(tmp_path):
+    files, _, found = take(downloads.canvas(tmp_path / "submissions.zip", NAME, b"newest"))
+    assert set(files) == {
+        "lovelaceada_100", "brownbob_101", "öztürkcem_102", "scullydana_103", "adamseve_104", "wrayfay_105",
+    }  # fmt: skip
+    assert set(files.values()) == {b"newest"}
+    assert found.layout is Layout.CANVAS
+    assert "LATE" in line(found, "adamseve").note
+    assert line(found, "-2.ipynb").note.startswith("the newest of 3 files")
+    assert sorted(each.file for each in found.lines if each.taken == "older") == [
+        f"wrayfay_105_8000_{NAME}-9.ipynb", f"wrayfay_105_9005_{NAME}.ipynb",
+    ]  # fmt: skip
+    assert "no notebook" in line(found, "photo.png").note
+
+
+def test_a_moodle_download_gives_each_student_their_file_and_tells_namesakes_apart(tmp_path):
+    files, stamps, found = take(downloads.moodle(tmp_path / "moodle.zip", NAME))
+    assert set(files) == {
+        "Ada Lovelace", "Bob Brown_201", "Bob Brown_299", "Cem Öztürk", "Dana Scully", "Eve Adams", "Fay Wray",
+    }  # fmt: skip
+    assert stamps["Eve Adams"] == "2026-12-01 13:00:00.000000 UTC"
+    assert line(found, "Eve Adams_204_assignsubmission_file_").when_from == "the file's own time, taken for UTC"
+    assert "no notebook" in line(found, "onlinetext").note
+
+
+def test_moodles_download_without_folders_and_an_unpacked_one_are_read_too(tmp_path):
+    flat = tmp_path / f"Ada Lovelace_200_assignsubmission_file_{NAME}.ipynb"
+    flat.write_bytes(b"flat")
+    assert take(tmp_path)[0] == {"Ada Lovelace": b"flat"}
+    with zipfile.ZipFile(downloads.moodle(tmp_path / "moodle.zip", NAME)) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    assert len(take(tmp_path / "unpacked")[0]) == 7
+
+
+def test_a_student_cannot_hand_in_under_anothers_name(tmp_path):
+    source = zipped(tmp_path / "x.zip", **{f"eve_5_6_good_1_9_{NAME}.ipynb": b"forged"})
+    files, _, _ = take(source)
+    assert files == {"good_1": b"good", "eve_5": b"forged"}
+    with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+        put(archive, f"Eve_5_assignsubmission_file_/Ada_1_assignsubmission_file_/{NAME}.ipynb", b"forged")
+        put(archive, f"Eve_5_assignsubmission_file_/{NAME}/{NAME}.ipynb", b"forged")
+        put(archive, f"Ada_1_assignsubmission_file_/{NAME}.ipynb", b"good")
+    assert take(tmp_path / "m.zip")[0] == {"Eve": b"forged", "Ada": b"good"}
+
+
+def test_a_students_timestamp_in_a_download_is_not_believed(tmp_path):
+    with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+        put(archive, f"Eve_5_assignsubmission_file_/{NAME}.ipynb", b"")
+        put(archive, "Eve_5_assignsubmission_file_/timestamp.txt", b"2020-01-01 00:00:00 UTC")
+    assert take(tmp_path / "m.zip")[1] == {"Eve": "2026-11-30 12:00:00.000000 UTC"}
+
+
+def test_a_tar_of_nbgraders_folders_is_read_with_its_timestamps(tmp_path):
+    members = [
+        (f"class/ada/{NAME}/{NAME}.ipynb", b"hers"),
+        (f"class/ada/{NAME}/timestamp.txt", b"2026-11-29 10:00 UTC"),
+    ]
+    files, stamps, found = take(tar(tmp_path / "x.tar.gz", [*members, (f"class/bob/{NAME}/{NAME}.ipynb", b"his")]))
+    assert files == {"ada": b"hers", "bob": b"his"}
+    assert stamps["ada"] == "2026-11-29 10:00:00.000000 UTC"
+    assert line(found, "ada").when_from == "timestamp.txt"
+
+
+def test_nbgraders_folders_are_used_as_they_are(tmp_path):
+    place = tmp_path / "ada" / NAME
+    place.mkdir(parents=True)
+    (place / f"{NAME}.ipynb").write_bytes(b"{}")
+    (tmp_path / f"stray_1_2_{NAME}.ipynb").write_bytes(b"nobody's")
+    with gathered(tmp_path, TINY) as found:
+        assert (found.folder, found.layout, found.lines) == (tmp_path, Layout.NBGRADER, ())
+
+
+def test_a_pattern_of_nbgrader_zip_collect_serves(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        put(archive, "ps1_bitdiddle_attempt_2016-01-30-15-00-00_01_tiny.ipynb", b"his")
+    pattern = r".*?_(?P<student_id>\w+)_attempt_(?P<timestamp>[0-9\-]+)_(?P<file_id>\w+)"
+    files, stamps, _ = take(tmp_path / "x.zip", pattern=pattern)
+    assert files == {"bitdiddle": b"his"}
+    assert stamps == {"bitdiddle": "2016-01-30 15:00:00.000000 UTC"}
+
+
+@pytest.mark.parametrize(("pattern", "says"), [("(", "no regular expression"), ("x", "names no group file_id")])
+def test_a_pattern_that_cannot_serve_is_refused(tmp_path, pattern, says):
+    with pytest.raises(CourseError, match=says):
+        take(zipped(tmp_path / "x.zip"), pattern=pattern)
+
+
+# the roster
+
+
+def roster(tmp_path, text):
+    path = tmp_path / "roster.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_roster_says_who_is_who_by_number_and_by_name(tmp_path):
+    text = 'id,name,lms id\nal1,,100\nbb2,Bob Brown,\nco3,"Öztürk, Cem",\n'
+    files, _, found = take(downloads.canvas(tmp_path / "c.zip", NAME), roster=roster(tmp_path, text))
+    assert {"al1", "bb2", "co3", "scullydana_103"} <= set(files)
+    assert "add a line" in line(found, "scullydana").note
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name\nAda\n", "must name the columns"),
+        ("id,name\nada,Ada\nada,Ada L\n", "line 3: the id 'ada' stands on an earlier line"),
+        ("id,lms id\nada,1\nbob,1\n", "line 3: the lms id 1 is another"),
+        ("id,name\n../x,Ada\n", "line 2: '../x' is no id"),
+    ],
+)
+def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, text, says):
+    with pytest.raises(CourseError, match=says):
+        take(zipped(tmp_path / "x.zip"), roster=roster(tmp_path, text))
+
+
+def test_a_name_that_two_students_have_is_nobodys(tmp_path):
+    text = "id,name\nb1,Bob Brown\nb2,Bob Brown\n"
+    files, _, found = take(downloads.canvas(tmp_path / "c.zip", NAME), roster=roster(tmp_path, text))
+    assert "brownbob_101" in files
+    assert "2 students are called so" in line(found, f"brownbob_101_9001_{NAME}").note
+
+
+# nbgrader's exchange, by the stock commands
+
+
+@pytest.fixture(scope="module")
+def exchange(tmp_path_factory):
+    """An exchange into which three students submitted by `nbgrader submit`, one of them twice."""
+    place = tmp_path_factory.mktemp("exchange")
+    root = place / "root"
+    for folder in ("across/outbound", "across/inbound"):
+        (root / folder).mkdir(parents=True)
+    os.chmod(root, 0o777)
+    (root / "across" / "outbound" / NAME).mkdir()
+    (root / "across" / "outbound" / NAME / f"{NAME}.ipynb").write_text("{}")
+    for student, says in (("ada", "1"), ("b+b", "1"), ("ada", "2"), ("ceyda", "1")):
+        home = place / student
+        (home / NAME).mkdir(parents=True, exist_ok=True)
+        (home / NAME / f"{NAME}.ipynb").write_text(says)
+        stock(home, root, "submit", NAME, f"--CourseDirectory.student_id={student}" if "+" not in student else "")
+    return root
+
+
+def stock(home, root, command, *options):
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(home),
+        "JUPYTER_DATA_DIR": str(home),
+    }
+    asked = [BIN / "nbgrader", command, "--course=across", f"--Exchange.root={root}", *filter(None, options)]
+    done = subprocess.run(asked, cwd=home, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_what_students_submitted_by_nbgrader_is_found_newest_first(exchange):
+    for source in (exchange, exchange / "across", exchange / "across" / "inbound"):
+        files, stamps, found = take(source)
+        assert found.layout is Layout.EXCHANGE
+        assert files["ada"] == b"2"
+        assert files["ceyda"] == b"1"
+        assert all(intake.DATE.fullmatch(stamp) for stamp in stamps.values())
+
+
+def test_what_nbgrader_collects_of_the_exchange_is_read_as_folders(exchange, tmp_path):
+    stock(tmp_path, exchange, "collect", NAME)
+    with gathered(tmp_path / "submitted", TINY) as found:
+        assert found.layout is Layout.NBGRADER
+        read = {each.student: each.folder / NAME / f"{NAME}.ipynb" for each in intake.collect(found.folder, TINY)}
+        assert read["ada"].read_bytes() == b"2"
+
+
+def test_in_an_exchange_the_students_own_goes_before_what_another_user_wrote(tmp_path, monkeypatch):
+    me = "ada"
+    for when, says in (("2026-11-30 12:00:00.000000", b"mine"), ("2026-11-30 13:00:00.000000", b"forged")):
+        place = tmp_path / "inbound" / f"{me}+{NAME}+{when} UTC+abc"
+        place.mkdir(parents=True)
+        (place / f"{NAME}.ipynb").write_bytes(says)
+    monkeypatch.setattr(handed_in, "_user", lambda owner: me if owner == "me" else "another")
+    owners = {b"mine": "me", b"forged": "mallory"}
+    listed = archives.folder
+
+    def folder(source):
+        found = listed(source)
+        return [replace(member, owner=owners[member.read(9)]) for member in found]
+
+    monkeypatch.setattr(archives, "folder", folder)
+    assert take(tmp_path / "inbound")[0] == {me: b"mine"}
+
+
+def test_a_backdated_timestamp_does_not_count(tmp_path):
+    place = tmp_path / "inbound" / f"ada+{NAME}+2026-11-30 12:00:00.000000 UTC+abc"
+    place.mkdir(parents=True)
+    (place / f"{NAME}.ipynb").write_bytes(b"")
+    (place / "timestamp.txt").write_text("2026-11-01 12:00:00 UTC")
+    _, stamps, found = take(tmp_path / "inbound")
+    assert stamps == {"ada": "2026-11-30 12:00:00.000000 UTC"}
+    assert "older than the folder's name" in found.lines[0].note
+
+
+# hostile archives
+
+
+def link(name, target, kind):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def not_utf8(archive_path):
+    """A name marked as UTF-8 that is none."""
+    data = bytearray(archive_path.read_bytes())
+    for sign, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        at = data.find(b"bad_7_8", data.find(sign))
+        while at >= 0:
+            start = data.rfind(sign, 0, at)
+            if start >= 0:
+                data[start + flags + 1] |= 0x08
+                data[at : at + 3] = b"b\xff\xfe"
+            at = data.find(b"bad_7_8", at + 1)
+    archive_path.write_bytes(bytes(data))
+    return archive_path
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        (f"../../good_1_9_{NAME}.ipynb", b"out", "leads out"),
+        (f"/good_1_9_{NAME}.ipynb", b"out", "leads out"),
+        (f"..\\good_1_9_{NAME}.ipynb", b"out", "leads out"),
+        (f"C:/good_1_9_{NAME}.ipynb", b"out", "leads out"),
+        (f"{'x' * 1100}_5_6_{NAME}.ipynb", b"long", "at most 1000"),
+        (f"{'x' * 300}_5_6_{NAME}.ipynb", b"long", "too long for a file"),
+        ("eve_5_6_more.zip", b"PK", "an archive in the archive"),
+        ("readme.txt", b"?", "is none of"),
+    ],
+)
+def test_a_name_that_misleads_is_passed_over_with_the_reason(tmp_path, name, data, says):
+    files, _, found = take(zipped(tmp_path / "x.zip", **{name: data}))
+    assert files == {"good_1": b"good"}
+    assert [each.note for each in found.lines if each.taken == "no" and says in each.note]
+
+
+def test_a_bomb_costs_only_its_student(tmp_path):
+    files, _, found = take(zipped(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": bytes(50 << 20)}))
+    assert files == {"good_1": b"good", "eve_5": b""}
+    assert "no notebook does" in line(found, "eve").note
+
+
+def test_a_large_notebook_is_read_no_further_than_the_cap(tmp_path):
+    noise = os.urandom(1 << 20) * 8
+    files, _, _ = take(zipped(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": noise}))
+    assert len(files["eve_5"]) == TINY.limits.notebook_bytes + 1
+
+
+def test_names_of_newlines_controls_and_case_stay_different_students(tmp_path):
+    strange = [f"e\nve_5_6_{NAME}.ipynb", f"e\u202eve_7_8_{NAME}.ipynb", f"GOOD_1_2_{NAME}.ipynb"]
+    _, _, found = take(zipped(tmp_path / "x.zip", **dict.fromkeys(strange, b"")))
+    assert found.students == ("GOOD_1", "e\\nve_5", "e\\u202eve_7", "good_1")
+    path = handed_in.write_list(tmp_path / "out", found)
+    with open(path, encoding="utf-8", newline="") as file:
+        assert len(list(csv.reader(file))) == 5
+    assert len(path.read_text().splitlines()) == 5
+
+
+def test_a_member_written_twice_counts_once(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        put(archive, f"ada_1_2_{NAME}.ipynb", b"first")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            put(archive, f"ada_1_2_{NAME}.ipynb", b"second")
+    files, _, found = take(tmp_path / "x.zip")
+    assert files == {"ada_1": b"second"}
+    assert [each.taken for each in found.lines] == ["yes", "older"]
+
+
+def test_a_name_that_is_not_utf8_costs_nobody_else(tmp_path):
+    source = not_utf8(zipped(tmp_path / "x.zip", **{f"bad_7_8_{NAME}.ipynb": b"theirs"}))
+    files, _, found = take(source)
+    assert files["good_1"] == b"good"
+    assert len(files) == 2
+    assert all(name.isprintable() for name in found.students)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "says"),
+    [
+        (8, struct.pack("<H", 1), "encrypted"),
+        (10, struct.pack("<H", 14), "method"),
+        (16, b"\0\0\0\0", "damaged"),
+        (38, struct.pack("<I", 0o120777 << 16), "no plain file"),
+        (20, struct.pack("<I", 1 << 30), "overlaps"),
+    ],
+)
+def test_a_member_that_lies_costs_only_its_student(tmp_path, offset, value, says):
+    source = zipped(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": b"hers", f"fay_7_8_{NAME}.ipynb": b"hers"})
+    data = bytearray(source.read_bytes())
+    at = data.rfind(b"PK\1\2", 0, data.rfind(b"eve_5_6"))
+    data[at + offset : at + offset + len(value)] = value
+    source.write_bytes(bytes(data))
+    files, _, found = take(source)
+    assert files == {"good_1": b"good", "eve_5": b"", "fay_7": b"hers"}
+    assert says in line(found, "eve").note
+
+
+def test_links_and_devices_in_a_tar_are_not_followed(tmp_path):
+    kinds = {"eve": tarfile.SYMTYPE, "fay": tarfile.LNKTYPE, "gus": tarfile.CHRTYPE, "hal": tarfile.FIFOTYPE}
+    odd = [(link(f"{name}/{NAME}/{NAME}.ipynb", f"ada/{NAME}/{NAME}.ipynb", kind), b"") for name, kind in kinds.items()]
+    files, _, found = take(tar(tmp_path / "x.tar.gz", [(f"ada/{NAME}/{NAME}.ipynb", b"hers"), *odd]))
+    assert files == {"ada": b"hers"} | dict.fromkeys(kinds, b"")
+    assert all("no plain file" in line(found, name).note for name in kinds)
+
+
+def test_a_tar_that_breaks_off_gives_what_came_before_and_says_so(tmp_path):
+    members = [(f"{name}/{NAME}/{NAME}.ipynb", os.urandom(4000)) for name in ("ada", "bob", "cem")]
+    source = tar(tmp_path / "x.tar.gz", members)
+    source.write_bytes(source.read_bytes()[:9000])
+    files, _, found = take(source)
+    assert len(files["ada"]) == 4000
+    assert any("broken after this file" in each.note for each in found.lines)
+
+
+def test_a_tar_whose_header_asks_for_all_the_memory_is_refused(tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        info = tarfile.TarInfo(f"ada/{NAME}/{NAME}.ipynb")
+        archive.addfile(info)
+    data = bytearray((tmp_path / "x.tar").read_bytes())
+    bomb = tarfile.TarInfo("pax")
+    bomb.type, bomb.size = tarfile.XHDTYPE, 40 << 20
+    (tmp_path / "x.tar").write_bytes(bomb.tobuf() + bytes(40 << 20) + data)
+    with pytest.raises(CourseError, match="a header of more than"):
+        take(tmp_path / "x.tar")
+
+
+def test_a_tar_is_unpacked_no_further_than_the_cap(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "EXPANDED", 1 << 20)
+    after = [("bomb", bytes(3 << 20)), (f"bob/{NAME}/{NAME}.ipynb", b"his")]
+    files, _, found = take(tar(tmp_path / "x.tar.gz", [(f"ada/{NAME}/{NAME}.ipynb", b"hers"), *after]))
+    assert files == {"ada": b"hers"}
+    assert any("unpacks to more than" in each.note for each in found.lines)
+
+
+def test_a_class_of_more_bytes_than_are_read_costs_those_over_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(handed_in, "TOTAL", 6)
+    files, _, found = take(zipped(tmp_path / "x.zip", **{f"zoe_{n}_6_{NAME}.ipynb": b"1234" for n in (5, 6)}))
+    assert files["good_1"] == b"good"
+    assert "the class has more" in line(found, "zoe_6").note
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"plain text", b"PK\3\4" + bytes(500), b"\x1f\x8b" + bytes(50), b"\xfd7zXZ\0" + bytes(99)]
+)
+def test_what_is_no_archive_is_refused_with_the_mend(tmp_path, data):
+    (tmp_path / "x.zip").write_bytes(data)
+    with pytest.raises(CourseError, match=r"x\.zip: .*(download it again|unpack it)"):
+        take(tmp_path / "x.zip")
+
+
+def test_an_archive_of_strangers_names_is_refused_with_the_mend(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        put(archive, "notes.txt", b"")
+    with pytest.raises(CourseError, match="--name-pattern"):
+        take(tmp_path / "x.zip")
+
+
+def test_a_link_in_an_exchange_is_not_followed(tmp_path):
+    place = tmp_path / "inbound" / f"ada+{NAME}+2026-11-30 12:00:00.000000 UTC+abc"
+    place.mkdir(parents=True)
+    (tmp_path / "secret").write_bytes(b"secret")
+    (place / f"{NAME}.ipynb").symlink_to(tmp_path / "secret")
+    assert take(tmp_path / "inbound")[0] == {"ada": b""}
+
+
+def test_a_file_swapped_for_a_link_after_the_look_is_not_followed(tmp_path):
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "class" / "a").mkdir(parents=True)
+    (tmp_path / "class" / "a" / "x").write_bytes(b"hers")
+    (member,) = archives.folder(tmp_path / "class")
+    (tmp_path / "class" / "a" / "x").unlink()
+    (tmp_path / "class" / "a" / "x").symlink_to(tmp_path / "secret")
+    with pytest.raises(archives.UnreadableError):
+        member.read(100)
+
+
+def test_the_private_folder_is_private_and_gone_afterwards(tmp_path):
+    with gathered(zipped(tmp_path / "x.zip"), TINY) as found:
+        assert stat.S_IMODE(found.folder.stat().st_mode) == 0o700
+    assert not found.folder.exists()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_members_are_listed(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        put(archive, f"ada_1_2_{NAME}.ipynb", b"hers", MADE)
+        for number in range(100_000):
+            archive.writestr(f"{number}.txt", b"")
+    files, _, found = take(tmp_path / "x.zip")
+    assert files == {"ada_1": b"hers"}
+    assert handed_in.write_list(tmp_path, found).read_text().count("\n") == handed_in.LISTED + 2

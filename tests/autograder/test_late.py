@@ -1,0 +1,111 @@
+"""The late policy: a percentage a started day, in nbgrader's own plugin and configuration."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import classroom
+import pytest
+from classroom import NAME
+
+from autograder import course, late, record
+from autograder.course import CourseError
+from autograder.late import DAY, LatePerDay
+from autograder.record import Recorder
+
+TINY = classroom.chapter()
+DUE = "2026-01-05T12:00+00:00"
+
+
+def taken(score, seconds, per_day=0.1, grace=0.0, **more):
+    return LatePerDay(per_day=per_day, grace_seconds=grace, **more).late_submission_penalty("ada", score, seconds)
+
+
+def write(out, when, student="ada"):
+    with Recorder(out, TINY) as recorder:
+        if not recorder.renew(student, when) and recorder.known(student) is None:
+            recorder.write(classroom.verdict(student), timestamp=when)
+    return next(each for each in record.records(out, TINY) if each.student == student)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "points"), [(1, 1.0), (DAY, 1.0), (DAY + 1, 2.0), (3 * DAY, 3.0), (10 * DAY, 10.0), (400 * DAY, 10.0)]
+)
+def test_a_started_day_costs_its_percentage_and_never_more_than_the_score(seconds, points):
+    assert taken(10.0, seconds) == points
+
+
+def test_within_the_grace_nothing_is_taken_off_and_after_it_days_count_from_the_due_date():
+    assert taken(10.0, 900, grace=900) is None
+    assert taken(10.0, 901, grace=900) == 1.0
+    assert taken(10.0, DAY + 1, grace=900) == 2.0
+
+
+def test_a_penalty_is_rounded_to_a_hundredth_of_a_point():
+    assert math.isclose(taken(4.0, 1, per_day=0.0333), 0.13, abs_tol=1e-12)
+    assert taken(0.0, 1) == 0.0
+
+
+def test_nbgraders_zero_goes_before_the_percentage():
+    assert taken(7.0, 1, penalty_method="zero") == 7.0
+
+
+def test_the_policy_reaches_the_gradebook_and_what_is_recorded_already(tmp_path):
+    when = "2026-01-06 13:00:00 UTC"  # the second day has started
+    assert write(tmp_path, when).penalty == 0.0
+    late.settle(tmp_path, NAME, DUE, "10%", None)
+    assert write(tmp_path, when).penalty == 1.0  # of 5 points
+    late.settle(tmp_path, NAME, None, "20%", None)
+    assert write(tmp_path, when).penalty == 2.0
+    late.settle(tmp_path, NAME, None, None, "2d")
+    assert write(tmp_path, when).penalty == 0.0
+
+
+def test_a_policy_written_again_leaves_the_rest_of_the_configuration_as_it_is(tmp_path):
+    config = tmp_path / "nbgrader_config.py"
+    config.write_text('c = get_config()\nc.Mine.colour = "blue"\n')
+    late.settle(tmp_path, NAME, DUE, "10%", "15m")
+    late.settle(tmp_path, "02_other", "2026-02-01T00:00:00+01:00", None, None)
+    text = config.read_text()
+    assert 'c.Mine.colour = "blue"' in text
+    assert text.count("LatePerDay.per_day = 0.1 ") == 1
+    assert f"'{NAME}': '2026-01-05T12:00:00Z', '02_other': '2026-01-31T23:00:00Z'" in text
+
+
+def test_stock_nbgrader_takes_the_same_points_off(tmp_path):
+    late.settle(tmp_path, NAME, DUE, "10%", None)
+    before = write(tmp_path, "2026-01-06 13:00:00 UTC")
+    bin_ = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [bin_ / "nbgrader", "autograde", NAME, "--force"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    after = next(iter(record.records(tmp_path, TINY)))
+    assert (after.penalty, after.seconds_late) == (before.penalty, before.seconds_late) == (1.0, 90000.0)
+
+
+@pytest.mark.parametrize(
+    ("when", "per_day", "grace", "says"),
+    [
+        ("tomorrow", None, None, "write it like 2026"),
+        ("2026-01-05T12:00", None, None, "add the offset"),
+        (DUE, "ten", None, "write it like 10%"),
+        (DUE, "101%", None, "write it like 10%"),
+        (DUE, "10%", "soon", "write it like 15m"),
+        (None, "10%", None, "add --due"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_mend_and_nothing_is_written(tmp_path, when, per_day, grace, says):
+    with pytest.raises(CourseError, match=says):
+        late.settle(tmp_path, NAME, when, per_day, grace)
+    assert not (tmp_path / "nbgrader_config.py").exists()
+
+
+def test_a_due_date_of_the_class_goes_before_the_courses(tmp_path, monkeypatch):
+    monkeypatch.setitem(course.DUE, NAME, "2026-01-01T12:00:00Z")
+    assert write(tmp_path, "2026-01-05 12:00:00 UTC").seconds_late == 4 * DAY
+    late.settle(tmp_path, NAME, DUE, None, None)
+    assert write(tmp_path, "2026-01-05 12:00:00 UTC").seconds_late == 0.0

@@ -1,0 +1,162 @@
+"""Watching: what arrives is graded once it has come to rest, the newest wins, and it ends when it is told to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import classroom
+import downloads
+import pytest
+from classroom import NAME
+from downloads import wait_for
+from test_engine import NAME as SMALL
+from test_engine import RIGHT, small  # noqa: F401 - a fixture
+
+from autograder import arriving, sandbox
+from autograder.arriving import Rest
+
+TINY = classroom.chapter()
+BIN = Path(sys.executable).parent
+
+
+def hand_in(folder, student, data=b"{}", chapter=NAME):
+    place = folder / student / chapter
+    place.mkdir(parents=True, exist_ok=True)
+    (place / ".new").write_bytes(data)
+    os.replace(place / ".new", place / f"{chapter}.ipynb")
+
+
+def test_a_file_is_at_rest_once_it_stayed_the_same_for_long_enough():
+    now = [0.0]
+    rest = Rest(2.0, lambda: now[0])
+    seen = []
+    for now[0], size in ((0, 1), (1, 2), (2, 2), (3, 2), (4, 3), (6, 3)):
+        seen.append(rest.look({"a": (size,)}))
+    assert seen == [{}, {}, {}, {"a": (2,)}, {}, {"a": (3,)}]
+
+
+class Watched:
+    """`batches` in a thread: what each held."""
+
+    def __init__(self, source, settle=0.1, **how):
+        self.batches, self.complaints = [], []
+        self.thread = threading.Thread(target=self.run, args=(source,), kwargs={"settle": settle, **how})
+        self.thread.start()
+
+    def run(self, source, **how):
+        for found in arriving.batches(source, TINY, complain=self.complaints.append, **how):
+            files = {each: found.folder / each / NAME / f"{NAME}.ipynb" for each in found.students}
+            self.batches.append({each: file.read_bytes() for each, file in files.items()})
+
+    def last(self):
+        return self.batches[-1] if self.batches else None
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    made = []
+    monkeypatch.setattr(arriving, "LOOK", 0.02)
+
+    def start(source, **how):
+        made.append(Watched(source, seconds=20.0, **how))
+        return made[-1]
+
+    yield start
+    monkeypatch.setattr(arriving, "time", _Over())
+    for each in made:
+        each.thread.join(20)
+        assert not each.thread.is_alive()
+
+
+class _Over:
+    """A clock that says that it is over."""
+
+    monotonic = staticmethod(lambda: time.monotonic() + 1e6)
+    sleep = staticmethod(time.sleep)
+
+
+def test_what_arrives_makes_a_batch_and_what_did_not_change_makes_none(tmp_path, watched):
+    hand_in(tmp_path, "ada", b"1")
+    seen = watched(tmp_path)
+    wait_for(lambda: seen.last() == {"ada": b"1"})
+    hand_in(tmp_path, "bob", b"1")
+    wait_for(lambda: seen.last() == {"ada": b"1", "bob": b"1"})
+    hand_in(tmp_path, "ada", b"22")
+    wait_for(lambda: seen.last() == {"ada": b"22", "bob": b"1"})
+    assert len(seen.batches) == 3
+
+
+def test_an_archive_that_is_replaced_is_read_again_and_a_broken_one_waited_for(tmp_path, watched):
+    source = tmp_path / "x.zip"
+    seen = watched(source)
+    source.write_bytes(b"PK\3\4 half")
+    wait_for(lambda: seen.complaints)
+    os.replace(downloads.canvas(tmp_path / "new", NAME), source)
+    wait_for(lambda: seen.last() and len(seen.last()) == 6)
+    os.replace(downloads.moodle(tmp_path / "new", NAME), source)
+    wait_for(lambda: len(seen.last()) == 7)
+    assert len(seen.complaints) == 1
+
+
+def test_one_who_keeps_writing_holds_up_nobody_else(tmp_path, watched):
+    hand_in(tmp_path, "ada", b"1")
+    seen = watched(tmp_path, settle=0.5)
+    place = tmp_path / "eve" / NAME / f"{NAME}.ipynb"
+    size = [1]
+
+    def written():
+        size[0] += 1
+        hand_in(tmp_path, "eve", bytes(size[0]))
+        return seen.last() == {"ada": b"1"}
+
+    wait_for(written)
+    assert place.exists()
+    wait_for(lambda: "eve" in seen.last())
+
+
+needs_box = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+
+
+@pytest.fixture
+def grader(small, tmp_path):  # noqa: F811
+    """`autograder grade --watch` on a small chapter, in a process of its own."""
+    submissions, out, log = tmp_path / "in", tmp_path / "out", tmp_path / "log"
+    submissions.mkdir()
+    notebook = json.loads((small / "notebooks" / f"{SMALL}.ipynb").read_text())
+
+    def give(student, **answers):
+        for cell in notebook["cells"]:
+            meta = cell["metadata"].get("nbgrader", {})
+            if meta.get("solution"):
+                cell["source"] = {**RIGHT, **answers}[meta["grade_id"]]
+        hand_in(submissions, student, json.dumps(notebook).encode(), SMALL)
+
+    with open(log, "wb") as file:
+        command = [BIN / "autograder", "grade", SMALL, "--submissions", submissions, "--out", out, "--watch"]
+        process = subprocess.Popen([str(each) for each in command], stdout=file, stderr=file, start_new_session=True)
+    try:
+        yield process, give, lambda: (out / "marks.csv").read_text() if (out / "marks.csv").exists() else "", log
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@needs_box
+def test_the_command_marks_what_arrives_and_ends_at_ctrl_c(grader):
+    process, give, marks, log = grader
+    give("ada", double="def double(x):\n    return 3 * x")
+    wait_for(lambda: f"ada,{SMALL},double,0" in marks(), 120)
+    give("bob")
+    wait_for(lambda: f"bob,{SMALL},double,2" in marks(), 60)
+    give("ada")
+    wait_for(lambda: f"ada,{SMALL},double,2" in marks(), 60)
+    wait_for(lambda: log.read_text().count("report:") == 3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0, log.read_text()
+    assert "watched: 3 batches graded" in log.read_text()
