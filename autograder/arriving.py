@@ -61,8 +61,9 @@ def batches(
     end = None if seconds is None else time.monotonic() + seconds
     done: dict[str, Mark] = {}
     while True:
-        if (still := rest.look(_marks(source, chapter, pattern))) and still != done:
-            done = still
+        still = rest.look(_marks(source, chapter, pattern))
+        if still.items() - done.items():  # one that is being replaced is no change: it comes when it is at rest again
+            done |= still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
                 with handed_in.gathered(source, chapter, roster=roster, pattern=pattern, settled=settled) as found:

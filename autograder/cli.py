@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from autograder import grading
+from autograder.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-console = Console()
-errors = Console(stderr=True)
-
-OK, INFRASTRUCTURE, AUTHOR = 0, 1, 2  # exit codes; 2 is wrong usage, too
 
 ChapterName = Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER")]
 Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, feedback and reports")]
@@ -51,27 +46,17 @@ def main() -> None:
         _end(INFRASTRUCTURE, f"{error}")
     except OSError as error:
         _end(INFRASTRUCTURE, files.says(error))
-    except _Interrupted as stop:
+    except Interrupted as stop:
         _end(128 + stop.args[0], "interrupted; what was graded is kept: run the same command again to go on")
 
 
-class _Interrupted(BaseException):
-    """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
-
-
 def _interrupted(number: int, _: object) -> None:
-    raise _Interrupted(number)
+    raise Interrupted(number)
 
 
 def _end(code: int, says: str) -> None:
-    errors.print(f"[bold red]autograder:[/] {_plain(says)}", highlight=False, soft_wrap=True)
+    errors.print(f"[bold red]autograder:[/] {plain(says)}", highlight=False, soft_wrap=True)
     sys.exit(code)
-
-
-def _plain(says: str) -> str:
-    from rich.markup import escape
-
-    return escape(says.strip())
 
 
 @app.command()
@@ -151,147 +136,24 @@ def grade(
         _end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
     if dry_run and (watch or any(said is not None for said in policy)):
         _end(AUTHOR, "--dry-run goes with neither --watch nor --due, --late-per-day or --grace: these are kept in OUT")
-    _launch(name, how)
+    grading.launch(name, how)
     from autograder import arriving, handed_in, late
 
     full, named = course.chapter(name), {"roster": roster, "pattern": name_pattern}
     if dry_run:
         course.try_limits(limit or ())
         with handed_in.gathered(submissions, full, **named) as found:
-            sys.exit(rehearse(name, found.folder, out, json_, **how))
+            sys.exit(grading.rehearse(name, found.folder, out, json_, **how))
     if limit or json_:
         _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/course.py")
     if any(said is not None for said in policy):
         late.settle(out, name, *policy, db_url=db or None)
     if watch:
-        arrivals = arriving.batches(submissions, full, seconds=watch_for, complain=_complain, **named)
-        sys.exit(_watch(name, arrivals, out, **how))
+        arrivals = arriving.batches(submissions, full, seconds=watch_for, complain=grading.complain, **named)
+        sys.exit(grading.watch(name, arrivals, out, **how))
     with handed_in.gathered(submissions, full, **named) as found:
-        _tell(found, out)
-        sys.exit(grade_to_the_end(name, found.folder, out, **how))
-
-
-def _tell(found: Any, out: Path) -> None:
-    """Say where the class comes from, and what was not taken of it."""
-    from autograder import handed_in, harmless
-
-    if not found.lines:
-        return
-    where = handed_in.write_list(out, found)
-    for line in found.trouble[:20]:
-        whose = f" ({line.student})" if line.student else ""
-        taken = "" if line.taken == "yes" else "not taken: "
-        says = f"{taken}{harmless.line(line.file, 100)}{whose}: {harmless.line(line.note)}"
-        errors.print(f"[bold yellow]handed in:[/] {_plain(says)}", highlight=False, soft_wrap=True)
-    said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
-    console.print(_plain(said), highlight=False, soft_wrap=True)
-
-
-def _complain(says: str) -> None:
-    errors.print(f"[bold yellow]waiting:[/] {_plain(says)}", highlight=False, soft_wrap=True)
-
-
-def _watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any = (), **how: Any) -> int:
-    """Grade each batch that arrives; Ctrl-C between two batches is how it ends. Returns the worst exit code."""
-    from autograder import engine
-
-    code, batches = OK, 0
-    console.print("watching; Ctrl-C ends it", highlight=False)
-    while True:
-        try:
-            found = next(arrivals, None)
-        except _Interrupted:
-            found = None
-        if found is None:
-            engine.close()
-            console.print(f"watched: {batches} batches graded", highlight=False)
-            return code
-        asked = sorted({*found.students} & {*students}) if students else found.students
-        if asked:
-            _tell(found, out)
-            code, batches = (
-                max(code, grade_to_the_end(chapter_name, found.folder, out, True, students=asked, **how)),
-                batches + 1,
-            )
-
-
-def _alone(work: Callable[..., int]) -> Callable[..., int]:
-    """Hold OUT from the first mark to the last page."""
-
-    @wraps(work)
-    def alone(chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
-        from autograder import files
-
-        with files.only_writer(out):
-            return work(chapter_name, submissions, out, *args, **how)
-
-    return alone
-
-
-def _launch(chapter_name: str, how: dict[str, Any]) -> None:
-    """Start the warm servers: they import TensorFlow while we import nbgrader."""
-    from autograder import forkserver, sandbox
-
-    if how.get("trust") or not sandbox.problem():
-        forkserver.launch(chapter_name)
-
-
-def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
-    """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
-    _launch(chapter_name, how)
-    from autograder import changes, engine, rehearsal
-
-    with progress(f"grading {chapter_name}, to keep nothing") as advance:
-        result, found = rehearsal.rehearse(chapter_name, submissions, out, progress=advance, **how)
-    engine.close()
-    if as_json:
-        typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
-    else:
-        if not found.same and not found.changed:
-            console.print("there is nothing in OUT to compare with: every mark is new", highlight=False)
-        elif found.changed or found.kept:
-            console.print(changes.table(found))
-        console.print(f"{changes.totals(found)}; nothing was written", highlight=False, soft_wrap=True)
-    _left(result.faults)
-    return INFRASTRUCTURE if result.faults else OK
-
-
-@_alone
-def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, more: bool = False, **how: Any) -> int:
-    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
-
-    `more` comes soon: the servers stay warm.
-    """
-    from autograder import course
-
-    chapter = course.chapter(chapter_name)  # an author's fault ends the command here
-    _launch(chapter_name, how)
-    from autograder import changes, database, engine, outputs, record, report
-
-    before = record.records(out, chapter) if database.exists(out) else []
-    with progress(f"grading {chapter_name}") as advance:
-        result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
-    if not more:
-        engine.close()
-    with progress("feedback") as advance:
-        outputs.write(out, chapter, faults=result.faults, workers=how.get("workers", 0), progress=advance)
-    console.print(report.class_table(out, chapter))
-    after = record.records(out, chapter)
-    said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
-    console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
-    if summary := changes.summary(changes.compare(before, after)):
-        console.print(_plain(summary), highlight=False, soft_wrap=True)
-    console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
-    for (exercise, test), met in report.broken(after).items():
-        says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
-        errors.print(f"[bold red]a check broke:[/] {_plain(says)}", highlight=False, soft_wrap=True)
-    _left(result.faults)
-    return INFRASTRUCTURE if result.faults else OK
-
-
-def _left(faults: dict[str, str]) -> None:
-    for student, why in faults.items():
-        errors.print(f"[bold red]not graded:[/] {_plain(student)}: {_plain(why)}", highlight=False)
+        grading.tell(found, out)
+        sys.exit(grading.grade_to_the_end(name, found.folder, out, **how))
 
 
 @app.command()
@@ -327,7 +189,7 @@ def explain(
         said, again = explainer.explain(out, full, student, exercise)
         console.print(said, highlight=False)
         if again:  # in one piece, to be copied
-            console.print(_plain(again), highlight=False, soft_wrap=True)
+            console.print(plain(again), highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -339,7 +201,7 @@ def demo(
     from autograder import demo as classroom
 
     submissions = classroom.make(out / "submissions")
-    code = grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
+    code = grading.grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
 
@@ -376,7 +238,7 @@ def verify(
         console.print(verified.table(found))
     for each in found:
         for said in verifier.complaints(each):
-            errors.print(f"[bold red]{each.chapter}:[/] {_plain(said)}", highlight=False, soft_wrap=True)
+            errors.print(f"[bold red]{each.chapter}:[/] {plain(said)}", highlight=False, soft_wrap=True)
     if found and seeds >= verifier.SEEDS:
         console.print(f"written: {verified.write(found)}", highlight=False, soft_wrap=True)
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
@@ -397,22 +259,3 @@ def bench(
     (console if console.is_terminal else Console(width=120)).print(made.table())
     if json is not None:
         benchmark.write(made, json)
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar with the time that is left; yields what is called with (done, of how many, whom)."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, TextColumn("{task.fields[whom]}"), console=errors) as bar:
-        task = bar.add_task(what, total=None, whom="starting")
-
-        def advance(done: int, total: int, whom: str) -> None:
-            bar.update(task, completed=done, total=total, whom=_plain(whom)[:30])
-
-        yield advance
