@@ -234,13 +234,15 @@ def verify(
     for name in names:
         with progress(f"verifying {name}") as advance:
             found.append(verifier.verify(name, seeds=seeds, workers=workers, progress=advance))
+        if seeds >= verifier.SEEDS:  # each as soon as it is known: the next one takes minutes
+            verified.write(found[-1:])
     if found:
         console.print(verified.table(found))
     for each in found:
         for said in verifier.complaints(each):
             errors.print(f"[bold red]{each.chapter}:[/] {plain(said)}", highlight=False, soft_wrap=True)
     if found and seeds >= verifier.SEEDS:
-        console.print(f"written: {verified.write(found)}", highlight=False, soft_wrap=True)
+        console.print(f"written: {verified.path()}", highlight=False, soft_wrap=True)
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
 
 
