@@ -15,15 +15,12 @@ from autograder.terminal import INFRASTRUCTURE, OK, Interrupted, console, errors
 
 def tell(found: Any, out: Path) -> None:
     """Say where the class comes from, and what was not taken of it."""
-    from autograder import handed_in, harmless
+    from autograder import handed_in
 
     if not found.lines:
         return
     where = handed_in.write_list(out, found)
-    for line in found.trouble[:20]:
-        whose = f" ({line.student})" if line.student else ""
-        taken = "" if line.taken == "yes" else "not taken: "
-        says = f"{taken}{harmless.line(line.file, 100)}{whose}: {harmless.line(line.note)}"
+    for says in found.trouble():
         errors.print(f"[bold yellow]handed in:[/] {plain(says)}", highlight=False, soft_wrap=True)
     said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
     console.print(plain(said), highlight=False, soft_wrap=True)
@@ -39,9 +36,9 @@ def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any =
     from autograder import engine
 
     code, batches = OK, 0
-    console.print("watching; Ctrl-C ends it", highlight=False)
     while True:
         try:
+            console.print("watching; Ctrl-C ends it", highlight=False)
             found = next(arrivals, None)
         except Interrupted:
             found = None
@@ -49,13 +46,10 @@ def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any =
             engine.close()
             console.print(f"watched: {batches} batches graded", highlight=False)
             return code
-        asked = sorted({*found.students} & {*students}) if students else found.students
-        if asked:
+        if asked := sorted({*found.students} & {*(students or found.students)}):
             tell(found, out)
-            code, batches = (
-                max(code, grade_to_the_end(chapter_name, found.folder, out, True, students=asked, **how)),
-                batches + 1,
-            )
+            code = max(code, grade_to_the_end(chapter_name, found.folder, out, more=True, students=asked, **how))
+            batches += 1
 
 
 def _alone(work: Callable[..., int]) -> Callable[..., int]:

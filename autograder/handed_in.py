@@ -37,7 +37,7 @@ class Line:
 
     file: str
     student: str = ""
-    taken: str = "no"  # yes, no, older, later
+    taken: str = "no"  # yes; no; older than the one taken; later: still being written; text: typed into the system
     when: str = ""
     when_from: str = ""
     note: str = ""
@@ -52,10 +52,15 @@ class HandedIn:
     lines: tuple[Line, ...] = ()  # empty for nbgrader's folders, which are used as they are
     students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
 
-    @property
-    def trouble(self) -> list[Line]:
-        """The lines that an instructor should look at."""
-        return [line for line in self.lines if line.taken == "no" or line.note]
+    def trouble(self, most: int = 20) -> list[str]:
+        """What an instructor should look at: a line a file, of the first `most`."""
+        found = [line for line in self.lines if line.note and line.taken != "text"]
+        told = []
+        for line in found[:most]:
+            student = f" ({line.student})" if line.student else ""
+            taken = "" if line.taken == "yes" else "not taken: "
+            told.append(f"{taken}{harmless.line(line.file, 100)}{student}: {harmless.line(line.note)}")
+        return told + ([f"and {len(found) - most} more"] if len(found) > most else [])
 
 
 @dataclass
@@ -156,7 +161,8 @@ def _gather(
         claim = reader.read(member.parts[above:]) if len(member.parts) > above else None
         if why := _passed_over(member, claim, chapter, layout):
             if why != SILENT:
-                lines.append(Line(member.path, claim.name if claim else "", note=why))
+                taken = "text" if claim and claim.text else "no"
+                lines.append(Line(member.path, claim.name if claim else "", taken, note=why))
         elif not settled(member):
             lines.append(Line(member.path, taken="later", note="it is still being written"))
         elif claim:

@@ -156,7 +156,7 @@ def test_the_command_marks_what_arrives_and_ends_at_ctrl_c(grader):
     wait_for(lambda: f"bob,{SMALL},double,2" in marks(), 60)
     give("ada")
     wait_for(lambda: f"ada,{SMALL},double,2" in marks(), 60)
-    wait_for(lambda: log.read_text().count("report:") == 3)
+    wait_for(lambda: log.read_text().count("watching;") == 4)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0, log.read_text()
     assert "watched: 3 batches graded" in log.read_text()
