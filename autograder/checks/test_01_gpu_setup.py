@@ -562,8 +562,8 @@ def diagnosed(student, machines):
 def healthy(rng: np.random.Generator) -> Facts:
     """A machine on which every question but the last is answered no.
 
-    Its CUDA_VISIBLE_DEVICES is what nobody misreads: the spellings that are misread have a test of their own, so that a
-    misreading costs everyone the same.
+    Its CUDA_VISIBLE_DEVICES and its driver are what nobody misreads: the spellings that are misread, and the oldest driver
+    that will do, are always asked, by one test each, so that a misreading costs everyone the same.
     """
     cards = int(rng.integers(1, 9))
     visible = ["0", ",".join(map(str, range(cards)))][rng.integers(2)]
@@ -571,7 +571,7 @@ def healthy(rng: np.random.Generator) -> Facts:
         "seen": 0,
         "cuda_build": True,
         "cards": cards,
-        "driver": int(rng.integers(525, 600)),
+        "driver": int(rng.integers(526, 600)),
         "handed_in": cards,
         "visible": visible,
         "missing": [],

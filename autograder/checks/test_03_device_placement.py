@@ -380,7 +380,7 @@ wrong(
     "split",
     name="sum_unpinned",
     change=("with tf.device(devices[2]):", "with tf.device(None):"),
-    says="The sum was formed",
+    says="expected the third device of the list that was passed in",
 )
 wrong(
     "split",
