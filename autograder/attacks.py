@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from autograder import build, course, intake, sandbox
+from autograder import build, course, demo, intake, sandbox
 from autograder.cgroups import ROOT
 
 CHAPTER = "03_device_placement"  # the attacks' chapter
@@ -129,8 +129,7 @@ def solved_notebook() -> Notebook:
 def hand_in(folder: Path, attacks: Sequence[Attack], honest: Sequence[str] = HONEST) -> None:
     """Write the class to `folder`/<student>/<chapter>/: `honest` students with the reference, then the attackers."""
     release, solved = course.chapter(CHAPTER).release, solved_notebook()
-    right = json.dumps(solved, indent=1).encode()
-    written: dict[str, Any] = dict.fromkeys(honest, right)
+    written: dict[str, Any] = {name: json.dumps(demo.signed(solved, name), indent=1).encode() for name in honest}
     written |= {attack.folder or attack.name: attack.submission(release, solved) for attack in attacks}
     for name, content in written.items():
         path = folder / name / CHAPTER / f"{CHAPTER}.ipynb"

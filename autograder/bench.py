@@ -132,7 +132,7 @@ def bench(
 
 
 def _class(folder: Path, count: int) -> list[str]:
-    """Write the class, keep `count` of its students evenly spread over it; return their names."""
+    """Write the class, keep `count` of its students evenly spread over it, each's answers unlike any other's; the names."""
     demo.make(folder)
     names = [s.name for s in demo.students() if s.name not in NOT_FOR_OTHERS]
     count = min(count, len(names))
@@ -140,6 +140,9 @@ def _class(folder: Path, count: int) -> list[str]:
     for path in folder.iterdir():
         if path.name not in kept:
             shutil.rmtree(path)
+            continue
+        file = path / demo.CHAPTER / f"{demo.CHAPTER}.ipynb"
+        file.write_text(json.dumps(demo.signed(json.loads(file.read_bytes()), path.name), indent=1), encoding="utf-8")
     return sorted(kept)
 
 

@@ -1,7 +1,8 @@
 """Grading a class: every submission of a folder, each a job of an executor, recorded as it comes back.
 
 `grade_class` refuses to start where the checks fail on the reference (the author's fault), grades only what changed since
-the last time, tries again what this machine failed at, and never lets one submission touch another.
+the last time, and equal answers once; it tries again what this machine failed at, and never lets one submission touch
+another.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Generator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -86,7 +87,6 @@ def grade_class(
     with Recorder(out, chapter, db_url) as recorder:
         key = recorder.secret(key)
         jobs: list[Job] = []
-        submitted: dict[str, Submission] = {}
         for each in found:
             try:
                 submission = intake.read(each, chapter)
@@ -94,24 +94,42 @@ def grade_class(
                 result.faults[each.student] = f"its file could not be read: {error}"
                 continue
             job = _job(submission, key, walls=not trust)
-            submitted[submission.student] = submission
             if not again and recorder.known(submission.student) == job.digest:
                 recorder.renew(submission.student, submission.timestamp)
                 result.unchanged.append(submission.student)
             else:
                 jobs.append(job)
         done = len(result.unchanged) + len(result.faults)
-        with closing(_run(jobs, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
-            for job, verdict in verdicts:
-                student, done = job.submission.student, done + 1
-                if isinstance(verdict, Verdict):
-                    recorder.write(verdict, timestamp=submitted[student].timestamp)
-                    result.graded.append(student)
-                else:
-                    result.faults[student] = str(verdict)
-                if progress is not None:
-                    progress(done, len(found), student)
+        alike = _alike(jobs)
+        firsts = [each[0] for each in alike.values()]
+        with closing(_run(firsts, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
+            for first, verdict in verdicts:
+                for submission in (job.submission for job in alike[first.digest]):
+                    student, done = submission.student, done + 1
+                    if isinstance(verdict, Verdict):
+                        recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
+                        result.graded.append(student)
+                    else:
+                        result.faults[student] = str(verdict)
+                    if progress is not None:
+                        progress(done, len(found), student)
     return result
+
+
+def _alike(jobs: list[Job]) -> dict[str, list[Job]]:
+    """The jobs by their digest. Equal digest, equal seed, equal verdict: a class's blank notebooks are executed once."""
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job.digest, []).append(job)
+    return found
+
+
+def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
+    """The verdict on equal answers, as this submission's own: what intake noticed of its file is its own."""
+    if submission is graded.submission:
+        return verdict
+    notes = verdict.notes[len(graded.submission.notes) :]
+    return replace(verdict, student=submission.student, notes=(*submission.notes, *notes))
 
 
 def _run(

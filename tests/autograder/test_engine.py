@@ -153,7 +153,7 @@ def test_the_same_answers_are_asked_with_the_same_inputs_and_other_classes_with_
 
 def test_a_fault_of_this_machine_is_tried_again_and_not_scored(hand_in, tmp_path, monkeypatch):
     hand_in("ada")
-    folder = hand_in("bob")
+    folder = hand_in("bob", {})
     tries = {"ada": 0, "bob": 0}
     real = grade.grade_job
 
@@ -170,6 +170,28 @@ def test_a_fault_of_this_machine_is_tried_again_and_not_scored(hand_in, tmp_path
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert tries == {"ada": 2, "bob": engine.TRIES}
     assert list(points(tmp_path / "out")) == ["ada"]
+
+
+def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(hand_in, tmp_path, monkeypatch):
+    hand_in("ada")
+    hand_in("eve", RIGHT | {"double": RIGHT["double"] + "\n"})
+    folder = hand_in("bob")
+    (folder / "bob" / NAME / f"{NAME}.ipynb").write_bytes(
+        b"\xef\xbb\xbf" + (folder / "ada" / NAME / f"{NAME}.ipynb").read_bytes()
+    )
+    (folder / "bob" / NAME / "timestamp.txt").write_text("no date")
+    jobs = []
+    real = grade.grade_job
+    monkeypatch.setattr(grade, "grade_job", lambda job: jobs.append(job) or real(job))
+    result = engine.grade_class(NAME, folder, tmp_path / "out")
+    assert sorted(result.graded) == ["ada", "bob", "eve"]
+    assert sorted(job.submission.student for job in jobs) == ["(reference)", "ada", "eve"]
+    assert points(tmp_path / "out")["bob"] == points(tmp_path / "out")["ada"]
+    ada, bob, _ = (each.verdict for each in record.records(tmp_path / "out", course.chapter(NAME)))
+    assert (bob.digest, bob.seed, bob.marks) == (ada.digest, ada.seed, ada.marks)
+    assert ada.notes == ()
+    assert [note.split(" ")[0] for note in bob.notes] == ["timestamp.txt", "the"]  # no date in it; a byte order mark
+    assert engine.grade_class(NAME, folder, tmp_path / "out").graded == []
 
 
 def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(hand_in, tmp_path, monkeypatch):

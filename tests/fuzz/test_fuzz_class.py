@@ -20,7 +20,7 @@ import pytest
 from bs4 import BeautifulSoup
 from mutants import Mutant, mutants
 
-from autograder import build, course, sandbox
+from autograder import build, course, demo, sandbox
 from autograder.cgroups import ROOT
 from autograder.verdict import Fault, Result
 
@@ -57,7 +57,7 @@ def graded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for name in [*made, *honest]:
         folder = place / "submissions" / name / CHAPTER
         folder.mkdir(parents=True)
-        made.get(name, Mutant(name, "", _bytes(solved))).hand_in(folder / f"{CHAPTER}.ipynb")
+        made.get(name, Mutant(name, "", _bytes(demo.signed(solved, name)))).hand_in(folder / f"{CHAPTER}.ipynb")
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as work:
         os.chmod(work, 0o711)
         pid, code, log = _grade(place, work, 120 + SECONDS * len(made))
