@@ -1,4 +1,4 @@
-"""The instructor's command: autograder build, run, grade, report, explain, demo, verify, bench."""
+"""The instructor's command: autograder build, run, grade, report, explain, demo, verify, bench, engine, certificates."""
 
 from __future__ import annotations
 
@@ -106,6 +106,10 @@ def grade(
         list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
+    engine: Annotated[
+        str, typer.Option(help="who grades: local, dask://HOST:PORT, slurm:FILE or kubernetes:FILE")
+    ] = "local",
+    tls: Annotated[Path | None, typer.Option(help="with dask://: the folder of the cluster's certificate")] = None,
     db: Annotated[str, typer.Option(help="the gradebook, if not in OUT: postgresql+psycopg://USER@HOST/NAME")] = "",
     gpus: Annotated[
         int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
@@ -136,24 +140,48 @@ def grade(
         _end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
     if dry_run and (watch or any(said is not None for said in policy)):
         _end(AUTHOR, "--dry-run goes with neither --watch nor --due, --late-per-day or --grace: these are kept in OUT")
-    grading.launch(name, how)
+    if (limit or json_) and not dry_run:
+        _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/course.py")
+    from autograder import engines
+
+    if engine == engines.LOCAL:
+        grading.launch(name, how)
+    elif limit:
+        _end(AUTHOR, "--limit needs --engine local: workers have the limits of their own course")
     from autograder import arriving, handed_in, late
 
     full, named = course.chapter(name), {"roster": roster, "pattern": name_pattern}
-    if dry_run:
-        course.try_limits(limit or ())
+    with engines.opened(engine, name, tls) as executor:
+        how |= {"executor": executor} if executor else {}
+        if dry_run:
+            course.try_limits(limit or ())
+            with handed_in.gathered(submissions, full, **named) as found:
+                sys.exit(grading.rehearse(name, found.folder, out, json_, **how))
+        if any(said is not None for said in policy):
+            late.settle(out, name, *policy, db_url=db or None)
+        if watch:
+            arrivals = arriving.batches(submissions, full, seconds=watch_for, complain=grading.complain, **named)
+            sys.exit(grading.watch(name, arrivals, out, **how))
         with handed_in.gathered(submissions, full, **named) as found:
-            sys.exit(grading.rehearse(name, found.folder, out, json_, **how))
-    if limit or json_:
-        _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/course.py")
-    if any(said is not None for said in policy):
-        late.settle(out, name, *policy, db_url=db or None)
-    if watch:
-        arrivals = arriving.batches(submissions, full, seconds=watch_for, complain=grading.complain, **named)
-        sys.exit(grading.watch(name, arrivals, out, **how))
-    with handed_in.gathered(submissions, full, **named) as found:
-        grading.tell(found, out)
-        sys.exit(grading.grade_to_the_end(name, found.folder, out, **how))
+            grading.tell(found, out)
+            sys.exit(grading.grade_to_the_end(name, found.folder, out, **how))
+
+
+@app.command()
+def engine(said: Annotated[str, typer.Argument(help="slurm:FILE or kubernetes:FILE", metavar="ENGINE")]) -> None:
+    """Print the job script or the manifest that `grade --engine` would send. Sends nothing."""
+    from autograder import engines
+
+    typer.echo(engines.shown(said))
+
+
+@app.command()
+def certificates(folder: Path) -> None:
+    """Write the certificate and the key of a Dask cluster: whoever has the key can run programs on its workers."""
+    from autograder import engines
+
+    for path in engines.certificates(folder):
+        console.print(f"written: {path}", highlight=False, soft_wrap=True)
 
 
 @app.command()

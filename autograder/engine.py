@@ -67,9 +67,9 @@ def grade_class(
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
 
-    `workers` jobs run at once (0: one a core), or as many as `executor` runs. `trust` runs them in no sandbox; `again`
-    grades what did not change, too; `students` names those to be graded (none: all of them); `db_url` is of the
-    gradebook that is not OUT's own. Raises CourseError for the
+    `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
+    runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
+    them); `db_url` is of the gradebook that is not OUT's own. Raises CourseError for the
     author's fault, SandboxError when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be
     used, files.BusyError when another grader writes there.
     """
@@ -79,9 +79,9 @@ def grade_class(
         name = min(strangers)
         raise CourseError(f"{submissions}: no student {name!r}; {course.near(name, [each.student for each in found])}")
     found = [each for each in found if not students or each.student in students]
-    if not trust and (problem := sandbox.problem()):
+    if not trust and executor is None and (problem := sandbox.problem()):
         raise sandbox.SandboxError(problem)
-    try_reference(chapter, walls=not trust)  # before anything is written
+    try_reference(chapter, walls=not trust, executor=executor)  # before anything is written
     key = secret(out)
     result = ClassResult()
     with Recorder(out, chapter, db_url) as recorder:
@@ -177,24 +177,27 @@ def secret(out: Path) -> bytes:
         return path.read_bytes()
 
 
-def _try(job: Job, tries: int = TRIES) -> Verdict:
-    """Grade one job here, trying again what this machine failed at. Raises CourseError for the author's fault."""
+def _try(job: Job, executor: Executor | None, tries: int = TRIES) -> Verdict:
+    """Grade one job, trying again what a machine failed at. Raises CourseError for the author's fault."""
     try:
-        return grade.grade_job(job)
+        return executor.submit(grade.grade_job, job).result() if executor else grade.grade_job(job)
     except InfrastructureError as error:
         if "CourseError" in str(error):
             raise CourseError(str(error)) from None
         if tries == 1:
             raise
-    return _try(job, tries - 1)
+    return _try(job, executor, tries - 1)
 
 
-def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1) -> Verdict:
-    """Grade the chapter's own solution. Raises CourseError, the author's fault, when it does not get every point."""
+def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1, executor: Executor | None = None) -> Verdict:
+    """Grade the chapter's own solution, here or by `executor`.
+
+    Raises CourseError, the author's fault, when it does not get every point.
+    """
     from autograder import build
 
     submission = Submission("(reference)", chapter.name, build.solution_source(chapter.name))
-    verdict = _try(Job(submission, seed, "reference", walls))
+    verdict = _try(Job(submission, seed, "reference", walls, grade.parts(submission, environment())), executor)
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
             failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]

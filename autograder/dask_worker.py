@@ -1,0 +1,108 @@
+"""What a Dask worker does: `grade.grade_job` with its own fork servers, its own copy of the course and its own sandbox.
+
+A job carries digests of what its verdict rests on (`grade.parts`). A worker whose chapter, checks, limits or versions are
+others refuses it, so that one class is graded by one course.
+"""
+
+from __future__ import annotations
+
+import atexit
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from autograder import forkserver, grade, sandbox
+from autograder.course import CourseError
+from autograder.grade import InfrastructureError, Job
+from autograder.intake import Submission
+from autograder.verdict import Verdict
+
+MENDS = {
+    "release": "the chapter's notebook; install the same course there, run `autograder build`",
+    "limits": "the limits; install the same autograder/course.py there",
+    "checks": "the checks; install the same course there",
+    "environment": "versions; install the same uv.lock there",
+}
+
+_LOCK = threading.Lock()
+_running = 0
+_closing = False
+
+
+def grade_job(job: Job) -> Verdict:
+    """Grade one submission on this worker.
+
+    Raises InfrastructureError, for another try; CourseError when this worker would grade by another course.
+    """
+    if said := differs(job.chapter, job.parts):
+        raise CourseError(f"worker {place()}: {said}")
+    if job.walls and (problem := _problem()):
+        raise InfrastructureError(f"worker {place()}: {problem}")
+    with _counted():
+        return grade.grade_job(job)
+
+
+def parts(chapter: str) -> dict[str, str]:
+    """What verdicts on a chapter rest on here, each by its SHA-256, without the answers."""
+    from autograder import engine
+
+    found = grade.parts(Submission("", chapter), engine.environment())
+    return {name: value for name, value in found.items() if name != "answers"}
+
+
+def differs(chapter: str, wanted: dict[str, str]) -> str:
+    """What here is not as `wanted`, with the mend; empty when all is."""
+    try:
+        ours = parts(chapter)
+    except (CourseError, OSError) as error:
+        return f"{error}; it must have the same course"
+    for name, mend in MENDS.items():
+        if ours[name] != wanted.get(name):
+            seen = f" (here {ours[name]}; there {wanted.get(name)})" if name == "environment" else ""
+            return f"it would grade by other {mend}{seen}"
+    return ""
+
+
+def place() -> str:
+    """This worker, by its host and its address."""
+    from distributed import get_worker
+
+    try:
+        return f"{socket.gethostname()} ({get_worker().address})"
+    except ValueError:  # asked outside of a task
+        return socket.gethostname()
+
+
+def close() -> None:
+    """End this worker's warm servers, now or once the jobs that it runs for others have ended."""
+    global _closing
+    with _LOCK:
+        _closing = _running > 0
+        if not _closing:
+            forkserver.close()
+
+
+@cache
+def _problem() -> str:
+    return sandbox.problem()
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    global _running, _closing
+    with _LOCK:
+        _running += 1
+        _closing = False
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _running -= 1
+            if _closing and not _running:
+                _closing = False
+                forkserver.close()
+
+
+atexit.register(forkserver.close)
