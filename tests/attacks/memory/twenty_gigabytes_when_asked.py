@@ -6,9 +6,13 @@ EXERCISE = "where"
 submission = answering(
     EXERCISE,
     """
+import mmap
+
+HELD = []
+
 def where(tensor):
-    held = []
-    while len(held) < 320:
-        held.append(bytearray(b"x") * (64 << 20))
+    while len(HELD) < 320:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+        HELD.append(mmap.mmap(-1, 64 << 20, flags=flags))
 """,
 )
