@@ -6,13 +6,10 @@ EXERCISE = "where"
 submission = answering(
     EXERCISE,
     """
-import mmap
-
-HELD = []
-
 def where(tensor):
-    while len(HELD) < 320:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-        HELD.append(mmap.mmap(-1, 64 << 20, flags=flags))
+    held, touched = [], b"x" * ((64 << 20) // 4096)
+    while len(held) < 320:
+        held.append(bytearray(64 << 20))
+        held[-1][::4096] = touched
 """,
 )
