@@ -130,8 +130,8 @@ def measure(attack: Attack | None, seconds: float = SECONDS) -> Seen:
         before = _contents(folder)
         said = _boxed(place, group, ["sh", "-c", GRADE, CHAPTER], seconds, canaries["environment"])
         lines = said.decode(errors="replace").splitlines()
-        group.close()  # whatever is left of the attack ends here, before anything looks at what it wrote
-        group = cgroups.open_group(place.name, MEMORY, PIDS)
+        group.close(60.0)  # whatever is left of the attack ends here, before anything looks at what it wrote
+        group = cgroups.open_group(f"{place.name}-marks", MEMORY, PIDS)
         assert group is not None
         marks = json.loads(_boxed(place, group, [sys.executable, "-I", "-c", MARKS], 60.0, "") or b"{}")
         student = attack.folder or attack.name if attack else ""
