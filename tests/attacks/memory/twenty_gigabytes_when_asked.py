@@ -1,4 +1,4 @@
-"""Allocates 20 GiB when it is asked."""
+"""Allocates 3 GiB in its cell, which it may, and 17 more when it is asked."""
 
 from corpus import answering
 
@@ -6,10 +6,16 @@ EXERCISE = "where"
 submission = answering(
     EXERCISE,
     """
+HELD, TOUCHED = [], b"x" * ((64 << 20) // 4096)
+
+def hold(pieces):
+    for _ in range(pieces):
+        HELD.append(bytearray(64 << 20))
+        HELD[-1][::4096] = TOUCHED
+
 def where(tensor):
-    held, touched = [], b"x" * ((64 << 20) // 4096)
-    while len(held) < 320:
-        held.append(bytearray(64 << 20))
-        held[-1][::4096] = touched
+    hold(272)
+
+hold(48)
 """,
 )
