@@ -108,9 +108,12 @@ def test_ci_calls_exactly_the_test_command_of_the_readme():
     assert (ROOT / ".ci" / "run").read_text().rstrip().splitlines()[-1] == command
 
 
-def test_the_readme_links_to_files_that_are_there():
-    for page in ("README.md", "CONTRIBUTING.md", "docs/student.md", "docs/instructor.md", "docs/architecture.md"):
-        path = ROOT / page
+def test_every_page_links_to_files_that_are_there_and_the_readme_leads_to_every_page():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    readme = pages[0].read_text()
+    assert [path.name for path in pages[2:] if f"(docs/{path.name})" not in readme] == []
+    for path in pages:
+        page = path.relative_to(ROOT)
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / target).exists(), f"{page} links to {target}"
 
