@@ -111,6 +111,7 @@ class DaskExecutor(Executor):
             theirs = self.client.submit(
                 dask_worker.grade_job,
                 job,
+                dask_worker.GRADER,
                 key=f"grade-{uuid.uuid4().hex}",  # equal jobs are our caller's business
                 pure=False,
                 resources={"GPU": cards} if cards else None,

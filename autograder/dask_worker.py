@@ -1,19 +1,23 @@
 """What a Dask worker does: `grade.grade_job` with its own fork servers, its own copy of the course and its own sandbox.
 
-A job carries digests of what its verdict rests on (`grade.parts`). A worker whose chapter, checks, limits or versions are
-others refuses it, so that one class is graded by one course.
+A job carries digests of what its verdict rests on (`grade.parts`). A worker whose chapter, checks, limits, versions or
+grading code are others refuses it, so that one class is graded by one course. `dask worker --preload` names this module.
 """
 
 from __future__ import annotations
 
 import atexit
+import hashlib
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from autograder import forkserver, grade, sandbox
+from autograder import course, forkserver, grade, sandbox
 from autograder.course import CourseError
 from autograder.grade import InfrastructureError, Job
 from autograder.intake import Submission
@@ -24,32 +28,55 @@ MENDS = {
     "limits": "the limits; install the same autograder/course.py there",
     "checks": "the checks; install the same course there",
     "environment": "versions; install the same uv.lock there",
+    "grader": "grading code; install the same course there and start the worker again",
 }
 
 _LOCK = threading.Lock()
 _running = 0
 _closing = False
+_served: dict[str, dict[str, str]] = {}  # chapter -> the parts that its warm servers were started with
 
 
-def grade_job(job: Job) -> Verdict:
-    """Grade one submission on this worker.
+def _grader() -> str:
+    """SHA-256 of the grader's modules as this process has loaded them: taken when it starts."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+GRADER = _grader()
+
+
+def dask_setup(worker: Any) -> None:
+    """Take away what Dask sets for tasks that compute in its worker, a thread a library: here servers do. Called by Dask."""
+    from dask import config
+
+    for name in config.get("distributed.nanny.pre-spawn-environ", None) or {}:
+        os.environ.pop(name, None)
+
+
+def grade_job(job: Job, grader: str) -> Verdict:
+    """Grade one submission on this worker, for somebody whose grading code is `grader`.
 
     Raises InfrastructureError, for another try; CourseError when this worker would grade by another course.
     """
-    if said := differs(job.chapter, job.parts):
+    wanted = {**job.parts, "grader": grader}
+    if said := differs(job.chapter, wanted):
         raise CourseError(f"worker {place()}: {said}")
     if job.walls and (problem := _problem()):
         raise InfrastructureError(f"worker {place()}: {problem}")
-    with _counted():
+    with _counted(job.chapter, {name: wanted[name] for name in MENDS}):
         return grade.grade_job(job)
 
 
 def parts(chapter: str) -> dict[str, str]:
-    """What verdicts on a chapter rest on here, each by its SHA-256, without the answers."""
+    """What verdicts on a chapter rest on here, each by its SHA-256, without the answers; read from the disk anew."""
     from autograder import engine
 
+    course.chapter.cache_clear()
     found = grade.parts(Submission("", chapter), engine.environment())
-    return {name: value for name, value in found.items() if name != "answers"}
+    return {name: value for name, value in found.items() if name != "answers"} | {"grader": GRADER}
 
 
 def differs(chapter: str, wanted: dict[str, str]) -> str:
@@ -90,9 +117,16 @@ def _problem() -> str:
 
 
 @contextmanager
-def _counted() -> Iterator[None]:
+def _counted(chapter: str, parts: dict[str, str]) -> Iterator[None]:
+    """Count a job that runs. Servers that were started with another course are ended before it."""
     global _running, _closing
     with _LOCK:
+        if _served.get(chapter, parts) != parts:
+            if _running:
+                raise InfrastructureError(f"worker {place()}: its course was changed while it grades; start it again")
+            forkserver.close()
+            _served.clear()
+        _served[chapter] = parts
         _running += 1
         _closing = False
     try:

@@ -51,6 +51,7 @@ def cluster(tls, root, workers, mark="", **more):
         security=dask_executor.security(tls),
         dashboard_address=":0",
         env=env,
+        preload=["autograder.dask_worker"],
         **more,
     ) as made:
         yield made, made.scheduler_address.replace("tls://", "dask://")
@@ -158,10 +159,24 @@ def test_a_worker_with_another_course_is_named_and_nobody_is_graded(tls, small, 
     assert not (tmp_path / "out").exists()
 
 
+def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls, small, class_, tmp_path):  # noqa: F811
+    other = shutil.copytree(small, tmp_path / "other")
+    checks = other / "autograder" / "checks" / f"test_{NAME}.py"
+    with cluster(tls, other, 1) as (_, address), engines.opened(address, NAME, tls) as executor:
+        engine.try_reference(course.chapter(NAME), executor=executor)  # the servers are warm, with the old checks
+        kept = checks.read_text()
+        checks.write_text(kept.replace("x * 2", "x * 3"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ACROSS_COURSE", str(other))
+            with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
+                engine.try_reference(course.chapter(NAME), executor=executor)
+
+
 def test_what_decides_a_verdict_is_compared_by_name(small):  # noqa: F811
     ours = dask_worker.parts(NAME)
     assert dask_worker.differs(NAME, ours) == ""
-    for name in ("release", "limits", "checks", "environment"):
+    assert ours.keys() == dask_worker.MENDS.keys()
+    for name in ours:
         assert dask_worker.MENDS[name] in dask_worker.differs(NAME, ours | {name: "other"})
     assert "same course" in dask_worker.differs("91_absent", ours)
 
