@@ -96,7 +96,7 @@ class Slurm(Cluster):
         from dask_jobqueue.slurm import SLURMCluster
 
         with SLURMCluster(
-            n_workers=self.workers, scheduler_options={"dashboard_address": None}, **self.options()
+            n_workers=self.workers, scheduler_options={"dashboard_address": "127.0.0.1:0"}, **self.options()
         ) as made:
             yield made
 

@@ -52,6 +52,8 @@ def security(folder: Path) -> Security:
     for file in (certificate, key):
         if not Path(file).is_file():
             raise CourseError(f"{file}: there is no such file; `autograder certificates {folder}` writes one")
+    if Path(key).stat().st_mode & 0o077:
+        raise CourseError(f"{key}: others can read it; chmod 600, and make a new one if they may have")
     roles = {
         f"tls_{role}_{what}": file
         for role in ("client", "scheduler", "worker")
@@ -69,6 +71,7 @@ class DaskExecutor(Executor):
         `patience`: seconds for which there may be no worker. Raises InfrastructureError.
         """
         self.patience = patience
+        self._cards = 0  # that a worker must have to be one
         self._mine: dict[Future[Any], DaskFuture] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -85,13 +88,19 @@ class DaskExecutor(Executor):
     def same_course(self, chapter: str) -> int:
         """See that every worker there is would grade by our course; returns how many there are.
 
-        Waits for the first one. Raises CourseError, which names the worker and what differs; InfrastructureError.
+        Waits for the first one, with cards where the chapter needs them. Raises CourseError, which names the worker and
+        what differs; InfrastructureError.
         """
+        self._cards = _cards(chapter, course.asked_gpus())
         try:
             self.client.wait_for_workers(1, timeout=self.patience)
             found: Any = self.client.run(dask_worker.differs, chapter, dask_worker.parts(chapter), on_error="return")
         except (OSError, TimeoutError) as error:
             raise InfrastructureError(f"no worker came in {self.patience:.0f} s ({type(error).__name__})") from error
+        if not self._workers():
+            raise InfrastructureError(
+                f"no worker has {self._cards} cards; start one with --resources GPU={self._cards}"
+            )
         for worker, said in sorted(found.items()):
             if isinstance(said, BaseException):  # another version of ours, or none
                 said = f"{type(said).__name__}: {said}; it must have the same course"
@@ -106,7 +115,7 @@ class DaskExecutor(Executor):
         if self._lost:
             future.set_exception(InfrastructureError(self._lost))
             return future
-        cards = course.chapter(job.chapter).gpus if job.gpus is None else job.gpus
+        cards = _cards(job.chapter, job.gpus)
         try:
             theirs = self.client.submit(
                 dask_worker.grade_job,
@@ -151,14 +160,17 @@ class DaskExecutor(Executor):
             if self._workers():
                 seen = time.monotonic()
             elif time.monotonic() - seen > self.patience:
-                self._lost = f"the cluster has had no worker for {self.patience:.0f} s"
+                self._lost = (
+                    f"the cluster has had no worker for {self.patience:.0f} s{', none with cards' * bool(self._cards)}"
+                )
                 self._drop(InfrastructureError(self._lost))
                 return
 
     def _workers(self) -> int:
         try:
             info: Any = self.client.scheduler_info(n_workers=-1)
-            return len(info["workers"])
+            each = info["workers"].values()
+            return sum(worker.get("resources", {}).get("GPU", 0) >= self._cards for worker in each)
         except Exception:  # the scheduler is gone, or the client is being closed
             return 0
 
@@ -186,6 +198,10 @@ class DaskExecutor(Executor):
     def _tell(self) -> None:
         with contextlib.suppress(Exception):  # who does not hear it has ended
             self.client.run(dask_worker.close, on_error="ignore")
+
+
+def _cards(chapter: str, asked: int | None) -> int:
+    return course.chapter(chapter).gpus if asked is None else asked
 
 
 def _shake_hands(address: str, secure: Security) -> None:

@@ -34,7 +34,6 @@ MENDS = {
 _LOCK = threading.Lock()
 _running = 0
 _closing = False
-_served: dict[str, dict[str, str]] = {}  # chapter -> the parts that its warm servers were started with
 
 
 def _grader() -> str:
@@ -61,12 +60,11 @@ def grade_job(job: Job, grader: str) -> Verdict:
 
     Raises InfrastructureError, for another try; CourseError when this worker would grade by another course.
     """
-    wanted = {**job.parts, "grader": grader}
-    if said := differs(job.chapter, wanted):
+    if said := differs(job.chapter, {**job.parts, "grader": grader}):
         raise CourseError(f"worker {place()}: {said}")
     if job.walls and (problem := _problem()):
         raise InfrastructureError(f"worker {place()}: {problem}")
-    with _counted(job.chapter, {name: wanted[name] for name in MENDS}):
+    with _counted():
         return grade.grade_job(job)
 
 
@@ -117,16 +115,9 @@ def _problem() -> str:
 
 
 @contextmanager
-def _counted(chapter: str, parts: dict[str, str]) -> Iterator[None]:
-    """Count a job that runs. Servers that were started with another course are ended before it."""
+def _counted() -> Iterator[None]:
     global _running, _closing
     with _LOCK:
-        if _served.get(chapter, parts) != parts:
-            if _running:
-                raise InfrastructureError(f"worker {place()}: its course was changed while it grades; start it again")
-            forkserver.close()
-            _served.clear()
-        _served[chapter] = parts
         _running += 1
         _closing = False
     try:

@@ -1,6 +1,7 @@
 """The warm servers of one worker: student's kernels, one chapter's checkers, drivers. Started once, used for every job.
 
-One that died is started anew for the next job, so that a death costs the jobs that it met one try each.
+One that died is started anew for the next job, so that a death costs the jobs that it met one try each. So are those whose
+chapter has changed on the disk since they read it: nobody is graded by checks that were.
 
 Each is a process of `across.warm`; they end with the process that started them. The student's server gets an environment
 with hardly anything of ours in it, because its memory is inherited by every student's kernel.
@@ -9,6 +10,8 @@ with hardly anything of ours in it, because its memory is inherited by every stu
 from __future__ import annotations
 
 import atexit
+import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -30,6 +33,7 @@ class Servers:
     student: warm.ForkServer
     checker: warm.ForkServer
     driver: warm.ForkServer
+    made_of: bytes  # the chapter's notebook and checks, as they were when the servers were launched
 
     def close(self) -> None:
         """End the servers and all their children."""
@@ -65,6 +69,9 @@ def servers(chapter: str) -> Servers:
     launch(chapter)
     with _LOCK:
         started = _STARTED[chapter]
+        if started.made_of != _made_of(chapter):
+            started.close()
+            started = _STARTED[chapter] = _launched(chapter)
         started.revive()
         return started
 
@@ -93,7 +100,7 @@ def _launched(chapter: str) -> Servers:
     checker = warm.ForkServer(
         "autograder.checker", env={**place, "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
     )
-    started = Servers(student, checker, warm.ForkServer("autograder.driver", env=place))
+    started = Servers(student, checker, warm.ForkServer("autograder.driver", env=place), _made_of(chapter))
     try:
         for server in (student, checker, started.driver):
             server.launch()
@@ -101,6 +108,14 @@ def _launched(chapter: str) -> Servers:
         started.close()
         raise
     return started
+
+
+def _made_of(chapter: str) -> bytes:
+    found = hashlib.sha256()
+    for path in (course.root() / "notebooks" / f"{chapter}.ipynb", *course.check_sources(chapter)):
+        with contextlib.suppress(OSError):  # what is missing is told by whoever needs it
+            found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.digest()
 
 
 def _plain() -> dict[str, str]:

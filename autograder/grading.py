@@ -33,7 +33,7 @@ def complain(says: str) -> None:
 
 def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any = (), **how: Any) -> int:
     """Grade each batch that arrives; Ctrl-C between two batches is how it ends. Returns the worst exit code."""
-    from autograder import engine
+    from autograder import course, engine
 
     code, batches = OK, 0
     while True:
@@ -46,6 +46,7 @@ def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any =
             engine.close()
             console.print(f"watched: {batches} batches graded", highlight=False)
             return code
+        course.chapter.cache_clear()  # it may have been built anew while we waited
         if asked := sorted({*found.students} & {*(students or found.students)}):
             tell(found, out)
             code = max(code, grade_to_the_end(chapter_name, found.folder, out, more=True, students=asked, **how))

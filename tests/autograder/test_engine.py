@@ -194,6 +194,19 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(hand_i
     assert engine.grade_class(NAME, folder, tmp_path / "out").graded == []
 
 
+def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(small, hand_in, tmp_path):
+    folder = hand_in("ada", RIGHT | {"double": "def double(x):\n    return 3 * x"})
+    engine.grade_class(NAME, folder, tmp_path / "out")
+    file = small / "autograder" / "checks" / f"test_{NAME}.py"
+    kept = file.read_text()
+    try:
+        file.write_text(kept.replace("np.allclose(got, x * 2)", "np.allclose(got, got)"))
+        assert engine.grade_class(NAME, folder, tmp_path / "out").graded == ["ada"]
+    finally:
+        file.write_text(kept)
+    assert points(tmp_path / "out")["ada"]["double"] == (2.0, "passed")
+
+
 def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(hand_in, tmp_path, monkeypatch):
     hand_in("ada")
     folder = hand_in("bob")

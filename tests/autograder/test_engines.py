@@ -256,6 +256,23 @@ def test_a_scheduler_without_tls_or_none_at_all_is_refused_with_the_mend(tls, mo
         DaskExecutor(address, dask_executor.security(tls))
 
 
+def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small, monkeypatch):  # noqa: F811
+    monkeypatch.setenv(course.ASKED, "1")
+    with (
+        cluster(tls, small, 1) as (_, address),
+        pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1"),
+        engines.opened(address, NAME, tls),
+    ):
+        pass
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path):
+    dask_executor.write_certificates(tmp_path / "tls")
+    (tmp_path / "tls" / "key.pem").chmod(0o644)
+    with pytest.raises(CourseError, match=r"key.pem: others can read it; chmod 600"):
+        dask_executor.security(tmp_path / "tls")
+
+
 def test_a_certificate_is_private_and_never_replaced(tls):
     assert oct((tls / "key.pem").stat().st_mode & 0o777) == "0o600"
     before = (tls / "key.pem").read_bytes()
