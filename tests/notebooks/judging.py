@@ -1,0 +1,140 @@
+"""A program: judge the answers of one chapter by its checks, in this process, and print what each test said.
+
+    python judging.py CHAPTER 0:6 100:102        # the seeds of the reference, and of each listed variant
+
+Without sandbox and kernel, so that the sentences of hundreds of answers are known in seconds. In a process of its own,
+because TensorFlow's devices are settled once.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import inspect
+import io
+import json
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = range(6)  # for the reference
+VARIANT_SEEDS = range(100, 102)
+DEADLINE = 300.0  # seconds for all of a chapter
+ODD = {  # what every answer is, or returns: values that no check may choke on
+    "none": "None",
+    "nan": "float('nan')",
+    "half_a_character": "'\\ud800'",
+    "nested": "[[[{(1, b'x'): np.zeros((2, 0))}]]]",
+    "odd_dict": "{'\\ud800': 1, None: [2]}",
+    "array": "np.array([1.0, np.nan])",
+    "odd_rows": "[(None, float('nan'), '\\ud800', []), (1, 2, 3), np.zeros(3)]",
+    "huge": "10**30",
+    "true": "True",
+    "arrays_by_device": "{each[0]: np.zeros(3) for each in a[0]} if len(a) == 3 and type(a[0]) is list else np.zeros(3)",
+    "arrays_by_name": "{str(each): np.zeros(3) for each in a[0]} if a and type(a[0]) is list else [np.zeros(3)] * 3",
+}
+
+
+def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dict[str, list[str]]]:
+    """Answer name ("reference", "blank", "where/device_of_the_call/100") -> exercise -> a message for each failed test.
+
+    Under "tests" the names of each exercise's tests.
+    """
+    from autograder import asking, build, course
+
+    checks = importlib.import_module(f"autograder.checks.test_{chapter}")
+    cells = [cell for cell in build.solved(chapter).cells if cell.cell_type == "code"]
+    solved = build.solution_source(chapter)
+    tests = [test for test in vars(checks).values() if hasattr(test, "exercise")]
+
+    def namespace(answers: dict[str, str]) -> dict[str, Any]:
+        names: dict[str, Any] = {"__name__": "__main__"}
+        for cell in cells:
+            meta = cell.metadata.get("nbgrader", {})
+            if meta.get("grade") or "show" in cell.metadata.get("tags", []):
+                continue
+            source: str = answers.get(meta.get("grade_id", ""), str(cell.source))
+            exec(compile(source, f"<cell {meta.get('grade_id', '')}>", "exec"), names)
+        return names
+
+    def judged(answers: dict[str, str], seeds: range, only: str = "") -> dict[str, list[str]]:
+        student = asking.in_process(namespace(answers))
+        failed: dict[str, list[str]] = {}
+        for seed in seeds:
+            for test in tests:
+                if only and test.exercise != only:
+                    continue
+                said = message(test, student, seed)
+                failed.setdefault(test.exercise, []).extend([said] if said else [])
+        return failed
+
+    by_hand = {name for each in course.chapter(chapter).exercises if each.manual for name in each.answer_ids}
+    stubs = {name: stub for name, stub in course.chapter(chapter).answers.items() if name not in by_hand}
+    found = {"reference": judged(solved, seeds), "blank": judged(stubs, range(1)), "tests": {}}
+    for test in tests:
+        found["tests"].setdefault(test.exercise, []).append(test.__name__)
+    for variant in asking.variants(chapter):
+        answers = {**solved, variant.answer: variant.written_over(solved[variant.answer])}
+        for seed in variant_seeds:
+            key = f"{variant.answer}/{variant.name}/{seed}"
+            found[key] = judged(answers, range(seed, seed + 1), variant.exercise)
+    for name, value in ODD.items():
+        odd = {answer: odd_answer(solved[answer], value) for answer in stubs}
+        found[f"odd/{name}"] = judged({**solved, **odd}, range(1))
+    return found
+
+
+def odd_answer(source: str, value: str) -> str:
+    """An answer that binds all names of `source`: its functions to one that returns `value`, the others to `value`."""
+    lines = ["import numpy as np", "a = ()"]
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            lines.append(f"{node.name} = lambda *a, **k: {value}")
+        elif isinstance(node, ast.Assign):
+            lines += [f"{target.id} = {value}" for target in node.targets if isinstance(target, ast.Name)]
+    return "\n".join(lines)
+
+
+def message(test: Any, student: Any, seed: int) -> str:
+    """What a failed test tells the student; "" if it passed. "AUTHOR ..." for what only an author's fault raises."""
+    import numpy as np
+
+    rng = np.random.default_rng([seed, zlib.crc32(test.__name__.encode())])
+    given = {"student": student, "rng": rng}
+    try:
+        test(**{name: given[name] for name in inspect.signature(test).parameters})
+    except AssertionError as error:
+        return str(error) or f"{test.__name__}: a bare assert"
+    except Exception as error:
+        return f"AUTHOR {type(error).__name__} in {test.__name__}: {error}"
+    return ""
+
+
+def judged(chapter: str) -> dict[str, dict[str, list[str]]]:
+    """What `judge_all` finds, in a process of its own."""
+    spans = [f"{span.start}:{span.stop}" for span in (SEEDS, VARIANT_SEEDS)]
+    path = os.pathsep.join([str(ROOT / "lib"), str(ROOT)])
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, __file__, chapter, *spans],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        env=environment,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    ranges = (range(*map(int, text.split(":"))) for text in sys.argv[2:4])
+    out = sys.stdout
+    with contextlib.redirect_stdout(io.StringIO()):
+        answer = judge_all(sys.argv[1], *ranges)
+    json.dump(answer, out)

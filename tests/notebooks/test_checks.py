@@ -1,0 +1,60 @@
+"""Each chapter's checks judge as they promise: the reference, every listed variant, the blank notebook, odd values.
+
+What `autograder verify` shows through the whole grading path, here in seconds, for every chapter there is.
+"""
+
+from functools import cache
+
+import judging
+import pytest
+
+from autograder import asking, course, verify
+
+CHAPTERS = course.chapter_names()
+for chapter in CHAPTERS:
+    verify.load(chapter)  # for what it lists
+EXERCISES = [(name, each.name) for name in CHAPTERS for each in course.chapter(name).exercises if not each.manual]
+VARIANTS = [(name, variant) for name in CHAPTERS for variant in asking.variants(name)]
+judged = cache(judging.judged)
+
+
+def called(each: object) -> str | None:
+    return f"{each.answer}-{each.name}" if isinstance(each, asking.Variant) else None
+
+
+@pytest.mark.parametrize(("chapter", "exercise"), EXERCISES)
+def test_the_reference_passes_on_every_seed(chapter, exercise):
+    assert judged(chapter)["reference"][exercise] == []
+
+
+@pytest.mark.parametrize(("chapter", "exercise"), EXERCISES)
+def test_every_test_of_a_blank_answer_fails(chapter, exercise):
+    found = judged(chapter)
+    assert len(found["blank"][exercise]) == len(found["tests"][exercise]) > 0
+
+
+@pytest.mark.parametrize(("chapter", "variant"), [each for each in VARIANTS if not each[1].correct], ids=called)
+def test_a_listed_misconception_fails_with_its_sentence(chapter, variant):
+    for seed in judging.VARIANT_SEEDS:
+        first = next(iter(judged(chapter)[f"{variant.answer}/{variant.name}/{seed}"][variant.exercise]), "")
+        assert variant.says in first
+
+
+@pytest.mark.parametrize(("chapter", "variant"), [each for each in VARIANTS if each[1].correct], ids=called)
+def test_a_right_answer_in_another_way_passes(chapter, variant):
+    for seed in judging.VARIANT_SEEDS:
+        assert judged(chapter)[f"{variant.answer}/{variant.name}/{seed}"][variant.exercise] == []
+
+
+@pytest.mark.parametrize(("chapter", "exercise"), EXERCISES)
+def test_every_exercise_lists_two_misconceptions_and_another_right_way(chapter, exercise):
+    listed = [variant.correct for name, variant in VARIANTS if (name, variant.exercise) == (chapter, exercise)]
+    assert listed.count(False) >= 2
+    assert listed.count(True) >= 1
+
+
+@pytest.mark.parametrize("odd", judging.ODD)
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_an_odd_value_gets_a_sentence_and_nothing_else(chapter, odd):
+    said = [each for messages in judged(chapter)[f"odd/{odd}"].values() for each in messages]
+    assert [each for each in said if each.startswith("AUTHOR") or "assert" in each] == []
