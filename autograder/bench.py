@@ -112,16 +112,19 @@ def bench(
     repeats: int = 2,
     only: tuple[str, ...] = (),
     few: int = 4,
+    stock: int = 24,
     told: Callable[[str], None] = lambda _line: None,
 ) -> Bench:
-    """Grade a class of `students` in every way whose name holds one of `only`; the slow others grade `few` of them.
+    """Grade a class of `students` in every way whose name holds one of `only`.
+
+    Stock nbgrader grades at most `stock` of them, papermill and otter `few`: for them each submission costs the same.
 
     `told` hears a line after each timing. Raises RuntimeError with what a command said when its exit code is not allowed.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as place:
         work = Path(place)
-        names = _class(work / "class", students)
-        ways = [way for way in _ways(work, names, few) if not only or any(part in way.name for part in only)]
+        names = write_class(work / "class", students)
+        ways = [way for way in _ways(work, names, few, stock) if not only or any(part in way.name for part in only)]
         for repeat in range(repeats):  # in turns, forwards and backwards: what else the machine does hits all alike
             for way in ways if repeat % 2 == 0 else ways[::-1]:
                 _fresh(way, work)
@@ -131,31 +134,32 @@ def bench(
     return Bench(ways, floor, len(names), machine())
 
 
-def _class(folder: Path, count: int) -> list[str]:
-    """Write the class, keep `count` of its students evenly spread over it, each's answers unlike any other's; the names."""
-    demo.make(folder)
-    names = [s.name for s in demo.students() if s.name not in NOT_FOR_OTHERS]
-    count = min(count, len(names))
-    kept = {names[i * len(names) // count] for i in range(count)}
-    for path in folder.iterdir():
-        if path.name not in kept:
-            shutil.rmtree(path)
-            continue
-        file = path / demo.CHAPTER / f"{demo.CHAPTER}.ipynb"
-        file.write_text(json.dumps(demo.signed(json.loads(file.read_bytes()), path.name), indent=1), encoding="utf-8")
-    return sorted(kept)
+def write_class(folder: Path, count: int) -> list[str]:
+    """Write a class of `count`: the demo's students, evenly and again and again, signed; the names."""
+    kinds = [student for student in demo.students() if student.name not in NOT_FOR_OTHERS]
+    chapter, names = course.chapter(demo.CHAPTER), []
+    for number in range(count):
+        student = kinds[(number * len(kinds) // min(count, len(kinds))) % len(kinds)]
+        made = demo.notebook_bytes(student, chapter)
+        assert made is not None, f"{student.name} hands nothing in"
+        names.append(f"{student.name}-{number:04}")
+        file = folder / names[-1] / demo.CHAPTER / f"{demo.CHAPTER}.ipynb"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(demo.signed(json.loads(made), names[-1]), indent=1), encoding="utf-8")
+    return names
 
 
-def _ways(work: Path, names: list[str], few: int) -> Iterator[Way]:
-    stock = work / "stock"
+def _ways(work: Path, names: list[str], few: int, most: int) -> Iterator[Way]:
+    stock, some = work / "stock", names[:: -(-len(names) // most)]
     source = stock / "source" / demo.CHAPTER
     source.mkdir(parents=True)
     (stock / "nbgrader_config.py").write_text(CONFIG)
     (source / f"{demo.CHAPTER}.ipynb").write_text(build.dumps(build.solved(demo.CHAPTER)))
     _run([str(BIN / "nbgrader"), "generate_assignment", demo.CHAPTER, "--force"], stock, (0,))
-    shutil.copytree(work / "class", stock / "submitted")
+    for name in some:
+        shutil.copytree(work / "class" / name, stock / "submitted" / name)
     autograde = [str(BIN / "nbgrader"), "autograde", demo.CHAPTER]
-    yield Way("nbgrader autograde", [autograde], stock, len(names), (0, 1))
+    yield Way("nbgrader autograde", [autograde], stock, len(some), (0, 1))
 
     plain = work / "papermill"
     plain.mkdir()

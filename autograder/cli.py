@@ -276,16 +276,19 @@ def verify(
 
 @app.command()
 def bench(
-    students: Annotated[int, typer.Option(help="how many of the demo's class, at most", min=1)] = 24,
+    students: Annotated[int, typer.Option(help="of the demo's class, again and again, each signed", min=1)] = 24,
     repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
     few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
+    stock: Annotated[int, typer.Option(help="students for nbgrader, at most: each costs it the same", min=1)] = 24,
     way: Annotated[list[str] | None, typer.Option(help="only ways with this in their name; may be repeated")] = None,
     json: Annotated[Path | None, typer.Option(help="write the figures there, too")] = None,
 ) -> None:
     """Time grading the same class by stock nbgrader, papermill, otter (if installed) and this, side by side."""
     from autograder import bench as benchmark
 
-    made = benchmark.bench(students, repeats, tuple(way or ()), few, lambda line: console.print(line, highlight=False))
+    made = benchmark.bench(
+        students, repeats, tuple(way or ()), few, stock, lambda line: console.print(line, highlight=False)
+    )
     (console if console.is_terminal else Console(width=120)).print(made.table())
     if json is not None:
         benchmark.write(made, json)

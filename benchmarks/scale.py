@@ -10,7 +10,6 @@ rendered. Jobs last as long as those that were measured. It knows nothing of net
 from __future__ import annotations
 
 import heapq
-import itertools
 import json
 import os
 import random
@@ -58,26 +57,13 @@ class Costs:
     page: float  # of feedback, for each submission and core
 
 
-def write_class(folder: Path, count: int) -> None:
-    """`count` students with the answers of the demo's class, each signed: equal answers would be graded once."""
-    release = course.chapter(demo.CHAPTER).release
-    kinds = [student for student in demo.students() if student.name not in bench.NOT_FOR_OTHERS]
-    for number, student in zip(range(count), itertools.cycle(kinds), strict=False):
-        name = f"{student.name}-{number:04}"
-        made = demo.notebook_bytes(student, course.chapter(demo.CHAPTER))
-        notebook = json.loads(made) if made else release
-        path = folder / name / demo.CHAPTER / f"{demo.CHAPTER}.ipynb"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(demo.signed(notebook, name)))
-
-
 def measure(sizes: list[int], console: Console) -> Costs:
     """Grade classes of these sizes, each cold and whole."""
     rows, jobs, writes, pages = [], [], [], []
     for size in sizes:
         place = Path(tempfile.mkdtemp(prefix="scale-"))
         try:
-            write_class(place / "class", size)
+            bench.write_class(place / "class", size)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             started = time.perf_counter()
             with bench._memory() as peak:
