@@ -12,11 +12,12 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Collection, Generator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
 
 from autograder import course, files, forkserver, grade, intake, sandbox
 from autograder.course import Chapter, CourseError
@@ -139,16 +140,24 @@ def _run(
     # a job's work is done in processes of its own: a thread a worker is enough to wait for them
     pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="grade")
     waiting: dict[Future[Verdict], tuple[Job, int]] = {}
+    ended: SimpleQueue[Future[Verdict]] = SimpleQueue()
+
+    def begin(job: Job, tries: int = 1) -> None:
+        future = pool.submit(grade.grade_job, job)
+        waiting[future] = (job, tries)
+        future.add_done_callback(ended.put)  # `as_completed` would look at all that wait, each time
+
     try:
-        waiting = {pool.submit(grade.grade_job, job): (job, 1) for job in jobs}
+        for job in jobs:
+            begin(job)
         while waiting:
-            future = next(as_completed(waiting))
+            future = ended.get()
             job, tries = waiting.pop(future)
             try:
                 yield job, future.result()
             except InfrastructureError as error:
                 if tries < TRIES:
-                    waiting[pool.submit(grade.grade_job, job)] = (job, tries + 1)
+                    begin(job, tries + 1)
                 else:
                     yield job, error
     except BaseException:  # interrupted, or the disk is full: what runs now is for nothing
