@@ -1,7 +1,10 @@
 """The gradebook in PostgreSQL: the same marks as in SQLite, and two graders at once neither lose nor double one."""
 
 import multiprocessing
+import random
 import secrets
+import threading
+import time
 
 import classroom
 import postgres
@@ -118,6 +121,43 @@ def test_two_graders_of_one_class_at_once_neither_lose_nor_double_a_mark(tmp_pat
     with engine.connect() as connection:
         counts = [connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() for name in ("student", "grade")]
     engine.dispose()
+    assert counts == [len(STUDENTS), 3 * len(STUDENTS)]
+
+
+def test_a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing(tmp_path, url, server):
+    cutter = create_engine(server, isolation_level="AUTOCOMMIT")
+    cut = text("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = :name")
+    dice, over, cuts = random.Random(5), threading.Event(), []
+
+    def cutting():
+        with cutter.connect() as connection:
+            while not over.wait(dice.uniform(0.02, 0.3)):
+                cuts.append(connection.execute(cut, {"name": make_url(url).database}).scalar())
+
+    threading.Thread(target=cutting, daemon=True).start()
+    left, told, end = list(STUDENTS), [], time.monotonic() + 120
+    try:
+        while (left or len(told) < 10) and time.monotonic() < end:
+            student = left[0] if left else dice.choice(STUDENTS)  # until ten were met: the same verdicts once more
+            try:
+                write(tmp_path, url, classroom.verdict(student))
+                left = [each for each in left if each != student]
+            except GradebookError as error:
+                told.append(str(error))
+    finally:
+        over.set()
+    assert left == []
+    assert len(told) >= 10, cuts
+    found = record.records(tmp_path, TINY)
+    assert [each.student for each in found] == STUDENTS
+    for each in found:
+        by_verdict = {mark.exercise: mark.points for mark in each.verdict.marks}
+        assert {row.exercise: row.points for row in each.rows} == by_verdict
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        counts = [connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() for name in ("student", "grade")]
+    engine.dispose()
+    cutter.dispose()
     assert counts == [len(STUDENTS), 3 * len(STUDENTS)]
 
 
