@@ -77,7 +77,7 @@ class Box:
                 raise SandboxError(said)
             if root() and self.group is None:
                 raise SandboxError("as root the sandbox needs control groups (memory, pids): mount /sys/fs/cgroup")
-            self.pid = self._build()
+            self._build()
             if root():
                 os.chown(self.folder, self.user, self.user)
             if self.group is None:
@@ -86,7 +86,7 @@ class Box:
             self.close()
             raise
 
-    def _build(self) -> int:
+    def _build(self) -> None:
         info, told = os.pipe()
         filter = os.memfd_create("seccomp")
         try:
@@ -105,15 +105,18 @@ class Box:
         finally:
             os.close(told)
             os.close(filter)
+        assert self._bwrap.stdout is not None
+        assert self._bwrap.stderr is not None
+        ended = os.pidfd_open(self._bwrap.pid)  # killed now, it may leave a child that holds our pipes open for ever
         try:
-            text = _read(info, b"}")  # bwrap writes it in pieces, and before its mounts are done
-            assert self._bwrap.stdout is not None
-            if b"ready" not in _read(self._bwrap.stdout.fileno(), b"\n"):
-                assert self._bwrap.stderr is not None
-                said = os.read(self._bwrap.stderr.fileno(), 500).decode(errors="replace").strip()
+            text = _read(info, b"}", ended)  # bwrap writes it in pieces, and before its mounts are done
+            if b"}" in text:
+                self.pid = json.loads(text)["child-pid"]
+            if not self.pid or b"ready" not in _read(self._bwrap.stdout.fileno(), b"\n", ended):
+                said = _read(self._bwrap.stderr.fileno(), b"\n", ended).decode(errors="replace").strip()
                 raise SandboxError(f"bubblewrap cannot build a box here: {said or 'it ended at once'}")
-            return json.loads(text)["child-pid"]
         finally:
+            os.close(ended)
             os.close(info)
 
     @property
@@ -262,11 +265,12 @@ def sweep(prefix: str) -> None:
         group.close()
 
 
-def _read(fd: int, end: bytes, deadline: float = 20.0) -> bytes:
-    """Read until `end`, the end of file or the deadline."""
+def _read(fd: int, end: bytes, ended: int, deadline: float = 20.0) -> bytes:
+    """Read until `end`, the end of the file, of the process with pidfd `ended`, or the deadline."""
     text, until = b"", time.monotonic() + deadline
-    while end not in text and select.select([fd], [], [], max(0.0, until - time.monotonic()))[0]:
-        part = os.read(fd, 65536)
+    while end not in text:
+        ready = select.select([fd, ended], [], [], max(0.0, until - time.monotonic()))[0]
+        part = os.read(fd, 65536) if fd in ready else b""
         if not part:
             break
         text += part

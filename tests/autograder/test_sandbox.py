@@ -389,3 +389,19 @@ def test_a_checkout_in_the_environment_is_not_in_the_box(tmp_path, monkeypatch):
     finally:
         bubblewrap.fixed.cache_clear()
     assert got == [["lib"], ["seen"]]
+
+
+def test_a_bubblewrap_killed_while_it_builds_is_not_waited_for_though_its_child_holds_its_pipes(tmp_path, monkeypatch):
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\nsleep 60 &\necho $! >child\nkill -9 $$\n")  # as it is between clone and prctl
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    try:
+        with pytest.raises(sandbox.SandboxError, match="ended at once"):
+            sandbox.Box(f"j{os.getpid()}-orphan", CAPS)
+        assert time.monotonic() - began < 10
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), 9)
+    assert not list(sandbox.workroom().glob("*orphan"))
