@@ -19,6 +19,8 @@ from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with it a process's first op goes through all kernels, for 20 ms,
+os.environ["TENSORFLOW_USE_CUSTOM_CONTRACTION_KERNEL"] = "0"  # and with this one its first product compiles its own
 
 import numpy as np
 import pytest
@@ -130,6 +132,7 @@ def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
 
     file = course.check_file(chapter)
     off = ["cacheprovider", "terminal", "faulthandler", "anyio", "hypothesispytest", "tmpdir", "warnings", "junitxml"]
+    off += ["logging"]
     arguments = [part for name in off for part in ("-p", f"no:{name}")]
     arguments += ["--capture=no", "-c", os.devnull, "--rootdir", str(file.parent), str(file)]
     config = _prepareconfig(arguments, [OUTCOMES, sys.modules[__name__]])
@@ -146,6 +149,7 @@ def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
         odd = ", ".join(sorted(known ^ checked))
         raise course.CourseError(f"{file.name}: exercises without a check, or checks without an exercise: {odd}")
     OUTCOMES.chapter = chapter
+    config.option.tbstyle = "no"  # nobody reads pytest's picture of a failure, and to find its source takes 20 ms
     return config, session
 
 

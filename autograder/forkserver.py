@@ -96,13 +96,13 @@ def ending() -> Iterator[None]:
 
 def _launched(chapter: str) -> Servers:
     place = {"ACROSS_COURSE": str(course.root()), "ACROSS_WORKROOM": str(sandbox.workroom())}
+    place["ACROSS_CHAPTER"] = chapter
     student = warm.ForkServer("autograder.inside", env=_plain(), bare=True)
-    checker = warm.ForkServer(
-        "autograder.checker", env={**place, "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
-    )
-    started = Servers(student, checker, warm.ForkServer("autograder.driver", env=place), _made_of(chapter))
+    checker = warm.ForkServer("autograder.checker", env={**place, "ACROSS_SERVES": "checker"})
+    driver = warm.ForkServer("autograder.driver", env={**place, "ACROSS_SERVES": "driver"})
+    started = Servers(student, checker, driver, _made_of(chapter))
     try:
-        for server in (student, checker, started.driver):
+        for server in (student, checker, driver):
             server.launch()
     except BaseException:
         started.close()

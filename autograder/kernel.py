@@ -22,7 +22,7 @@ from autograder import sandbox
 from autograder.course import Limits
 
 MESSAGE = 64 << 20  # bytes of one frame on a kernel's channels; for more, ours cuts the channel without a word
-WELCOME = 3.0  # seconds to the first word; on a busy machine one in hundreds of kernels missed our subscription
+WELCOME = 0.25  # seconds to the first word, then twice as many: one in hundreds of kernels missed our subscription
 
 
 class StartError(RuntimeError):
@@ -119,8 +119,10 @@ class Kernel:
                 raise StartError(f"the kernel did not start: {(self.box.folder / 'log').read_text()[-1000:]}")
             raise StartError("the kernel did not start")
         until = time.monotonic() + deadline
-        while not self._listening(context, min(until, time.monotonic() + WELCOME)):
+        patience = WELCOME
+        while not self._listening(context, min(until, time.monotonic() + patience)):
             self.mute()
+            patience *= 2
             if time.monotonic() > until or not self.alive():
                 raise StartError("the kernel does not publish")
         assert self.client is not None

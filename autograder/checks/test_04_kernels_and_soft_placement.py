@@ -12,6 +12,8 @@ import tensorflow as tf
 from autograder.asking import equivalent, exercise, probe, right, wrong
 from autograder.checks import kernel_truth as truth
 
+truth.warm()
+
 # guesses
 
 ASKED = [
