@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder import course, feedback, harmless
+from autograder import course, feedback, harmless, outputs
 from autograder.course import Chapter, CourseError, Exercise
 from autograder.record import Record, Row, number, records
 from autograder.report import SIGNS, STYLES
@@ -67,7 +66,7 @@ def explain(
 
     Raises CourseError naming the nearest there is if there is no such student or exercise.
     """
-    if why := left(out, chapter, student):
+    if why := outputs.left(out, chapter).get(student):
         return Group(*_left(student, chapter, why)), ""
     record, rows = _found(out, chapter, student, exercise, db_url)
     shown: list[RenderableType] = [
@@ -88,7 +87,7 @@ def explain(
 
 def as_json(out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None) -> dict[str, Any]:
     """The same as plain JSON values, whole: full digests, every field. Raises CourseError as `explain` does."""
-    if why := left(out, chapter, student):
+    if why := outputs.left(out, chapter).get(student):
         return {"student": student, "chapter": chapter.name, "fault": Fault.INFRASTRUCTURE.value, "message": why}
     record, rows = _found(out, chapter, student, exercise, db_url)
     verdict = record.verdict
@@ -127,19 +126,6 @@ def again(out: Path, chapter: Chapter, record: Record) -> str:
     submissions = shlex.quote(str(Path(out) / "submitted")) if whole else "SUBMISSIONS"
     where = f"--submissions {submissions} --out {shlex.quote(str(out))}"
     return f"autograder grade {chapter.name} {where} --student {shlex.quote(record.student)} --again --dry-run"
-
-
-def left(out: Path, chapter: Chapter, student: str) -> str:
-    """Why this machine could not grade a student at the last run, as marks.csv has it; empty if it could."""
-    try:
-        with (Path(out) / "marks.csv").open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                named = (row.get("student"), row.get("chapter"), row.get("fault"))
-                if named == (harmless.field(student), chapter.name, Fault.INFRASTRUCTURE.value):
-                    return row.get("message") or "unknown"
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return ""
-    return ""
 
 
 def amount(limit: str, value: float) -> str:

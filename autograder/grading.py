@@ -113,8 +113,12 @@ def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, more: bool
         result = engine.grade_class(chapter_name, submissions, out, progress=advance, **how)
     if not more:
         engine.close()
+    faults = result.faults
+    if how.get("students"):  # of the others nothing has changed
+        done = {*result.graded, *result.unchanged}
+        faults = {name: why for name, why in outputs.left(out, chapter).items() if name not in done} | faults
     with progress("feedback") as advance:
-        outputs.write(out, chapter, faults=result.faults, workers=how.get("workers", 0), progress=advance)
+        outputs.write(out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance)
     console.print(report.class_table(out, chapter))
     after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"

@@ -82,6 +82,11 @@ def field(text: object) -> str:
     return "'" + shown if shown.startswith(FORMULA) else shown
 
 
+def unfield(shown: str) -> str:
+    """The text of one line that `field` returned `shown` for."""
+    return shown[1:] if shown.startswith("'") and shown[1:].startswith(FORMULA) else shown
+
+
 def link(*parts: str) -> str:
     """Return a relative URL to a file, its parts quoted."""
     return "/".join(quote(part, safe="") for part in parts)

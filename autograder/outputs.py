@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import multiprocessing
 import os
 import signal
@@ -11,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from across import warm
-from autograder import feedback, files, record, report
+from autograder import feedback, files, harmless, record, report
 from autograder.course import Chapter
 from autograder.grade import InfrastructureError
 from autograder.record import Row
@@ -30,11 +31,25 @@ def write(
 ) -> None:
     """Write OUT/marks.csv, OUT/feedback/<student>/<chapter>.html and OUT/report.html from the gradebook in OUT.
 
-    `faults`: the students whom this machine could not grade, and why; they get rows, and no points. `workers` pages are
-    made at once (0: one a core). Raises CourseError if OUT has no gradebook or another process writes there, OSError.
+    `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
+    `left` before. `workers` pages are made at once (0: one a core). Raises CourseError if OUT has no gradebook or another
+    process writes there, OSError.
     """
     with files.only_writer(out):
-        _write(out, chapter, faults or {}, workers, progress)
+        _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress)
+
+
+def left(out: Path, chapter: Chapter) -> dict[str, str]:
+    """The students whom this machine could not grade when they were graded last, and why, as marks.csv has it."""
+    found: dict[str, str] = {}
+    try:
+        with (Path(out) / "marks.csv").open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if (row.get("chapter"), row.get("fault")) == (chapter.name, Fault.INFRASTRUCTURE.value):
+                    found[harmless.unfield(row.get("student") or "")] = row.get("message") or "unknown"
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return {}
+    return found
 
 
 def _write(

@@ -39,6 +39,45 @@ started = time.perf_counter()
 assert fresh.{call} == 1
 print(time.perf_counter() - started)
 """
+CLUSTER = """
+import os, socket, tempfile, time
+from concurrent.futures import ThreadPoolExecutor
+from across import fresh
+holders = [socket.socket() for _ in range(3)]
+for holder in holders:
+    holder.bind(("127.0.0.1", 0))
+tasks = ["127.0.0.1:%d" % holder.getsockname()[1] for holder in holders]
+for holder in holders:
+    holder.close()
+over = tempfile.mktemp()
+def member(number):
+    import tensorflow as tf
+    v1 = tf.compat.v1
+    server = tf.distribute.Server({{"worker": tasks}}, "worker", number)
+    if number:
+        until = time.monotonic() + 60
+        while not os.path.exists(over) and time.monotonic() < until:
+            time.sleep(0.01)
+        os._exit(0)
+    with tf.Graph().as_default():
+        parts = []
+        for each in range(len(tasks)):
+            with tf.device("/job:worker/task:%d" % each):
+                parts.append(tf.constant(each) + 1)
+        with v1.Session(server.target) as session:
+            return int(session.run(tf.add_n(parts)))
+def op():
+    return 1
+{before}
+started = time.perf_counter()
+with ThreadPoolExecutor(3) as pool:
+    others = [pool.submit(fresh.call, member, number, cold={cold}) for number in (1, 2)]
+    assert fresh.run(member, 0, cold={cold}) == 6
+    took = time.perf_counter() - started
+    open(over, "w").close()
+os.remove(over)
+print(took)
+"""
 KERNEL = f"""
 import time
 from across import provisioner, warm
@@ -176,6 +215,10 @@ def steps() -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
         "the first fresh.run of a notebook, which starts the server": (
             lambda: timed(FRESH.format(before="", call="run(op)")),
             lambda: timed(FRESH.format(before="", call="run(op, cold=True)")),
+        ),
+        "three TensorFlow servers to a first sum over all: forked / three new interpreters": (
+            lambda: timed(CLUSTER.format(before="fresh.run(op)", cold=False)),
+            lambda: timed(CLUSTER.format(before="", cold=True)),
         ),
         "a kernel to its first cell with TensorFlow": (
             lambda: timed(KERNEL.format(before=READY)),

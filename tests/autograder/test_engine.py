@@ -1,5 +1,6 @@
 """Grading a class of a small chapter, through the real sandbox."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from autograder import build, course, engine, grade, intake, record, rehearsal, sandbox
+from autograder import build, course, engine, grade, grading, intake, record, rehearsal, sandbox
 from autograder.course import MIB, CourseError
 from autograder.grade import InfrastructureError
 from autograder.verdict import Fault, Result, Stop
@@ -221,6 +222,30 @@ def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(hand_in, tmp_pat
     result = engine.grade_class(NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert "Input/output error" in result.faults["bob"]
+
+
+def test_who_was_left_by_a_fault_stays_in_the_marks_until_graded(hand_in, tmp_path, monkeypatch):
+    out, real = tmp_path / "out", intake.read
+    for student in ("ada", "bob"):
+        folder = hand_in(student)
+
+    def broken(found, chapter):
+        if found.student == "bob":
+            raise OSError("Input/output error")
+        return real(found, chapter)
+
+    def bobs():
+        with (out / "marks.csv").open(newline="") as file:
+            return {row["fault"] for row in csv.DictReader(file) if row["student"] == "bob"}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(intake, "read", broken)
+        assert grading.grade_to_the_end(NAME, folder, out, more=True) == 1
+        assert bobs() == {"INFRASTRUCTURE"}
+        assert grading.grade_to_the_end(NAME, folder, out, more=True, students=["ada"]) == 0
+        assert bobs() == {"INFRASTRUCTURE"}
+    assert grading.grade_to_the_end(NAME, folder, out, more=True, students=["bob"]) == 0
+    assert "INFRASTRUCTURE" not in bobs()
 
 
 def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(hand_in, tmp_path, monkeypatch):

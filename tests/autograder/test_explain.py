@@ -128,6 +128,8 @@ def test_who_was_left_by_a_fault_of_this_machine_is_told_so(out):
     assert "no space left" in shown
     assert "INFRASTRUCTURE" in shown
     assert explain.as_json(out, TINY, "zed")["fault"] == "INFRASTRUCTURE"
+    outputs.write(out, TINY, workers=1)  # `autograder report`: nobody was graded meanwhile
+    assert outputs.left(out, TINY) == {"zed": "no space left"}
 
 
 @pytest.mark.parametrize(
