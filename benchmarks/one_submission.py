@@ -38,15 +38,16 @@ def measure(chapter: str, times: int) -> dict[str, list[float]]:
     engine.try_reference(release)
     servers = forkserver.servers(chapter)
     found: dict[str, list[float]] = {}
+    solution = build.solution_source(chapter)
     with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder), release) as recorder:
         for seed in range(1, times + 1):
+            submission = Submission(f"student-{seed}", chapter, solution)
             pids = {name: getattr(servers, name).process.pid for name in SERVERS}
             before, ours, started = (
                 {name: used(pid) for name, pid in pids.items()},
                 time.process_time(),
                 time.perf_counter(),
             )
-            submission = Submission(f"student-{seed}", chapter, build.solution_source(chapter))
             verdict = grade.grade_job(grade.Job(submission, seed, f"digest-{seed}"))
             took = {"wall": time.perf_counter() - started, "worker": time.process_time() - ours}
             took |= {name: used(pid) - before[name] for name, pid in pids.items()}
