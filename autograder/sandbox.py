@@ -155,16 +155,20 @@ class Box:
         if self._watcher is not None:
             self._watcher.close()
         if self._bwrap is not None:
-            with contextlib.suppress(ProcessLookupError):
-                if self.pid:
+            if self.pid:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(
                         self.pid, signal.SIGKILL
                     )  # process 1 of the box: all others die with it, and bwrap reaps it
+            else:
+                self._bwrap.kill()  # it has not said which one that is
             try:
                 self._bwrap.wait(5)
             except subprocess.TimeoutExpired:
                 self._bwrap.kill()
                 self._bwrap.wait()
+            if not self.pid:
+                _end_builders(str(self.folder))
             for stream in (self._bwrap.stdout, self._bwrap.stderr):
                 if stream is not None:
                     stream.close()
@@ -238,6 +242,16 @@ def _clear(place: Path) -> None:
         if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
             sweep(f"j{owner}-")
             remove(folder)
+
+
+def _end_builders(folder: str) -> None:
+    """Kill what a bwrap that was killed while it built the box of `folder` has left: a child that waits for its word."""
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (place / "cmdline").read_bytes().split(b"\0")
+                if words[0] == b"bwrap" and os.fsencode(folder) in words:
+                    os.kill(int(place.name), signal.SIGKILL)
 
 
 def _leave(path: Path, owner: int) -> None:
