@@ -131,8 +131,7 @@ def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
     from _pytest.main import Session
 
     file = course.check_file(chapter)
-    off = ["cacheprovider", "terminal", "faulthandler", "anyio", "hypothesispytest", "tmpdir", "warnings", "junitxml"]
-    off += ["logging"]
+    off = "cacheprovider terminal faulthandler anyio hypothesispytest tmpdir warnings junitxml logging".split()
     arguments = [part for name in off for part in ("-p", f"no:{name}")]
     arguments += ["--capture=no", "-c", os.devnull, "--rootdir", str(file.parent), str(file)]
     config = _prepareconfig(arguments, [OUTCOMES, sys.modules[__name__]])

@@ -155,11 +155,9 @@ class Box:
         if self._watcher is not None:
             self._watcher.close()
         if self._bwrap is not None:
-            if self.pid:
+            if self.pid:  # process 1 of the box: all others die with it, and bwrap reaps it
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(
-                        self.pid, signal.SIGKILL
-                    )  # process 1 of the box: all others die with it, and bwrap reaps it
+                    os.kill(self.pid, signal.SIGKILL)
             else:
                 self._bwrap.kill()  # it has not said which one that is
             try:
