@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import importlib
 import json
 import os
@@ -75,7 +76,9 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     try:
         said = drive(job, tell)
     except (StartError, check.CheckerError, sandbox.SandboxError, warm.ServerError, OSError) as error:
-        said = {"fault": f"{type(error).__name__}: {error}"}
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        where = f"; make room in {sandbox.workroom().parent}, where boxes are made" if full else ""
+        said = {"fault": f"{type(error).__name__}: {error}{where}"}
     with open(answer, "wb", closefd=False) as file:
         file.write(json.dumps(said).encode())
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from autograder import cgroups
@@ -33,14 +34,23 @@ PATIENCE = 240.0  # seconds for a command on a busy machine
 class Run:
     """One run of `autograder grade` in a session of its own; all its processes bear `mark` in their environment."""
 
-    def __init__(self, root: Path, submissions: Path, out: Path, mark: Path, chapter: str, **environment: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        submissions: Path,
+        out: Path,
+        mark: Path,
+        chapter: str,
+        prefix: Sequence[str] = (),  # a command that runs it
+        **environment: str,
+    ) -> None:
         mark.mkdir(exist_ok=True)
         self.mark, self.out = mark, out
         arguments = ["grade", chapter, "--submissions", str(submissions), "--out", str(out), "--workers", "2"]
         path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(mark)])
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "autograder", *arguments],
+            [*prefix, sys.executable, "-m", "autograder", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

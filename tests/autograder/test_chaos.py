@@ -10,6 +10,7 @@ import time
 import chaos
 import pytest
 from test_engine import CHECKS, NAME, RIGHT, SOURCE
+from test_full_disk import MAY
 
 from autograder import build, course, files, sandbox
 
@@ -65,13 +66,14 @@ class Class:
         if student in ("ada", "fay"):
             (place / "timestamp.txt").write_text("2026-03-01 10:00:00 UTC")
 
-    def grade(self, out, **environment):
+    def grade(self, out, prefix=(), **environment):
         """Start the command on `out`; the class's secret is the same in every OUT, so that marks can be compared."""
         out.mkdir(exist_ok=True)
         if (seed := self.folder / "calm" / ".seed").exists() and not (out / ".seed").exists():
             shutil.copy(seed, out)
         self.runs += 1
-        return chaos.Run(self.root, self.submissions, out, self.folder / f"mark{self.runs}-", NAME, **environment)
+        mark = self.folder / f"mark{self.runs}-"
+        return chaos.Run(self.root, self.submissions, out, mark, NAME, prefix, **environment)
 
     def disturbed(self, kind, delay=0.0, after=""):
         """One run in which a `kind` is killed, gone on with if it was the grader; what was killed, and when."""
@@ -126,6 +128,27 @@ def test_any_victim_at_any_moment(eight):
         if struck == MOMENTS:
             return
     pytest.fail(f"only {struck} of {2 * MOMENTS} were met alive")
+
+
+@pytest.mark.skipif(not MAY, reason="a small /dev/shm needs a mount namespace, and this user may not make one")
+def test_no_room_for_boxes_is_said_and_the_class_is_graded_once_there_is(eight):
+    out = eight.folder / "crowded"
+    fill = "mount -t tmpfs -o size=16m tmpfs /dev/shm; head -c 100M /dev/zero >/dev/shm/fill; exec "
+    crowded = eight.grade(out, prefix=["unshare", "-m", "sh", "-c", fill + '"$@"', "sh"])
+    try:
+        assert crowded.end() == 1, crowded.said
+        assert "No space left on device; make room in /dev/shm" in crowded.said
+        assert "Traceback" not in crowded.said
+        assert sorted(path.name for path in out.iterdir()) == [".lock", ".seed"]  # nobody was graded
+        assert chaos.leftovers(crowded.mark, [crowded.process.pid]) == []
+    finally:
+        crowded.close()
+    again = eight.grade(out)
+    try:
+        assert again.end() == 0, again.said
+        assert chaos.meaning(out) == eight.wanted
+    finally:
+        again.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
