@@ -1,5 +1,5 @@
 """python -m autograder: the command."""
 
-from autograder.cli import main
+from autograder.commands.cli import main
 
 main()

@@ -5,7 +5,7 @@ uv run python benchmarks/grade_class.py --students 8 --repeats 1
 
 import sys
 
-from autograder import cli
+from autograder.commands import cli
 
 if __name__ == "__main__":
     cli.app(["bench", *sys.argv[1:]])

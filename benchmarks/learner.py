@@ -80,7 +80,7 @@ print(took)
 """
 KERNEL = f"""
 import time
-from across import provisioner, warm
+from across._process import provisioner, warm
 {{before}}
 from jupyter_client.manager import KernelManager
 started = time.perf_counter()

@@ -18,9 +18,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from autograder import build, course, engine, forkserver, grade, outputs
-from autograder.intake import Submission
-from autograder.record import Recorder
+from autograder.authoring import build
+from autograder.engine import class_run
+from autograder.gradebook.record import Recorder
+from autograder.job import forkserver, grade
+from autograder.model import course
+from autograder.report import outputs
+from autograder.submissions.intake import Submission
 
 TICK = os.sysconf("SC_CLK_TCK")
 SERVERS = ("student", "checker", "driver")
@@ -35,7 +39,7 @@ def used(pid: int) -> float:
 def measure(chapter: str, times: int) -> dict[str, list[float]]:
     """Part -> seconds, once for each time."""
     release = course.chapter(chapter)
-    engine.try_reference(release)
+    class_run.try_reference(release)
     servers = forkserver.servers(chapter)
     found: dict[str, list[float]] = {}
     solution = build.solution_source(chapter)
@@ -60,7 +64,7 @@ def measure(chapter: str, times: int) -> dict[str, list[float]]:
         started = time.process_time()
         outputs.write(Path(folder), release, faults={}, workers=1)
         found["page, class table"] = [(time.process_time() - started) / times]
-    engine.close()
+    class_run.close()
     return found
 
 

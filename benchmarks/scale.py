@@ -28,7 +28,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from autograder import bench, course, demo, record
+from autograder.devtools import bench, demo
+from autograder.gradebook import record
+from autograder.model import course
 
 SIZES = (10, 30, 100, 300, 1000)
 CLASS, CHAPTERS = 300, 14
@@ -103,7 +105,7 @@ def _written(place: Path, found: list[record.Record]) -> float:
 
 def _rendered(out: Path, size: int) -> float:
     """Core seconds for one student's page: all of them anew, over the cores."""
-    from autograder import outputs
+    from autograder.report import outputs
 
     shutil.rmtree(out / "feedback")
     started = time.perf_counter()

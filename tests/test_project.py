@@ -44,7 +44,7 @@ def imported_at_the_top(path: Path) -> Iterator[str]:
 
 
 def known(name: str, among: dict[str, Path]) -> str | None:
-    """The module of `among` that an import of `name` needs: of `autograder.course.Limits` it is `autograder.course`."""
+    """The module of `among` that an import of `name` needs: of `a.course.Limits` it is `a.course`."""
     while name and name not in among:
         name = name.rpartition(".")[0]
     return name or None
@@ -88,7 +88,10 @@ def test_modules_import_downwards_only(package: str):
 
 
 def test_both_commands_are_there():
-    assert PYPROJECT["project"]["scripts"] == {"across": "across.cli:main", "autograder": "autograder.cli:main"}
+    assert PYPROJECT["project"]["scripts"] == {
+        "across": "across.cli:main",
+        "autograder": "autograder.commands.cli:main",
+    }
 
 
 def test_a_module_can_be_held_in_the_head():

@@ -9,7 +9,7 @@ import numpy as np
 from packaging.requirements import Requirement
 
 from across import smi
-from autograder.asking import equivalent, exercise, probe, right, wrong
+from autograder.probe.asking import equivalent, exercise, probe, right, wrong
 
 
 def kind(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from autograder.asking import equivalent, exercise, probe, right, wrong
+from autograder.probe.asking import equivalent, exercise, probe, right, wrong
 
 
 def whole(value: Any) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.asking import equivalent, exercise, kept, probe, right, wrong
 from autograder.checks.placing import (
     Program,
     Wish,
@@ -25,6 +24,7 @@ from autograder.checks.placing import (
     telling,
     wishes,
 )
+from autograder.probe.asking import equivalent, exercise, kept, probe, right, wrong
 
 # where
 

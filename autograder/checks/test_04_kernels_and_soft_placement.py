@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.asking import equivalent, exercise, probe, right, wrong
 from autograder.checks import kernel_truth as truth
+from autograder.probe.asking import equivalent, exercise, probe, right, wrong
 
 truth.warm()
 

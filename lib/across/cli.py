@@ -18,7 +18,7 @@ FAILED, USAGE = 1, 2  # exit codes
 
 def main() -> None:
     """Run the command; what is in its way is one line with the mend, and exit code 2."""
-    from across.chapters import NoSuchChapter
+    from across._jupyter.chapters import NoSuchChapter
 
     try:
         app()
@@ -33,7 +33,7 @@ def lab(
     port: Annotated[int | None, typer.Option(help="8888, or the next that is free", min=1, max=65535)] = None,
 ) -> None:
     """Open JupyterLab on the course."""
-    from across import lab as jupyter
+    from across._jupyter import lab as jupyter
 
     jupyter.start(browser, port)
 
@@ -57,7 +57,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="for programs: one 
 @app.command()
 def run(chapter: Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03")]) -> None:
     """Run a chapter from top to bottom and say which of its checks pass (exit code 1: not all)."""
-    from across import chapters
+    from across._jupyter import chapters
 
     path = chapters.find(chapter)
 
@@ -65,7 +65,7 @@ def run(chapter: Annotated[str, typer.Argument(help="03_device_placement, device
     from rich.progress import Progress
     from rich.table import Table
 
-    from across import headless  # seconds of imports, after what can go wrong at once
+    from across._jupyter import headless  # seconds of imports, after what can go wrong at once
 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(f"running {path.stem}", total=None)

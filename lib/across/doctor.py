@@ -15,7 +15,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from across import chapters, devices, diagnosis, warm
+from across import devices, diagnosis
+from across._jupyter import chapters
+from across._process import warm
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
 WANTED = {  # devices that a chapter asks `devices.best` for

@@ -30,7 +30,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import cloudpickle
 
-from across import warm
+from across._process import warm
 
 T = TypeVar("T")
 TIMEOUT = 60.0  # seconds
@@ -220,7 +220,7 @@ class _Cold:
     def __init__(self, task: Mapping[str, Any]) -> None:
         Path(task["folder"], "task").write_bytes(pickle.dumps(dict(task)))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "across.fresh_child", task["folder"]],
+            [sys.executable, "-m", "across._process.fresh_child", task["folder"]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -300,7 +300,7 @@ def _server(launch: bool = False) -> warm.ForkServer:
         if server is not None:
             server.close()
         _servers.clear()
-        server = warm.ForkServer("across.fresh_child", env=_importable())
+        server = warm.ForkServer("across._process.fresh_child", env=_importable())
         _servers[os.getpid()] = server
         server.launch()
     return server

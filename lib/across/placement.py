@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from across.partitions import (
+from across._draw.partitions import (
     INPUT,
     OP,
     PLUMBING,
@@ -125,7 +125,7 @@ class Trace:
         `devices` names the lanes ("/CPU:1" or "CPU:1"), in order; without it there is one for every device, or, with
         more than 8 of them, for every device that was used.
         """
-        from across.lanes import draw
+        from across._draw.lanes import draw
 
         return draw(self, title=title, devices=devices)
 
@@ -151,7 +151,7 @@ def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     """
     import tensorflow as tf
 
-    from across.recording import Recorder
+    from across._draw.recording import Recorder
 
     tf.config.list_logical_devices()  # starts TensorFlow, if it has not run yet
     with Recorder(fn, args, kwargs) as recorder:

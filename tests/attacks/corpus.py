@@ -3,7 +3,7 @@
 An attack module sets `EXERCISE`, whose verdict the folder's name says, and `submission(release, solved)`, which returns
 the notebook's bytes or a function that writes whatever it likes where the notebook should be. `release` and `solved` are
 the chapter's notebooks as JSON. Where it also does an honest part, `EARNS` says what that is worth, exercise by exercise;
-`STUDENT` is the folder of a student whose name is itself an attack. `autograder.attacks` grades them all as one class.
+`STUDENT` is the folder of a student whose name is itself an attack. `autograder.devtools.attacks` grades them all as one class.
 """
 
 import copy

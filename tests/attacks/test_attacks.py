@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autograder import attacks, course, forkserver, grade, intake, sandbox
-from autograder.attacks import CHAPTER, HONEST, Graded
-from autograder.verdict import Result
+from autograder.devtools import attacks
+from autograder.devtools.attacks import CHAPTER, HONEST, Graded
+from autograder.job import forkserver, grade
+from autograder.model import course
+from autograder.model.verdict import Result
+from autograder.sandbox import boxes
+from autograder.submissions import intake
 
 ATTACKS = attacks.corpus()
 
-pytestmark = pytest.mark.skipif(sandbox.problem() != "", reason=f"no sandbox here: {sandbox.problem()}")
+pytestmark = pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}")
 
 
 @pytest.fixture(scope="module")

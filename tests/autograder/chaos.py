@@ -12,10 +12,14 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograder import cgroups
+from autograder.sandbox import cgroups
 
 VOLATILE = ("seconds", "execution", "papermill")  # how long a verdict took; when a cell and a notebook were executed
-SERVERS = {"student": "autograder.inside", "checker": "autograder.checker", "driver": "autograder.driver"}
+SERVERS = {
+    "student": "autograder.job.student_server",
+    "checker": "autograder.job.checker",
+    "driver": "autograder.job.driver",
+}
 VICTIMS = (
     "grader",
     "student server",

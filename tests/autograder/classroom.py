@@ -6,9 +6,9 @@ import nbformat
 import nbformat.v4 as v4
 from nbgrader.preprocessors import ComputeChecksums
 
-from autograder import course
-from autograder.course import Chapter, Limits
-from autograder.verdict import Fault, Mark, Result, Verdict
+from autograder.model import course
+from autograder.model.course import Chapter, Limits
+from autograder.model.verdict import Fault, Mark, Result, Verdict
 
 NAME = "01_tiny"
 STUB = "def pick(names):\n    raise NotImplementedError"

@@ -1,4 +1,4 @@
-"""A stand-in for pynvml: the functions of it that `autograder.cards` calls, over cards that a test describes."""
+"""A stand-in for pynvml: the functions of it that `autograder.gpu.cards` calls, over cards that a test describes."""
 
 from __future__ import annotations
 

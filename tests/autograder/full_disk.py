@@ -10,8 +10,9 @@ from pathlib import Path
 import chaos
 from classroom import FAILED, chapter, verdict
 
-from autograder import files, outputs
-from autograder.record import Recorder
+from autograder.gradebook.record import Recorder
+from autograder.report import outputs
+from autograder.store import files
 
 TINY = chapter()
 CLASS = [verdict("ada"), verdict("bob", FAILED), verdict("cem")]

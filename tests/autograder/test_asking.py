@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from autograder import asking, graphs, wire
-from autograder.asking import Refused, in_process, probe
+from autograder.probe import asking, graphs, wire
+from autograder.probe.asking import Refused, in_process, probe
 
 
 @probe

@@ -6,10 +6,10 @@ from dataclasses import replace
 import nbformat
 import pytest
 
-from autograder import course
-from autograder.assemble import SKIP, assemble, blank, executed
-from autograder.course import Chapter, Limits
-from autograder.intake import Submission
+from autograder.job.assemble import SKIP, assemble, blank, executed
+from autograder.model import course
+from autograder.model.course import Chapter, Limits
+from autograder.submissions.intake import Submission
 
 NAME = "01_tiny"
 

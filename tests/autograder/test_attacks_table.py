@@ -5,8 +5,10 @@ import re
 import pytest
 from rich.console import Console
 
-from autograder import attacks, course, sandbox, stock
-from autograder.stock import HONEST, Seen
+from autograder.devtools import attacks, stock
+from autograder.devtools.stock import HONEST, Seen
+from autograder.model import course
+from autograder.sandbox import boxes
 
 ATTACKS = attacks.corpus()
 DOCUMENT = course.root() / "docs" / "security.md"
@@ -64,7 +66,7 @@ def test_after_its_time_nothing_is_begun(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sandbox.problem() != "", reason=f"no sandbox here: {sandbox.problem()}")
+@pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}")
 def test_stock_nbgrader_believes_a_notebook_that_deletes_its_asserts():
     (attack,) = [attack for attack in ATTACKS if attack.name == "deletes_asserts"]
     full = sum(exercise.max_points for exercise in course.chapter(attacks.CHAPTER).exercises if not exercise.manual)

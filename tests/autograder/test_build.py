@@ -9,9 +9,10 @@ import pytest
 from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum, determine_grade
 
-from autograder import build, course
-from autograder.assemble import SKIP, assemble
-from autograder.intake import Submission
+from autograder.authoring import build
+from autograder.job.assemble import SKIP, assemble
+from autograder.model import course
+from autograder.submissions.intake import Submission
 
 NAME = "90_tiny"
 SOURCE = """\

@@ -13,14 +13,19 @@ import pytest
 from boxed import CAPS
 from fake_nvml import GIB, FakeNvml, Gpu
 
-from autograder import bubblewrap, build, course, engine, entering, grade, leases, sandbox
-from autograder.cards import Card, Cards
-from autograder.course import CourseError
-from autograder.grade import InfrastructureError, Job
-from autograder.intake import Submission
-from autograder.ledger import Ledger, Slot
+from autograder.authoring import build
+from autograder.engine import class_run
+from autograder.gpu import leases
+from autograder.gpu.cards import Card, Cards
+from autograder.gpu.ledger import Ledger, Slot
+from autograder.job import grade
+from autograder.job.grade import InfrastructureError, Job
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.sandbox import boxes, bubblewrap, entering
+from autograder.submissions.intake import Submission
 
-needs_a_box = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 ALWAYS = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}  # what bwrap puts into every /dev
 DEVICES = [
     path for path in ("/dev/net/tun", "/dev/fuse", "/dev/autofs", "/dev/kmsg", "/dev/rtc0") if os.path.exists(path)
@@ -49,7 +54,7 @@ def seen():
 assert len(seen()) == 2
 """
 CHECKS = """\
-from autograder.asking import exercise, probe
+from autograder.probe.asking import exercise, probe
 
 @probe
 def looked(student):
@@ -83,7 +88,7 @@ def chapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         course.chapter.cache_clear()
         build.build()
         yield NAME
-        engine.close()
+        class_run.close()
         course.chapter.cache_clear()
 
 
@@ -143,7 +148,7 @@ def test_a_mark_that_was_given_with_other_cards_is_another_mark(chapter: str):
 @pytest.mark.parametrize("devices", [(), tuple(DEVICES[:1]), tuple(DEVICES[:2])])
 def test_a_box_has_the_devices_of_its_lease_and_no_others(devices: tuple[str, ...]):
     read, write = os.pipe()
-    with sandbox.Box(f"devices-{os.getpid()}", CAPS, devices=devices) as box:
+    with boxes.Box(f"devices-{os.getpid()}", CAPS, devices=devices) as box:
         child = os.fork()
         if child == 0:
             try:
@@ -169,7 +174,8 @@ def test_the_folder_of_a_slices_files_can_be_entered():
 
 def test_the_students_server_has_not_looked_for_cards_before_it_forks():
     """If it had, no child could see one: TensorFlow keeps what it found, and CUDA does not survive a fork."""
-    code = "import autograder.inside\nfrom tensorflow.python.eager import context\nprint(context.context()._physical_devices)"
+    code = "import autograder.job.student_server\n"
+    code += "from tensorflow.python.eager import context\nprint(context.context()._physical_devices)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert said.stdout.strip() == "None"
 

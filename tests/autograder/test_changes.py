@@ -8,10 +8,11 @@ from classroom import BY_HAND, FAILED, HALF, PASSED
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder import changes, record
-from autograder.course import COURSE_ID
-from autograder.record import Recorder
-from autograder.verdict import Evidence
+from autograder.gradebook import record
+from autograder.gradebook.record import Recorder
+from autograder.model.course import COURSE_ID
+from autograder.model.verdict import Evidence
+from autograder.report import changes
 
 TINY = classroom.chapter()
 OLD = Evidence(parts={"answers": "a", "checks": "b"})

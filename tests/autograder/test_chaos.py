@@ -12,9 +12,12 @@ import pytest
 from test_engine import CHECKS, NAME, RIGHT, SOURCE
 from test_full_disk import MAY
 
-from autograder import build, course, files, sandbox
+from autograder.authoring import build
+from autograder.model import course
+from autograder.sandbox import boxes
+from autograder.store import files
 
-pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 MOMENTS = int(os.environ.get("ACROSS_CHAOS_MOMENTS", "50"))
 SEED = int(os.environ.get("ACROSS_CHAOS_SEED", "4"))

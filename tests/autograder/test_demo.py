@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder import course, demo, intake, sandbox
-from autograder.verdict import Result
+from autograder.devtools import demo
+from autograder.model import course
+from autograder.model.verdict import Result
+from autograder.sandbox import boxes
+from autograder.submissions import intake
 
 STUDENTS = demo.students()
 DEADLINE = 1200.0  # seconds for the whole class
@@ -20,7 +23,7 @@ DEADLINE = 1200.0  # seconds for the whole class
 @pytest.fixture(scope="module")
 def out(tmp_path_factory) -> Path:
     """Where `autograder demo` has written the class and its marks."""
-    if problem := sandbox.problem():
+    if problem := boxes.problem():
         pytest.skip(f"no sandbox here: {problem}")
     place = tmp_path_factory.mktemp("demo")
     command = [str(Path(sys.executable).parent / "autograder"), "demo", "--out", str(place / "out")]

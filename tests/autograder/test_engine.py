@@ -8,12 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from autograder import build, course, engine, grade, grading, intake, record, rehearsal, sandbox
-from autograder.course import MIB, CourseError
-from autograder.grade import InfrastructureError
-from autograder.verdict import Fault, Result, Stop
+from autograder.authoring import build
+from autograder.commands import grading
+from autograder.engine import class_run, dry_run
+from autograder.gradebook import record
+from autograder.job import grade
+from autograder.job.grade import InfrastructureError
+from autograder.model import course
+from autograder.model.course import MIB, CourseError
+from autograder.model.verdict import Fault, Result, Stop
+from autograder.sandbox import boxes
+from autograder.submissions import intake
 
-pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 NAME = "90_small"
 SOURCE = """\
@@ -48,7 +55,7 @@ assert shift(1, 2) == 3, "1 and 2 more is 3"
 """
 CHECKS = """\
 import numpy as np
-from autograder.asking import exercise, probe
+from autograder.probe.asking import exercise, probe
 
 @probe
 def doubled(student, x):
@@ -86,7 +93,7 @@ def small(tmp_path_factory):
         patch.setenv("ACROSS_COURSE", str(root))
         build.build()
         yield root
-        engine.close()
+        class_run.close()
         course.chapter.cache_clear()
 
 
@@ -120,7 +127,7 @@ def test_a_class_gets_its_marks(hand_in, tmp_path):
     hand_in("ada")
     hand_in("bob", RIGHT | {"double": "def double(x):\n    return x * x"})
     folder = hand_in("cem", {})
-    result = engine.grade_class(NAME, folder, tmp_path / "out", workers=2)
+    result = class_run.grade_class(NAME, folder, tmp_path / "out", workers=2)
     assert sorted(result.graded) == ["ada", "bob", "cem"]
     assert result.faults == {}
     assert points(tmp_path / "out") == {
@@ -133,12 +140,12 @@ def test_a_class_gets_its_marks(hand_in, tmp_path):
 def test_only_what_changed_is_graded_again(hand_in, tmp_path):
     hand_in("ada")
     folder = hand_in("bob", {})
-    engine.grade_class(NAME, folder, tmp_path / "out")
+    class_run.grade_class(NAME, folder, tmp_path / "out")
     hand_in("bob", RIGHT)
-    second = engine.grade_class(NAME, folder, tmp_path / "out")
+    second = class_run.grade_class(NAME, folder, tmp_path / "out")
     assert (second.graded, second.unchanged) == (["bob"], ["ada"])
     assert points(tmp_path / "out")["bob"]["double"] == (2.0, "passed")
-    third = engine.grade_class(NAME, folder, tmp_path / "out", again=True)
+    third = class_run.grade_class(NAME, folder, tmp_path / "out", again=True)
     assert sorted(third.graded) == ["ada", "bob"]
 
 
@@ -146,7 +153,7 @@ def test_the_same_answers_are_asked_with_the_same_inputs_and_other_classes_with_
     folder = hand_in("ada")
     seeds = []
     for out in ("one", "one", "two"):
-        engine.grade_class(NAME, folder, tmp_path / out, again=True)
+        class_run.grade_class(NAME, folder, tmp_path / out, again=True)
         with record.Recorder(tmp_path / out, course.chapter(NAME)) as recorder:
             seeds.append(recorder.verdict("ada").seed)
     assert seeds[0] == seeds[1] != seeds[2]
@@ -167,9 +174,9 @@ def test_a_fault_of_this_machine_is_tried_again_and_not_scored(hand_in, tmp_path
         return real(job)
 
     monkeypatch.setattr(grade, "grade_job", flaky)
-    result = engine.grade_class(NAME, folder, tmp_path / "out")
+    result = class_run.grade_class(NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
-    assert tries == {"ada": 2, "bob": engine.TRIES}
+    assert tries == {"ada": 2, "bob": class_run.TRIES}
     assert list(points(tmp_path / "out")) == ["ada"]
 
 
@@ -184,7 +191,7 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(hand_i
     jobs = []
     real = grade.grade_job
     monkeypatch.setattr(grade, "grade_job", lambda job: jobs.append(job) or real(job))
-    result = engine.grade_class(NAME, folder, tmp_path / "out")
+    result = class_run.grade_class(NAME, folder, tmp_path / "out")
     assert sorted(result.graded) == ["ada", "bob", "eve"]
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ada", "eve"]
     assert points(tmp_path / "out")["bob"] == points(tmp_path / "out")["ada"]
@@ -192,17 +199,17 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(hand_i
     assert (bob.digest, bob.seed, bob.marks) == (ada.digest, ada.seed, ada.marks)
     assert ada.notes == ()
     assert [note.split(" ")[0] for note in bob.notes] == ["timestamp.txt", "the"]  # no date in it; a byte order mark
-    assert engine.grade_class(NAME, folder, tmp_path / "out").graded == []
+    assert class_run.grade_class(NAME, folder, tmp_path / "out").graded == []
 
 
 def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(small, hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"double": "def double(x):\n    return 3 * x"})
-    engine.grade_class(NAME, folder, tmp_path / "out")
+    class_run.grade_class(NAME, folder, tmp_path / "out")
     file = small / "autograder" / "checks" / f"test_{NAME}.py"
     kept = file.read_text()
     try:
         file.write_text(kept.replace("np.allclose(got, x * 2)", "np.allclose(got, got)"))
-        assert engine.grade_class(NAME, folder, tmp_path / "out").graded == ["ada"]
+        assert class_run.grade_class(NAME, folder, tmp_path / "out").graded == ["ada"]
     finally:
         file.write_text(kept)
     assert points(tmp_path / "out")["ada"]["double"] == (2.0, "passed")
@@ -219,7 +226,7 @@ def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(hand_in, tmp_pat
         return real(found, chapter)
 
     monkeypatch.setattr(intake, "read", broken)
-    result = engine.grade_class(NAME, folder, tmp_path / "out")
+    result = class_run.grade_class(NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert "Input/output error" in result.faults["bob"]
 
@@ -254,21 +261,21 @@ def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(
     with pytest.raises(
         CourseError, match=r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
     ):
-        engine.grade_class(NAME, folder, tmp_path / "out")
+        class_run.grade_class(NAME, folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()  # not even a seed
 
 
 def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small, monkeypatch):
     monkeypatch.setattr(build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return [1.0]"})
     with pytest.raises(CourseError) as raised:
-        engine.try_reference(course.chapter(NAME), seed=4321)
+        class_run.try_reference(course.chapter(NAME), seed=4321)
     for part in (f"test_{NAME}.py", 'exercise "double"', "seed 4321", "`double` returned a list", "test_it_doubles"):
         assert part in str(raised.value)
 
 
 def test_a_verdict_keeps_what_it_rests_on(hand_in, tmp_path):
     hand_in("ada", RIGHT | {"shift": "print('x' * 3_000_000)", "double": "def double(x):\n    return np.ones(5)"})
-    engine.grade_class(NAME, hand_in("bob"), tmp_path / "out")
+    class_run.grade_class(NAME, hand_in("bob"), tmp_path / "out")
     ada, bob = (each.verdict for each in record.records(tmp_path / "out", course.chapter(NAME)))
     [halt] = ada.evidence.halts
     assert (halt.stop, halt.cell, halt.life, halt.limit, halt.value) == (Stop.OUTPUT, "shift", 1, "output_bytes", MIB)
@@ -288,35 +295,35 @@ def test_a_verdict_keeps_what_it_rests_on(hand_in, tmp_path):
 def test_one_student_can_be_graded_alone(hand_in, tmp_path):
     hand_in("ada")
     folder = hand_in("bob")
-    assert engine.grade_class(NAME, folder, tmp_path / "out", students=["bob"]).graded == ["bob"]
+    assert class_run.grade_class(NAME, folder, tmp_path / "out", students=["bob"]).graded == ["bob"]
     with pytest.raises(CourseError, match="no student 'bbo'; did you mean bob"):
-        engine.grade_class(NAME, folder, tmp_path / "out", students=["bbo"])
+        class_run.grade_class(NAME, folder, tmp_path / "out", students=["bbo"])
 
 
 def test_any_executor_will_do(hand_in, tmp_path):
     folder = hand_in("ada")
     with ThreadPoolExecutor(1) as executor:
-        assert engine.grade_class(NAME, folder, tmp_path / "out", executor=executor).graded == ["ada"]
+        assert class_run.grade_class(NAME, folder, tmp_path / "out", executor=executor).graded == ["ada"]
 
 
 def test_trusted_submissions_are_graded_without_a_sandbox(hand_in, tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "problem", lambda: "no sandbox here")
+    monkeypatch.setattr(boxes, "problem", lambda: "no sandbox here")
     folder = hand_in("ada")
-    with pytest.raises(sandbox.SandboxError, match="no sandbox here"):
-        engine.grade_class(NAME, folder, tmp_path / "out")
-    engine.grade_class(NAME, folder, tmp_path / "out", trust=True)
+    with pytest.raises(boxes.SandboxError, match="no sandbox here"):
+        class_run.grade_class(NAME, folder, tmp_path / "out")
+    class_run.grade_class(NAME, folder, tmp_path / "out", trust=True)
     assert points(tmp_path / "out")["ada"]["shift"] == (3.0, "passed")
 
 
 def test_nothing_is_left_behind(hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"shift": "import os; os._exit(0)"})
-    engine.grade_class(NAME, folder, tmp_path / "out")
+    class_run.grade_class(NAME, folder, tmp_path / "out")
     assert points(tmp_path / "out")["ada"] == {
         "double": (2.0, "passed"),
         "shift": (0.0, "crashed"),
         "why": (0.0, "manual"),
     }
-    assert list(sandbox.workroom().iterdir()) == []
+    assert list(boxes.workroom().iterdir()) == []
 
 
 @pytest.fixture(scope="module")
@@ -332,9 +339,9 @@ def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_wri
     hand_in("ada")
     hand_in("bob", RIGHT | {"shift": "def shift(x, by):\n    return -1"})
     folder = hand_in("cem", RIGHT | {"shift": "print('x' * 2_000_000)\n" + RIGHT["shift"]})
-    engine.grade_class(NAME, folder, out)
+    class_run.grade_class(NAME, folder, out)
     before = written(out)
-    engine.close()  # the servers have the checks, and the limits, of when they were started
+    class_run.close()  # the servers have the checks, and the limits, of when they were started
     monkeypatch.setenv(course.TRIED, "{}")
     monkeypatch.setitem(course.CHAPTER_LIMITS, NAME, {"output_bytes": MIB})  # what is tried comes before it
     try:
@@ -345,11 +352,11 @@ def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_wri
         monkeypatch.setattr(
             build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
         )
-        result, found = rehearsal.rehearse(NAME, folder, out)
+        result, found = dry_run.rehearse(NAME, folder, out)
     finally:
         checks.write_text(CHECKS)
         course.chapter.cache_clear()
-        engine.close()
+        class_run.close()
     assert (sorted(result.graded), result.faults) == (["ada", "bob", "cem"], {})
     assert [(each.student, each.exercise, each.before, each.after) for each in found.changed] == [
         ("ada", "double", 2.0, 0.0),
@@ -364,7 +371,7 @@ def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_wri
 
 
 def test_a_rehearsal_of_a_new_class_makes_no_folder(hand_in, tmp_path):
-    _, found = rehearsal.rehearse(NAME, hand_in("ada"), tmp_path / "out")
+    _, found = dry_run.rehearse(NAME, hand_in("ada"), tmp_path / "out")
     assert (found.new, found.changed) == (("ada",), ())
     assert not (tmp_path / "out").exists()
 
@@ -372,13 +379,13 @@ def test_a_rehearsal_of_a_new_class_makes_no_folder(hand_in, tmp_path):
 def test_the_same_answers_rehearsed_from_what_was_taken_of_them_get_the_same_inputs(hand_in, tmp_path):
     out = tmp_path / "out"
     hand_in("bob", {})
-    engine.grade_class(NAME, hand_in("ada", RIGHT | {"shift": "def shift(x, by):\n    return by"}), out)
+    class_run.grade_class(NAME, hand_in("ada", RIGHT | {"shift": "def shift(x, by):\n    return by"}), out)
     first, _ = record.records(out, course.chapter(NAME))
     jobs = []
     with pytest.MonkeyPatch.context() as patch:
         real = grade.grade_job
         patch.setattr(grade, "grade_job", lambda job: jobs.append(job) or real(job))
-        _, found = rehearsal.rehearse(NAME, out / "submitted", out, again=True, students=["ada"])
+        _, found = dry_run.rehearse(NAME, out / "submitted", out, again=True, students=["ada"])
     assert jobs[-1].seed == first.verdict.seed
     assert (found.changed, found.same) == ((), 3)
 

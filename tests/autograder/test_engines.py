@@ -16,12 +16,16 @@ import yaml
 from distributed import LocalCluster
 from test_engine import NAME, RIGHT, hand_in, points, small  # noqa: F401
 
-from autograder import clusters, course, dask_executor, dask_worker, engine, engines, outputs, record, sandbox
-from autograder.course import CourseError
-from autograder.dask_executor import DaskExecutor
-from autograder.grade import InfrastructureError
+from autograder.engine import class_run, clusters, dask_executor, dask_worker, executors
+from autograder.engine.dask_executor import DaskExecutor
+from autograder.gradebook import record
+from autograder.job.grade import InfrastructureError
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.report import outputs
+from autograder.sandbox import boxes
 
-pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 CLASS = {
     "ada": RIGHT,
@@ -51,7 +55,7 @@ def cluster(tls, root, workers, mark="", **more):
         security=dask_executor.security(tls),
         dashboard_address=":0",
         env=env,
-        preload=["autograder.dask_worker"],
+        preload=["autograder.engine.dask_worker"],
         **more,
     ) as made:
         yield made, made.scheduler_address.replace("tls://", "dask://")
@@ -68,7 +72,7 @@ def graded(folder, out, executor=None, **how):
     """Grade into `out`, which draws the inputs that every other one draws; return all that it then says."""
     out.mkdir()
     (out / ".seed").write_bytes(b"s" * 32)
-    result = engine.grade_class(NAME, folder, out, executor=executor, **how)
+    result = class_run.grade_class(NAME, folder, out, executor=executor, **how)
     assert result.faults == {}
     assert sorted(result.graded) == sorted(CLASS)
     outputs.write(out, course.chapter(NAME), faults={}, workers=1)
@@ -85,22 +89,22 @@ def test_workers_give_the_gradebook_that_this_machine_gives(tls, small, class_, 
     elsewhere = shutil.copytree(small, tmp_path / "elsewhere")
     with (
         cluster(tls, elsewhere, workers, local_directory=str(tmp_path / "work")) as (_, address),
-        engines.opened(address, NAME, tls) as executor,
+        executors.opened(address, NAME, tls) as executor,
     ):
         assert alike(graded(class_, tmp_path / "dask", executor), wanted)
         assert len(points(tmp_path / "dask")) == len(CLASS)
 
 
 def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_path, monkeypatch):  # noqa: F811
-    real = engine._run
+    real = class_run._run
 
     def gone(*arguments):
         shutil.rmtree(class_)
         return real(*arguments)
 
-    monkeypatch.setattr(engine, "_run", gone)
-    with cluster(tls, small, 1) as (_, address), engines.opened(address, NAME, tls) as executor:
-        engine.grade_class(NAME, class_, tmp_path / "out", executor=executor)
+    monkeypatch.setattr(class_run, "_run", gone)
+    with cluster(tls, small, 1) as (_, address), executors.opened(address, NAME, tls) as executor:
+        class_run.grade_class(NAME, class_, tmp_path / "out", executor=executor)
     assert points(tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
@@ -109,7 +113,7 @@ def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_,
     mark = tmp_path / "mark-of-the-workers"
     mark.mkdir()
     killed = []
-    with cluster(tls, small, 2, mark) as (_, address), engines.opened(address, NAME, tls) as executor:
+    with cluster(tls, small, 2, mark) as (_, address), executors.opened(address, NAME, tls) as executor:
         pids = executor.client.run(os.getpid)
 
         def kill():
@@ -141,7 +145,7 @@ def test_a_cluster_without_workers_is_a_fault_of_the_machine_and_not_for_ever(tl
             executor.same_course(NAME)
             made.scale(0)
             with pytest.raises(InfrastructureError, match="no worker for 3 s"):
-                engine.grade_class(NAME, class_, tmp_path / "out", executor=executor)
+                class_run.grade_class(NAME, class_, tmp_path / "out", executor=executor)
         with pytest.raises(InfrastructureError, match="no worker came in 1 s"):
             DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=1).same_course(NAME)
 
@@ -151,25 +155,25 @@ def test_a_worker_with_another_course_is_named_and_nobody_is_graded(tls, small, 
     checks = other / "autograder" / "checks" / f"test_{NAME}.py"
     checks.write_text(checks.read_text() + "\n")
     with cluster(tls, other, 1) as (_, address):
-        with pytest.raises(CourseError, match=r"worker tls://.*other the checks"), engines.opened(address, NAME, tls):
+        with pytest.raises(CourseError, match=r"worker tls://.*other the checks"), executors.opened(address, NAME, tls):
             pass
         executor = DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls))
         with executor, pytest.raises(CourseError, match="other the checks"):  # one that came later
-            engine.grade_class(NAME, class_, tmp_path / "out", executor=executor)
+            class_run.grade_class(NAME, class_, tmp_path / "out", executor=executor)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls, small, class_, tmp_path):  # noqa: F811
     other = shutil.copytree(small, tmp_path / "other")
     checks = other / "autograder" / "checks" / f"test_{NAME}.py"
-    with cluster(tls, other, 1) as (_, address), engines.opened(address, NAME, tls) as executor:
-        engine.try_reference(course.chapter(NAME), executor=executor)  # the servers are warm, with the old checks
+    with cluster(tls, other, 1) as (_, address), executors.opened(address, NAME, tls) as executor:
+        class_run.try_reference(course.chapter(NAME), executor=executor)  # the servers are warm, with the old checks
         kept = checks.read_text()
         checks.write_text(kept.replace("x * 2", "x * 3"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("ACROSS_COURSE", str(other))
             with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
-                engine.try_reference(course.chapter(NAME), executor=executor)
+                class_run.try_reference(course.chapter(NAME), executor=executor)
 
 
 def test_what_decides_a_verdict_is_compared_by_name(small):  # noqa: F811
@@ -208,7 +212,7 @@ print("tcp", [line for line in _tcp if any(f"socket:[{{line.split()[9]}}]" in li
 
 
 def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, small, hand_in, tmp_path):  # noqa: F811
-    with cluster(tls, small, 1) as (made, address), engines.opened(address, NAME, tls) as executor:
+    with cluster(tls, small, 1) as (made, address), executors.opened(address, NAME, tls) as executor:
         workers = [*executor.client.scheduler_info()["workers"]]
         addresses = [
             (host, int(port))
@@ -219,7 +223,7 @@ def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, sma
         files = [str(tls / name) for name in ("cert.pem", "key.pem")]
         probe = PROBE.format(addresses=addresses, files=files)
         folder = hand_in("ada", RIGHT | {"double": RIGHT["double"] + probe})
-        engine.grade_class(NAME, folder, tmp_path / "out", executor=executor)
+        class_run.grade_class(NAME, folder, tmp_path / "out", executor=executor)
     with record.Recorder(tmp_path / "out", course.chapter(NAME)) as recorder:
         verdict = recorder.verdict("ada")
     texts = [
@@ -261,7 +265,7 @@ def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, sma
     with (
         cluster(tls, small, 1) as (_, address),
         pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1"),
-        engines.opened(address, NAME, tls),
+        executors.opened(address, NAME, tls),
     ):
         pass
 
@@ -291,7 +295,7 @@ def test_a_certificate_is_private_and_never_replaced(tls):
     ],
 )
 def test_an_engine_that_is_none_is_refused_with_the_mend(said, says):
-    with pytest.raises(CourseError, match=says), engines.opened(said, NAME):
+    with pytest.raises(CourseError, match=says), executors.opened(said, NAME):
         pass
 
 
@@ -325,7 +329,7 @@ def test_slurm_gets_a_script_that_starts_a_worker_with_tls(tls, tmp_path):
         f'tls = "{tls}"\ncourse = "/shared/across"\ncores = 4\nmemory = "12GiB"\ngpus = 2\nqueue = "short"\n'
         'account = "teaching"\nwalltime = "02:30:00"\ninterface = "ib0"\ndirectives = ["--exclusive"]\n'
     )
-    lines = engines.shown(f"slurm:{file}").splitlines()
+    lines = executors.shown(f"slurm:{file}").splitlines()
     assert "no Slurm was there" in lines[0]
     directives = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")]
     for wanted in (
@@ -352,13 +356,13 @@ def test_slurm_gets_a_script_that_starts_a_worker_with_tls(tls, tmp_path):
     assert (options["--memory-limit"], options["--resources"]) == ("0", "GPU=2")
     assert (options["--protocol"], options["--interface"]) == ("tls://", "ib0")
     assert (options["--tls-key"], options["--tls-cert"], options["--tls-ca-file"]) == (key, certificate, certificate)
-    assert options["--preload"] == "autograder.dask_worker"
+    assert options["--preload"] == "autograder.engine.dask_worker"
 
 
 def test_kubernetes_gets_a_manifest_with_tls_and_a_pod_that_can_make_a_sandbox(tls, tmp_path):
     file = tmp_path / "kubernetes.toml"
     file.write_text(f'tls = "{tls}"\nimage = "images/across:3"\nnamespace = "teaching"\nworkers = 5\ngpus = 1\n')
-    text = engines.shown(f"kubernetes:{file}")
+    text = executors.shown(f"kubernetes:{file}")
     made = yaml.safe_load(text)
     assert "no Kubernetes was there" in text.splitlines()[0]
     assert (made["apiVersion"], made["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")

@@ -9,10 +9,10 @@ from classroom import BLANK, FAILED, HOSTILE, INVALID, PASSED, TIMEOUT
 from rich.console import Console
 from sqlalchemy import create_engine, text
 
-from autograder import explain, outputs
-from autograder.course import CourseError
-from autograder.record import Recorder
-from autograder.verdict import Evidence, Halt, Outcome, Result, Stop
+from autograder.gradebook.record import Recorder
+from autograder.model.course import CourseError
+from autograder.model.verdict import Evidence, Halt, Outcome, Result, Stop
+from autograder.report import explain, outputs
 
 TINY = classroom.chapter()
 PARTS = {"answers": "a" * 64, "release": "b" * 64, "limits": "c" * 64, "checks": "e" * 64, "environment": "python 3"}

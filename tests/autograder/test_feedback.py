@@ -8,8 +8,9 @@ import pytest
 from bs4 import BeautifulSoup
 from classroom import BLANK, FAILED, HOSTILE, INVALID, TIMEOUT
 
-from autograder import feedback, record
-from autograder.record import Recorder
+from autograder.gradebook import record
+from autograder.gradebook.record import Recorder
+from autograder.report import feedback
 
 TINY = classroom.chapter()
 ATTACKS = [

@@ -21,8 +21,8 @@ from nbconvert.exporters import HTMLExporter
 from nbgrader.server_extensions.formgrader import handlers
 from traitlets.config import Config
 
-from autograder import database, record
-from autograder.record import Recorder
+from autograder.gradebook import database, record
+from autograder.gradebook.record import Recorder
 
 TINY = classroom.chapter()
 DEADLINE = 180.0

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder import database, files, gradebook
+from autograder.gradebook import database, tables
+from autograder.store import files
 
 HERE = Path(__file__).parent
 MAY = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False, timeout=30).returncode == 0
@@ -31,11 +32,11 @@ def test_a_full_or_read_only_disk_is_named_and_nothing_is_lost(tmp_path):
 def test_a_damaged_gradebook_is_named(tmp_path):
     (tmp_path / "gradebook.db").write_bytes(b"no database" * 500)
     with pytest.raises(database.GradebookError, match=r"gradebook.db: file is not a database; the file is damaged"):
-        gradebook.Gradebook(database.locate(tmp_path))
+        tables.Gradebook(database.locate(tmp_path))
 
 
 def test_one_process_may_hold_a_folder_twice_and_another_not_at_all(tmp_path):
-    other = "import sys; from pathlib import Path; from autograder import files\n"
+    other = "import sys; from pathlib import Path; from autograder.store import files\n"
     other += "with files.only_writer(Path(sys.argv[1])): pass"
 
     def another():

@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import classroom
-import downloads
+import lms_downloads
 import pytest
 from classroom import NAME
-from downloads import MADE, put, tar
+from lms_downloads import MADE, put, tar
 
-from autograder import archives, handed_in, intake
-from autograder.course import CourseError
-from autograder.handed_in import gathered
-from autograder.whose import Layout
+from autograder.model.course import CourseError
+from autograder.submissions import archives, downloads, intake
+from autograder.submissions.downloads import gathered
+from autograder.submissions.filenames import Layout
 
 TINY = classroom.chapter()
 BIN = Path(sys.executable).parent
@@ -54,7 +54,7 @@ def line(found, part):
 
 
 def test_a_canvas_download_gives_each_student_their_newest_file(tmp_path):
-    files, _, found = take(downloads.canvas(tmp_path / "submissions.zip", NAME, b"newest"))
+    files, _, found = take(lms_downloads.canvas(tmp_path / "submissions.zip", NAME, b"newest"))
     assert set(files) == {
         "lovelaceada_100", "brownbob_101", "öztürkcem_102", "scullydana_103", "adamseve_104", "wrayfay_105",
     }  # fmt: skip
@@ -69,7 +69,7 @@ def test_a_canvas_download_gives_each_student_their_newest_file(tmp_path):
 
 
 def test_a_moodle_download_gives_each_student_their_file_and_tells_namesakes_apart(tmp_path):
-    files, stamps, found = take(downloads.moodle(tmp_path / "moodle.zip", NAME))
+    files, stamps, found = take(lms_downloads.moodle(tmp_path / "moodle.zip", NAME))
     assert set(files) == {
         "Ada Lovelace", "Bob Brown_201", "Bob Brown_299", "Cem Öztürk", "Dana Scully", "Eve Adams", "Fay Wray",
     }  # fmt: skip
@@ -82,7 +82,7 @@ def test_moodles_download_without_folders_and_an_unpacked_one_are_read_too(tmp_p
     flat = tmp_path / f"Ada Lovelace_200_assignsubmission_file_{NAME}.ipynb"
     flat.write_bytes(b"flat")
     assert take(tmp_path)[0] == {"Ada Lovelace": b"flat"}
-    with zipfile.ZipFile(downloads.moodle(tmp_path / "moodle.zip", NAME)) as archive:
+    with zipfile.ZipFile(lms_downloads.moodle(tmp_path / "moodle.zip", NAME)) as archive:
         archive.extractall(tmp_path / "unpacked")
     assert len(take(tmp_path / "unpacked")[0]) == 7
 
@@ -151,7 +151,7 @@ def roster(tmp_path, text):
 
 def test_a_roster_says_who_is_who_by_number_and_by_name(tmp_path):
     text = 'id,name,lms id\nal1,,100\nbb2,Bob Brown,\nco3,"Öztürk, Cem",\n'
-    files, _, found = take(downloads.canvas(tmp_path / "c.zip", NAME), roster=roster(tmp_path, text))
+    files, _, found = take(lms_downloads.canvas(tmp_path / "c.zip", NAME), roster=roster(tmp_path, text))
     assert {"al1", "bb2", "co3", "scullydana_103"} <= set(files)
     assert "add a line" in line(found, "scullydana").note
 
@@ -172,7 +172,7 @@ def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, text, 
 
 def test_a_name_that_two_students_have_is_nobodys(tmp_path):
     text = "id,name\nb1,Bob Brown\nb2,Bob Brown\n"
-    files, _, found = take(downloads.canvas(tmp_path / "c.zip", NAME), roster=roster(tmp_path, text))
+    files, _, found = take(lms_downloads.canvas(tmp_path / "c.zip", NAME), roster=roster(tmp_path, text))
     assert "brownbob_101" in files
     assert "2 students are called so" in line(found, f"brownbob_101_9001_{NAME}").note
 
@@ -234,7 +234,7 @@ def test_in_an_exchange_the_students_own_goes_before_what_another_user_wrote(tmp
         place = tmp_path / "inbound" / f"{me}+{NAME}+{when} UTC+abc"
         place.mkdir(parents=True)
         (place / f"{NAME}.ipynb").write_bytes(says)
-    monkeypatch.setattr(handed_in, "_user", lambda owner: me if owner == "me" else "another")
+    monkeypatch.setattr(downloads, "_user", lambda owner: me if owner == "me" else "another")
     owners = {b"mine": "me", b"forged": "mallory"}
     listed = archives.folder
 
@@ -315,7 +315,7 @@ def test_names_of_newlines_controls_and_case_stay_different_students(tmp_path):
     strange = [f"e\nve_5_6_{NAME}.ipynb", f"e\u202eve_7_8_{NAME}.ipynb", f"GOOD_1_2_{NAME}.ipynb"]
     _, _, found = take(zipped(tmp_path / "x.zip", **dict.fromkeys(strange, b"")))
     assert found.students == ("GOOD_1", "e\\nve_5", "e\\u202eve_7", "good_1")
-    path = handed_in.write_list(tmp_path / "out", found)
+    path = downloads.write_list(tmp_path / "out", found)
     with open(path, encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) == 5
     assert len(path.read_text().splitlines()) == 5
@@ -398,7 +398,7 @@ def test_a_tar_is_unpacked_no_further_than_the_cap(tmp_path, monkeypatch):
 
 
 def test_a_class_of_more_bytes_than_are_read_costs_those_over_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(handed_in, "TOTAL", 6)
+    monkeypatch.setattr(downloads, "TOTAL", 6)
     files, _, found = take(zipped(tmp_path / "x.zip", **{f"zoe_{n}_6_{NAME}.ipynb": b"1234" for n in (5, 6)}))
     assert files["good_1"] == b"good"
     assert "the class has more" in line(found, "zoe_6").note
@@ -453,4 +453,4 @@ def test_a_hundred_thousand_members_are_listed(tmp_path):
             archive.writestr(f"{number}.txt", b"")
     files, _, found = take(tmp_path / "x.zip")
     assert files == {"ada_1": b"hers"}
-    assert handed_in.write_list(tmp_path, found).read_text().count("\n") == handed_in.LISTED + 2
+    assert downloads.write_list(tmp_path, found).read_text().count("\n") == downloads.LISTED + 2

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autograder import course, intake
-from autograder.course import Chapter, Limits
-from autograder.intake import Found, Submission
+from autograder.model import course
+from autograder.model.course import Chapter, Limits
+from autograder.submissions import intake
+from autograder.submissions.intake import Found, Submission
 
 NAME = "01_tiny"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from autograder.course import LIMITS, Chapter, Exercise
-from autograder.intake import Submission
-from autograder.judge import Seen, judge
-from autograder.verdict import Fault, Outcome, Result, Stop
+from autograder.job.judge import Seen, judge
+from autograder.model.course import LIMITS, Chapter, Exercise
+from autograder.model.verdict import Fault, Outcome, Result, Stop
+from autograder.submissions.intake import Submission
 
 CHAPTER = Chapter(
     "90_small",

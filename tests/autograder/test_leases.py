@@ -19,11 +19,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from autograder import cgroups, leases, ledger
-from autograder.cards import Cards, CardsError
-from autograder.leases import LeaseError, Leases
-from autograder.ledger import Entry, Ledger, Slot, Wish
-from autograder.slots import declared
+from autograder.gpu import leases, ledger
+from autograder.gpu.cards import Cards, CardsError
+from autograder.gpu.leases import LeaseError, Leases
+from autograder.gpu.ledger import Entry, Ledger, Slot, Wish
+from autograder.gpu.slots import declared
+from autograder.sandbox import cgroups
 
 A, B = "GPU-a", "GPU-b"
 

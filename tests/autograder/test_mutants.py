@@ -4,8 +4,9 @@ import ast
 
 import pytest
 
-from autograder import build, course, mutants
-from autograder.course import CourseError
+from autograder.authoring import build, mutants
+from autograder.model import course
+from autograder.model.course import CourseError
 
 SPLIT = """def split(a, b, devices):
     with tf.device(devices[0]):

@@ -12,12 +12,12 @@ import pytest
 from classroom import FAILED, HOSTILE, NAME, TIMEOUT
 from sqlalchemy import create_engine, make_url, text
 
-from autograder import database, record
-from autograder.course import CourseError
-from autograder.database import GradebookError
-from autograder.gradebook import Gradebook
-from autograder.record import Recorder
-from autograder.verdict import Result
+from autograder.gradebook import database, record
+from autograder.gradebook.database import GradebookError
+from autograder.gradebook.record import Recorder
+from autograder.gradebook.tables import Gradebook
+from autograder.model.course import CourseError
+from autograder.model.verdict import Result
 
 pytestmark = pytest.mark.skipif(
     postgres.programs() is None, reason="no PostgreSQL server here: apt-get install postgresql (.ci/run does)"

@@ -15,11 +15,12 @@ import pytest
 from classroom import BLANK, FAILED, HOSTILE, INVALID, NAME, TIMEOUT
 from sqlalchemy import event
 
-from autograder import course, record
-from autograder.course import CourseError
-from autograder.gradebook import Gradebook
-from autograder.record import Recorder
-from autograder.verdict import Result
+from autograder.gradebook import record
+from autograder.gradebook.record import Recorder
+from autograder.gradebook.tables import Gradebook
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.model.verdict import Result
 
 TINY = classroom.chapter()
 

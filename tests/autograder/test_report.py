@@ -10,9 +10,9 @@ from bs4 import BeautifulSoup
 from classroom import BLANK, FAILED, HALF, HOSTILE, INVALID, PASSED, TIMEOUT
 from rich.console import Console
 
-from autograder import report
-from autograder.record import Recorder
-from autograder.verdict import Evidence, Outcome
+from autograder.gradebook.record import Recorder
+from autograder.model.verdict import Evidence, Outcome
+from autograder.report import class_page
 
 TINY = classroom.chapter()
 
@@ -40,7 +40,7 @@ def out(tmp_path):
 
 @pytest.fixture
 def page(out):
-    return BeautifulSoup(report.write(out, TINY).read_text(encoding="utf-8"), "html.parser")
+    return BeautifulSoup(class_page.write(out, TINY).read_text(encoding="utf-8"), "html.parser")
 
 
 def charts(page):
@@ -63,7 +63,7 @@ def test_every_chart_says_its_data_in_words(page):
 
 
 def test_the_same_misconception_counts_together_whatever_the_message(out, page):
-    [first, *_] = report.mistakes(report.records(out, TINY))
+    [first, *_] = class_page.mistakes(class_page.records(out, TINY))
     assert (first.name, first.students) == ("sum_instead_of_mean", ("bo", "cy"))
     assert "sum_instead_of_mean" in page.find(string="Commonest mistakes").find_next("table").text
 
@@ -87,7 +87,7 @@ def test_the_class_links_to_each_students_page(out, page):
 def test_the_page_stands_alone_and_runs_nothing(out):
     with Recorder(out, TINY) as recorder:
         recorder.write(added(classroom.verdict("eve", (*FAILED[:2], HOSTILE), notes=(HOSTILE,)), HOSTILE))
-    text = report.write(out, TINY, faults={"<b>zed": HOSTILE}).read_text(encoding="utf-8")
+    text = class_page.write(out, TINY, faults={"<b>zed": HOSTILE}).read_text(encoding="utf-8")
     page = BeautifulSoup(text, "html.parser")
     assert not page.find_all(["script", "link", "img", "iframe", "i", "b"])
     assert not [tag for tag in page.find_all(True) if set(tag.attrs) & {"src", "onload", "onclick"}]
@@ -96,7 +96,7 @@ def test_the_page_stands_alone_and_runs_nothing(out):
 
 
 def test_submissions_that_this_machine_failed_at_stand_on_top(out):
-    page = BeautifulSoup(report.write(out, TINY, faults={"zed": "no space left"}).read_text("utf-8"), "html.parser")
+    page = BeautifulSoup(class_page.write(out, TINY, faults={"zed": "no space left"}).read_text("utf-8"), "html.parser")
     assert "no space left" in page.find(class_="alarm").text
     assert page.find(class_="alarm").sourceline < page.find("svg").sourceline
 
@@ -104,11 +104,11 @@ def test_submissions_that_this_machine_failed_at_stand_on_top(out):
 def test_a_class_of_nobody_has_a_page_too(tmp_path):
     with Recorder(tmp_path, TINY):
         pass
-    assert "0 submissions" in report.write(tmp_path, TINY).read_text("utf-8")
+    assert "0 submissions" in class_page.write(tmp_path, TINY).read_text("utf-8")
 
 
 def test_the_terminals_table_has_a_row_a_student_with_their_points(out):
-    rows = [line for line in printed(report.class_table(out, TINY)).splitlines() if line.startswith("│")]
+    rows = [line for line in printed(class_page.class_table(out, TINY)).splitlines() if line.startswith("│")]
     assert [re.sub(r"\s+", "", row) for row in rows][:2] == ["│ada│●3│●4│✎│7││", "│bo│○0│◐2│·0│2││"]
 
 
@@ -117,6 +117,6 @@ def test_a_check_that_broke_is_listed_with_whom_it_met(out, page):
     met = Outcome("pick", "test_it", False, kind="TypeError: <b>no</b>")
     with Recorder(out, TINY) as recorder:
         recorder.write(classroom.verdict("eve", FAILED, evidence=Evidence((met,))))
-    listed = BeautifulSoup(report.write(out, TINY).read_text("utf-8"), "html.parser").find(class_="alarm").text
+    listed = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser").find(class_="alarm").text
     for part in ("pick", "test_it", "TypeError: <b>no</b>", "eve", "test_01_tiny.py"):
         assert part in listed

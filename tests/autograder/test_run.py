@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder import build, course, run
+from autograder.authoring import build, run
+from autograder.model import course
 
 NAME = "90_tiny"
 HEAD = "# %% [markdown]\n# # Tiny\n\n"
@@ -70,7 +71,7 @@ def test_whatever_a_student_would_wonder_about_is_a_problem(execute: Execute, ce
 def test_a_cell_without_end_is_a_problem(execute: Execute, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(course.CHAPTER_LIMITS, NAME, {"cell_seconds": 1.0})
     assert execute("# %%\nwhile True: pass").problems == (
-        "cell 2 (while True: pass): no end within its time limit; see autograder/course.py",
+        "cell 2 (while True: pass): no end within its time limit; see autograder/model/course.py",
     )
 
 

@@ -16,10 +16,10 @@ import pytest
 from boxed import CAPS, inside, tried
 
 import across
-from autograder import bubblewrap, cgroups, entering, sandbox
-from autograder.course import LIMITS
+from autograder.model.course import LIMITS
+from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
-pytestmark = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 
 def test_it_has_no_privilege_and_cannot_get_one():
@@ -155,18 +155,18 @@ def test_memory_beyond_the_limit_kills_and_is_told():
         while True:
             blocks.append(b"x" * (8 << 20))
 
-    original = sandbox.Box.close
+    original = boxes.Box.close
 
     def close(box):
         if box.group is not None:
             kills.append(box.group.oom_kills())
         original(box)
 
-    sandbox.Box.close = close
+    boxes.Box.close = close
     try:
         _, code, _ = inside(hog)
     finally:
-        sandbox.Box.close = original
+        boxes.Box.close = original
     assert code == 128 + 9
     assert kills[0] >= 1
 
@@ -219,7 +219,7 @@ def test_what_a_box_uses_up_another_does_not_miss():
         return kept
 
     filled = os.pipe()
-    with sandbox.Box(f"hog-{os.getpid()}", CAPS) as hog:
+    with boxes.Box(f"hog-{os.getpid()}", CAPS) as hog:
         request = hog.request()
         child = os.fork()
         if child == 0:
@@ -244,7 +244,7 @@ def test_a_closed_box_leaves_no_folder_and_no_group():
 def as_nobody(tmp_path, monkeypatch):
     """Run a function as an ordinary user without control groups; its value (JSON)."""
     monkeypatch.setattr(bubblewrap, "shown", lambda: [])  # the interpreter of this run may lie in root's home
-    monkeypatch.setattr(sandbox, "workroom", lambda: tmp_path)
+    monkeypatch.setattr(boxes, "workroom", lambda: tmp_path)
     bubblewrap.fixed.cache_clear()
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o777)
@@ -300,8 +300,8 @@ def test_without_control_groups_a_memory_hog_is_killed_all_the_same(as_nobody):
     killed = []
 
     def run():
-        close = sandbox.Box.close
-        sandbox.Box.close = lambda box: (killed.append(box.out_of_memory()), close(box))[1]
+        close = boxes.Box.close
+        boxes.Box.close = lambda box: (killed.append(box.out_of_memory()), close(box))[1]
         _, code, _ = inside(hog)
         return [code != 0, killed[0]]
 
@@ -309,20 +309,20 @@ def test_without_control_groups_a_memory_hog_is_killed_all_the_same(as_nobody):
 
 
 def test_a_missing_bubblewrap_is_one_line_with_the_mend(monkeypatch):
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
-    assert "apt-get install bubblewrap" in sandbox.problem()
-    assert "\n" not in sandbox.problem()
+    monkeypatch.setattr(boxes.shutil, "which", lambda name: None)
+    assert "apt-get install bubblewrap" in boxes.problem()
+    assert "\n" not in boxes.problem()
 
 
 def test_a_bubblewrap_that_fails_says_why(monkeypatch):
     monkeypatch.setattr(bubblewrap, "command", lambda *_: ["sh", "-c", "echo no user namespaces >&2; exit 1"])
-    with pytest.raises(sandbox.SandboxError, match="no user namespaces"):
-        sandbox.Box(f"bad-{os.getpid()}", CAPS)
-    assert not (sandbox.workroom() / f"bad-{os.getpid()}").exists()
+    with pytest.raises(boxes.SandboxError, match="no user namespaces"):
+        boxes.Box(f"bad-{os.getpid()}", CAPS)
+    assert not (boxes.workroom() / f"bad-{os.getpid()}").exists()
 
 
 def test_the_limits_of_a_chapter_become_the_boxs():
-    caps = sandbox.caps(LIMITS)
+    caps = boxes.caps(LIMITS)
     assert (caps.memory, caps.pids, caps.file) == (LIMITS.memory_bytes, LIMITS.pids, LIMITS.file_bytes)
 
 
@@ -332,19 +332,19 @@ def test_a_grader_installed_into_the_environment_is_not_in_the_box(tmp_path):
         folder.chmod(0o755)
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)
     (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
-    for package in (Path(across.__path__[0]), Path(sandbox.__file__).parent):
+    for package in (Path(across.__path__[0]), Path(boxes.__file__).parent.parent):
         shutil.copytree(package, site / package.name)
     script = f"""
 import os, sys
-from autograder import entering, sandbox
-assert sandbox.__file__.startswith({str(site)!r})
-with sandbox.Box("wheel", sandbox.Caps(1 << 28, 64, 1 << 20, 1 << 20, 10)) as box:
+from autograder.sandbox import boxes, entering
+assert boxes.__file__.startswith({str(site)!r})
+with boxes.Box("wheel", boxes.Caps(1 << 28, 64, 1 << 20, 1 << 20, 10)) as box:
     child = os.fork()
     if child == 0:
         try:
             entering.enter(box.request())
             os.chdir({str(site)!r})
-            seen = [os.listdir("autograder"), os.path.exists("across/warm.py")]
+            seen = [os.listdir("autograder"), os.path.exists("across/fresh.py")]
             try:
                 open("autograder/x", "w")
             except OSError as error:
@@ -400,10 +400,10 @@ def test_a_bubblewrap_killed_while_it_builds_leaves_nothing_and_nobody_waits_for
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     began = time.monotonic()
-    with pytest.raises(sandbox.SandboxError, match="ended at once"):
-        sandbox.Box(f"j{os.getpid()}-orphan", CAPS)
+    with pytest.raises(boxes.SandboxError, match="ended at once"):
+        boxes.Box(f"j{os.getpid()}-orphan", CAPS)
     assert time.monotonic() - began < 10
-    assert not list(sandbox.workroom().glob("*orphan"))
+    assert not list(boxes.workroom().glob("*orphan"))
     child_is_there = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}").exists
     while child_is_there() and time.monotonic() - began < 10:  # until it is reaped
         time.sleep(0.01)

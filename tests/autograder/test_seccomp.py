@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 from boxed import inside
 
-from autograder import asking, build, course, engine, forkserver, sandbox, seccomp
-from autograder.asking import probe
-from autograder.kernel import Kernel
+from autograder.authoring import build
+from autograder.engine import class_run
+from autograder.job import forkserver
+from autograder.job.kernel import Kernel
+from autograder.model import course
+from autograder.probe import asking
+from autograder.probe.asking import probe
+from autograder.sandbox import boxes, seccomp
 
 NAME = "90_filtered"
 SOURCE = """\
@@ -33,13 +38,13 @@ assert one == 1
 CHECKS = """\
 from pathlib import Path
 
-from autograder.asking import exercise
+from autograder.probe.asking import exercise
 
 @exercise("one")
 def test_this_very_process_is_filtered(student, rng):
     assert "Seccomp:\\t2" in Path("/proc/self/status").read_text(), "no filter on the checker"
 """
-needs_a_box = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 here_only = pytest.mark.skipif(bool(seccomp.problem()), reason=seccomp.problem())
 DENIED = {name: numbers for family in seccomp.FAMILIES.values() for name, numbers in family.items()}
 
@@ -209,13 +214,13 @@ def test_an_unknown_machine_is_one_line_with_the_mend(monkeypatch):
 @needs_a_box
 def test_no_box_is_built_where_calls_cannot_be_filtered(monkeypatch):
     monkeypatch.setattr(seccomp, "problem", lambda: "this kernel cannot filter system calls")
-    assert sandbox.problem() == "this kernel cannot filter system calls"
+    assert boxes.problem() == "this kernel cannot filter system calls"
 
 
 @needs_a_box
 def test_a_box_whose_filter_is_refused_is_not_entered(monkeypatch):
-    request = sandbox.Box.request
-    monkeypatch.setattr(sandbox.Box, "request", lambda box: {**request(box), "filter": "ff" * 8})
+    request = boxes.Box.request
+    monkeypatch.setattr(boxes.Box, "request", lambda box: {**request(box), "filter": "ff" * 8})
     said, code, _ = inside(lambda: "in")
     assert (said, code != 0) == (None, True)
 
@@ -239,7 +244,7 @@ def kernel(tmp_path_factory):
             yield started
         finally:
             started.close()
-            engine.close()
+            class_run.close()
             course.chapter.cache_clear()
 
 
@@ -265,7 +270,7 @@ def test_a_students_kernel_its_children_and_process_1_are_filtered(student):
 
 @needs_a_box
 def test_a_checker_is_filtered(kernel):
-    assert engine.try_reference(course.chapter(NAME)).points == 1
+    assert class_run.try_reference(course.chapter(NAME)).points == 1
 
 
 @probe

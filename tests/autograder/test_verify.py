@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
 
-from autograder import asking, course, mutants, verified, verify
-from autograder.asking import Equivalent, Variant
-from autograder.verdict import Evidence, Outcome
-from autograder.verify import Trial, Verified
+from autograder.authoring import checks_page, mutants, verify
+from autograder.authoring.verify import Trial, Verified
+from autograder.model import course
+from autograder.model.verdict import Evidence, Outcome
+from autograder.probe import asking
+from autograder.probe.asking import Equivalent, Variant
 
 TINY = chapter()
 SAYS = "divide by how many"  # in the message of classroom.FAILED
@@ -105,7 +107,7 @@ def test_mutants_that_live_on_every_seed_survive():
 def test_a_mutant_that_lives_on_some_seeds_is_killed_and_listed():
     made = found(*mutant_trials([True, False, True]))
     assert (made.killed, made.survivors, len(made.lucky)) == (1, [], 1)
-    assert "lets live: 1" in verified.section(made)
+    assert "lets live: 1" in checks_page.section(made)
 
 
 def listed(monkeypatch, change):
@@ -117,7 +119,7 @@ def test_an_equivalent_mutant_is_not_counted_but_listed(monkeypatch):
     listed(monkeypatch, None)
     made = found(*mutant_trials([False], [True, True, True]))
     assert (made.mutants, made.share, made.good) == (1, 1.0, True)
-    assert "it does the same" in verified.section(made)
+    assert "it does the same" in checks_page.section(made)
 
 
 def test_a_mutant_listed_as_equivalent_that_is_killed_is_the_authors_fault(monkeypatch):
@@ -128,19 +130,21 @@ def test_a_mutant_listed_as_equivalent_that_is_killed_is_the_authors_fault(monke
 
 
 def test_a_section_replaces_the_one_that_its_chapter_had(tmp_path, monkeypatch):
-    monkeypatch.setattr(verified, "path", lambda: tmp_path / "checks.md")
+    monkeypatch.setattr(checks_page, "path", lambda: tmp_path / "checks.md")
     made = found((trial("reference"), graded(passed=True)))
-    verified.write([made])
-    verified.write([replace(made, digest="e" * 64, seeds=20)])
-    assert verified.digests() == {NAME: "e" * 64}
+    checks_page.write([made])
+    checks_page.write([replace(made, digest="e" * 64, seeds=20)])
+    assert checks_page.digests() == {NAME: "e" * 64}
 
 
 def test_the_page_of_checks_has_a_good_section_of_every_chapter(monkeypatch):
     monkeypatch.undo()
-    sections = {name: (digest, rest) for name, digest, rest in verified.SECTION.findall(verified.path().read_text())}
+    sections = {
+        name: (digest, rest) for name, digest, rest in checks_page.SECTION.findall(checks_page.path().read_text())
+    }
     assert sorted(sections) == course.chapter_names()
     for name, (_, rest) in sections.items():
-        row = dict(zip(verified.COLUMNS, rest.split("\n|")[3].split("\n")[0].strip("| ").split(" | "), strict=True))
+        row = dict(zip(checks_page.COLUMNS, rest.split("\n|")[3].split("\n")[0].strip("| ").split(" | "), strict=True))
         assert float(row["killed"].rstrip("%")) >= 95, name
         assert row["flakes"] == "0", name
 

@@ -10,15 +10,16 @@ import time
 from pathlib import Path
 
 import classroom
-import downloads
+import lms_downloads
 import pytest
 from classroom import NAME
-from downloads import wait_for
+from lms_downloads import wait_for
 from test_engine import NAME as SMALL
 from test_engine import RIGHT, small  # noqa: F401 - a fixture
 
-from autograder import arriving, sandbox
-from autograder.arriving import Rest
+from autograder.sandbox import boxes
+from autograder.submissions import arrivals
+from autograder.submissions.arrivals import Rest
 
 TINY = classroom.chapter()
 BIN = Path(sys.executable).parent
@@ -49,7 +50,7 @@ class Watched:
         self.thread.start()
 
     def run(self, source, **how):
-        for found in arriving.batches(source, TINY, complain=self.complaints.append, **how):
+        for found in arrivals.batches(source, TINY, complain=self.complaints.append, **how):
             files = {each: found.folder / each / NAME / f"{NAME}.ipynb" for each in found.students}
             self.batches.append({each: file.read_bytes() for each, file in files.items()})
 
@@ -60,14 +61,14 @@ class Watched:
 @pytest.fixture
 def watched(monkeypatch):
     made = []
-    monkeypatch.setattr(arriving, "LOOK", 0.02)
+    monkeypatch.setattr(arrivals, "LOOK", 0.02)
 
     def start(source, **how):
         made.append(Watched(source, seconds=20.0, **how))
         return made[-1]
 
     yield start
-    monkeypatch.setattr(arriving, "time", _Over())
+    monkeypatch.setattr(arrivals, "time", _Over())
     for each in made:
         each.thread.join(20)
         assert not each.thread.is_alive()
@@ -96,9 +97,9 @@ def test_an_archive_that_is_replaced_is_read_again_and_a_broken_one_waited_for(t
     seen = watched(source)
     source.write_bytes(b"PK\3\4 half")
     wait_for(lambda: seen.complaints)
-    os.replace(downloads.canvas(tmp_path / "new", NAME), source)
+    os.replace(lms_downloads.canvas(tmp_path / "new", NAME), source)
     wait_for(lambda: seen.last() and len(seen.last()) == 6)
-    os.replace(downloads.moodle(tmp_path / "new", NAME), source)
+    os.replace(lms_downloads.moodle(tmp_path / "new", NAME), source)
     wait_for(lambda: len(seen.last()) == 7)
     assert len(seen.complaints) == 1
 
@@ -119,7 +120,7 @@ def test_one_who_keeps_writing_holds_up_nobody_else(tmp_path, watched):
     wait_for(lambda: "eve" in seen.last())
 
 
-needs_box = pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+needs_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 
 @pytest.fixture

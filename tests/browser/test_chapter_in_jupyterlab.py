@@ -25,7 +25,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from autograder import build, course
+from autograder.authoring import build
+from autograder.model import course
 
 pytestmark = pytest.mark.browser
 

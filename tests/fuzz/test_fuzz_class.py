@@ -20,9 +20,12 @@ import pytest
 from bs4 import BeautifulSoup
 from mutants import Mutant, mutants
 
-from autograder import build, course, demo, sandbox
-from autograder.cgroups import ROOT
-from autograder.verdict import Fault, Result
+from autograder.authoring import build
+from autograder.devtools import demo
+from autograder.model import course
+from autograder.model.verdict import Fault, Result
+from autograder.sandbox import boxes
+from autograder.sandbox.cgroups import ROOT
 
 CHAPTER = "03_device_placement"
 SEED = int(os.environ.get("ACROSS_FUZZ_SEED", "4"))
@@ -30,7 +33,7 @@ SMALL, LARGE = "25", os.environ.get("ACROSS_FUZZ_CLASS", "1000")
 HONEST = ("aa-honest", "mutant-0010-honest", "zz-honest", "mutant-0500-honest", "Ä honest one")
 SECONDS = 3.0  # a submission may take, on the average of the class, before the command is ended
 
-pytestmark = pytest.mark.skipif(sandbox.problem() != "", reason=f"no sandbox here: {sandbox.problem()}")
+pytestmark = pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}")
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,12 @@ from fuzzing import bounded, examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder import feedback, harmless, intake, record, report
-from autograder.record import Record, Recorder, Row
-from autograder.verdict import Fault, Result
+from autograder.gradebook import record
+from autograder.gradebook.record import Record, Recorder, Row
+from autograder.model import harmless
+from autograder.model.verdict import Fault, Result
+from autograder.report import class_page, feedback
+from autograder.submissions import intake
 
 TINY = classroom.chapter()
 LOADS = {"src", "href", "srcset", "action", "formaction", "background", "poster", "data", "ping", "xlink:href", "style"}
@@ -254,7 +257,7 @@ def test_a_class_of_odd_students_is_recorded_and_shown(tmp_path):
         rows = list(csv.reader(file))
     assert len(rows) == 1 + len(names) * len(TINY.exercises)
     assert not [field for row in rows for field in row if field.startswith(harmless.FORMULA) or HIDDEN.search(field)]
-    report.write(tmp_path, TINY)
+    class_page.write(tmp_path, TINY)
     shown = BeautifulSoup((tmp_path / "report.html").read_text(encoding="utf-8"), "html5lib")
     assert not shown.find_all(["script", "iframe", "object", "embed", "form", "base", "link", "img"])
     assert not [tag for tag in shown.find_all(True) for name in tag.attrs if name.startswith("on")]

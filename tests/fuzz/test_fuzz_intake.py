@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutants import mutants, mutated
 
-from autograder import assemble, course, intake, judge
-from autograder.intake import Found, Submission
+from autograder.job import assemble, judge
+from autograder.model import course
+from autograder.submissions import intake
+from autograder.submissions.intake import Found, Submission
 
 TINY = classroom.chapter()
 NAME = classroom.NAME

@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from autograder import asking, wire
+from autograder.probe import asking, wire
 
 CAP = 16 << 20  # bytes of a reply: course.Limits
 BIG_PRIME = 2**61 - 1  # hash(n * BIG_PRIME) == 0
@@ -356,7 +356,7 @@ def graphs_sent() -> list[bytes]:
 
 
 def test_a_damaged_graph_is_read_or_refused_and_holds_only_what_may_run(graphs_sent):
-    from autograder import graphs
+    from autograder.probe import graphs
 
     rng = Random(4)
     read = 0
@@ -373,7 +373,7 @@ def test_a_damaged_graph_is_read_or_refused_and_holds_only_what_may_run(graphs_s
 @examples(300)
 @given(st.binary(max_size=300))
 def test_bytes_that_are_no_graph_are_refused(data):
-    from autograder import graphs
+    from autograder.probe import graphs
 
     with contextlib.suppress(graphs.GraphError):
         assert graphs.read(data).ByteSize() >= 0
@@ -382,7 +382,7 @@ def test_bytes_that_are_no_graph_are_refused(data):
 @examples(100)
 @given(st.integers(0, 2**32))
 def test_a_frame_with_a_damaged_graph_is_a_graph_or_a_refusal(graphs_sent, seed):
-    from autograder import graphs
+    from autograder.probe import graphs
 
     data = damaged(graphs_sent[seed % 2], Random(seed))
     assume(len(data) < CAP)

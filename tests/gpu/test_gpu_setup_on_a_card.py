@@ -7,7 +7,7 @@ import re
 import pytest
 
 from across import devices, diagnosis, fresh, smi
-from autograder import build, run
+from autograder.authoring import build, run
 
 pytestmark = pytest.mark.gpu
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from across import fresh
-from autograder import build, run
+from autograder.authoring import build, run
 
 pytestmark = pytest.mark.gpu
 

@@ -12,16 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from autograder import build, course, forkserver, grade, leases, sandbox, slots
-from autograder.asking import Student, by_socket, probe
-from autograder.cards import Card, Cards
-from autograder.grade import Job
-from autograder.intake import Submission
-from autograder.kernel import Kernel
-from autograder.leases import LeaseError, Leases
-from autograder.ledger import Ledger
+from autograder.authoring import build
+from autograder.gpu import leases, slots
+from autograder.gpu.cards import Card, Cards
+from autograder.gpu.leases import LeaseError, Leases
+from autograder.gpu.ledger import Ledger
+from autograder.job import forkserver, grade
+from autograder.job.grade import Job
+from autograder.job.kernel import Kernel
+from autograder.model import course
+from autograder.probe.asking import Student, by_socket, probe
+from autograder.sandbox import boxes
+from autograder.submissions.intake import Submission
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
 CHAPTER = "03_device_placement"
 SQUAT = """
 import sys, tensorflow as tf

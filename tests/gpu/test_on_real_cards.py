@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from across import fresh
-from autograder import build, run
+from autograder.authoring import build, run
 
 pytestmark = pytest.mark.gpu
 

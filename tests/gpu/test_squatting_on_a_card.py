@@ -14,14 +14,14 @@ import sys
 
 import pytest
 
-from autograder import entering, sandbox
+from autograder.sandbox import boxes, entering
 
 pytestmark = pytest.mark.gpu
 
-CAPS = sandbox.Caps(memory=8 << 30, pids=512, file=4 << 20, tmp=8 << 20, cpu_seconds=120)
+CAPS = boxes.Caps(memory=8 << 30, pids=512, file=4 << 20, tmp=8 << 20, cpu_seconds=120)
 ON_A_CARD = """
 import ctypes
-from autograder import seccomp
+from autograder.sandbox import seccomp
 ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
 seccomp.install(seccomp.program())
 import tensorflow as tf
@@ -61,10 +61,10 @@ def squat() -> list[object]:
     return [files, "started" if started == 0 else "refused", place.value]
 
 
-@pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem())
+@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 def test_without_a_lease_no_card_is_in_reach_and_none_stays_taken():
     before, (read, write) = used(), os.pipe()
-    with sandbox.Box(f"squat-{os.getpid()}", CAPS) as box:
+    with boxes.Box(f"squat-{os.getpid()}", CAPS) as box:
         child = os.fork()
         if child == 0:
             try:

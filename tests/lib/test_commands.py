@@ -13,7 +13,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from across import chapters, doctor, headless, lab
+from across import doctor
+from across._jupyter import chapters, headless, lab
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from across import fresh, warm
+from across import fresh
+from across._process import warm
 
 needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
 either = pytest.mark.parametrize("cold", [pytest.param(False, marks=needs_fork), True], ids=["warm", "cold"])

@@ -4,7 +4,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from across import fresh, memory, programs, warm
+from across import fresh, memory, programs
+from across._process import warm
 
 needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="readings come from /proc and glibc")

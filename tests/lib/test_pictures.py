@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from across import lanes, pictures
+from across import pictures
+from across._draw import lanes
 from across.pictures import INK, PALETTE, Picture, Span, bars, luminance, readable_on, timeline
 from across.placement import INPUT, Op, Trace
 

@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from across import placement
-from across.partitions import short_device
+from across._draw.partitions import short_device
 from across.placement import Op, Trace, trace, trace_graph
 
 

@@ -15,7 +15,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from nbclient import NotebookClient
 
-from across import provisioner, warm
+from across._process import provisioner, warm
 
 pytestmark = pytest.mark.skipif(not warm.available(), reason="kernels are forked on Linux only")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from across import warm
-from across.warm import Child, ForkServer, ServerError
+from across._process import warm
+from across._process.warm import Child, ForkServer, ServerError
 
 pytestmark = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
 
@@ -201,7 +201,7 @@ def test_closing_the_server_ends_its_children_and_removes_its_folder(folder):
 def test_the_server_and_its_children_end_with_their_owner(folder):
     script = """
         import os, signal
-        from across.warm import ForkServer
+        from across._process.warm import ForkServer
         server = ForkServer("served").start()
         child = server.request({"do": "hang"})
         child.receive(30)

@@ -45,7 +45,9 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
 
     Under "tests" the names of each exercise's tests.
     """
-    from autograder import asking, build, course
+    from autograder.authoring import build
+    from autograder.model import course
+    from autograder.probe import asking
 
     checks = importlib.import_module(f"autograder.checks.test_{chapter}")
     cells = [cell for cell in build.solved(chapter).cells if cell.cell_type == "code"]

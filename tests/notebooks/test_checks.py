@@ -8,7 +8,9 @@ from functools import cache
 import judging
 import pytest
 
-from autograder import asking, course, verify
+from autograder.authoring import verify
+from autograder.model import course
+from autograder.probe import asking
 
 CHAPTERS = course.chapter_names()
 for chapter in CHAPTERS:

@@ -4,7 +4,8 @@ import pytest
 from rich.console import Console
 from rich.markdown import Markdown
 
-from autograder import course, coverage
+from autograder.authoring import coverage
+from autograder.model import course
 
 
 @pytest.mark.parametrize("chapter", course.chapter_names())

@@ -9,7 +9,7 @@ submission = answering(
     """
 import sys
 
-wire = sys.modules["autograder.wire"]
+wire = sys.modules["autograder.probe.wire"]
 encode = wire.encode
 
 

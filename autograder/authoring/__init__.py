@@ -1,0 +1,1 @@
+"""What authors of chapters use: build, run, verify."""

@@ -1,0 +1,394 @@
+"""From `solutions/NAME.py`, the one source of a chapter, to `notebooks/NAME.ipynb`, what students open.
+
+jupytext reads the source, nbgrader's own preprocessors clear the solutions, lock the checks and write the checksums.
+Between them stands what is ours: short cell headers become nbgrader's metadata, and an author's slip gets a line that
+names file, cell and mend. The same source always gives the same bytes.
+
+    # %% answer="round_robin" covers=["S20"]          the student's cell; its reference between ### BEGIN/END SOLUTION
+    # %% check="round_robin" points=3                 visible check; answers=[...] if it looks at other cells as well
+    # %% [markdown] answer="explain" points=3         prose, graded by hand
+    # %% tags=["show"]                                shows something; nothing later uses a name that it binds
+
+A chapter that is graded on cards says so before its first cell; others are graded without any (gpus: simulate):
+
+    # ---
+    # jupyter:
+    #   across:
+    #     gpus: 1                 cards for each submission: 0, 1, 2 or simulate
+    #     gpu_memory_mib: 4096    optional: so much of each is enough
+    # ---
+
+Of a solution's region students see `raise NotImplementedError("your turn")` or, if it has lines that start with `#: `,
+those lines without that mark.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+import json
+import os
+import re
+import textwrap
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
+from nbformat import NotebookNode
+
+from autograder.job.assemble import SHOW, _binds, _uses, executed
+from autograder.model import course
+from autograder.model.course import CourseError
+
+STUB = 'raise NotImplementedError("your turn")'
+PROSE_STUB = "*Your answer goes here.*"
+BEGIN, END, SEEN = "### BEGIN SOLUTION", "### END SOLUTION", "#:"
+HEADER = re.compile(r"# ?%%(?!%)")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+KEYS = {"answer", "check", "points", "answers", "covers", "tags"}
+SECTION = re.compile(r"S[1-9][0-9]*")
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a chapter's source, as its author wrote it."""
+
+    kind: str  # "answer", "prose" (an answer in prose), "check", "show" or "plain"
+    name: str  # of the answer, or of the exercise that is checked; else ""
+    node: NotebookNode  # with the header's keys still in its metadata
+    where: str  # '03_device_placement, cell "round_robin" (line 93)'
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What the header says."""
+        return self.node.metadata
+
+    @property
+    def graded(self) -> bool:
+        """Whether points hang on it."""
+        return self.kind in ("check", "prose")
+
+    @property
+    def grade_id(self) -> str:
+        """nbgrader's name for it."""
+        return f"check_{self.name}" if self.kind == "check" else self.name
+
+    @property
+    def answers(self) -> list[str]:
+        """The answer cells that a graded cell looks at."""
+        return self.keys.get("answers", [self.name])
+
+
+def build(check: bool = False) -> list[str]:
+    """Build every chapter; return the chapters whose notebook was written or, with `check`, is stale.
+
+    Raises CourseError with a line for each slip of an author and, with `check`, for each notebook without a source.
+    """
+    changed, slips = [], []
+    for name in course.chapter_names():
+        path = notebook_path(name)
+        try:
+            text = dumps(release(name))
+        except CourseError as error:
+            slips.append(str(error))
+            continue
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        changed.append(name)
+        if not check:
+            _write(path, text)
+    if check:
+        built = sorted(path.stem for path in (course.root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+        strays = [name for name in built if name not in course.chapter_names()]
+        slips += [f"notebooks/{name}.ipynb: has no source in solutions/; delete it" for name in strays]
+    if slips:
+        raise CourseError("\n".join(slips))
+    course.chapter.cache_clear()
+    return changed
+
+
+def notebook_path(name: str) -> Path:
+    """Where the built notebook of a chapter is."""
+    return course.root() / "notebooks" / f"{name}.ipynb"
+
+
+def release(name: str) -> NotebookNode:
+    """Return a chapter as students get it. Raises CourseError with a line for each slip in its source."""
+    from nbgrader.preprocessors import CheckCellMetadata, ClearOutput, ComputeChecksums, LockCells  # 0.5 s
+
+    cells = _read(name)
+    slips = _slips(name, cells)
+    if slips:
+        raise CourseError("\n".join(slips))
+    notebook = nbformat.v4.new_notebook(cells=[_expanded(cell) for cell in cells])
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    for cell, node in zip(cells, notebook.cells, strict=True):
+        _clear(cell, node)
+    for preprocessor in (LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums):
+        notebook, _ = preprocessor().preprocess(notebook, {})
+    needs = _notebook(name)[1].metadata.get("across", {})
+    course.needs(f"solutions/{name}.py, header", needs)
+    notebook.metadata["across"] = {"chapter": name, **needs}
+    _give_ids(notebook)
+    notebook.metadata["across"]["release"] = release_digest(notebook)
+    nbformat.validate(notebook)
+    slips = _stub_slips(cells, notebook)
+    if slips:
+        raise CourseError("\n".join(slips))
+    return notebook
+
+
+def solved(name: str) -> NotebookNode:
+    """Return the release of a chapter with the reference in every answer cell; all metadata is the release's."""
+    notebook = release(name)
+    sources = solution_source(name)
+    for cell in notebook.cells:
+        meta = cell.metadata.get("nbgrader", {})
+        if meta.get("solution"):
+            cell.source = sources[meta["grade_id"]]
+    return notebook
+
+
+def solution_source(name: str) -> dict[str, str]:
+    """Return the reference of every answer cell, prose included: grade id to source, without solution marks."""
+    return {cell.name: reference(cell.node.source) for cell in _read(name) if cell.kind in ("answer", "prose")}
+
+
+def release_digest(notebook: NotebookNode | dict[str, Any]) -> str:
+    """SHA-256 of a release: of everything in it but the digest itself."""
+    content = copy.deepcopy(dict(notebook))
+    content["metadata"]["across"].pop("release", None)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def dumps(notebook: NotebookNode) -> str:
+    """A notebook as text: sorted keys, one space of indent, one newline at its end."""
+    return nbformat.writes(notebook, version=nbformat.NO_CONVERT, indent=1, sort_keys=True).rstrip("\n") + "\n"
+
+
+def reference(source: str) -> str:
+    """An answer cell as its author solves it: without the marks and without the lines that only students see."""
+    lines, inside = [], False
+    for line in source.splitlines():
+        if line.strip() in (BEGIN, END):
+            inside = line.strip() == BEGIN
+        elif not (inside and line.lstrip().startswith(SEEN)):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _read(name: str) -> list[Cell]:
+    text, notebook = _notebook(name)
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if HEADER.match(line)]
+    if len(lines) != len(notebook.cells):  # text before the first header, or a header within a string
+        lines = [0] * len(notebook.cells)
+    return [_cell(name, line, node) for line, node in zip(lines, notebook.cells, strict=True)]
+
+
+def _notebook(name: str) -> tuple[str, NotebookNode]:
+    """A chapter's source: its text, and what jupytext makes of it."""
+    path = course.root() / "solutions" / f"{name}.py"
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, jupytext.reads(text, fmt="py:percent")
+    except OSError as error:
+        raise CourseError(f"solutions/{name}.py: {error.strerror}") from None
+    except (ValueError, SyntaxError) as error:
+        raise CourseError(f"solutions/{name}.py: jupytext cannot read it: {error}") from None
+
+
+def _cell(chapter: str, line: int, node: NotebookNode) -> Cell:
+    node.metadata.pop("lines_to_next_cell", None)
+    keys = node.metadata
+    if "check" in keys:
+        kind = "check"
+    elif "answer" in keys:
+        kind = "answer" if node.cell_type == "code" else "prose"
+    else:
+        kind = "show" if SHOW in keys.get("tags", []) and node.cell_type == "code" else "plain"
+    name = str(keys.get("answer", keys.get("check", "")))
+    title = f"check_{name}" if kind == "check" else name
+    what = f'cell "{title}"' if title else f"{node.cell_type} cell"
+    return Cell(kind, name, node, f"{chapter}, {what}" + f" (line {line})" * bool(line))
+
+
+def _slips(chapter: str, cells: list[Cell]) -> list[str]:
+    """What is wrong in a source, a line each."""
+    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(cell), *_region_slips(cell))]
+    answers = [cell.name for cell in cells if cell.kind in ("answer", "prose")]
+    exercises = [cell.name for cell in cells if cell.graded]
+    for names, what in ((answers, "answer"), (exercises, "exercise")):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        slips += [f'{chapter}: two cells are {what} "{name}"; give one of them another name' for name in twice]
+    before: set[str] = set()
+    looked_at: set[str] = set()
+    for cell in cells:
+        if cell.kind in ("answer", "prose"):
+            before.add(cell.name)
+        if cell.graded and isinstance(cell.answers, list):
+            looked_at.update(cell.answers)
+            slips += [
+                f'{cell.where}: there is no answer "{name}" above it; the answers are: {", ".join(answers) or "none"}'
+                for name in cell.answers
+                if name not in before
+            ]
+    slips += [
+        f'{cell.where}: no check looks at it; add `# %% check="{cell.name}" points=...` below it'
+        for cell in cells
+        if cell.kind == "answer" and cell.name not in looked_at
+    ]
+    return slips + _show_slips(cells)
+
+
+def _header_slips(cell: Cell) -> list[str]:
+    keys, slips = cell.keys, []
+    for key in keys.keys() - KEYS:
+        slips.append(f"unknown header key {key!r}; a header knows {', '.join(sorted(KEYS))}")
+    if "answer" in keys and "check" in keys:
+        slips.append("both answer and check; make two cells of it")
+    if cell.name and not NAME.fullmatch(cell.name):
+        slips.append(f"the name {cell.name!r} is not one like round_robin: lower case letters, digits, underscores")
+    if cell.name.startswith("check_") and cell.kind != "check":
+        slips.append("an answer's name must not start with check_; nbgrader's id of its check does")
+    if cell.kind == "check" and cell.node.cell_type != "code":
+        slips.append("a check is a code cell; prose graded by hand is an answer with points")
+    points = keys.get("points")
+    if cell.graded and not (isinstance(points, (int, float)) and not isinstance(points, bool) and points > 0):
+        slips.append(f"points={points!r}; say how many, as in points=3")
+    if not cell.graded and points is not None:
+        slips.append("points belong to a check, or to prose graded by hand")
+    if "answers" in keys and cell.kind != "check":
+        slips.append("answers=[...] belongs to a check")
+    slips += [
+        f"{key}={keys[key]!r} is not a list of names; write it as in {key}={example}"
+        for key, example in (("answers", '["pick"]'), ("covers", '["S15"]'), ("tags", '["show"]'))
+        if key in keys and not _is_names(keys[key])
+    ]
+    covers = keys["covers"] if _is_names(keys.get("covers")) else []
+    slips += [
+        f"covers {row!r}, which is no row of the course such as S15" for row in covers if not SECTION.fullmatch(row)
+    ]
+    if cell.name and SHOW in keys.get("tags", []):
+        slips.append("tagged show, but answers and checks are not mere shows; drop the tag")
+    return slips
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _region_slips(cell: Cell) -> list[str]:
+    marks = [line.strip() for line in cell.node.source.splitlines() if line.strip() in (BEGIN, END)]
+    if cell.kind not in ("answer", "prose"):
+        return ['a solution in a cell that is no answer; give its header answer="..."'] if marks else []
+    if marks != [BEGIN, END] * (len(marks) // 2) or not marks:
+        return [f"put the reference between one {BEGIN} and one {END}"]
+    if len(marks) > 2 and _seen(cell.node.source):
+        return [f"several solutions and lines with `{SEEN}`; keep to one solution in this cell"]
+    return []
+
+
+def _show_slips(cells: list[Cell]) -> list[str]:
+    """Cells tagged `show` that the grader would have to run all the same, because executed cells use their names."""
+    code = [cell for cell in cells if cell.node.cell_type == "code"]
+    kinds = [cell.kind if cell.kind in ("check", "show") else "plain" for cell in code]
+    sources = [reference(cell.node.source) for cell in code]
+    needed = executed(kinds, sources)
+    slips = []
+    for i, cell in enumerate(code):
+        if cell.kind != "show" or not needed[i]:
+            continue
+        for j, other in enumerate(code):
+            names = _binds(sources[i]) & _uses(sources[j])
+            if i != j and needed[j] and names:
+                slips.append(
+                    f"{cell.where}: tagged show, but {other.where.split(', ', 1)[1]} uses {', '.join(sorted(names))}; "
+                    "drop the tag or use other names here"
+                )
+                break
+    return slips
+
+
+def _stub_slips(cells: list[Cell], notebook: NotebookNode) -> list[str]:
+    """Answer cells that are no Python, as students get them or as solved."""
+    slips = []
+    for cell, node in zip(cells, notebook.cells, strict=True):
+        if cell.kind != "answer":
+            continue
+        for source, what in ((reference(cell.node.source), "the reference"), (node.source, "the stub")):
+            try:
+                ast.parse(TransformerManager().transform_cell(source))
+            except SyntaxError as error:
+                slips.append(f"{cell.where}: {what} is no Python: {error.msg}, line {error.lineno} of that cell")
+    return slips
+
+
+def _seen(source: str) -> str:
+    """What students see in place of a region: its lines marked `#: `, without mark and indent; "" if there is none."""
+    marked = [line.strip() for line in source.splitlines() if line.lstrip().startswith(SEEN)]
+    return "\n".join(line[len(SEEN) :].removeprefix(" ") for line in marked)
+
+
+def _expanded(cell: Cell) -> NotebookNode:
+    """The cell with nbgrader's metadata and ours in place of the header's keys."""
+    node = copy.deepcopy(cell.node)
+    meta: dict[str, Any] = {}
+    if tags := cell.keys.get("tags"):
+        meta["tags"] = tags
+    ours: dict[str, Any] = {}
+    if covers := cell.keys.get("covers"):
+        ours["covers"] = covers
+    if cell.name:
+        meta["nbgrader"] = {
+            "grade_id": cell.grade_id,
+            "grade": cell.graded,
+            "solution": cell.kind in ("answer", "prose"),
+            "locked": cell.kind == "check",
+            "task": False,
+            "schema_version": 3,
+        }
+        if cell.graded:
+            meta["nbgrader"]["points"] = cell.keys["points"]
+            ours |= {"exercise": cell.name, "answers": cell.answers}
+    if ours:
+        meta["across"] = ours
+    node.metadata = nbformat.from_dict(meta)
+    return node
+
+
+def _clear(cell: Cell, node: NotebookNode) -> None:
+    """Put the stub in the place of the reference, by nbgrader's ClearSolutions told which stub this cell has."""
+    from nbgrader.preprocessors import ClearSolutions
+
+    seen = textwrap.dedent(_seen(cell.node.source)) if cell.kind in ("answer", "prose") else ""
+    clear = ClearSolutions(
+        code_stub={"python": seen or STUB},
+        text_stub=seen or PROSE_STUB,
+        begin_solution_delimeter=BEGIN,
+        end_solution_delimeter=END,
+    )
+    clear.preprocess_cell(node, {"language": "python"}, 0)  # pyright: ignore[reportArgumentType]
+    node.source = "\n".join(line.rstrip() for line in node.source.split("\n"))
+
+
+def _give_ids(notebook: NotebookNode) -> None:
+    """Cell ids that stay while a cell does: its grade id, or a digest of what it says."""
+    given: Counter[str] = Counter()
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        base = grade_id or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        given[base] += 1
+        cell["id"] = base if given[base] == 1 else f"{base}-{given[base]}"
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(aside, path)

@@ -1,0 +1,80 @@
+"""What was found of the checks, to read: a table for the terminal, and docs/checks.md, one section a chapter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from autograder.authoring.mutants import Mutant
+from autograder.authoring.verify import FEW, KILLED, SEEDS, Verified
+from autograder.model import course
+from autograder.store import files
+
+TITLE = f"""# Checks
+
+Written by `autograder verify`, for the sources whose digests stand here; do not edit it. What each number is of, and what
+it must be, is in `autograder/authoring/verify.py`: the reference passes on {SEEDS} seeds, the blank scores nothing, every
+listed wrong answer fails with its sentence and every other right one passes on {FEW} seeds each, no check judges one answer
+differently on different seeds, and at least {KILLED:.0%} of the mutants do not get full points.
+"""
+SECTION = re.compile(r"^## (\w+)\n\n<!-- digest: (\w+) -->\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+COLUMNS = ("exercises", "checks", "wrong", "right", "mutants", "killed", "equivalent", "flakes")
+
+
+def path() -> Path:
+    """docs/checks.md of the course."""
+    return course.root() / "docs" / "checks.md"
+
+
+def digests() -> dict[str, str]:
+    """The digests of the chapters that docs/checks.md has a section of."""
+    try:
+        return {name: digest for name, digest, _ in SECTION.findall(path().read_text(encoding="utf-8"))}
+    except FileNotFoundError:
+        return {}
+
+
+def table(found: Sequence[Verified]) -> Table:
+    """Return one row a chapter."""
+    made = Table(title="what the checks notice")
+    made.add_column("chapter")
+    for column in COLUMNS:
+        made.add_column(column, justify="right")
+    for each in found:
+        made.add_row(each.chapter, *_row(each), style="" if each.good else "red")
+    return made
+
+
+def write(found: Sequence[Verified]) -> Path:
+    """Put a section for each chapter of `found` into docs/checks.md, in the place of the one it had."""
+    there = path().read_text(encoding="utf-8") if path().exists() else ""
+    sections = {name: f"<!-- digest: {digest} -->\n{rest}" for name, digest, rest in SECTION.findall(there)}
+    sections |= {each.chapter: section(each) for each in found}
+    parts = [f"## {name}\n\n{sections[name].rstrip()}\n" for name in course.chapter_names() if name in sections]
+    files.replace(path(), "\n".join([TITLE, *parts]).encode())
+    return path()
+
+
+def section(found: Verified) -> str:
+    """Return what docs/checks.md says of one chapter."""
+    head = f"| {' | '.join(COLUMNS)} |\n|{'---:|' * len(COLUMNS)}\n| {' | '.join(_row(found))} |"
+    parts = [f"<!-- digest: {found.digest} -->", "", head, ""]
+    parts += _folded("Mutants that survive", [(each, each.operator) for each in found.survivors])
+    parts += _folded("Mutants that one draw in three lets live", [(each, each.operator) for each in found.lucky])
+    parts += _folded("Equivalent: no fault, and so not counted", found.equivalents)
+    return "\n".join(parts)
+
+
+def _row(found: Verified) -> list[str]:
+    counts = (found.exercises, found.tests, found.wrong, found.right, found.mutants)
+    return [*map(str, counts), f"{found.share:.1%}", str(len(found.equivalents)), str(len(found.flakes))]
+
+
+def _folded(title: str, listed: Sequence[tuple[Mutant, str]]) -> list[str]:
+    if not listed:
+        return []
+    shown = [f"`{mutant.answer}`: {why}\n\n```diff\n{mutant.diff}\n```\n" for mutant, why in listed]
+    return [f"<details><summary>{title}: {len(listed)}</summary>\n", *shown, "</details>\n"]

@@ -1,0 +1,143 @@
+"""Executing the solved notebooks from top to bottom by papermill: what CI calls on every kind of machine.
+
+A chapter passes if no cell raises and no output holds a warning, a traceback or a line on stderr: what a student would
+have to wonder about. Kernels are cold and unboxed here: the source is the author's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from autograder.authoring import build
+from autograder.model import course
+
+ALARMING = re.compile(r"^.*(?:\b\w*Warning: |Traceback \(most recent call last\)|^\s*WARNING\b).*$", re.MULTILINE)
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+Told = Callable[[int], None]  # how many code cells are done
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One chapter, executed."""
+
+    chapter: str
+    cells: int  # code cells executed
+    seconds: float
+    problems: tuple[str, ...]  # each with the cell that it is in
+
+
+def run(names: list[str]) -> bool:
+    """Execute the solved notebooks of these chapters, print a table; whether none of them has a problem.
+
+    Raises CourseError.
+    """
+    if not names:
+        raise course.CourseError("solutions/ has no chapter to run")
+    screen = Console(stderr=True)
+    ran = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen) as bar:
+        for name in names:
+            notebook = build.solved(name)
+            total = sum(cell.cell_type == "code" for cell in notebook.cells)
+            task = bar.add_task(f"running {name}", total=total)
+            ran.append(execute(name, notebook, lambda done, task=task: bar.update(task, completed=done)))
+    console = Console()
+    console.print(table(ran))
+    for chapter in ran:
+        for problem in chapter.problems:
+            console.print(f"[bold red]{chapter.chapter}[/], {escape(problem)}", highlight=False, soft_wrap=True)
+    return not any(chapter.problems for chapter in ran)
+
+
+def execute(name: str, notebook: NotebookNode, told: Told = lambda done: None) -> Ran:
+    """Execute a notebook in place, in a kernel and a working folder of its own, under the chapter's limits."""
+    from papermill.engines import papermill_engines
+
+    limits = course.chapter(name).limits
+    notebook.metadata["papermill"] = {}
+    for cell in notebook.cells:
+        cell.metadata.setdefault("papermill", {})
+        cell.metadata.setdefault("tags", [])
+    started = time.monotonic()
+    until = started + limits.notebook_seconds
+    problems: list[str] = []
+    done = itertools.count(1)
+    at = [-1]  # the cell that runs; papermill calls the one that killed the kernel completed
+    with tempfile.TemporaryDirectory() as folder:
+        options: dict[str, Any] = {
+            "resources": {"metadata": {"path": folder}},
+            "timeout_func": lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic())),
+            "error_on_timeout": None,
+            "extra_arguments": ["--log-level=ERROR"],
+            "on_cell_execute": lambda cell, cell_index, **_: at.append(cell_index),
+            "on_cell_executed": lambda cell, cell_index, **_: told(next(done)),
+        }
+        try:
+            papermill_engines.execute_notebook_with_engine(
+                None, notebook, notebook.metadata.kernelspec.name, progress_bar=False, log_output=False, **options
+            )
+        except (CellTimeoutError, DeadKernelError) as error:
+            what = "the kernel died"
+            if isinstance(error, CellTimeoutError):
+                what = "no end within its time limit; see autograder/model/course.py"
+            problems.append(f"{_called(at[-1], notebook.cells[at[-1]])}: {what}")
+            notebook.cells[at[-1]].outputs = []  # the interrupt is ours
+    seconds = time.monotonic() - started
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    problems += found(notebook)
+    return Ran(name, sum(cell.execution_count is not None for cell in code), seconds, tuple(problems))
+
+
+def found(notebook: NotebookNode) -> Iterator[str]:
+    """The problems that an executed notebook's outputs show, each with its cell."""
+    for index, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                yield f"{_called(index, cell)}: {output.ename}: {_short(output.evalue)}"
+            elif output.get("name") == "stderr":
+                yield f"{_called(index, cell)}: writes to stderr: {_short(output.text)}"
+            elif alarm := ALARMING.search(ANSI.sub("", _text(output))):
+                yield f"{_called(index, cell)}: shows a warning or a traceback: {_short(alarm[0])}"
+
+
+def table(ran: list[Ran]) -> Table:
+    """Chapter, cells, seconds and result, a row each."""
+    shown = Table("chapter", "result")
+    shown.add_column("cells", justify="right")
+    shown.add_column("seconds", justify="right")
+    for chapter in ran:
+        count = len(chapter.problems)
+        result = f"[red]{count} problem{'s' * (count > 1)}" if count else "[green]ran clean"
+        shown.add_row(chapter.chapter, result, str(chapter.cells), f"{chapter.seconds:.1f}")
+    return shown
+
+
+def _text(output: NotebookNode) -> str:
+    if output.output_type == "stream":
+        return output.text
+    return "\n".join(str(value) for kind, value in output.data.items() if kind.startswith("text/"))
+
+
+def _called(index: int, cell: NotebookNode) -> str:
+    grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+    return f'cell "{grade_id}"' if grade_id else f"cell {index + 1} ({_short(cell.source, 40)})"
+
+
+def _short(text: str, length: int = 200) -> str:
+    lines = ANSI.sub("", text).strip().splitlines() or [""]
+    return lines[0] if len(lines[0]) <= length else lines[0][: length - 1] + "…"

@@ -1,0 +1,291 @@
+"""Tests of the checks themselves: what `autograder verify` runs, through the real grading path.
+
+The reference must pass on many seeds and the blank score nothing; every listed wrong answer must fail with its sentence,
+every other right one pass; nine in ten, and a half, of the reference's mutants must not get full points; and no check may
+judge the same answer differently on other inputs. Each of these is a submission like a student's, graded in the sandbox.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from autograder.authoring import build, mutants
+from autograder.authoring.mutants import Mutant
+from autograder.job import forkserver, grade
+from autograder.model import course
+from autograder.model.course import Chapter, CourseError
+from autograder.model.verdict import Mark, Result, Verdict
+from autograder.probe import asking
+from autograder.probe.asking import Variant
+from autograder.submissions.intake import Submission
+
+SEEDS = 20  # for the reference
+FEW = 3  # seeds for each listed answer
+OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
+KILLED = 0.95  # of a chapter's mutants, at least
+LIMITS = (
+    "cell_seconds=20",
+    "question_seconds=15",
+    "notebook_seconds=90",
+)  # many times the the reference's: a mutant may loop
+FULL = (Result.PASSED, Result.MANUAL)
+
+Answers = dict[str, str]  # grade id -> source
+Progress = Callable[[int, int, str], None]  # (done, of how many, what)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One answer to a chapter, graded with one seed."""
+
+    kind: str  # "reference", "blank", "wrong", "right", "mutant"
+    name: str
+    seed: int
+    answers: Answers = field(repr=False)
+    of: Variant | Mutant | None = None
+
+
+@dataclass(frozen=True)
+class Flake:
+    """A check that judged one answer differently on different seeds."""
+
+    test: str
+    answer: str
+    passed: int
+    failed: int
+
+
+@dataclass
+class Verified:
+    """What was found of one chapter's checks."""
+
+    chapter: str
+    digest: str
+    exercises: int
+    tests: int = 0
+    seeds: int = 0
+    trials: int = 0
+    wrong: int = 0
+    right: int = 0
+    faults: list[str] = field(default_factory=list)  # the author's: what, where, how to mend it
+    killed: int = 0
+    lucky: list[Mutant] = field(default_factory=list)  # killed, but not on every seed
+    survivors: list[Mutant] = field(default_factory=list)
+    equivalents: list[tuple[Mutant, str]] = field(default_factory=list)  # and why
+    flakes: list[Flake] = field(default_factory=list)
+
+    @property
+    def mutants(self) -> int:
+        """How many count: all but the equivalent ones."""
+        return self.killed + len(self.survivors)
+
+    @property
+    def share(self) -> float:
+        """The share of the mutants that was killed."""
+        return self.killed / self.mutants if self.mutants else 1.0
+
+    @property
+    def good(self) -> bool:
+        """Whether the checks do what they must."""
+        return not self.faults and not self.flakes and self.share >= KILLED
+
+
+def complaints(found: Verified) -> Iterator[str]:
+    """What is to be mended, a line each."""
+    yield from found.faults
+    for flake in found.flakes:
+        yield f"{flake.test} judges one answer ({flake.answer}) now so, now so: passed {flake.passed}, failed {flake.failed}"
+    if found.share < KILLED:
+        for mutant in found.survivors:
+            yield f"full points for a mutant of {mutant.answer} ({mutant.operator}):\n{mutant.diff}"
+
+
+def digest(chapter: str) -> str:
+    """SHA-256 of what decides what is found: the chapter's source and its checks."""
+    paths = [course.root() / "solutions" / f"{chapter}.py", *course.check_sources(chapter)]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+def verify(chapter_name: str, *, seeds: int = SEEDS, workers: int = 0, progress: Progress | None = None) -> Verified:
+    """Try the checks of one chapter. Raises CourseError, SandboxError, InfrastructureError (after another try).
+
+    Sets limits for this process (see `course.try_limits`) and leaves no server running.
+    """
+    course.try_limits(LIMITS)
+    chapter = course.chapter(chapter_name)
+    load(chapter_name)
+    found = Verified(chapter_name, digest(chapter_name), len(chapter.exercises), seeds=seeds)
+    trials = list(_trials(chapter, seeds))
+    again: list[Trial] = []
+    results: dict[Trial, Verdict] = {}
+    forkserver.launch(chapter_name)
+    try:
+        for wave in (trials, again):
+            if wave is again:  # a mutant that got full points once may have had luck with its inputs
+                again += [
+                    replace(each, seed=seed) for each in trials if _survives(each, results) for seed in OTHER_SEEDS
+                ]
+            for done, (trial, verdict) in enumerate(_graded(chapter_name, wave, workers), start=1):
+                results[trial] = verdict
+                if progress is not None:
+                    progress(done, len(wave), f"{trial.kind} {trial.name}")
+    finally:
+        forkserver.close()
+        course.try_limits(())
+    found.trials = len(results)
+    _judge(chapter, found, [(trial, results[trial]) for trial in (*trials, *again)])
+    return found
+
+
+def _survives(trial: Trial, results: dict[Trial, Verdict]) -> bool:
+    return isinstance(trial.of, Mutant) and _full(results[trial], trial.of)
+
+
+def _full(verdict: Verdict, mutant: Mutant) -> bool:
+    """Whether every exercise that looks at the mutant's cell has full points."""
+    marks = {mark.exercise: mark for mark in verdict.marks}
+    chapter = course.chapter(verdict.chapter)
+    of = [exercise.name for exercise in chapter.exercises if mutant.answer in exercise.answer_ids]
+    return all(marks[name].result in FULL for name in of)
+
+
+@cache
+def load(chapter: str) -> None:
+    """Import a chapter's check file, for what it lists. Raises CourseError."""
+    file = course.check_file(chapter)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.path.insert(0, str(file.parent))  # as pytest does: what several chapters share is there
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except Exception as error:
+        raise CourseError(f"{file.name}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(file.parent))
+
+
+def _trials(chapter: Chapter, seeds: int) -> Iterator[Trial]:
+    reference = build.solution_source(chapter.name)
+    for seed in range(1, seeds + 1):
+        yield Trial("reference", "", seed, reference)
+    yield Trial("blank", "", 1, {})
+    for variant in asking.variants(chapter.name):
+        answers = {**reference, variant.answer: variant.written_over(reference[variant.answer])}
+        for seed in range(1, min(FEW, seeds) + 1):
+            yield Trial(
+                "right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant
+            )
+    by_hand = {answer for exercise in chapter.exercises if exercise.manual for answer in exercise.answer_ids}
+    for answer, source in reference.items():
+        if answer not in by_hand:
+            for number, mutant in enumerate(mutants.mutants(answer, source)):
+                yield Trial("mutant", f"{answer} {number}", 1, {**reference, answer: mutant.source}, mutant)
+
+
+def _graded(chapter: str, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify") as pool:
+        waiting: dict[Future[Verdict], Trial] = {}
+        try:
+            for trial in trials:
+                waiting[pool.submit(_grade, chapter, trial)] = trial
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _grade(chapter: str, trial: Trial) -> Verdict:
+    job = grade.Job(Submission(f"({trial.kind})", chapter, trial.answers), trial.seed, "verify")
+    try:
+        return grade.grade_job(job)
+    except grade.InfrastructureError:
+        return grade.grade_job(job)
+
+
+def _judge(chapter: Chapter, found: Verified, results: list[tuple[Trial, Verdict]]) -> None:
+    file = course.check_file(chapter.name).name
+    tests: set[str] = set()
+    seen: dict[tuple[str, str, str], Counter[bool]] = defaultdict(Counter)  # kind, name, test -> passed, how often
+    lives: dict[Mutant, list[bool]] = defaultdict(list)  # whether it survived each seed
+    for trial, verdict in results:
+        marks = {mark.exercise: mark for mark in verdict.marks}
+        for outcome in verdict.evidence.outcomes:
+            tests.add(outcome.test)
+            if trial.kind != "mutant":
+                seen[trial.kind, trial.name, outcome.test][outcome.passed] += 1
+            if outcome.broke:
+                found.faults.append(
+                    f"{file}, {outcome.test}: met {outcome.kind} on the {trial.kind} {trial.name} with seed {trial.seed}; "
+                    "a check says a sentence, whatever it is given"
+                )
+        found.faults += [f"{file}, {said}" for said in _said(chapter, trial, marks)]
+        if isinstance(trial.of, Mutant):
+            lives[trial.of].append(_full(verdict, trial.of))
+    for mutant, survived in lives.items():
+        _count(found, mutant, survived)
+    found.faults = list(dict.fromkeys(found.faults))
+    found.tests = len(tests)
+    variants = {trial.of for trial, _ in results if isinstance(trial.of, Variant)}
+    found.wrong = sum(not variant.correct for variant in variants)
+    found.right = len(variants) - found.wrong
+    found.flakes = [
+        Flake(test, f"{kind} {name}".strip(), times[True], times[False])
+        for (kind, name, test), times in seen.items()
+        if times[True] and times[False]
+    ]
+
+
+def _said(chapter: Chapter, trial: Trial, marks: dict[str, Mark]) -> Iterator[str]:
+    """What is wrong with how one trial was judged, mutants aside."""
+    at = f"with seed {trial.seed}"
+    if trial.kind == "reference":
+        for mark in marks.values():
+            if mark.result not in FULL:
+                yield f'exercise "{mark.exercise}": the reference is {mark.result} {at} ({mark.message}); mend the check'
+    if trial.kind == "blank":
+        for mark in marks.values():
+            if mark.points:
+                yield f'exercise "{mark.exercise}": a blank answer gets {mark.points:g} points {at}; mend the check'
+    if not isinstance(trial.of, Variant):
+        return
+    variant, mark = trial.of, marks[trial.of.exercise]
+    what = f'exercise "{mark.exercise}": the listed answer "{variant.name}"'
+    if variant.correct and mark.result not in FULL:
+        yield f"{what} is right and {mark.result} {at} ({mark.message}); mend the check"
+    elif not variant.correct and mark.result in FULL:
+        yield f"{what} is wrong and gets full points {at}; mend the check"
+    elif not variant.correct and variant.says not in mark.message:
+        yield f"{what} is not told {variant.says!r} {at}, but {mark.message!r}; mend the check or what it `says`"
+    elif not variant.correct and variant.says not in _says(chapter.name, mark.misconception):
+        yield f"{what} is taken for {mark.misconception!r} {at}: their sentences are alike; make them differ"
+
+
+def _says(chapter: str, misconception: str) -> str:
+    return next((each.says for each in asking.variants(chapter) if each.name == misconception and each.says), "")
+
+
+def _count(found: Verified, mutant: Mutant, survived: list[bool]) -> None:
+    listed = [each for each in asking.equivalents(found.chapter) if mutants.same(mutant, each.answer, each.change)]
+    if all(survived) and listed:
+        found.equivalents.append((mutant, listed[0].because))
+    elif all(survived):
+        found.survivors.append(mutant)
+    else:
+        found.killed += 1
+        found.lucky += [mutant] * any(survived)
+        file = course.check_file(found.chapter).name
+        found.faults += [
+            f"{file}, equivalent {each.change}: a check tells it from the reference; take it out of the list"
+            for each in listed
+            if each.change is not None
+        ]

@@ -1,0 +1,144 @@
+"""What `autograder grade` does and says: from a class in a folder to marks, pages and a table; a rehearsal; watching."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from autograder.commands.terminal import INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
+
+
+def tell(found: Any, out: Path) -> None:
+    """Say where the class comes from, and what was not taken of it."""
+    from autograder.submissions import downloads
+
+    if not found.lines:
+        return
+    where = downloads.write_list(out, found)
+    for says in found.trouble():
+        errors.print(f"[bold yellow]handed in:[/] {plain(says)}", highlight=False, soft_wrap=True)
+    said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
+    console.print(plain(said), highlight=False, soft_wrap=True)
+
+
+def complain(says: str) -> None:
+    """Say what is waited for."""
+    errors.print(f"[bold yellow]waiting:[/] {plain(says)}", highlight=False, soft_wrap=True)
+
+
+def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any = (), **how: Any) -> int:
+    """Grade each batch that arrives; Ctrl-C between two batches is how it ends. Returns the worst exit code."""
+    from autograder.engine import class_run
+    from autograder.model import course
+
+    code, batches = OK, 0
+    while True:
+        try:
+            console.print("watching; Ctrl-C ends it", highlight=False)
+            found = next(arrivals, None)
+        except Interrupted:
+            found = None
+        if found is None:
+            class_run.close()
+            console.print(f"watched: {batches} batches graded", highlight=False)
+            return code
+        course.chapter.cache_clear()  # it may have been built anew while we waited
+        if asked := sorted({*found.students} & {*(students or found.students)}):
+            tell(found, out)
+            code = max(code, grade_to_the_end(chapter_name, found.folder, out, more=True, students=asked, **how))
+            batches += 1
+
+
+def _alone(work: Callable[..., int]) -> Callable[..., int]:
+    """Hold OUT from the first mark to the last page."""
+
+    @wraps(work)
+    def alone(chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
+        from autograder.store import files
+
+        with files.only_writer(out):
+            return work(chapter_name, submissions, out, *args, **how)
+
+    return alone
+
+
+def launch(chapter_name: str, how: dict[str, Any]) -> None:
+    """Start the warm servers: they import TensorFlow while we import nbgrader. Not where others grade."""
+    from autograder.job import forkserver
+    from autograder.sandbox import boxes
+
+    if how.get("executor"):
+        return
+    if how.get("trust") or not boxes.problem():
+        forkserver.launch(chapter_name)
+
+
+def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
+    """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
+    launch(chapter_name, how)
+    from autograder.engine import class_run, dry_run
+    from autograder.report import changes
+
+    with progress(f"grading {chapter_name}, to keep nothing") as advance:
+        result, found = dry_run.rehearse(chapter_name, submissions, out, progress=advance, **how)
+    class_run.close()
+    if as_json:
+        typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
+    else:
+        if not found.same and not found.changed:
+            console.print("there is nothing in OUT to compare with: every mark is new", highlight=False)
+        elif found.changed or found.kept:
+            console.print(changes.table(found))
+        console.print(f"{changes.totals(found)}; nothing was written", highlight=False, soft_wrap=True)
+    left(result.faults)
+    return INFRASTRUCTURE if result.faults else OK
+
+
+@_alone
+def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, more: bool = False, **how: Any) -> int:
+    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
+
+    `more` comes soon: the servers stay warm.
+    """
+    from autograder.model import course
+
+    chapter = course.chapter(chapter_name)  # an author's fault ends the command here
+    launch(chapter_name, how)
+    from autograder.engine import class_run
+    from autograder.gradebook import database, record
+    from autograder.report import changes, class_page, outputs
+
+    before = record.records(out, chapter) if database.exists(out) else []
+    with progress(f"grading {chapter_name}") as advance:
+        result = class_run.grade_class(chapter_name, submissions, out, progress=advance, **how)
+    if not more:
+        class_run.close()
+    faults = result.faults
+    if how.get("students"):  # of the others nothing has changed
+        done = {*result.graded, *result.unchanged}
+        faults = {name: why for name, why in outputs.left(out, chapter).items() if name not in done} | faults
+    with progress("feedback") as advance:
+        outputs.write(out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance)
+    console.print(class_page.class_table(out, chapter))
+    after = record.records(out, chapter)
+    said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
+    console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
+    if summary := changes.summary(changes.compare(before, after)):
+        console.print(plain(summary), highlight=False, soft_wrap=True)
+    console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    for (exercise, test), met in class_page.broken(after).items():
+        says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
+        errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
+    left(result.faults)
+    return INFRASTRUCTURE if result.faults else OK
+
+
+def left(faults: dict[str, str]) -> None:
+    """Say who was not graded, and why."""
+    for student, why in faults.items():
+        errors.print(f"[bold red]not graded:[/] {plain(student)}: {plain(why)}", highlight=False)

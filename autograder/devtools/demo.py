@@ -1,0 +1,311 @@
+"""A class of 30 invented submissions of chapter 03, with the marks that they must get because of how they were made.
+
+Right, right in another way, every misconception that the checks list, half done, blank, late, crashing, endless, greedy
+for memory, talkative, corrupt and hostile. `make` writes them as nbgrader lays them out. The marks that `students` expects
+come from how each submission was made; none was read off a run.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring import build
+from autograder.job import assemble
+from autograder.model import course
+from autograder.model.course import Chapter
+from autograder.model.verdict import Result
+from autograder.probe.asking import Variant, variants
+from autograder.submissions.intake import Submission
+
+CHAPTER = "03_device_placement"
+ON_TIME, LATE = "2026-03-02 17:40:12.000000 UTC", "2026-03-11 03:59:58.000000 UTC"
+WRONG = frozenset({Result.FAILED, Result.PARTIAL, Result.CRASHED})
+MISTAKEN = "bela carol dmitri elena farid gwen hana igor juno kofi".split()  # they share the listed misconceptions
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one exercise of one student must get."""
+
+    results: frozenset[Result]
+    points: float | None = None  # None: anything below the exercise's points
+    says: str = ""  # part of the message
+
+
+@dataclass(frozen=True)
+class Student:
+    """An invented student: the answers, the file where it is no plain notebook, and what they must get."""
+
+    name: str
+    how: str
+    answers: dict[str, str] = field(default_factory=dict)  # grade id -> source; the stub for all others
+    expected: dict[str, Expected] = field(default_factory=dict)  # exercise -> mark, all of them
+    damage: Callable[[dict[str, Any]], bytes | None] | None = None  # the notebook -> the file, None: no file
+    timestamp: str = ON_TIME
+
+
+def make(folder: Path) -> Path:
+    """Write the class below `folder` as <student>/<chapter>/<chapter>.ipynb; return `folder`. Raises CourseError."""
+    chapter = course.chapter(CHAPTER)
+    for student in students():
+        place = folder / student.name / CHAPTER
+        place.mkdir(parents=True, exist_ok=True)
+        content = notebook_bytes(student, chapter)
+        if content is not None:
+            (place / f"{CHAPTER}.ipynb").write_bytes(content)
+            (place / "timestamp.txt").write_text(student.timestamp + "\n")
+    return folder
+
+
+def notebook_bytes(student: Student, chapter: Chapter) -> bytes | None:
+    """The file that a student hands in; None if there is none."""
+    notebook = copy.deepcopy(chapter.release)
+    for cell in notebook["cells"]:
+        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        if grade_id in student.answers:
+            cell["source"] = student.answers[grade_id]
+    return student.damage(notebook) if student.damage else json.dumps(notebook, indent=1).encode()
+
+
+def signed(notebook: dict[str, Any], student: str) -> dict[str, Any]:
+    """A copy with a comment in the first answer: equal answers would be graded once."""
+    copied = copy.deepcopy(notebook)
+    for cell in copied["cells"]:
+        if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("solution"):
+            cell["source"] = f"{course.text(cell)}\n# {student}"
+            break
+    return copied
+
+
+def students() -> list[Student]:
+    """The 30 students, by name. Raises CourseError when the checks list what this class cannot show."""
+    makers = _Makers()
+    found = [*makers.right(), *makers.mistaken(), *makers.unfinished(), *makers.limits(), *makers.hostile()]
+    return sorted(found, key=lambda student: student.name)
+
+
+def listed() -> list[Variant]:
+    """The variants that the chapter's check file lists."""
+    path = course.check_file(CHAPTER)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # a check file imports TensorFlow, which greets on stderr
+    if path.stem not in sys.modules and f"autograder.checks.{path.stem}" not in sys.modules:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    return variants(CHAPTER)
+
+
+class _Makers:
+    """Makes students out of the reference, the listed variants and the sources below."""
+
+    def __init__(self) -> None:
+        self.chapter = course.chapter(CHAPTER)
+        self.reference = build.solution_source(CHAPTER)
+        self.listed = listed()
+        self.automatic = [exercise for exercise in self.chapter.exercises if not exercise.manual]
+
+    def full(self, **but: Expected) -> dict[str, Expected]:
+        """Full marks for everything, the explanation waiting to be read, but for the exercises named."""
+        marks = {e.name: Expected(frozenset({Result.PASSED}), e.max_points) for e in self.automatic}
+        marks |= {e.name: Expected(frozenset({Result.MANUAL}), 0.0) for e in self.chapter.exercises if e.manual}
+        return marks | but
+
+    def none(self, but: dict[str, Expected] | None = None, result: Result = Result.BLANK) -> dict[str, Expected]:
+        """Nothing for anything, but for the exercises named."""
+        return {e.name: Expected(frozenset({result}), 0.0) for e in self.chapter.exercises} | (but or {})
+
+    def right(self) -> list[Student]:
+        ways = {}
+        for way in (1, -1):
+            answers = dict(self.reference)
+            for variant in self.listed[::way]:
+                if variant.correct:
+                    answers[variant.answer] = variant.written_over(self.reference[variant.answer])
+            ways[way] = answers
+        talks = dict(self.reference)
+        for number, answer in enumerate(exercise.name for exercise in self.automatic):
+            talks[answer] = TALK[number % len(TALK)] + talks[answer]
+        first = self.automatic[0].name
+        inside = self.reference | {
+            first: self.reference[first].replace("    return", "    tf.print('x')\n    return", 1)
+        }
+        return [
+            Student("ada", "right", self.reference, self.full()),
+            Student("alan", "right in another way", ways[1], self.full()),
+            Student("barbara", "right in yet another way", ways[-1], self.full()),
+            Student("chatty", "right; prints to stderr, warns, uses tf.print", talks, self.full()),
+            Student("claude", "right; prints whenever it is asked", inside, self.full()),
+            Student("tardy", "right, and late", self.reference, self.full(), timestamp=LATE),
+        ]
+
+    def mistaken(self) -> list[Student]:
+        """Every listed misconception, at most one an exercise and about as many a student; the rest is right."""
+        mistakes: dict[str, dict[str, Variant]] = {name: {} for name in MISTAKEN}
+        wrongs: dict[str, list[Variant]] = {}
+        for variant in self.listed:
+            if not variant.correct:
+                wrongs.setdefault(variant.answer, []).append(variant)
+        at = 0
+        for answer, each in wrongs.items():
+            if len(each) > len(MISTAKEN):
+                raise course.CourseError(f'{CHAPTER}: more than {len(MISTAKEN)} misconceptions of "{answer}"')
+            for variant in each:
+                mistakes[MISTAKEN[at % len(MISTAKEN)]][answer] = variant
+                at += 1
+        return [self._mistaken(name, theirs) for name, theirs in mistakes.items()]
+
+    def _mistaken(self, name: str, mistakes: dict[str, Variant]) -> Student:
+        answers = dict(self.reference)
+        marks = self.full()
+        for answer, variant in mistakes.items():
+            answers[answer] = variant.written_over(self.reference[answer])
+            marks[variant.exercise] = Expected(WRONG, None, variant.says)
+        for exercise in assemble.blank(Submission(name, CHAPTER, answers), self.chapter):  # a program to be repaired
+            marks[exercise] = Expected(frozenset({Result.BLANK}), 0.0)
+        how = ", ".join(f"{answer}: {variant.name}" for answer, variant in mistakes.items())
+        return Student(name, f"misconceptions: {how}", answers, marks)
+
+    def unfinished(self) -> list[Student]:
+        half = [exercise.name for exercise in self.automatic][: len(self.automatic) // 2]
+        rest = [exercise.name for exercise in self.chapter.exercises if exercise.name not in half]
+        done = self.full()
+        return [
+            Student("first", "half done", *self._only(half)),
+            Student("second", "the other half done", *self._only(rest)),
+            Student("blank", "as it was released", {}, self.none()),
+            Student("absent", "nothing handed in", {}, self.none(), lambda notebook: None),
+            Student("corrupt", "a file cut off", self.reference, self.none(result=Result.INVALID), _cut),
+            Student(
+                "double",
+                f"right, but with two cells {half[0]}",
+                self.reference,
+                done | {half[0]: Expected(frozenset({Result.INVALID}), 0.0, "2 cells have this grade id")},
+                lambda notebook: _doubled(notebook, half[0]),
+            ),
+        ]
+
+    def _only(self, names: list[str]) -> tuple[dict[str, str], dict[str, Expected]]:
+        full = self.full()
+        return {name: self.reference[name] for name in names}, self.none({name: full[name] for name in names})
+
+    def limits(self) -> list[Student]:
+        return [
+            self._one("typo", "a slip of the pen", "place", "def place(:\n    pass", Result.CRASHED, "SyntaxError"),
+            self._one("crash", "ends its kernel", "split", "import os\n\nos._exit(0)", Result.CRASHED),
+            self._one("endless", "never ends", "soonest", "while True:\n    pass", Result.TIMEOUT),
+            self._one("hog", "takes all the memory", "variables_on", HOG, Result.MEMORY),
+        ]
+
+    def hostile(self) -> list[Student]:
+        blind = {"where": DELETE_ASSERTS + WRONG_WHERE}
+        forged = {"where": FORGE_REPLIES + WRONG_WHERE}
+        failed = Expected(frozenset({Result.FAILED}), 0.0)
+        return [
+            Student("mallory", "hostile: deletes asserts", blind, self.none({"where": failed})),
+            Student("oscar", "hostile: forges the kernel's replies", forged, self.none({"where": failed})),
+            self._one(
+                "trudy", "hostile: a graph that writes a file", "round_robin", WRITE_FILE, Result.FAILED, "WriteFile"
+            ),
+            self._one("eve", "hostile: looks for the solutions", "where", LOOK_AROUND + WRONG_WHERE, Result.FAILED),
+        ]
+
+    def _one(self, name: str, how: str, exercise: str, source: str, result: Result, says: str = "") -> Student:
+        """A student who is right but for one exercise."""
+        mark = Expected(frozenset({result}), 0.0, says)
+        return Student(name, how, self.reference | {exercise: source.strip()}, self.full(**{exercise: mark}))
+
+
+def _cut(notebook: dict[str, Any]) -> bytes:
+    whole = json.dumps(notebook).encode()
+    return whole[: len(whole) // 2]
+
+
+def _doubled(notebook: dict[str, Any], grade_id: str) -> bytes:
+    cells = notebook["cells"]
+    at = next(i for i, c in enumerate(cells) if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
+    cells.insert(at, copy.deepcopy(cells[at]) | {"id": "copied"})
+    return json.dumps(notebook).encode()
+
+
+TALK = (
+    'import sys\n\nprint("thinking aloud", file=sys.stderr)\n\n\n',
+    'import warnings\n\nwarnings.warn("are you sure?")\n\n\n',
+    'tf.print("here I am")\n\n\n',
+    'import logging\n\nlogging.getLogger().warning("hm")\n\n\n',
+)
+WRONG_WHERE = "\n\ndef where(tensor):\n    return None\n"
+HOG = textwrap.dedent("""
+    held = []
+    while len(held) < 320:
+        held.append(bytearray(b"x") * (64 << 20))
+""")
+DELETE_ASSERTS = textwrap.dedent("""
+    import ast
+
+
+    class Deleted(ast.NodeTransformer):
+        def visit_Assert(self, node):
+            return ast.Pass()
+
+
+    get_ipython().ast_transformers.append(Deleted())
+    get_ipython().showtraceback = lambda *args, **kwargs: None
+""")
+FORGE_REPLIES = textwrap.dedent("""
+    import sys
+
+    session = type(get_ipython().kernel.session)
+    send = session.send
+
+
+    def forged(self, stream, kind, content=None, *args, **kwargs):
+        if kind == "execute_reply":
+            content = {"status": "ok", "execution_count": 1, "user_expressions": {}, "payload": []}
+        return None if kind == "error" else send(self, stream, kind, content, *args, **kwargs)
+
+
+    session.send = forged
+    encode = sys.modules["autograder.probe.wire"].encode
+    sys.modules["autograder.probe.wire"].encode = lambda value: encode({"value": True, "passed": True})
+""")
+WRITE_FILE = textwrap.dedent("""
+    def round_robin(devices):
+        def device_of(op):
+            if op.graph not in written:
+                written.append(op.graph)
+                with op.graph.as_default():
+                    tf.io.write_file("/tmp/across_demo", "written by the checker")
+            return op.device
+
+        return device_of
+
+
+    written = []
+""")
+LOOK_AROUND = textwrap.dedent("""
+    import pathlib
+    import socket
+    import sys
+
+    try:
+        socket.create_connection(("1.1.1.1", 53), 1)
+    except OSError as error:
+        print(error)
+    try:
+        print(open("/etc/shadow").read())
+    except OSError as error:
+        print(error)
+    for folder in pathlib.Path(sys.prefix).parents:
+        for path in [*folder.glob("solutions/*.py"), *folder.glob("*/gradebook.db")]:
+            print(path, path.read_bytes())
+""")

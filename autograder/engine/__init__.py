@@ -1,0 +1,1 @@
+"""A whole class, on this machine or on many."""

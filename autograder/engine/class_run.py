@@ -1,0 +1,229 @@
+"""Grading a class: every submission of a folder, each a job of an executor, recorded as it comes back.
+
+`grade_class` refuses to start where the checks fail on the reference (the author's fault), grades only what changed since
+the last time, and equal answers once; it tries again what this machine failed at, and never lets one submission touch
+another.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import sys
+from collections.abc import Callable, Collection, Generator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from queue import SimpleQueue
+
+from autograder.gradebook.record import Recorder
+from autograder.job import forkserver, grade
+from autograder.job.grade import InfrastructureError, Job
+from autograder.model import course
+from autograder.model.course import Chapter, CourseError
+from autograder.model.verdict import Result, Verdict
+from autograder.sandbox import boxes
+from autograder.store import files
+from autograder.submissions import intake
+from autograder.submissions.intake import Submission
+
+TRIES = 3  # at a job that this machine failed at
+SEED_POLICY = "hmac-sha256 of the answers' digest, keyed by the class's secret"
+
+
+@dataclass
+class ClassResult:
+    """What a run over a class did."""
+
+    graded: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)  # student -> why this machine could not grade the submission
+
+    @property
+    def students(self) -> int:
+        """How many submissions there were."""
+        return len(self.graded) + len(self.unchanged) + len(self.faults)
+
+
+Progress = Callable[[int, int, str], None]  # (done, of how many, student)
+
+
+def environment() -> str:
+    """What a verdict depends on besides the course and the answers."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    return f"python {python}, tensorflow {version('tensorflow')}, across {version('across')}, seeds: {SEED_POLICY}"
+
+
+def grade_class(
+    chapter_name: str,
+    submissions: Path,
+    out: Path,
+    *,
+    workers: int = 0,
+    executor: Executor | None = None,
+    trust: bool = False,
+    again: bool = False,
+    students: Collection[str] = (),
+    db_url: str | None = None,
+    progress: Progress | None = None,
+) -> ClassResult:
+    """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
+
+    `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
+    runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
+    them); `db_url` is of the gradebook that is not OUT's own. Raises CourseError for the
+    author's fault, SandboxError when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be
+    used, files.BusyError when another grader writes there.
+    """
+    chapter = course.chapter(chapter_name)
+    found = intake.collect(submissions, chapter)
+    if strangers := set(students) - {each.student for each in found}:
+        name = min(strangers)
+        raise CourseError(f"{submissions}: no student {name!r}; {course.near(name, [each.student for each in found])}")
+    found = [each for each in found if not students or each.student in students]
+    if not trust and executor is None and (problem := boxes.problem()):
+        raise boxes.SandboxError(problem)
+    try_reference(chapter, walls=not trust, executor=executor)  # before anything is written
+    key = secret(out)
+    result = ClassResult()
+    with Recorder(out, chapter, db_url) as recorder:
+        key = recorder.secret(key)
+        jobs: list[Job] = []
+        for each in found:
+            try:
+                submission = intake.read(each, chapter)
+            except OSError as error:  # the disk's, not the submission's: see `intake.read`
+                result.faults[each.student] = f"its file could not be read: {error}"
+                continue
+            job = _job(submission, key, walls=not trust)
+            if not again and recorder.known(submission.student) == job.digest:
+                recorder.renew(submission.student, submission.timestamp)
+                result.unchanged.append(submission.student)
+            else:
+                jobs.append(job)
+        done = len(result.unchanged) + len(result.faults)
+        alike = _alike(jobs)
+        firsts = [each[0] for each in alike.values()]
+        with closing(_run(firsts, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
+            for first, verdict in verdicts:
+                for submission in (job.submission for job in alike[first.digest]):
+                    student, done = submission.student, done + 1
+                    if isinstance(verdict, Verdict):
+                        recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
+                        result.graded.append(student)
+                    else:
+                        result.faults[student] = str(verdict)
+                    if progress is not None:
+                        progress(done, len(found), student)
+    return result
+
+
+def _alike(jobs: list[Job]) -> dict[str, list[Job]]:
+    """The jobs by their digest. Equal digest, equal seed, equal verdict: a class's blank notebooks are executed once."""
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job.digest, []).append(job)
+    return found
+
+
+def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
+    """The verdict on equal answers, as this submission's own: what intake noticed of its file is its own."""
+    if submission is graded.submission:
+        return verdict
+    notes = verdict.notes[len(graded.submission.notes) :]
+    return replace(verdict, student=submission.student, notes=(*submission.notes, *notes))
+
+
+def _run(
+    jobs: list[Job], workers: int, executor: Executor | None
+) -> Generator[tuple[Job, Verdict | InfrastructureError], None, None]:
+    """Yield each job with its verdict as it comes back, trying again what this machine failed at."""
+    # a job's work is done in processes of its own: a thread a worker is enough to wait for them
+    pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="grade")
+    waiting: dict[Future[Verdict], tuple[Job, int]] = {}
+    ended: SimpleQueue[Future[Verdict]] = SimpleQueue()
+
+    def begin(job: Job, tries: int = 1) -> None:
+        future = pool.submit(grade.grade_job, job)
+        waiting[future] = (job, tries)
+        future.add_done_callback(ended.put)  # `as_completed` would look at all that wait, each time
+
+    try:
+        for job in jobs:
+            begin(job)
+        while waiting:
+            future = ended.get()
+            job, tries = waiting.pop(future)
+            try:
+                yield job, future.result()
+            except InfrastructureError as error:
+                if tries < TRIES:
+                    begin(job, tries + 1)
+                else:
+                    yield job, error
+    except BaseException:  # interrupted, or the disk is full: what runs now is for nothing
+        for future in waiting:
+            future.cancel()
+        if executor is None:
+            with forkserver.ending():
+                pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    if executor is None:
+        pool.shutdown()
+
+
+def _job(submission: Submission, key: bytes, walls: bool) -> Job:
+    digest = grade.digest(submission, environment())
+    seed = int.from_bytes(hmac.digest(key, digest.encode(), "sha256")[:8], "big")
+    return Job(submission, seed, digest, walls, grade.parts(submission, environment()))
+
+
+def secret(out: Path) -> bytes:
+    """The class's secret, from which inputs are drawn: the same at every run, unknown to students."""
+    path = out / ".seed"
+    with files.only_writer(out):
+        if not path.exists():
+            files.replace(path, secrets.token_bytes(32), 0o600)
+        return path.read_bytes()
+
+
+def _try(job: Job, executor: Executor | None, tries: int = TRIES) -> Verdict:
+    """Grade one job, trying again what a machine failed at. Raises CourseError for the author's fault."""
+    try:
+        return executor.submit(grade.grade_job, job).result() if executor else grade.grade_job(job)
+    except InfrastructureError as error:
+        if "CourseError" in str(error):
+            raise CourseError(str(error)) from None
+        if tries == 1:
+            raise
+    return _try(job, executor, tries - 1)
+
+
+def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1, executor: Executor | None = None) -> Verdict:
+    """Grade the chapter's own solution, here or by `executor`.
+
+    Raises CourseError, the author's fault, when it does not get every point.
+    """
+    from autograder.authoring import build
+
+    submission = Submission("(reference)", chapter.name, build.solution_source(chapter.name))
+    verdict = _try(Job(submission, seed, "reference", walls, grade.parts(submission, environment())), executor)
+    for mark in verdict.marks:
+        if mark.result not in (Result.PASSED, Result.MANUAL):
+            failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
+            tests = [f"{each.kind if each.broke else each.says} [{each.test}]" for each in failed]
+            seen = "; ".join(tests or (mark.message, *verdict.notes))
+            file = course.check_file(chapter.name).name
+            raise CourseError(
+                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}; seed {verdict.seed}); '
+                "mend the check or the solution: nobody was graded"
+            )
+    return verdict
+
+
+def close() -> None:
+    """End the warm servers."""
+    forkserver.close()

@@ -1,0 +1,136 @@
+"""What a Dask worker does: `grade.grade_job` with its own fork servers, its own copy of the course and its own sandbox.
+
+A job carries digests of what its verdict rests on (`grade.parts`). A worker whose chapter, checks, limits, versions or
+grading code are others refuses it, so that one class is graded by one course. `dask worker --preload` names this module.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autograder.job import forkserver, grade
+from autograder.job.grade import InfrastructureError, Job
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.model.verdict import Verdict
+from autograder.sandbox import boxes
+from autograder.submissions.intake import Submission
+
+MENDS = {
+    "release": "the chapter's notebook; install the same course there, run `autograder build`",
+    "limits": "the limits; install the same autograder/model/course.py there",
+    "checks": "the checks; install the same course there",
+    "environment": "versions; install the same uv.lock there",
+    "grader": "grading code; install the same course there and start the worker again",
+}
+
+_LOCK = threading.Lock()
+_running = 0
+_closing = False
+
+
+def _grader() -> str:
+    """SHA-256 of the grader's modules as this process has loaded them: taken when it starts."""
+    found = hashlib.sha256()
+    package = Path(__file__).parent.parent
+    for path in sorted(path for path in package.rglob("*.py") if "checks" not in path.parts):
+        found.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+GRADER = _grader()
+
+
+def dask_setup(worker: Any) -> None:
+    """Take away what Dask sets for tasks that compute in its worker, a thread a library: here servers do. Called by Dask."""
+    from dask import config
+
+    for name in config.get("distributed.nanny.pre-spawn-environ", None) or {}:
+        os.environ.pop(name, None)
+
+
+def grade_job(job: Job, grader: str) -> Verdict:
+    """Grade one submission on this worker, for somebody whose grading code is `grader`.
+
+    Raises InfrastructureError, for another try; CourseError when this worker would grade by another course.
+    """
+    if said := differs(job.chapter, {**job.parts, "grader": grader}):
+        raise CourseError(f"worker {place()}: {said}")
+    if job.walls and (problem := _problem()):
+        raise InfrastructureError(f"worker {place()}: {problem}")
+    with _counted():
+        return grade.grade_job(job)
+
+
+def parts(chapter: str) -> dict[str, str]:
+    """What verdicts on a chapter rest on here, each by its SHA-256, without the answers; read from the disk anew."""
+    from autograder.engine import class_run
+
+    course.chapter.cache_clear()
+    found = grade.parts(Submission("", chapter), class_run.environment())
+    return {name: value for name, value in found.items() if name != "answers"} | {"grader": GRADER}
+
+
+def differs(chapter: str, wanted: dict[str, str]) -> str:
+    """What here is not as `wanted`, with the mend; empty when all is."""
+    try:
+        ours = parts(chapter)
+    except (CourseError, OSError) as error:
+        return f"{error}; it must have the same course"
+    for name, mend in MENDS.items():
+        if ours[name] != wanted.get(name):
+            seen = f" (here {ours[name]}; there {wanted.get(name)})" if name == "environment" else ""
+            return f"it would grade by other {mend}{seen}"
+    return ""
+
+
+def place() -> str:
+    """This worker, by its host and its address."""
+    from distributed import get_worker
+
+    try:
+        return f"{socket.gethostname()} ({get_worker().address})"
+    except ValueError:  # asked outside of a task
+        return socket.gethostname()
+
+
+def close() -> None:
+    """End this worker's warm servers, now or once the jobs that it runs for others have ended."""
+    global _closing
+    with _LOCK:
+        _closing = _running > 0
+        if not _closing:
+            forkserver.close()
+
+
+@cache
+def _problem() -> str:
+    return boxes.problem()
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    global _running, _closing
+    with _LOCK:
+        _running += 1
+        _closing = False
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _running -= 1
+            if _closing and not _running:
+                _closing = False
+                forkserver.close()
+
+
+atexit.register(forkserver.close)

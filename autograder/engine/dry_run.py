@@ -1,0 +1,65 @@
+"""Grading that keeps nothing: a real run on a copy of the class's gradebook, compared with what there is.
+
+What it says is what `autograder grade` would do, marks by hand and the late policy included, because it is the same run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from autograder.engine import class_run
+from autograder.engine.class_run import ClassResult
+from autograder.gradebook import database, record
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.report import changes
+from autograder.report.changes import Changes
+
+BUSY = 60.0  # seconds to wait for a database that is being written
+
+
+def rehearse(chapter_name: str, submissions: Path, out: Path, **how: Any) -> tuple[ClassResult, Changes]:
+    """Grade as `engine.grade_class` does (`how`: its options) without a change in OUT. Returns what would change.
+
+    Raises what it raises, and sqlite3.Error when the gradebook cannot be read.
+    """
+    chapter = course.chapter(chapter_name)
+    if database.shared(database.locate(out, how.get("db_url"))):
+        raise CourseError("--dry-run works on a copy of the gradebook, which only one that lies in OUT can be had of")
+    with tempfile.TemporaryDirectory(prefix="across-rehearsal-") as folder:
+        copy = Path(folder)
+        for name in ("nbgrader_config.py", ".seed"):
+            if (Path(out) / name).is_file():
+                shutil.copy2(Path(out) / name, copy / name)
+        before = record.records(copy, chapter) if _copied(Path(out) / "gradebook.db", copy / "gradebook.db") else []
+        result = class_run.grade_class(chapter_name, submissions, copy, **how)
+        asked = {*result.graded, *result.unchanged}  # not who is recorded, and was not to be graded now
+        was, then = (
+            [each for each in class_ if each.student in asked] for class_ in (before, record.records(copy, chapter))
+        )
+        return result, changes.compare(was, then)
+
+
+def _copied(database: Path, copy: Path) -> bool:
+    """Copy a database as it stands between two transactions; whether there was one."""
+    if not database.is_file():
+        return False
+    try:
+        # read only, or SQLite might tidy up in the original
+        readable = f"file:{quote(str(database.absolute()))}?mode=ro"
+        with (
+            closing(sqlite3.connect(readable, uri=True, timeout=BUSY)) as original,
+            closing(sqlite3.connect(copy)) as made,
+        ):
+            original.backup(made)
+    except sqlite3.OperationalError:  # left in a transaction by who was killed: SQLite mends the copy
+        copy.unlink(missing_ok=True)
+        for path in (database, *database.parent.glob(f"{database.name}-*")):
+            shutil.copy2(path, copy.with_name(path.name))
+    return True

@@ -1,0 +1,1 @@
+"""Graphics cards lent to jobs."""

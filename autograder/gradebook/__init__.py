@@ -1,0 +1,1 @@
+"""nbgrader's gradebook, and our verdicts beside it."""

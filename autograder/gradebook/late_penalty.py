@@ -1,0 +1,135 @@
+"""The late policy: nbgrader's plugin, with a percentage of the score a day added to its "none" and "zero".
+
+Due dates, percentage and grace stand in OUT/nbgrader_config.py, where nbgrader's own programs (`autograde`, the
+formgrader) read the same ones. `grade --due --late-per-day --grace` writes them there, between two marks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nbgrader.plugins import LateSubmissionPlugin
+from traitlets import Dict, Float
+from traitlets.config.loader import Config
+
+from autograder.gradebook import database
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.store import files
+
+DAY = 86400
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY}
+BEGIN = "# >>> the late policy, as `autograder grade --due --late-per-day --grace` wrote it"
+END = "# <<< the late policy"
+BLOCK = re.compile(rf"^{re.escape(BEGIN)}$.*?^{re.escape(END)}\n?", re.MULTILINE | re.DOTALL)
+
+
+class LatePerDay(LateSubmissionPlugin):
+    """Takes `per_day` of the score off for each day that has started after the due date.
+
+    Within the grace nothing is taken off; after it, days count from the due date. Rounded to the nearest hundredth of a
+    point, and never more than the score. `penalty_method = "zero"` goes before it.
+    """
+
+    per_day = Float(0.0, min=0.0, max=1.0, help="the share of the score that a started day costs").tag(config=True)
+    grace_seconds = Float(0.0, min=0.0, help="how late nothing is taken off, in seconds").tag(config=True)
+    due = Dict(help="chapter -> its due date, ISO 8601 with an offset; goes before autograder/model/course.py").tag(
+        config=True
+    )
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        """The points that are taken off; None for none."""
+        if total_seconds_late <= self.grace_seconds:
+            return None
+        if self.penalty_method != "none" or not self.per_day:
+            return super().late_submission_penalty(student_id, score, total_seconds_late)
+        days = math.ceil(total_seconds_late / DAY)
+        return max(0.0, min(score, round(score * min(1.0, self.per_day * days), 2)))
+
+
+def due(config: Config, chapter: str) -> str | None:
+    """When a chapter is due: what OUT's configuration says, else what the course does."""
+    return config.LatePerDay.get("due", {}).get(chapter) or course.DUE.get(chapter)
+
+
+def applied(config: Config, chapter: str) -> str | None:
+    """What decides a penalty besides the time: as long as it is the same, a recorded penalty stands."""
+    policy = {
+        name: config[name] for name in ("AssignLatePenalties", "LateSubmissionPlugin", "LatePerDay") if config[name]
+    }
+    rest = {name: {key: str(value) for key, value in said.items() if key != "due"} for name, said in policy.items()}
+    rest = {name: said for name, said in rest.items() if said}
+    when = due(config, chapter)
+    return f"{when} {json.dumps(rest, sort_keys=True)}" if when and rest else when
+
+
+def settle(
+    out: Path, chapter: str, when: str | None, per_day: str | None, grace: str | None, db_url: str | None = None
+) -> None:
+    """Write what is given of a policy into OUT/nbgrader_config.py; what is not given stays as it was.
+
+    `when` is an ISO 8601 date with an offset, `per_day` a percentage, `grace` a number with a unit (`15m`). Raises
+    CourseError for what cannot be read, and for a percentage with no due date.
+    """
+    date = None if when is None else _date(when)
+    share = None if per_day is None else _share(per_day)
+    seconds = None if grace is None else _seconds(grace)
+    path = Path(out) / "nbgrader_config.py"
+    with files.only_writer(out):
+        text = path.read_text(encoding="utf-8") if path.exists() else database.default_config(db_url)
+        config = database.load_config(Path(out)) if path.exists() else Config()
+        ours: dict[str, Any] = dict(config.LatePerDay)
+        dates = {**ours.get("due", {}), **({chapter: date} if date else {})}
+        if not dates.get(chapter) and not course.DUE.get(chapter):
+            raise CourseError(
+                f"--late-per-day and --grace: nothing says when {chapter} is due; add --due, with an offset"
+            )
+        share = ours.get("per_day", 0.0) if share is None else share
+        seconds = ours.get("grace_seconds", 0.0) if seconds is None else seconds
+        block = _block(dates, share, seconds)
+        new = BLOCK.sub(lambda _: block, text) if BLOCK.search(text) else f"{text.rstrip()}\n\n{block}"
+        files.replace(path, new.encode(), mode=0o600)
+
+
+def _block(dates: dict[str, str], share: float, seconds: float) -> str:
+    return f"""{BEGIN}
+try:
+    from autograder.gradebook.late_penalty import LatePerDay
+
+    c.AssignLatePenalties.plugin_class = LatePerDay
+    c.LatePerDay.due = {dates!r}
+    c.LatePerDay.per_day = {share!r}  # of the score, for each day that has started
+    c.LatePerDay.grace_seconds = {seconds!r}
+except ImportError:  # another environment's nbgrader
+    pass
+{END}
+"""
+
+
+def _date(said: str) -> str:
+    try:
+        when = datetime.fromisoformat(said.strip())
+    except ValueError:
+        raise CourseError(f"--due {said!r} is no date; write it like 2026-11-30T23:59+01:00") from None
+    if when.tzinfo is None:
+        raise CourseError(f"--due {said!r} does not say where; add the offset: {said.strip()}+00:00 for UTC")
+    return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _share(said: str) -> float:
+    found = re.fullmatch(r"\s*(\d{1,3}(?:\.\d{1,4})?)\s*%\s*", said)
+    if not found or float(found[1]) > 100:
+        raise CourseError(f"--late-per-day {said!r} is no percentage; write it like 10%")
+    return round(float(found[1]) / 100, 6)
+
+
+def _seconds(said: str) -> float:
+    found = re.fullmatch(r"\s*(\d{1,6})\s*([smhd])\s*", said)
+    if not found:
+        raise CourseError(f"--grace {said!r} is no time; write it like 15m (s, m, h or d)")
+    return float(int(found[1]) * UNITS[found[2]])

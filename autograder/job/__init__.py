@@ -1,0 +1,1 @@
+"""One job: a submission executed, asked and judged."""

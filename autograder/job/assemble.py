@@ -1,0 +1,144 @@
+"""Put a student's answers into the pristine notebook, and say which of its cells need to be executed.
+
+Tags, metadata, kernelspec, locked cells, order and outputs are always the release's. Executing a notebook costs what
+its cells cost, so two kinds are left out: visible checks, because the trusted checks ask instead, and cells that only
+show something (tagged `show`), unless a cell that is executed uses a name that they bind.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import io
+import re
+import symtable
+import tokenize
+from functools import lru_cache
+from typing import Any, cast
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.model.course import Chapter, Exercise, text
+from autograder.submissions.intake import Submission
+
+SHOW = "show"
+SKIP = "across-skip"  # the tag that the executing client passes over
+NAME = re.compile(r"[^\W\d]\w*")
+
+
+def assemble(submission: Submission, chapter: Chapter) -> NotebookNode:
+    """Return the release with the student's sources in its answer cells, without outputs; nothing else is taken.
+
+    Code cells that need not be executed carry the tag `across-skip`.
+    """
+    notebook = copy.deepcopy(chapter.release)
+    code = []
+    for cell in notebook["cells"]:
+        meta = cell["metadata"].get("nbgrader", {})
+        cell["source"] = text(cell)
+        if meta.get("solution"):
+            cell["source"] = submission.answers.get(meta["grade_id"], cell["source"])
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+            code.append(cell)
+    needed = executed([_kind(cell) for cell in code], [cell["source"] for cell in code])
+    for cell, wanted in zip(code, needed, strict=True):
+        if not wanted:
+            cell["metadata"]["tags"] = [*cell["metadata"].get("tags", []), SKIP]
+    return cast(NotebookNode, nbformat.from_dict(notebook))
+
+
+def executed(kinds: list[str], sources: list[str]) -> list[bool]:
+    """Whether each code cell is executed: `check` never, `plain` always, `show` if an executed cell uses its names."""
+    wanted = [kind == "plain" for kind in kinds]
+    binds = [_binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)]
+    fresh = [i for i, want in enumerate(wanted) if want]
+    while fresh:
+        uses = frozenset[str]().union(*(_uses(sources[i]) for i in fresh))
+        fresh = [i for i, names in enumerate(binds) if not wanted[i] and names & uses]
+        for i in fresh:
+            wanted[i] = True
+    return wanted
+
+
+def blank(submission: Submission, chapter: Chapter) -> set[str]:
+    """The exercises that were left as released: of code only the tokens count, of prose all but the outer whitespace.
+
+    An exercise that looks at several cells is blank when its own cell, the one that bears its name, is; if none does,
+    when all are. An answer that is missing counts as left as released, one that could not be taken does not.
+    """
+    kinds = {
+        grade_id: cell["cell_type"]
+        for cell in chapter.release["cells"]
+        if (grade_id := cell["metadata"].get("nbgrader", {}).get("grade_id"))
+    }
+    stubs = chapter.answers
+    untouched = {
+        grade_id
+        for grade_id, stub in stubs.items()
+        if grade_id not in submission.invalid
+        and (grade_id not in submission.answers or _same(submission.answers[grade_id], stub, kinds[grade_id]))
+    }
+    return {exercise.name for exercise in chapter.exercises if own_cells(exercise) <= untouched}
+
+
+def own_cells(exercise: Exercise) -> set[str]:
+    """The grade ids of the answer cells in which this exercise itself is answered."""
+    return {exercise.name} & set(exercise.answer_ids) or set(exercise.answer_ids)
+
+
+def _kind(cell: dict[str, Any]) -> str:
+    meta = cell["metadata"].get("nbgrader", {})
+    if meta.get("grade") and not meta.get("solution"):
+        return "check"
+    return "show" if SHOW in cell["metadata"].get("tags", []) and not meta.get("solution") else "plain"
+
+
+def _same(source: str, stub: str, kind: str) -> bool:
+    if kind != "code":
+        return source.strip() == stub.strip()
+    return source.strip() == stub.strip() or _tokens(source) == _tokens(stub)
+
+
+def _tokens(source: str) -> list[tuple[int, str]] | str:
+    """What Python sees of a source, whatever its comments, blank lines and indents. The text itself if it is none."""
+    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER)
+    try:
+        return [
+            (token.type, "" if token.type in (tokenize.INDENT, tokenize.NEWLINE) else token.string)
+            for token in tokenize.generate_tokens(io.StringIO(source.strip() + "\n").readline)
+            if token.type not in ignored
+        ]
+    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return source.strip()
+
+
+@lru_cache(maxsize=512)
+def _uses(source: str) -> frozenset[str]:
+    """The global names that a cell reads, now or when its functions are called; where it is no Python, every word."""
+    try:
+        return frozenset(_reads(symtable.symtable(source, "<cell>", "exec")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):  # a magic such as %timeit, or worse
+        return frozenset(NAME.findall(source))
+
+
+def _reads(table: symtable.SymbolTable) -> set[str]:
+    top = table.get_type() == "module"
+    names = {
+        symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (top or symbol.is_global())
+    }
+    return names.union(*(_reads(child) for child in table.get_children()))
+
+
+@lru_cache(maxsize=512)
+def _binds(source: str) -> frozenset[str]:
+    """The global names that a released cell binds; where it is no plain Python, every word."""
+    try:
+        table = symtable.symtable(source, "<cell>", "exec")
+        tree = ast.parse(source)
+    except SyntaxError:
+        return frozenset(NAME.findall(source))
+    bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    declared = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return frozenset(bound | declared)

@@ -1,0 +1,187 @@
+"""The trusted side: a warm server with TensorFlow and one chapter's checks, collected; its child runs them.
+
+Served by `across._process.warm`, with the chapter in $ACROSS_CHAPTER. The child steps into a box of its own, holds one end of
+the student's socketpair, and sends one JSON message for each test as soon as it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import socket
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with it a process's first op goes through all kernels, for 20 ms,
+os.environ["TENSORFLOW_USE_CUSTOM_CONTRACTION_KERNEL"] = "0"  # and with this one its first product compiles its own
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2  # noqa: F401
+
+from autograder.model import course
+from autograder.probe import asking, wire
+from autograder.sandbox import entering
+
+SAYS = 600  # characters of a message
+LOST = (  # how a kernel is lost; the last one holds for all others
+    ("deadline", wire.DeadlineError),
+    ("died", wire.DiedError),
+    ("size", wire.TooBigError),
+    ("protocol", wire.WireError),
+)
+
+
+class Job:
+    """What the fixtures of the running job give: set in the forked child."""
+
+    student: asking.Student
+    seed: int = 0
+
+
+JOB = Job()
+
+
+@pytest.fixture
+def student() -> asking.Student:
+    """The student's kernel: `student.ask(probe, **inputs)`."""
+    return JOB.student
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Fresh inputs: drawn from the job's seed and the test's own name, so that tests do not depend on each other."""
+    return np.random.default_rng([JOB.seed, zlib.crc32(request.node.name.encode())])
+
+
+class Outcomes:
+    """A pytest plugin: tells the driver of every test, and stops when the student's kernel is gone."""
+
+    def __init__(self) -> None:
+        self.connection: socket.socket | None = None
+        self.chapter = ""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Function, call: pytest.CallInfo[None]) -> Any:
+        """Send the outcome of the test's call, or of whatever part of it went wrong."""
+        report = yield
+        if report.when == "call" or not report.passed:
+            error = call.excinfo.value if call.excinfo else None
+            self._tell(item, report.outcome, error)
+            if isinstance(error, wire.WireError):
+                item.session.shouldstop = "the student's kernel is gone"
+        return report
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
+        """Take folders as folders: a package would be imported by the first test, in a box where it does not exist."""
+        return pytest.Dir.from_parent(parent, path=path)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Raise the author's fault that keeps a check file from being read."""
+        if report.failed:
+            raise course.CourseError(f"{report.nodeid}: {str(report.longrepr)[-2000:]}")
+
+    def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
+        exercise = item.function.exercise  # type: ignore[attr-defined]
+        kind, says = _explained(item, error)
+        alike = [v for v in asking.variants(self.chapter) if v.says and v.exercise == exercise and v.says in says]
+        nearest = max(alike, key=lambda variant: len(variant.says), default=None)
+        message = {
+            "test": item.name,
+            "exercise": exercise,
+            "weight": item.function.weight,  # type: ignore[attr-defined]
+            "passed": outcome == "passed" and error is None,
+            "kind": kind,
+            "says": says,
+            "misconception": nearest.name if nearest else "",
+        }
+        if self.connection is not None:
+            self.connection.send(json.dumps(message).encode())
+
+
+def _explained(item: pytest.Function, error: BaseException | None) -> tuple[str, str]:
+    """What kind of failure it was, and the sentence for the student: only what an author wrote to be read."""
+    if error is None:
+        return "", ""
+    for kind, raised in LOST:
+        if isinstance(error, raised):
+            return kind, str(error)[:SAYS]
+    said = str(error).split("\n")[0][:SAYS].strip()
+    if isinstance(error, asking.Refused):
+        return "refused", said
+    if isinstance(error, AssertionError) and said and not said.startswith("assert "):
+        return "assert", said
+    promise = item.name.split("[")[0].removeprefix("test_").replace("_", " ")
+    kind = "assert" if isinstance(error, AssertionError) else f"{type(error).__name__}: {said}"
+    return kind, f"Not yet: {promise}."
+
+
+OUTCOMES = Outcomes()
+
+
+def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
+    """Return a pytest session with the chapter's checks collected, not run. Raises course.CourseError."""
+    from _pytest.config import _prepareconfig
+    from _pytest.main import Session
+
+    file = course.check_file(chapter)
+    off = "cacheprovider terminal faulthandler anyio hypothesispytest tmpdir warnings junitxml logging".split()
+    arguments = [part for name in off for part in ("-p", f"no:{name}")]
+    arguments += ["--capture=no", "-c", os.devnull, "--rootdir", str(file.parent), str(file)]
+    config = _prepareconfig(arguments, [OUTCOMES, sys.modules[__name__]])
+    config._do_configure()
+    session = Session.from_config(config)
+    config.hook.pytest_sessionstart(session=session)
+    session.perform_collect()
+    unmarked = [item.name for item in session.items if not hasattr(item.function, "exercise")]  # type: ignore[attr-defined]
+    if unmarked:
+        raise course.CourseError(f"{file.name}: {unmarked[0]} has no @exercise(name)")
+    known = {exercise.name for exercise in course.chapter(chapter).exercises if not exercise.manual}
+    checked = {item.function.exercise for item in session.items}  # type: ignore[attr-defined]
+    if known != checked:
+        odd = ", ".join(sorted(known ^ checked))
+        raise course.CourseError(f"{file.name}: exercises without a check, or checks without an exercise: {odd}")
+    OUTCOMES.chapter = chapter
+    config.option.tbstyle = "no"  # nobody reads pytest's picture of a failure, and to find its source takes 20 ms
+    return config, session
+
+
+def _preload() -> None:
+    """Import what a forked child would import, without running an op."""
+    for lazy in ("Session", "RunMetadata"):
+        getattr(tf.compat.v1, lazy)
+    for name in ("across.placement", "tensorflow.python.client.session", "numpy.random", "numpy.testing"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+if os.environ.get("ACROSS_CHAPTER") and os.environ.get("ACROSS_SERVES") == "checker":
+    _preload()
+    CONFIG, SESSION = collect(os.environ["ACROSS_CHAPTER"])
+
+
+def before(message: dict[str, Any]) -> Callable[[], None]:
+    """See `entering.before`."""
+    return entering.before(message["box"])
+
+
+def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
+    """Run the checks of the exercises in message["only"] against the kernel at the other end of fds[0]."""
+    questions = fds[0]
+    entering.hold([questions, connection.fileno()])
+    entering.enter(message["box"])
+    os.chdir("/tmp")
+    JOB.seed = message["seed"]
+    JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), message["deadline"], message["cap"])
+    OUTCOMES.connection = connection
+    SESSION.items[:] = [item for item in SESSION.items if item.function.exercise in message["only"]]  # type: ignore[attr-defined]
+    if SESSION.items:
+        CONFIG.hook.pytest_runtestloop(session=SESSION)

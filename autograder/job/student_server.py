@@ -1,0 +1,78 @@
+"""The student's side: a warm server that has imported TensorFlow and ipykernel; its child is a kernel in a box.
+
+Served by `across._process.warm`. It imports nothing of `autograder` but what a kernel needs (answering, entering): whatever
+is in its memory is in the student's memory too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+from typing import Any
+
+import numpy
+
+from across._process import preload
+from autograder.probe import answering
+from autograder.sandbox import entering
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
+preload.preload(debugger=False)
+import ipykernel.kernelapp  # noqa: E402
+from tornado.ioloop import IOLoop  # noqa: E402
+
+before = entering.before
+
+
+def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
+    """Become a kernel in the box of `message`; `fds`: its log, and the socket on which it is asked."""
+    log, asked = fds
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    connection.close()
+    asked = os.dup2(asked, 3)
+    entering.hold([asked])
+    entering.enter(message)
+    channel = socket.socket(fileno=asked)
+    home = message["inside"]
+    os.chdir(home)
+    path = f"{sys.prefix}/bin:/usr/bin:/bin"
+    os.environ.clear()
+    os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
+    os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
+    os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
+    os.environ.update(message.get("cards", {}))
+    _keep_to_share()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _start(channel, home)
+
+
+def _keep_to_share() -> None:
+    """Limit TensorFlow to the share of a card that was leased: before the student's code, which could do without."""
+    if limit := os.environ.get("ACROSS_GPU_MEMORY"):
+        import tensorflow as tf
+
+        for card in tf.config.list_physical_devices("GPU"):
+            share = tf.config.LogicalDeviceConfiguration(memory_limit=int(limit))
+            tf.config.set_logical_device_configuration(card, [share])
+
+
+def _start(channel: socket.socket, home: str) -> None:
+    tempfile.tempdir = None
+    random.seed()
+    numpy.random.seed()
+    sys.path[0] = ""  # the folder in which the server was started
+    sys.argv = ["kernel"]
+    application = ipykernel.kernelapp.IPKernelApp.instance()
+    quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
+    application.initialize(["-f", f"{home}/connection.json", *quiet])
+    answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
+    with contextlib.suppress(OSError):
+        channel.send(b"R")  # bound and listening: the client may connect
+    application.start()

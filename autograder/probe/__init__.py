@@ -1,0 +1,1 @@
+"""Asking a student's kernel: what check files are written with, and the typed protocol that answers cross."""

@@ -1,0 +1,92 @@
+"""The student's side of a question: run a probe on the student's work and send back a plain value.
+
+It runs inside the sandbox, in the student's kernel, where it may be tampered with at will; it holds no secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autograder.probe import wire
+
+QUESTION = 256 << 20  # bytes
+KEPT: dict[str, Any] = {}  # what probes keep from one question to the next: `kept` in their scope
+
+
+class _MissingError(Exception):
+    pass
+
+
+class _Work:
+    """The student's names as attributes."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._namespace[name]
+        except KeyError:
+            raise _MissingError(name) from None
+
+
+def reply(source: str, name: str, inputs: Mapping[str, Any], namespace: Mapping[str, Any]) -> bytes:
+    """Run the probe `name` of `source` and return its answer as a frame; whatever is raised becomes an answer too."""
+    try:
+        import tensorflow as tf
+
+        scope: dict[str, Any] = {"np": np, "tf": tf, "kept": KEPT}
+        exec(compile(source, "<probe>", "exec"), scope)
+        value = scope[name](_Work(namespace), **inputs)
+    except BaseException as error:
+        return wire.encode(_error(error))
+    try:
+        return wire.encode({"value": value})
+    except BaseException as error:
+        return wire.encode({"error": "CannotCross", "says": _text(error)})
+
+
+def _error(error: BaseException) -> dict[str, Any]:
+    says = _text(error)
+    if isinstance(error, _MissingError):
+        return {"error": "Missing", "says": says}
+    lines = []
+    frame = error.__traceback__
+    while frame is not None:
+        if "ipykernel" in frame.tb_frame.f_code.co_filename or frame.tb_frame.f_code.co_filename.startswith("<cell"):
+            lines.append(frame.tb_lineno)
+        frame = frame.tb_next
+    return {"error": str(type(error).__name__), "says": says, "line": lines[-1] if lines else None}
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:2000]
+    except BaseException:
+        return "(an error whose text cannot be read)"
+
+
+def serve(channel: socket.socket, loop: Any, namespace: Mapping[str, Any]) -> None:
+    """Answer on `channel` from the kernel's own event loop: main thread, between cells, without zmq or IPython."""
+
+    def ready(_fd: int, _events: int) -> None:
+        until = time.monotonic() + 3600
+        try:
+            source, name, inputs = wire.receive(channel, until, QUESTION)
+        except wire.DiedError:
+            loop.remove_handler(channel.fileno())
+            return
+        frame = reply(source, name, inputs, namespace)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        wire.send(channel, frame, until)
+
+    loop.add_handler(channel.fileno(), ready, loop.READ)

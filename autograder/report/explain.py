@@ -1,0 +1,265 @@
+"""Why a student has the marks that they have: evidence, whose fault, limits, what to do; for people and for machines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from autograder.gradebook.record import Record, Row, number, records
+from autograder.model import course, harmless
+from autograder.model.course import Chapter, CourseError, Exercise
+from autograder.model.verdict import Fault, Halt, Outcome, Result
+from autograder.report import feedback, outputs
+from autograder.report.class_page import SIGNS, STYLES
+
+SHORT = 12  # characters of a digest where it is shown
+OLD = "not kept: graded before evidence was; `autograder grade --again` keeps it"
+WHOSE = {
+    Fault.NONE: "",
+    Fault.STUDENT: "the student's work",
+    Fault.LIMIT: "the student's code, stopped at a limit",
+    Fault.AUTHOR: "the author's: the check itself broke on this answer",
+    Fault.INFRASTRUCTURE: "this machine's: not scored",
+}
+BY_HAND = "Give the mark in the formgrader, then run `autograder report {chapter} --out {out}`."
+RIGHT = "Nothing, if what the checks say is right; else mend autograder/checks/{file} and grade, with --dry-run first."
+DO = {
+    Result.PASSED: "",
+    Result.PARTIAL: RIGHT,
+    Result.FAILED: RIGHT,
+    Result.CRASHED: "Nothing: what was seen is above, and in the executed notebook.",
+    Result.TIMEOUT: "See what it is worth with more time: the command below, with --limit {more}.",
+    Result.MEMORY: "See what it is worth with more memory: the command below, with --limit {more}.",
+    Result.OUTPUT: "See what it is worth with more output: the command below, with --limit {more}.",
+    Result.BLANK: "Nothing: there is no answer.",
+    Result.INVALID: "Have it handed in again as the message says; the same `autograder grade` then takes only what is new.",
+    Result.MANUAL: "",
+}
+FOR_ALL = "To give everyone more: CHAPTER_LIMITS in autograder/model/course.py; to this one: a mark by hand in the formgrader."
+USUAL = {Result.TIMEOUT: "cell_seconds", Result.MEMORY: "memory_bytes", Result.OUTPUT: "output_bytes"}
+MEND = (
+    "Mend {test} in autograder/checks/{file}: it must say by an assert what is wrong with such an answer, be it forged. "
+    "See what that changes by `autograder grade` with --dry-run, then grade."
+)
+ENDED = {
+    "assert": "says",
+    "refused": "the student's code raised, or returned what cannot cross",
+    "": "gave no reason",
+}
+
+
+def explain(
+    out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None
+) -> tuple[Group, str]:
+    """Say it for the terminal, in one exercise or in all; nothing in it is hidden, or markup.
+
+    Returns it with the command that grades the same answers again (empty if they were not graded), which must not wrap.
+
+    Raises CourseError naming the nearest there is if there is no such student or exercise.
+    """
+    if why := outputs.left(out, chapter).get(student):
+        return Group(*_left(student, chapter, why)), ""
+    record, rows = _found(out, chapter, student, exercise, db_url)
+    shown: list[RenderableType] = [
+        Text.assemble(
+            (f"{harmless.line(student)}: {number(record.points)} of {number(chapter.max_points)} points", "bold"),
+            f" in {chapter.name}",
+        )
+    ]
+    for row in rows:
+        style = STYLES.get(row.verdict, "red")
+        worth = f", {number(row.points)} of {number(row.max_points)} points"
+        shown.append(Text.assemble(("\n" + _head(row), style), "" if row.waiting else worth))
+        shown.append(_grid(_of_row(out, chapter, record, row)))
+    shown += [Text("\nsubmission"), _grid(_of_submission(out, chapter, record))]
+    shown.append(Text("\nto grade these answers once more, on the same inputs, and keep nothing of it:"))
+    return Group(*shown), again(out, chapter, record)
+
+
+def as_json(out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None) -> dict[str, Any]:
+    """The same as plain JSON values, whole: full digests, every field. Raises CourseError as `explain` does."""
+    if why := outputs.left(out, chapter).get(student):
+        return {"student": student, "chapter": chapter.name, "fault": Fault.INFRASTRUCTURE.value, "message": why}
+    record, rows = _found(out, chapter, student, exercise, db_url)
+    verdict = record.verdict
+    return {
+        "student": student,
+        "chapter": chapter.name,
+        "points": record.points,
+        "max_points": chapter.max_points,
+        "exercises": [
+            {
+                **asdict(row),
+                "tests": [asdict(each) for each in _outcomes(record, row)],
+                "limits_reached": [asdict(each) for each in _halts(chapter, record, row)],
+                "to_do": " ".join(_to_do(out, chapter, record, row)),
+            }
+            for row in rows
+        ],
+        "seed": verdict.seed,
+        "digest": verdict.digest,
+        "decided_by": verdict.evidence.parts,
+        "seconds": {"all": verdict.seconds, **verdict.evidence.seconds},
+        "kernels": verdict.evidence.lives,
+        "kernels_at_most": verdict.evidence.most_lives,
+        "timestamp": record.timestamp,
+        "seconds_late": record.seconds_late,
+        "penalty": record.penalty,
+        "notes": verdict.notes,
+        "again": again(out, chapter, record),
+    }
+
+
+def again(out: Path, chapter: Chapter, record: Record) -> str:
+    """The command that grades the same answers once more, with the very same inputs, and keeps nothing of it."""
+    # OUT/submitted has what was taken of a submission: all of it, unless a part could not be taken
+    whole = not any(mark.result is Result.INVALID for mark in record.verdict.marks)
+    submissions = shlex.quote(str(Path(out) / "submitted")) if whole else "SUBMISSIONS"
+    where = f"--submissions {submissions} --out {shlex.quote(str(out))}"
+    return f"autograder grade {chapter.name} {where} --student {shlex.quote(record.student)} --again --dry-run"
+
+
+def amount(limit: str, value: float) -> str:
+    """A limit as people say it: `60 s`, `4 GiB`, `1 MiB`, `3`."""
+    if limit.endswith("_seconds"):
+        return f"{value:g} s"
+    if limit.endswith("_bytes"):
+        for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+            if value >= size:
+                return f"{value / size:.4g} {name}"
+        return f"{value:g} bytes"
+    return f"{value:g}"
+
+
+def _found(
+    out: Path, chapter: Chapter, student: str, exercise: str, db_url: str | None
+) -> tuple[Record, tuple[Row, ...]]:
+    class_ = {record.student: record for record in records(out, chapter, db_url)}
+    if student not in class_:
+        raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; {course.near(student, class_)}")
+    rows = tuple(row for row in class_[student].rows if exercise in ("", row.exercise))
+    if not rows:
+        names = [each.name for each in chapter.exercises]
+        raise CourseError(f"{chapter.name}: no exercise {exercise!r}; {course.near(exercise, names)}")
+    return class_[student], rows
+
+
+def _left(student: str, chapter: Chapter, why: str) -> Iterator[RenderableType]:
+    yield Text(f"{harmless.line(student)}: not graded in {chapter.name}", "bold red")
+    fault = f"{Fault.INFRASTRUCTURE.value}: {WHOSE[Fault.INFRASTRUCTURE]}"
+    todo = "Run the same `autograder grade` again: what was graded is kept."
+    yield _grid([("message", why), ("whose fault", fault), ("what to do", todo)])
+
+
+def _head(row: Row) -> str:
+    waits = ", waits for its mark" if row.waiting else ""
+    return f"{SIGNS[row.verdict]} {row.exercise}: {row.verdict.value}{waits}"
+
+
+def _grid(said: Iterable[tuple[str, Any]]) -> Padding:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True, min_width=13)
+    grid.add_column(overflow="fold")
+    for label, text in said:
+        grid.add_row(label, text if isinstance(text, Text) else Text(harmless.visible(text)))
+    return Padding(grid, (0, 0, 0, 2))
+
+
+def _of_row(out: Path, chapter: Chapter, record: Record, row: Row) -> Iterator[tuple[str, str | Text]]:
+    tests = _outcomes(record, row)
+    if not any(row.message == each.says for each in tests):
+        yield "message", row.message
+    if WHOSE[row.fault]:
+        yield "whose fault", f"{row.fault.value}: {WHOSE[row.fault]}"
+    for number_, each in enumerate(tests):
+        yield "" if number_ else "checks", _test(each)
+    if row.misconception:
+        yield "misconception", row.misconception
+    for halt in _halts(chapter, record, row):
+        yield "limit reached" if halt.limit else "ended", _halt(halt, record.verdict.evidence.most_lives)
+    if row.comment:
+        yield "comment", row.comment
+    for number_, each in enumerate(_to_do(out, chapter, record, row)):
+        yield "" if number_ else "what to do", each
+    if feedback.TO_DO[row.verdict] and row.fault in (Fault.STUDENT, Fault.LIMIT):
+        yield "they read", feedback.TO_DO[row.verdict]
+
+
+def _outcomes(record: Record, row: Row) -> list[Outcome]:
+    return [each for each in record.verdict.evidence.outcomes if each.exercise == row.exercise]
+
+
+def _halts(chapter: Chapter, record: Record, row: Row) -> list[Halt]:
+    answers = _exercise(chapter, row).answer_ids
+    return [each for each in record.verdict.evidence.halts if each.exercise == row.exercise or each.cell in answers]
+
+
+def _exercise(chapter: Chapter, row: Row) -> Exercise:
+    return next(each for each in chapter.exercises if each.name == row.exercise)
+
+
+def _test(outcome: Outcome) -> Text:
+    text = Text("✓ " if outcome.passed else "✗ ", style="green" if outcome.passed else "red")
+    text.append(harmless.line(outcome.test), "default")
+    if outcome.weight != 1:
+        text.append(f" (weight {number(outcome.weight)})", "dim")
+    if outcome.broke:
+        text.append(f" broke: {harmless.line(outcome.kind)}", "bold red")
+    elif not outcome.passed:
+        text.append(f" {ENDED.get(outcome.kind, outcome.kind)}", "dim")
+    if outcome.says:
+        text.append(f": {harmless.visible(outcome.says)}", "default")
+    return text
+
+
+def _halt(halt: Halt, most: int) -> str:
+    where = f"in cell `{halt.cell}`" if halt.cell else f"when asked about `{halt.exercise}`"
+    limit = f"{halt.limit} = {amount(halt.limit, halt.value)}, " if halt.limit else f"{halt.stop.value}, "
+    return f"{limit}{where}, kernel {halt.life} of {most}" + (f": {halt.note}" if halt.note else "")
+
+
+def _to_do(out: Path, chapter: Chapter, record: Record, row: Row) -> list[str]:
+    """What the instructor may do about a mark: a sentence or a command each."""
+    if row.waiting:
+        return [BY_HAND.format(chapter=chapter.name, out=shlex.quote(str(out)))]
+    broken = [each.test for each in _outcomes(record, row) if each.broke]
+    mend = [MEND.format(test=" and ".join(broken), file=course.check_file(chapter.name).name)] if broken else []
+    if row.fault is Fault.AUTHOR and mend:
+        return mend
+    if not DO[row.verdict]:
+        return mend
+    do = DO[row.verdict]
+    if row.fault is not Fault.LIMIT:
+        return [do.format(file=course.check_file(chapter.name).name, more="NAME=VALUE"), *mend]
+    limit = next((each for each in reversed(_halts(chapter, record, row)) if each.limit), None)
+    # it was stopped before it began, or nothing was kept of it
+    name = limit.limit if limit else "notebook_seconds" if record.verdict.evidence.lives else USUAL[row.verdict]
+    value = limit.value if limit else getattr(chapter.limits, name)
+    return [do.format(file="", more=f"{name}={2 * value:.0f}"), FOR_ALL, *mend]
+
+
+def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tuple[str, str]]:
+    verdict, evidence = record.verdict, record.verdict.evidence
+    yield "seed", str(verdict.seed)
+    yield "digest", f"{verdict.digest[:SHORT]}, of the parts below; whole with --json"
+    hashed = [f"{name} {value[:SHORT]}" for name, value in evidence.parts.items() if name != "environment"]
+    yield "parts", ", ".join(hashed) or OLD
+    if environment := evidence.parts.get("environment"):
+        yield "environment", environment
+    steps = ", ".join(f"{step} {seconds:.2f}" for step, seconds in evidence.seconds.items())
+    yield "graded in", f"{verdict.seconds:.2f} s" + (f" ({steps})" if steps else "")
+    if evidence.lives:
+        yield "kernels", f"{evidence.lives} of at most {evidence.most_lives}"
+    yield "handed in", record.timestamp or "no timestamp"
+    if record.seconds_late:
+        yield "late", f"{record.seconds_late:.0f} s, {number(record.penalty)} points off"
+    yield from (("note", note) for note in verdict.notes)
+    yield "feedback", str(Path(out) / "feedback" / record.student / f"{chapter.name}.html")

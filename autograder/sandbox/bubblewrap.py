@@ -1,0 +1,106 @@
+"""What a box shows: bubblewrap's command line.
+
+Shown, read-only and at their own paths: /usr, the Python installation, the environment, the students' library. Hidden:
+whatever of the course and the grader lies below those. A wheel puts `autograder/` into the environment, an image may
+hold the checkout in /usr/src.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from autograder.model import course
+
+INSIDE = "/box"  # the work folder, seen from inside
+HERE = Path(__file__).resolve().parent.parent
+COURSE = ("autograder", "solutions", "tests", "docs", ".git")  # hidden one by one where the environment is the checkout
+THERE = {"/", "/tmp", "/dev/shm"}  # folders that the box has already
+
+
+def command(folder: str, tmp: int, info: int, filter: int, devices: Sequence[str] = ()) -> list[str]:
+    """Build the box of `folder`, with `tmp` bytes in /tmp and in /dev/shm; process 1 says "ready" and sleeps.
+
+    `info` and `filter` are file descriptors: where bwrap tells its child's number, and where it reads the system calls'
+    filter. `devices` are the files of leased cards: /dev has no others of hardware.
+    """
+    cards: list[str] = []
+    for place in dict.fromkeys(os.path.dirname(device) for device in devices):
+        if place != "/dev":  # a slice's files lie in a folder, which bwrap itself would make for root only
+            cards += ["--perms", "0755", "--dir", place]
+    for device in devices:
+        cards += ["--dev-bind", device, device]
+    mounts = [*cards, "--bind", folder, INSIDE, "--remount-ro", "/"]
+    told = ["--info-fd", str(info), "--seccomp", str(filter)]
+    return ["bwrap", *fixed(tmp), *mounts, *told, "sh", "-c", "echo ready; exec sleep infinity"]
+
+
+@cache
+def fixed(tmp: int) -> list[str]:
+    """The part of the command line that is the same for all boxes with `tmp` bytes."""
+    arguments = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
+    if os.getuid() != 0:
+        arguments.append("--unshare-user")
+    arguments += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "box"]
+    arguments += ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "lib", "lib64", "sbin"):
+        if os.path.isdir(f"/{name}"):
+            arguments += ["--symlink", f"usr/{name}", f"/{name}"]
+    arguments += ["--perms", "0755", "--dir", "/etc"]
+    for file in ("/etc/ld.so.cache", "/etc/hosts"):
+        if os.path.exists(file):
+            arguments += ["--ro-bind", file, file]
+    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    for place in ("/tmp", "/dev/shm"):  # before what may lie in them: an environment below /tmp
+        arguments += ["--size", str(tmp), "--perms", "1777", "--tmpfs", place]
+    return arguments + _mounted(mounts(shown(), hidden()))
+
+
+def shown() -> list[str]:
+    """The folders that are bound read-only: the interpreter, the environment, the students' library; /usr is always."""
+    import across
+
+    library = Path(across.__path__[0]).resolve().parent
+    return [os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix), str(library)]
+
+
+def hidden() -> list[str]:
+    """The folders that must not be seen even if one that is shown holds them: the grader's and the course's."""
+    root = course.root().resolve()
+    checkout = [root, *(root / name for name in COURSE)] if (root / "solutions").is_dir() else []
+    return [str(place) for place in (HERE, *checkout) if place.is_dir()]
+
+
+def mounts(shown: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:
+    """Return (folder, whether it is shown) in the order in which they are mounted: parents first.
+
+    What its nearest ancestor shows or hides already is left out.
+    """
+    kinds = {place: False for place in hidden} | {"/usr": True} | {place: True for place in shown}
+    needed = []
+    for place in sorted(kinds, key=lambda place: Path(place).parts):
+        above = next((kinds[str(parent)] for parent in Path(place).parents if str(parent) in kinds), False)
+        if above != kinds[place] and place != "/usr":
+            needed.append((place, kinds[place]))
+    return needed
+
+
+def _mounted(mounts: Sequence[tuple[str, bool]]) -> list[str]:
+    arguments: list[str] = []
+    made = set(THERE)
+    for place, visible in mounts:
+        for parent in reversed(Path(place).parents):  # bwrap itself would make them for root only
+            if str(parent) not in made:
+                arguments += ["--perms", "0755", "--dir", str(parent)]
+                made.add(str(parent))
+        if visible:
+            arguments += ["--ro-bind", place, place]
+        else:
+            arguments += ["--size", "4096", "--perms", "0755", "--tmpfs", place]
+    for place, visible in mounts:
+        if not visible:
+            arguments += ["--remount-ro", place]
+    return arguments

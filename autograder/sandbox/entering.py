@@ -1,0 +1,114 @@
+"""The child's half of the sandbox: a process forked from a warm server steps into a box and sheds what it could.
+
+It is in the memory of every student's kernel: so it holds no secret, and imports nothing of `autograder` but `seccomp`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+from collections.abc import Callable, Sequence
+
+from autograder.sandbox import seccomp
+
+NAMESPACES = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
+NS_GET_PARENT = 0xB702
+CAPABILITY_VERSION_3 = 0x20080522
+
+
+def before(box: dict[str, object]) -> Callable[[], None]:
+    """Have the next child that this process forks be born in the box's process namespace; return what undoes it.
+
+    It saves `enter` a fork of its own, 20 ms of a process as large as TensorFlow's. Where the box has another user
+    namespace (we are not root) nothing is done: `enter` forks. Raises OSError.
+    """
+    if not box["pid"] or not _same(f"/proc/{box['pid']}/ns/user", "/proc/self/ns/user"):
+        return lambda: None
+    libc = ctypes.CDLL(None, use_errno=True)
+    ours = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    _set(libc, os.open(f"/proc/{box['pid']}/ns/pid", os.O_RDONLY))
+    return lambda: _set(libc, ours)
+
+
+def enter(box: dict[str, object]) -> None:
+    """Step into the box that `Box.request` described, for good, and shed every privilege: about 3 ms.
+
+    Call it in a forked, single-threaded child. Unless the child was born there (see `before`), it returns in a
+    grandchild, the process inside; the child itself waits for that one and exits as it did. Raises OSError.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for folder in box["groups"]:  # type: ignore[attr-defined]
+        with open(f"{folder}/cgroup.procs", "w") as file:
+            file.write("0")  # the writer, whatever its number is here
+    if not box["pid"]:
+        _limit(box)
+        return
+    filter = bytes.fromhex(str(box["filter"]))
+    born_inside = _same(f"/proc/{box['pid']}/ns/pid", "/proc/self/ns/pid")
+    same_user = _join(libc, int(box["pid"]))  # type: ignore[call-overload]
+    child = 0 if born_inside else os.fork()  # the child is in the pid namespace, we are not
+    if child:
+        os.closerange(0, 1024)  # hold nothing of the student's while waiting
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os._exit(code if code >= 0 else 128 - code)
+    for capability in range(64):  # the bounding set first, while we still may
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _limit(box)
+    if same_user:
+        os.setgroups([])
+        user = int(box["user"])  # type: ignore[call-overload]
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    if libc.capset(header, data) or libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "cannot drop privileges")
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which forgets it
+    if not box["groups"]:
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or its memory could not be watched from outside
+    seccomp.install(filter)  # last: it denies what the steps above need
+
+
+def _limit(box: dict[str, object]) -> None:
+    for kind, value in (
+        (resource.RLIMIT_NOFILE, 1024),
+        (resource.RLIMIT_FSIZE, box["file"]),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, box["cpu"]),
+    ):
+        resource.setrlimit(kind, (value, value))  # type: ignore[arg-type]
+    if not box["groups"]:
+        resource.setrlimit(resource.RLIMIT_NPROC, (box["processes"], box["processes"]))  # type: ignore[arg-type]
+
+
+def _join(libc: ctypes.CDLL, pid: int) -> bool:
+    """Join the namespaces of process `pid`; whether it is in our own user namespace."""
+    same_user = _same(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
+    fds = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
+    if not same_user:
+        inner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
+        fds = [fcntl.ioctl(inner, NS_GET_PARENT), *fds, inner]  # bwrap nests two: the outer one owns the other kinds
+    for fd in fds:
+        _set(libc, fd)
+    return same_user
+
+
+def _set(libc: ctypes.CDLL, fd: int) -> None:
+    if libc.setns(fd, 0):
+        raise OSError(ctypes.get_errno(), "cannot enter the box")
+    os.close(fd)
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.samestat(os.stat(one), os.stat(other))
+
+
+def hold(fds: Sequence[int]) -> None:
+    """Close every file descriptor but 0, 1, 2 and `fds`."""
+    keep = sorted({0, 1, 2, *fds})
+    for low, high in zip(keep, [*keep[1:], 4096], strict=True):
+        if low + 1 < high:  # closerange(0, 0) closes everything
+            os.closerange(low + 1, high)

@@ -1,0 +1,1 @@
+"""Files that are written whole, by one writer at a time."""

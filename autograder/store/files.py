@@ -1,0 +1,106 @@
+"""The files of OUT: each written whole or not at all, by one grader at a time; and what to say when the disk will not."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from autograder.model.course import CourseError
+
+LOCK = ".lock"  # in OUT; held by flock, so it ends with its holder, however that ends
+AGAIN = "then run the same command again: what was graded is kept"
+MENDS = {
+    errno.ENOSPC: f"make room on that disk, {AGAIN}",
+    errno.EDQUOT: f"make room in your quota, {AGAIN}",
+    errno.EFBIG: f"raise the limit on the size of files (ulimit -f), {AGAIN}",
+    errno.EROFS: f"make it writable or give another folder, {AGAIN}",
+    errno.EACCES: f"give yourself the right to it or give another folder, {AGAIN}",
+    errno.EPERM: f"give yourself the right to it or give another folder, {AGAIN}",
+    errno.EIO: f"that disk fails: copy the folder to a sound one, {AGAIN}",
+}
+
+
+class BusyError(CourseError):
+    """Another grader writes into the same folder."""
+
+
+def says(error: OSError) -> str:
+    """An error of the disk's in one line: the path, what was wrong and, where we know it, the mend."""
+    if error.errno is None or not error.strerror:
+        return str(error)
+    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
+    mend = MENDS.get(error.errno, "")
+    return f"{place}{error.strerror}" + (f"; {mend}" if mend else "")
+
+
+def replace(path: Path, data: bytes, mode: int = 0o644) -> Path:
+    """Write a file whole or not at all, and return its path. Raises OSError that names it.
+
+    What a killed writer left half-written lies beside it under one fixed name, which the next writer takes.
+    """
+    new = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+        os.replace(new, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        # write(2) and close(2) fail without a name; what is told is the file that was meant, not the one beside it
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    return path
+
+
+_GUARD = threading.Lock()
+_HELD: dict[Path, tuple[int, int]] = {}  # the folder -> (the lock's descriptor, how often this process holds it)
+
+
+@contextlib.contextmanager
+def only_writer(out: Path) -> Iterator[None]:
+    """Hold OUT for this process, making the folder if there is none. May be nested.
+
+    Raises BusyError, at once, while another process holds it; OSError if OUT cannot be used.
+    """
+    out = Path(out).absolute()
+    with _GUARD:
+        if out in _HELD:
+            fd, times = _HELD[out]
+            _HELD[out] = fd, times + 1
+        else:
+            _HELD[out] = _locked(out), 1
+    try:
+        yield
+    finally:
+        with _GUARD:
+            fd, times = _HELD.pop(out)
+            if times > 1:
+                _HELD[out] = fd, times - 1
+            else:
+                os.close(fd)
+
+
+def _locked(out: Path) -> int:
+    out.mkdir(parents=True, exist_ok=True)
+    fd = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        who = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
+        os.close(fd)
+        raise BusyError(
+            f"{out}: another grader (process {who}) writes there; wait until it has ended, or give another --out"
+        ) from None
+    except OSError:
+        os.close(fd)
+        raise
+    with contextlib.suppress(OSError):  # a full disk: the lock holds, nameless
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd

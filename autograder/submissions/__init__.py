@@ -1,0 +1,1 @@
+"""What students handed in: from files of any kind to answers."""

@@ -1,0 +1,87 @@
+"""Watching where submissions arrive: a batch whenever something new lies there and has come to rest.
+
+By looking, not by inotify (`watchfiles`): exchanges and the folders of downloads are mostly on file servers, whose other
+users' writes no inotify sees, and a look at 300 submissions takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from autograder.model.course import Chapter, CourseError
+from autograder.submissions import archives, downloads
+from autograder.submissions.archives import Member
+from autograder.submissions.downloads import HandedIn
+
+SETTLED = 2.0  # seconds that a file must stay as it is before it is read
+LOOK = 0.5  # seconds between two looks
+
+Mark = tuple[int, ...]
+
+
+class Rest:
+    """Which files have come to rest: they were the same for `settle` seconds."""
+
+    def __init__(self, settle: float = SETTLED, clock: Callable[[], float] = time.monotonic) -> None:
+        self.settle, self.clock = settle, clock
+        self._seen: dict[str, tuple[Mark, float]] = {}
+
+    def look(self, marks: dict[str, Mark]) -> dict[str, Mark]:
+        """Take in how the files are now; returns those at rest."""
+        now = self.clock()
+        self._seen = {
+            path: self._seen[path] if self._seen.get(path, ((), 0.0))[0] == mark else (mark, now)
+            for path, mark in marks.items()
+        }
+        return {path: mark for path, (mark, since) in self._seen.items() if now - since >= self.settle}
+
+    def at_rest(self, member: Member) -> bool:
+        """Whether a file is still as it was when it came to rest."""
+        mark, since = self._seen.get(member.path, ((), 0.0))
+        return mark == member.mark and mark != () and self.clock() - since >= self.settle
+
+
+def batches(
+    source: Path,
+    chapter: Chapter,
+    *,
+    roster: Path | None = None,
+    pattern: str = "",
+    seconds: float | None = None,
+    settle: float = SETTLED,
+    complain: Callable[[str], None] = lambda says: None,
+) -> Iterator[HandedIn]:
+    """Yield the class each time that something of it changed and came to rest, until `seconds` are over (None: never).
+
+    What cannot be read (an archive that is only half there) is told to `complain`, once, and tried again when it changes.
+    """
+    rest = Rest(settle)
+    end = None if seconds is None else time.monotonic() + seconds
+    done: dict[str, Mark] = {}
+    while True:
+        still = rest.look(_marks(source, chapter, pattern))
+        if still.items() - done.items():  # one that is being replaced is no change: it comes when it is at rest again
+            done |= still
+            settled = rest.at_rest if Path(source).is_dir() else lambda member: True
+            try:
+                with downloads.gathered(source, chapter, roster=roster, pattern=pattern, settled=settled) as found:
+                    yield found
+            except (CourseError, FileNotFoundError) as error:
+                complain(str(error))
+        left = LOOK if end is None else end - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(LOOK, left))
+
+
+def _marks(source: Path, chapter: Chapter, pattern: str) -> dict[str, Mark]:
+    try:
+        if not Path(source).is_dir():
+            status = Path(source).stat()
+            return {str(source): (status.st_ino, status.st_size, status.st_mtime_ns)}
+        place = Path(source) if pattern else downloads.layout_of(Path(source), chapter)[0]
+        return {member.path: member.mark for member in archives.folder(place) if member.mark}
+    except FileNotFoundError:  # not there yet, or being replaced
+        return {}

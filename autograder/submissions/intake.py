@@ -1,0 +1,386 @@
+"""Read what a student handed in: a file that may be anything. What is kept is the source of the answer cells.
+
+Everything else that a notebook can say (tags, metadata, kernelspec, outputs, locked cells, order) is ours and is never
+taken from it: see `assemble`. One bad notebook costs only its own grade, a bad cell only its own exercise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from autograder.model.course import Chapter, Limits, text
+
+NOTHING = "nothing was submitted"
+NOTES = 20  # at most, of one submission
+MEANING = '\\<>&"*?[]'  # of a student's name
+STUDENT_BYTES = 150  # of a student's name: it becomes the name of a folder
+TIMESTAMP_BYTES = 200
+BROKEN = re.compile("[\x00\ud800-\udfff]")  # NUL and halves of surrogate pairs: no file or database bears them
+DATE = re.compile(  # strict: nbgrader would look for a time zone's file under any name
+    r"((?:19|20)\d\d-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
+    r" ?(?:Z|[+-]\d\d:?\d\d|[A-Za-z]+(?:/[A-Za-z_]+){0,2})?"
+)
+CONTENT_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO}
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a student's notebook of a chapter should lie, whether or not it does."""
+
+    student: str  # the folder's name, made printable: see `student_name`
+    folder: Path  # DIR/<student>
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a student handed in, as far as it counts. Plain strings: picklable, and JSON both ways."""
+
+    student: str
+    chapter: str
+    answers: dict[str, str] = field(default_factory=dict)  # grade id -> source; ids of `Chapter.answers` only
+    invalid: dict[str, str] = field(default_factory=dict)  # grade id -> why that cell cannot be taken, and the mend
+    refused: str = ""  # why nothing could be read, and the mend
+    timestamp: str | None = None  # when it was handed in: timestamp.txt as nbgrader writes it
+    notes: tuple[str, ...] = ()  # what was odd about it and did not count
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there was no notebook at all."""
+        return not self.refused and any(note.startswith(NOTHING) for note in self.notes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; every string is valid UTF-8."""
+        return asdict(self) | {"notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Submission:
+        """Return the submission that `to_json` wrote."""
+        return cls(**{**value, "notes": tuple(value["notes"])})
+
+
+class _RefusedError(Exception):
+    """The file cannot be read at all; the message says why and the mend."""
+
+
+def collect(folder: Path, chapter: Chapter) -> list[Found]:
+    """List the students of `folder`/<student>/<chapter>/<chapter>.ipynb, by name, with or without that file.
+
+    Files in `folder` are nobody's, and so are hidden folders without the chapter. Raises OSError when `folder` itself
+    cannot be listed.
+    """
+    with os.scandir(folder) as entries:
+        names = [
+            entry.name
+            for entry in entries
+            if (entry.is_symlink() or entry.is_dir(follow_symlinks=False))
+            and (not entry.name.startswith(".") or os.path.lexists(f"{entry.path}/{chapter.name}"))
+        ]
+    return [Found(student_name(name), Path(folder) / name) for name in sorted(names)]
+
+
+def student_name(name: str) -> str:
+    """Return a folder's name as printable text that can name a folder again; different names stay different.
+
+    Characters that are not printable (newlines, bidirectional controls, bytes that are no UTF-8), those that HTML or a
+    file pattern gives a meaning (nbgrader's pages put names into HTML as they are), a dot at the start and the backslash
+    that marks them are written as escapes; what is too long after that ends in a digest.
+    """
+    shown = "".join(c if c.isprintable() and c not in MEANING else _escaped(c) for c in name)
+    shown = "\\x2e" + shown[1:] if shown.startswith(".") else shown
+    if len(shown.encode()) <= STUDENT_BYTES:
+        return shown
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{shown.encode()[: STUDENT_BYTES - 20].decode(errors='ignore')}...{digest}"
+
+
+def _escaped(character: str) -> str:
+    escape = character.encode("unicode_escape").decode()
+    return escape if len(escape) > 1 else f"\\x{ord(character):02x}"
+
+
+def read(found: Found, chapter: Chapter) -> Submission:
+    """Read one submission, whatever its file is: problems are in the value that comes back.
+
+    Raises OSError only for what is no fault of the submission (a disk or file server that fails).
+    """
+    notes: list[str] = []
+    timestamp = None
+    try:
+        with _folder(found.folder, chapter.name) as folder:
+            if folder is None:
+                return Submission(found.student, chapter.name, notes=(f"{NOTHING}: no folder {chapter.name}",))
+            timestamp = _timestamp(folder, notes)
+            data = _file(folder, f"{chapter.name}.ipynb", chapter.limits.notebook_bytes)
+            if data is None:
+                instead = _others(folder)
+                notes.insert(
+                    0, f"{NOTHING}: no file {chapter.name}.ipynb" + (f"; there is {instead}" if instead else "")
+                )
+                return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
+        cells = _cells(_parse(data, notes), chapter, notes)
+    except _RefusedError as refusal:
+        refused = f"{chapter.name}.ipynb: {refusal}"
+        return Submission(found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes[:NOTES]))
+    answers, invalid = _answers(cells, chapter, notes)
+    return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]))
+
+
+def invalid_exercises(submission: Submission, chapter: Chapter) -> dict[str, str]:
+    """The exercises that cannot be marked, with the reason: those that look at an answer cell that was not taken."""
+    if submission.refused:
+        return {exercise.name: submission.refused for exercise in chapter.exercises}
+    found = {}
+    for exercise in chapter.exercises:
+        for grade_id in exercise.answer_ids:
+            if grade_id in submission.invalid:
+                found.setdefault(exercise.name, submission.invalid[grade_id])
+    return found
+
+
+@contextlib.contextmanager
+def _folder(student: Path, chapter: str) -> Iterator[int | None]:
+    """Open the student's folder of a chapter, never through a symbolic link; None when there is none."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    opened: list[int] = []
+    try:
+        opened.append(os.open(student, flags))
+        opened.append(os.open(chapter, flags, dir_fd=opened[0]))
+        yield opened[1]
+    except OSError as error:
+        if len(opened) == 2 or error.errno not in CONTENT_ERRORS:
+            raise
+        if error.errno == errno.ENOENT and opened:
+            yield None
+            return
+        what = f"the folder {chapter}" if opened else "the student's folder"
+        raise _RefusedError(f"{what} {_trouble(error)}; submit a plain folder") from None
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _file(folder: int, name: str, cap: int) -> bytes | None:
+    """Read a regular file of at most `cap` bytes; None when there is none."""
+    try:
+        if not stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode):  # opening a device may already do something
+            raise _RefusedError("is not a plain file (a link, folder, pipe or device); submit the notebook itself")
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        if error.errno in CONTENT_ERRORS:
+            raise _RefusedError(f"{_trouble(error)}; submit a plain file that can be read") from None
+        raise
+    with open(fd, "rb", buffering=0) as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise _RefusedError("is not a plain file; submit the notebook itself")
+        data = b"" if status.st_size > cap else _read(file.fileno(), cap + 1)
+        size = max(status.st_size, len(data))
+    if size > cap:
+        raise _RefusedError(f"has {size} bytes, at most {cap} are read; clear the outputs (Kernel > Restart and Clear)")
+    return data
+
+
+def _read(fd: int, count: int) -> bytes:
+    parts = []
+    while count > 0 and (part := os.read(fd, count)):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _trouble(error: OSError) -> str:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "is a symbolic link or no folder"
+    return f"cannot be read ({os.strerror(error.errno or 0)})"
+
+
+def _others(folder: int) -> str:
+    """Name a notebook that lies there under another name, if one does."""
+    with os.scandir(folder) as entries:
+        names = (entry.name for entry in itertools.islice(entries, 100))
+        return next((repr(student_name(name)) for name in names if name.endswith(".ipynb")), "")
+
+
+def _timestamp(folder: int, notes: list[str]) -> str | None:
+    try:
+        data = _file(folder, "timestamp.txt", TIMESTAMP_BYTES)
+    except _RefusedError as refusal:
+        notes.append(f"timestamp.txt {refusal}: ignored")
+        return None
+    if data is None:
+        return None
+    shown = data.decode("utf-8", "replace").strip()
+    with contextlib.suppress(ValueError):
+        if (date := DATE.fullmatch(shown)) and datetime.fromisoformat(date[1]):
+            return shown
+    notes.append(f"timestamp.txt holds no date ({_shown(shown)}): ignored")
+    return None
+
+
+def _parse(data: bytes, notes: list[str]) -> Any:
+    """Return the JSON value of a file. Raises _RefusedError."""
+    mend = "open it in JupyterLab, save it and submit it again"
+    twice: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(items)
+        if len(made) < len(items) and not twice:
+            seen: set[str] = set()
+            twice.append(next(key for key, _ in items if key in seen or seen.add(key)))
+        return made
+
+    if not data.strip():
+        raise _RefusedError(f"is empty; {mend}")
+    if data.startswith(b"\xef\xbb\xbf"):
+        notes.append("the file begins with a byte order mark: ignored")
+        data = data[3:]
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_int=_integer, parse_float=_float)
+    except UnicodeDecodeError as error:
+        raise _RefusedError(f"is not UTF-8 text (byte {error.start}); {mend}") from None
+    except (RecursionError, MemoryError):
+        raise _RefusedError(f"is nested too deeply to be a notebook; {mend}") from None
+    except ValueError as error:
+        raise _RefusedError(f"is not JSON ({_shown(str(error))}); {mend}") from None
+    if twice:
+        notes.append(f"the file says {_shown(twice[0])} twice in one place: the last one counts, as in Jupyter")
+    return value
+
+
+def _integer(digits: str) -> int:
+    """No number of a notebook matters here; a long one would only cost time."""
+    return int(digits) if len(digits) < 20 else -1
+
+
+def _float(digits: str) -> float:
+    return float(digits) if len(digits) < 100 else -1.0
+
+
+def _cells(notebook: Any, chapter: Chapter, notes: list[str]) -> list[Any]:
+    """Return the list of cells, whatever is in it. Raises _RefusedError."""
+    limits: Limits = chapter.limits
+    if not isinstance(notebook, dict):
+        raise _RefusedError(f"is {_kind(notebook)}, not a notebook; submit the chapter's own notebook")
+    cells = notebook.get("cells")
+    if "worksheets" in notebook and cells is None:
+        raise _RefusedError("is in the old notebook format 3; open it in JupyterLab, save it and submit it again")
+    if not isinstance(cells, list):
+        raise _RefusedError(f"its `cells` is {_kind(cells)}, not a list; submit the chapter's own notebook")
+    if len(cells) > limits.cells:
+        raise _RefusedError(f"has {len(cells)} cells, at most {limits.cells} are read; delete what is not needed")
+    if type(notebook.get("nbformat")) is not int or notebook["nbformat"] != 4:
+        notes.append(f"its notebook format is {_shown(notebook.get('nbformat'))}, not 4: read all the same")
+    ours, theirs = chapter.release.get("metadata", {}), _dict(notebook.get("metadata"))
+    for key, what in (("kernelspec", "name"), ("across", "release")):
+        was, now = _dict(ours.get(key)).get(what), _dict(theirs.get(key)).get(what)
+        if now != was:
+            notes.append(f"its {key} {what} is {_shown(now)}, ours {_shown(was)}: ours counts")
+    return cells
+
+
+def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Take each answer cell by its grade id. Returns the sources and, for those that cannot be taken, the reasons."""
+    stubs, locked, kinds, plain = _released(chapter)
+    at: dict[str, list[int]] = {}
+    own, odd = 0, []
+    for number, cell in enumerate(cells, 1):
+        if not isinstance(cell, dict):
+            odd.append(f"cell {number} is {_kind(cell)}, not a cell: ignored")
+            continue
+        grade_id = _dict(_dict(cell.get("metadata")).get("nbgrader")).get("grade_id")
+        if isinstance(grade_id, str) and (grade_id in stubs or grade_id in locked):
+            at.setdefault(grade_id, []).append(number)
+        elif grade_id is not None:
+            odd.append(f"cell {number} has the unknown grade id {_shown(grade_id)}: ignored")
+        elif cell.get("cell_type") == "code" and (source := _source(cell)) and source.strip() not in plain:
+            own += 1
+    if own:
+        notes.append(f"{own} code cell(s) added or changed outside the answer cells: ignored, only answer cells count")
+    for grade_id, source in locked.items():
+        numbers = at.get(grade_id, [])
+        if len(numbers) != 1 or _source(cells[numbers[0] - 1]) != source:
+            notes.append(f'locked cell "{grade_id}" was changed, copied or deleted: ours counts')
+
+    answers, invalid = {}, {}
+    for grade_id in stubs:
+        numbers = at.get(grade_id, [])
+        if not numbers:
+            notes.append(f'answer cell "{grade_id}" is missing: taken as not attempted')
+            continue
+        reason = _reason([cells[number - 1] for number in numbers], numbers, kinds[grade_id], chapter.limits.cell_bytes)
+        if reason:
+            invalid[grade_id] = f'{chapter.name}, cell "{grade_id}": {reason}'
+            continue
+        source = _source(cells[numbers[0] - 1]) or ""
+        answers[grade_id] = BROKEN.sub("\ufffd", source)
+        if answers[grade_id] != source:
+            notes.append(f'answer cell "{grade_id}" held broken characters (NUL or half a pair): replaced by \ufffd')
+    notes += odd
+    return answers, invalid
+
+
+def _reason(cells: list[dict[str, Any]], numbers: list[int], kind: str, cap: int) -> str:
+    """Why this answer cannot be taken, and the mend; empty when it can."""
+    if len(cells) > 1:
+        where = ", ".join(map(str, numbers[:5]))
+        return f"{len(cells)} cells have this grade id (cells {where}); keep one, delete the copies"
+    if cells[0].get("cell_type") != kind:
+        return f'its type is {_shown(cells[0].get("cell_type"))}, expected "{kind}"; change it back'
+    source = _source(cells[0])
+    if source is None:
+        return f"its source is {_kind(cells[0].get('source'))}, expected text; save the notebook in JupyterLab again"
+    size = len(source.encode("utf-8", "surrogatepass"))
+    return f"has {size} bytes, at most {cap} are read; shorten it" if size > cap else ""
+
+
+def _released(chapter: Chapter) -> tuple[dict[str, str], dict[str, str], dict[str, str], set[str]]:
+    """The release's stubs, locked sources and cell types by grade id, and the sources of its plain code cells."""
+    stubs, locked, kinds, plain = chapter.answers, {}, {}, set()
+    for cell in chapter.release["cells"]:
+        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        if grade_id is None:
+            plain.add(text(cell).strip())
+        else:
+            kinds[grade_id] = cell["cell_type"]
+            if grade_id not in stubs:
+                locked[grade_id] = text(cell)
+    return stubs, locked, kinds, plain
+
+
+def _source(cell: Any) -> str | None:
+    """A cell's source, text or a list of lines; None when it is neither."""
+    source = cell.get("source")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        return "".join(source)
+    return source if isinstance(source, str) else None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "missing"}
+    return names.get(type(value), "a number")
+
+
+def _shown(value: Any) -> str:
+    """A value of the file in a message: short, one line, nothing that a terminal or a database obeys."""
+    if not isinstance(value, str):
+        return repr(value) if value is None or isinstance(value, bool | int | float) else _kind(value)
+    short = value if len(value) <= 60 else value[:57] + "..."
+    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short) + '"'

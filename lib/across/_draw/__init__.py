@@ -1,0 +1,1 @@
+"""Machinery: reading what TensorFlow did, and drawing it."""

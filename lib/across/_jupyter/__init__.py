@@ -1,0 +1,1 @@
+"""Machinery: JupyterLab and headless runs."""

@@ -1,0 +1,42 @@
+"""Where the course's chapters are: the notebooks that students open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class NoSuchChapter(LookupError):  # noqa: N818 - reads as the sentence it is
+    """There is no such chapter here; the message says which there are."""
+
+
+def folder() -> Path:
+    """The folder of the notebooks: of $ACROSS_COURSE, of the working folder or one above it, or of this checkout.
+
+    Raises NoSuchChapter if there is none.
+    """
+    chosen = os.environ.get("ACROSS_COURSE")
+    here = Path.cwd()
+    places = [Path(chosen)] if chosen else [here, *here.parents, Path(__file__).resolve().parents[3]]
+    for place in places:
+        if any((place / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+            return (place / "notebooks").resolve()
+    raise NoSuchChapter(f"no folder notebooks/ with chapters in {chosen or here}; start in the course's folder")
+
+
+def names() -> list[str]:
+    """Every chapter, in order. Raises NoSuchChapter if there is none."""
+    return sorted(path.stem for path in folder().glob("[0-9][0-9]_*.ipynb"))
+
+
+def find(name: str) -> Path:
+    """The notebook that `name` means: `03_device_placement`, `device_placement`, `03` or its path.
+
+    Raises NoSuchChapter.
+    """
+    if name.endswith(".ipynb") and Path(name).is_file():
+        return Path(name).resolve()
+    found = [full for full in names() if Path(name).stem in (full, full[:2], full[3:])]
+    if len(found) != 1:
+        raise NoSuchChapter(f"no chapter {name!r}; there are: {', '.join(names())}")
+    return folder() / f"{found[0]}.ipynb"

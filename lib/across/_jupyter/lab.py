@@ -1,0 +1,91 @@
+"""JupyterLab on the course: nbgrader's Validate button, warm kernels, nothing else to set up.
+
+Students work in notebooks/ itself. Settings come from `config/`, found by JUPYTER_CONFIG_PATH: this leaves the
+settings of the user and of the environment as they are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from pathlib import Path
+
+from across._jupyter import chapters
+from across._process import provisioner, warm
+
+SETTINGS = Path(__file__).parent / "config"
+PORT = 8888
+TRIES = 50  # ports tried after the first, unless one was asked for
+
+
+class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
+    """Another program listens on the port; the message has the mend."""
+
+
+def start(browser: bool = True, port: int | None = None) -> None:
+    """Serve the course's notebooks/ until interrupted. Raises PortTaken, chapters.NoSuchChapter."""
+    notebooks = chapters.folder()
+    port = free_port(port)
+    os.environ.update(environment(os.environ))
+    if warm.available():
+        provisioner.turn_on()
+    else:
+        print(f"across lab: kernels start cold on {sys.platform}: about 4 s each. Everything else is the same.")
+    from jupyterlab.labapp import LabApp
+
+    try:
+        LabApp.launch_instance(arguments(notebooks, browser, port))
+    finally:
+        provisioner.turn_off()
+
+
+def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
+    """The variables that JupyterLab and its kernels need on top of `env`."""
+    before = env.get("JUPYTER_CONFIG_PATH", "")
+    binaries = os.path.dirname(sys.executable)  # nbgrader and the kernels call programs by name
+    return {
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [str(SETTINGS), before])),
+        "PATH": os.pathsep.join([binaries, env.get("PATH", "")]),
+    }
+
+
+def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
+    """JupyterLab's command line."""
+    given = [
+        f"--ServerApp.root_dir={notebooks}",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        "--MappingKernelManager.transport_encryption=auto",
+        f"--ServerApp.open_browser={browser}",
+        "--log-level=WARN",  # the address is shown all the same
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        given.append("--ServerApp.allow_root=True")  # in a container one is often root
+    return given
+
+
+def free_port(wanted: int | None = None) -> int:
+    """`wanted` if it is free, else PortTaken; without a wish the first free one from 8888 on, saying so."""
+    if wanted is not None:
+        if not _is_free(wanted):
+            raise PortTaken(errno.EADDRINUSE, f"port {wanted} is taken; try `across lab --port {wanted + 1}`")
+        return wanted
+    for port in range(PORT, PORT + TRIES):
+        if _is_free(port):
+            if port != PORT:
+                print(f"across lab: port {PORT} is taken; using {port}.")
+            return port
+    raise PortTaken(errno.EADDRINUSE, f"ports {PORT} to {PORT + TRIES - 1} are taken; choose one: across lab --port N")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        if sys.platform != "win32":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server itself does
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""Machinery: warm processes."""
