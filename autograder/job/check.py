@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from across._process import warm
-from autograder.job.kernel import Kernel
+from autograder.job.kernel_process import KernelProcess
 from autograder.model.course import MIB, Limits
 from autograder.model.verdict import Outcome
 from autograder.sandbox import boxes
@@ -33,7 +33,7 @@ class Answers:
     note: str = ""  # at which test, and what came
 
 
-def ask(server: str, name: str, kernel: Kernel, only: list[str], seed: int, until: float) -> Answers:
+def ask(server: str, name: str, kernel: KernelProcess, only: list[str], seed: int, until: float) -> Answers:
     """Have the checker at `server` ask `kernel` about the exercises `only`, until `until` (time.monotonic) at most.
 
     `name` is the checker's box. Raises CheckerError, SandboxError.

@@ -25,7 +25,8 @@ from nbformat.v4 import new_output
 
 from across._process import warm
 from autograder.job import assemble, check, execute, judge
-from autograder.job.kernel import MESSAGE, Kernel, StartError
+from autograder.job.kernel_client import MESSAGE, KernelClient, SilentError
+from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import course
 from autograder.model.verdict import Evidence, Halt, Stop
 from autograder.sandbox import boxes, cgroups
@@ -77,7 +78,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
 
     try:
         said = drive(job, tell)
-    except (StartError, check.CheckerError, boxes.SandboxError, warm.ServerError, OSError) as error:
+    except (StartError, SilentError, check.CheckerError, boxes.SandboxError, warm.ServerError, OSError) as error:
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         where = f"; make room in {boxes.workroom().parent}, where boxes are made" if full else ""
         said = {"fault": f"{type(error).__name__}: {error}{where}"}
@@ -147,20 +148,27 @@ class _Run:
         self.lives += 1
         with self._timed("start"):
             server, walls, cards = self.job["servers"]["student"], self.job["walls"], self.job["cards"]
-            kernel = Kernel(server, name, self.chapter.limits, walls, cards)
+            kernel = KernelProcess(server, name, self.chapter.limits, walls, cards)
+        client: KernelClient | None = None
         try:
             with self._timed("start"):
-                kernel.ready(self.context)
+                kernel.ready()
+                client = KernelClient(kernel.connection, kernel.sockets, kernel.alive)
+                client.ready(self.context)
             tell = lambda n: self.told(_answer(notebook.cells[n]))  # noqa: E731
             with self._timed("cells"):
-                transcript = execute.execute(notebook, kernel, self.until, tell)
+                transcript = execute.execute(notebook, client, self.chapter.limits, self.until, tell)
+                transcript = transcript.out_of_memory() if kernel.out_of_memory() else transcript
             self.notebook = notebook
             self._errors(notebook)
             if transcript.stopped is not None:
                 return self._stopped(kernel, notebook, transcript)
+            client.mute()
             with self._timed("questions"):
                 return self._ask(kernel, name)
         finally:
+            if client is not None:
+                client.mute()
             kernel.close()
 
     def evidence(self) -> Evidence:
@@ -184,7 +192,7 @@ class _Run:
         value = float(getattr(self.chapter.limits, limit)) if limit else 0.0
         self.halts.append(Halt(stop, cell, exercise, self.lives, limit, value, note))
 
-    def _doubt(self, kernel: Kernel) -> bool:
+    def _doubt(self, kernel: KernelProcess) -> bool:
         """Whether the kernel's death may be nobody's in it: then it is given another life, once, and no cell is blamed.
 
         A SIGKILL from outside looks like `os.kill(os.getpid(), 9)`; but the student's comes again. Raises StartError
@@ -197,7 +205,7 @@ class _Run:
         self.doubted = True
         return True
 
-    def _stopped(self, kernel: Kernel, notebook: Any, transcript: execute.Transcript) -> bool:
+    def _stopped(self, kernel: KernelProcess, notebook: Any, transcript: execute.Transcript) -> bool:
         assert transcript.stopped is not None
         if transcript.stopped is Stop.CRASHED and self._doubt(kernel):
             return self._over()
@@ -212,9 +220,8 @@ class _Run:
         self.seen.stops[guilty[-1]] = transcript.stopped
         return self._over()
 
-    def _ask(self, kernel: Kernel, name: str) -> bool:
+    def _ask(self, kernel: KernelProcess, name: str) -> bool:
         self.told("")
-        kernel.mute()
         answers = check.ask(
             self.job["servers"]["checker"], f"{name}c", kernel, self.left(), self.job["seed"], self.until
         )

@@ -13,7 +13,8 @@ from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
-from autograder.job.kernel import MESSAGE, Kernel
+from autograder.job.kernel_client import MESSAGE, KernelClient
+from autograder.model.course import Limits
 from autograder.model.verdict import Stop
 
 SKIP = "across-skip"  # the tag of a cell that is not executed
@@ -24,8 +25,14 @@ class Transcript:
     """What happened to a notebook that was executed; its outputs are in the notebook."""
 
     stopped: Stop | None = None
-    cell: int = -1  # at which it stopped
+    cell: int = -1  # the last one that was executed: at which it stopped
     note: str = ""
+
+    def out_of_memory(self) -> Transcript:
+        """The same, of a kernel in whose box something was killed for its memory: that explains a death."""
+        if self.stopped is None:
+            return replace(self, stopped=Stop.MEMORY, note="a process was killed for its memory")
+        return replace(self, stopped=Stop.MEMORY) if self.stopped is Stop.CRASHED else self
 
 
 class _OutputError(Exception):
@@ -33,7 +40,7 @@ class _OutputError(Exception):
 
 
 class _Runner(PapermillNotebookClient):
-    kernel: Kernel
+    kernel: KernelClient
     cap = 0
     used = 0
     at = -1  # papermill marks the cell that killed the kernel as completed: so we note it ourselves
@@ -68,14 +75,14 @@ class BoxedEngine(NBClientEngine):
         nb_man: Any,
         kernel_name: str,
         *,
-        kernel: Kernel,
+        kernel: KernelClient,
+        limits: Limits,
         until: float,
         told: Callable[[int], None],
         transcript: list[Transcript],
         **_: Any,
     ) -> None:
         """Execute the cells that are not tagged `SKIP`; append one Transcript to `transcript`."""
-        limits = kernel.limits
         runner = _Runner(nb_man, km=kernel, allow_errors=True, skip_cells_with_tag=SKIP, log_output=False)
         runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
         left = lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic()))  # noqa: E731
@@ -87,7 +94,7 @@ class BoxedEngine(NBClientEngine):
 papermill_engines.register("boxed", BoxedEngine)
 
 
-def _run(runner: _Runner, kernel: Kernel) -> Transcript:
+def _run(runner: _Runner, kernel: KernelClient) -> Transcript:
     try:
         runner.papermill_execute_cells()
     except _OutputError:
@@ -97,8 +104,6 @@ def _run(runner: _Runner, kernel: Kernel) -> Transcript:
     except DeadKernelError:
         if runner.used > runner.cap:
             return _too_much(runner)
-        if kernel.out_of_memory():
-            return Transcript(Stop.MEMORY, runner.at, "the kernel died")
         if kernel.alive():
             return Transcript(Stop.OUTPUT, runner.at, f"a message of more than {MESSAGE} bytes")
         return Transcript(Stop.CRASHED, runner.at, "the kernel died")
@@ -106,19 +111,20 @@ def _run(runner: _Runner, kernel: Kernel) -> Transcript:
         raise
     except Exception as error:  # what a tampered kernel makes its client raise is the student's
         return Transcript(Stop.CRASHED, runner.at, f"{type(error).__name__}: {error}"[:300])
-    if kernel.out_of_memory():
-        return Transcript(Stop.MEMORY, runner.at, "a process was killed for its memory")
-    return Transcript()
+    return Transcript(cell=runner.at)
 
 
 def _too_much(runner: _Runner) -> Transcript:
     return Transcript(Stop.OUTPUT, runner.at, f"more than {runner.cap} bytes of output")
 
 
-def execute(notebook: NotebookNode, kernel: Kernel, until: float, told: Callable[[int], None]) -> Transcript:
-    """Execute `notebook` in place in a ready `kernel`, at the latest until `until` (time.monotonic).
+def execute(
+    notebook: NotebookNode, kernel: KernelClient, limits: Limits, until: float, told: Callable[[int], None]
+) -> Transcript:
+    """Execute `notebook` in place by a ready `kernel`, at the latest until `until` (time.monotonic).
 
-    `told` is called with each cell's number before it is executed.
+    `told` is called with each cell's number before it is executed. Whether the box ran out of memory is not known here:
+    see `Transcript.out_of_memory`.
     """
     numbers = [n for n, cell in enumerate(notebook.cells) if _executed(cell)]
     # only those: papermill spends half a millisecond on a cell that it passes over, and most are prose
@@ -134,6 +140,7 @@ def execute(notebook: NotebookNode, kernel: Kernel, until: float, told: Callable
         part,
         "python3",
         kernel=kernel,
+        limits=limits,
         until=until,
         told=lambda n: told(numbers[n]),
         transcript=transcript,

@@ -121,4 +121,4 @@ def _made_of(chapter: str) -> bytes:
 
 def _plain() -> dict[str, str]:
     keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
-    return {name: os.environ[name] for name in keep if name in os.environ}
+    return {name: os.environ[name] for name in keep if name in os.environ} | {"PYTHONHASHSEED": "0"}

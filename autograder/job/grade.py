@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
-import os
 import signal
 import tempfile
 import time
@@ -24,12 +22,11 @@ from autograder.job import forkserver
 from autograder.job.judge import Seen, judge
 from autograder.model import course
 from autograder.model.verdict import Evidence, Fault, Mark, Result, Stop, Verdict
-from autograder.sandbox import boxes
+from autograder.sandbox import boxes, owners
 from autograder.submissions.intake import Submission
 
 CARD = 3600.0  # seconds that a job waits for its cards: those of a class stand in line for them
 GRACE = 60.0  # seconds over a notebook's limit before its driver is given up
-SERIAL = itertools.count()
 
 
 class InfrastructureError(RuntimeError):
@@ -84,7 +81,7 @@ def grade_job(job: Job) -> Verdict:
     if job.submission.refused:
         marks = judge(chapter, job.submission, set(), Seen())
         return _verdict(job, started, marks, chapter.release, (), Evidence(parts=job.parts))
-    name = f"j{os.getpid()}-{next(SERIAL)}."
+    name = f"{owners.new_name('j')}."
     stops: dict[str, str] = {}
     code = 0
     try:

@@ -7,6 +7,7 @@ is in its memory is in the student's memory too.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -46,11 +47,14 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.clear()
     os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
+    os.environ.update(
+        PYTHONHASHSEED="0"
+    )  # as this process's own, see `forkserver`: a rerun orders sets in the same way
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
     os.environ.update(message.get("cards", {}))
     _keep_to_share()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _start(channel, home)
+    _start(channel, home, _write_connection(message))
 
 
 def _keep_to_share() -> None:
@@ -63,7 +67,19 @@ def _keep_to_share() -> None:
             tf.config.set_logical_device_configuration(card, [share])
 
 
-def _start(channel: socket.socket, home: str) -> None:
+def _write_connection(message: dict[str, Any]) -> str:
+    """Write the kernel's connection file, and make the folder of its sockets; return that folder."""
+    folder = f"{message['inside']}/{message['sockets']}"
+    os.mkdir(folder)
+    os.chmod(folder, 0o711)  # who listens may be another user, and comes by a descriptor of this folder
+    with open(
+        f"{message['inside']}/connection.json", "w", opener=lambda path, flags: os.open(path, flags, 0o600)
+    ) as file:
+        json.dump({**message["connection"], "ip": f"{folder}/k", "kernel_name": ""}, file)
+    return folder
+
+
+def _start(channel: socket.socket, home: str, sockets: str) -> None:
     tempfile.tempdir = None
     random.seed()
     numpy.random.seed()
@@ -72,6 +88,8 @@ def _start(channel: socket.socket, home: str) -> None:
     application = ipykernel.kernelapp.IPKernelApp.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
     application.initialize(["-f", f"{home}/connection.json", *quiet])
+    for file in os.scandir(sockets):
+        os.chmod(file, 0o777)
     answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
     with contextlib.suppress(OSError):
         channel.send(b"R")  # bound and listening: the client may connect

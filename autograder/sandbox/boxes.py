@@ -3,10 +3,11 @@
 This is the trusted half, which builds, describes and ends boxes; `bubblewrap` says what is seen in one, `entering` is the
 forked child's half, `seccomp` the filter of system calls.
 
-Inside there are the Python installation, the environment and `lib/across`, read-only; a work folder at ``/box``; a
-small ``/tmp``; a loopback of its own and no other network; no other process. It runs as an ordinary user without any
-capability, under limits on memory, processes, file sizes and open files, and without the system calls that neither
-TensorFlow nor Jupyter needs. Whatever is in it ends with it.
+Inside there are the Python installation, the environment and `lib/across`, read-only; a work folder at ``/box`` and a
+``/tmp``, each in a memory of its own of a bounded size; a loopback of its own and no other network; no other process. It
+runs as an ordinary user without any capability, under limits on memory, processes, file sizes and open files, and without
+the system calls that neither TensorFlow nor Jupyter needs. Nothing of it lies in a folder of this machine, and whatever is
+in it ends with it.
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autograder.sandbox import bubblewrap, cgroups, memory_watcher, seccomp
+from autograder.sandbox import bubblewrap, cgroups, memory_watcher, owners, seccomp
 
 USERS = 0x78000000  # and a box's process number: a user of its own, in a range that nobody else hands out
 
@@ -51,7 +51,7 @@ class Caps:
 
 
 class Box:
-    """An open box. `close` ends everything in it and removes its folder and its groups."""
+    """An open box. `close` ends everything in it and removes its groups."""
 
     def __init__(self, name: str, caps: Caps, walls: bool = True, devices: Sequence[str] = ()) -> None:
         """Build the box `name` in about 6 ms, with the device files of leased cards in it. Raises SandboxError.
@@ -62,26 +62,28 @@ class Box:
         self.walls = walls
         self.caps = caps
         self.devices = tuple(devices)
-        self.folder = workroom() / name
-        self.inside = bubblewrap.INSIDE if walls else str(self.folder)
+        self.folder = None if walls else workroom() / name
+        self.inside = bubblewrap.INSIDE if self.folder is None else str(self.folder)
         self.pid = 0
         self.group: cgroups.Group | None = None
         self._bwrap: subprocess.Popen[bytes] | None = None
+        self._first = -1  # pidfd of the box's process 1: with it end all others
+        self._writable: dict[str, int] = {}  # descriptors (O_PATH) of the file systems that it may write to
         self._watcher: memory_watcher.MemoryWatcher | None = None
-        self.folder.mkdir(mode=0o700)
         try:
             self.group = cgroups.open_group(name, caps.memory, caps.pids)
-            if not walls:
+            if self.folder is not None:
+                self.folder.mkdir(mode=0o700)
                 return
             if said := seccomp.problem():
                 raise SandboxError(said)
             if root() and self.group is None:
                 raise SandboxError("as root the sandbox needs control groups (memory, pids): mount /sys/fs/cgroup")
             self._build()
-            if root():
-                os.chown(self.folder, self.user, self.user)
             if self.group is None:
-                self._watcher = memory_watcher.MemoryWatcher(self.pid, caps.memory)
+                self._watcher = memory_watcher.MemoryWatcher(
+                    self.pid, caps.memory, caps.pids, list(self._writable.values()), self._kill
+                )
         except BaseException:
             self.close()
             raise
@@ -93,11 +95,12 @@ class Box:
             os.write(filter, seccomp.program())
             os.lseek(filter, 0, os.SEEK_SET)
             self._bwrap = subprocess.Popen(
-                bubblewrap.command(str(self.folder), self.caps.tmp, told, filter, self.devices),
+                bubblewrap.command(self.name, self.caps.tmp, told, filter, self.devices),
                 pass_fds=[told, filter],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                env={"PATH": os.environ.get("PATH", os.defpath)},  # process 1 is bwrap: whoever is in there may read it
             )
         except FileNotFoundError:
             os.close(info)
@@ -112,9 +115,14 @@ class Box:
             text = _read(info, b"}", ended)  # bwrap writes it in pieces, and before its mounts are done
             if b"}" in text:
                 self.pid = json.loads(text)["child-pid"]
+                self._first = os.pidfd_open(self.pid)
             if not self.pid or b"ready" not in _read(self._bwrap.stdout.fileno(), b"\n", ended):
                 said = _read(self._bwrap.stderr.fileno(), b"\n", ended).decode(errors="replace").strip()
                 raise SandboxError(f"bubblewrap cannot build a box here: {said or 'it ended at once'}")
+            for place in bubblewrap.WRITABLE:
+                self._writable[place] = os.open(f"/proc/{self.pid}/root{place}", os.O_PATH | os.O_DIRECTORY)
+        except ProcessLookupError:
+            raise SandboxError("bubblewrap cannot build a box here: its process 1 ended at once") from None
         finally:
             os.close(ended)
             os.close(info)
@@ -132,14 +140,38 @@ class Box:
         groups = [str(folder) for folder in self.group.folders] if self.group else []
         place = {"pid": self.pid, "inside": self.inside, "groups": groups}
         if self.walls:
-            place |= {"user": self.user, "filter": seccomp.program().hex()}
+            filter = seccomp.program().hex()
+            place |= {"user": self.user, "filter": filter, "files": bubblewrap.files(self.caps.tmp)}
         return {**place, "file": self.caps.file, "cpu": self.caps.cpu_seconds, "processes": self.caps.pids}
+
+    def open_inside(self, folder: str) -> int:
+        """A descriptor (O_PATH) of the folder of that name in the work folder: the way to sockets in it.
+
+        It may be passed to another process, which need not be able to see the box: see `kernel_client`. What the box's
+        work folder holds lives as long as the descriptor: close it with the box. Raises OSError where there is no such
+        folder; a link leads nowhere.
+        """
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+        if os.sep in folder or folder in ("", ".", ".."):
+            raise ValueError(f"{folder!r} is no name of a folder in a box")
+        if self.folder is not None:
+            return os.open(self.folder / folder, flags)
+        return os.open(folder, flags, dir_fd=self._writable[bubblewrap.INSIDE])
 
     def out_of_memory(self) -> bool:
         """Whether something in the box was killed because the box's memory was used up."""
         if self._watcher is not None:
             return self._watcher.killed
         return self.group is not None and self.group.oom_kills() > 0
+
+    def forks_refused(self) -> int:
+        """How often a process or thread was refused because the box had its number of them.
+
+        Where there is no control group: 1 if it was ever seen with that number, a tenth of a second apart.
+        """
+        if self._watcher is not None:
+            return int(self._watcher.at_task_limit)
+        return self.group.forks_refused() if self.group is not None else 0
 
     def broken(self) -> bool:
         """Whether the box was ended from outside, and not for its memory: nothing in it can end its process 1.
@@ -151,13 +183,15 @@ class Box:
         return _exiting(self.pid) or self._bwrap.poll() is not None
 
     def close(self) -> None:
-        """Kill everything in the box, reap it, and remove its folder and its groups."""
+        """Kill everything in the box, reap it, and remove its groups."""
         if self._watcher is not None:
             self._watcher.close()
+        for descriptor in self._writable.values():
+            os.close(descriptor)
+        self._writable = {}
         if self._bwrap is not None:
-            if self.pid:  # process 1 of the box: all others die with it, and bwrap reaps it
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.pid, signal.SIGKILL)
+            if self._first >= 0:  # all others die with it, and bwrap reaps it
+                self._kill()
             else:
                 self._bwrap.kill()  # it has not said which one that is
             try:
@@ -165,15 +199,23 @@ class Box:
             except subprocess.TimeoutExpired:
                 self._bwrap.kill()
                 self._bwrap.wait()
-            if not self.pid:
-                _end_builders(str(self.folder))
+            if self._first < 0:
+                _end_builders(self.name)
             for stream in (self._bwrap.stdout, self._bwrap.stderr):
                 if stream is not None:
                     stream.close()
             self._bwrap = None
+        if self._first >= 0:
+            os.close(self._first)
+            self._first = -1
         if self.group is not None:
             self.group.close()
-        remove(self.folder)
+        if self.folder is not None:
+            remove(self.folder)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
     def __enter__(self) -> Box:
         return self
@@ -201,7 +243,7 @@ def problem() -> str:
     said = ""
     for _ in range(TRIES):
         try:
-            Box(f"j{os.getpid()}-try", Caps(1 << 30, 64, 1 << 20, 1 << 20, 10)).close()
+            Box(owners.new_name("j"), Caps(1 << 30, 64, 1 << 20, 1 << 20, 10)).close()
         except (SandboxError, OSError) as error:
             said = str(error)
         else:
@@ -211,13 +253,22 @@ def problem() -> str:
 
 @cache
 def workroom() -> Path:
-    """Our folder for boxes: in memory, so that what a box writes counts as its memory; short, for socket paths."""
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+    """Our folder for boxes without walls: in memory where there is some; short, for sockets' paths.
+
+    Made at the first call, which also removes what graders that were killed have left.
+    """
     if shared := os.environ.get("ACROSS_WORKROOM"):
         return Path(shared)
-    _clear(Path(place))
-    path = Path(tempfile.mkdtemp(prefix=f"across-{os.getpid()}-", dir=place))
-    path.chmod(0o711)
+    remove_leftovers()
+    for place in ("/dev/shm", "/tmp"):
+        path = Path(place, owners.new_name("across-"))
+        try:
+            path.mkdir(mode=0o711)
+        except OSError:
+            if place == "/tmp":
+                raise
+        else:
+            break
     atexit.register(_leave, path, os.getpid())
     return path
 
@@ -233,23 +284,29 @@ def remove(folder: Path) -> None:
         subprocess.run([*command, "--", str(folder)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def _clear(place: Path) -> None:
-    """Remove what a grader that was killed has left."""
-    for folder in place.glob("across-*-*"):
-        owner = folder.name.split("-")[1]
-        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
-            sweep(f"j{owner}-")
-            remove(folder)
+def remove_leftovers() -> None:
+    """Remove the groups and folders that a grader left which was killed; see `owners`."""
+    for group in cgroups.leftovers("j"):
+        if owners.is_leftover(group.name):
+            group.close()
+    for place in ("/dev/shm", "/tmp"):
+        for folder in Path(place).glob("across-*"):
+            if owners.is_leftover(folder.name):
+                remove(folder)
 
 
-def _end_builders(folder: str) -> None:
-    """Kill what a bwrap that was killed while it built the box of `folder` has left: a child that waits for its word."""
+def _end_builders(name: str) -> None:
+    """Kill what a bwrap that was killed while it built the box `name` has left: a child that waits for its word."""
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             with contextlib.suppress(OSError):
-                words = (place / "cmdline").read_bytes().split(b"\0")
-                if words[0] == b"bwrap" and os.fsencode(folder) in words:
-                    os.kill(int(place.name), signal.SIGKILL)
+                process = os.pidfd_open(int(place.name))
+                try:
+                    words = (place / "cmdline").read_bytes().split(b"\0")
+                    if words[0] == b"bwrap" and os.fsencode(name) in words:
+                        signal.pidfd_send_signal(process, signal.SIGKILL)
+                finally:
+                    os.close(process)
 
 
 def _leave(path: Path, owner: int) -> None:

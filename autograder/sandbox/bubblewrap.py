@@ -15,17 +15,20 @@ from pathlib import Path
 
 from autograder.model import course
 
-INSIDE = "/box"  # the work folder, seen from inside
+INSIDE = "/box"  # the work folder
+WRITABLE = (INSIDE, "/tmp", "/dev/shm")  # each a file system of its own, in memory
+FILE = 4096  # bytes of such a file system for which it may hold one file: names alone take memory, too
 HERE = Path(__file__).resolve().parent.parent
 COURSE = ("autograder", "solutions", "tests", "docs", ".git")  # hidden one by one where the environment is the checkout
-THERE = {"/", "/tmp", "/dev/shm"}  # folders that the box has already
+THERE = {"/", *WRITABLE}  # folders that the box has already
 
 
-def command(folder: str, tmp: int, info: int, filter: int, devices: Sequence[str] = ()) -> list[str]:
-    """Build the box of `folder`, with `tmp` bytes in /tmp and in /dev/shm; process 1 says "ready" and sleeps.
+def command(name: str, tmp: int, info: int, filter: int, devices: Sequence[str] = ()) -> list[str]:
+    """Build the box `name`, with `tmp` bytes in each of `WRITABLE`; process 1 says "ready" and sleeps.
 
     `info` and `filter` are file descriptors: where bwrap tells its child's number, and where it reads the system calls'
-    filter. `devices` are the files of leased cards: /dev has no others of hardware.
+    filter. `devices` are the files of leased cards: /dev has no others of hardware. The name does nothing in there, it
+    tells this box's bwrap from others.
     """
     cards: list[str] = []
     for place in dict.fromkeys(os.path.dirname(device) for device in devices):
@@ -33,9 +36,15 @@ def command(folder: str, tmp: int, info: int, filter: int, devices: Sequence[str
             cards += ["--perms", "0755", "--dir", place]
     for device in devices:
         cards += ["--dev-bind", device, device]
-    mounts = [*cards, "--bind", folder, INSIDE, "--remount-ro", "/"]
-    told = ["--info-fd", str(info), "--seccomp", str(filter)]
-    return ["bwrap", *fixed(tmp), *mounts, *told, "sh", "-c", "echo ready; exec sleep infinity"]
+    # /dev is a file system in memory, too, and of no size: where student and grader are one user it could be written
+    closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
+    descriptors = ["--info-fd", str(info), "--seccomp", str(filter)]
+    return ["bwrap", *fixed(tmp), *cards, *closed, *descriptors, "sh", "-c", "echo ready; exec sleep infinity", name]
+
+
+def files(tmp: int) -> dict[str, int]:
+    """How many files each of `WRITABLE` may hold, being of `tmp` bytes: `entering` sees to it."""
+    return dict.fromkeys(WRITABLE, max(64, tmp // FILE))
 
 
 @cache
@@ -54,8 +63,8 @@ def fixed(tmp: int) -> list[str]:
         if os.path.exists(file):
             arguments += ["--ro-bind", file, file]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
-    for place in ("/tmp", "/dev/shm"):  # before what may lie in them: an environment below /tmp
-        arguments += ["--size", str(tmp), "--perms", "1777", "--tmpfs", place]
+    for place in WRITABLE:  # before what may lie in them: an environment below /tmp
+        arguments += ["--size", str(tmp), "--perms", "0700" if place == INSIDE else "1777", "--tmpfs", place]
     return arguments + _mounted(mounts(shown(), hidden()))
 
 

@@ -9,6 +9,7 @@ Documentation/admin-guide/cgroup-v1 and cgroup-v2.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -45,26 +46,35 @@ class Group:
         return 0
 
     def pids(self) -> set[int]:
-        """The processes in the group."""
+        """The processes in the group that our process namespace has.
+
+        Those of another one, a container that shares our control groups, are read as 0: to signal that is to signal our
+        own process group.
+        """
         found: set[int] = set()
         for folder in self.folders:
             with contextlib.suppress(OSError):
                 found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
-        return found
+        return found - {0}
 
     def close(self, deadline: float = 5.0) -> bool:
-        """Kill what is in the group and remove it; False if something was still there after `deadline` seconds."""
+        """Kill what is in the group and remove it; False if something was still there after `deadline` seconds.
+
+        Such a group is removed later: when the next one is opened or this process ends.
+        """
         until = time.monotonic() + deadline
-        while not self._removed():
+        while not self.remove():
             for pid in self.pids():
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > until:
+                _REMAINING.append(self)
                 return False
             time.sleep(0.001)
         return True
 
-    def _removed(self) -> bool:
+    def remove(self) -> bool:
+        """Remove the group if nothing is in it; whether it is gone."""
         gone = True
         for folder in self.folders:
             try:
@@ -74,6 +84,22 @@ class Group:
             except OSError:  # a process is in it
                 gone = False
         return gone
+
+
+_REMAINING: list[
+    Group
+] = []  # that could not be removed yet: what a fork bomb leaves may take longer to die than we wait
+
+
+def remove_remaining() -> None:
+    """Remove the groups that were not empty in time when they were closed, and are by now."""
+    for group in _REMAINING[:]:
+        if group.remove():
+            with contextlib.suppress(ValueError):  # another thread did
+                _REMAINING.remove(group)
+
+
+atexit.register(remove_remaining)
 
 
 def _trees() -> tuple[tuple[Path, ...], bool]:
@@ -108,6 +134,7 @@ def available() -> bool:
 
 def open_group(name: str, memory: int, pids: int) -> Group | None:
     """Make the group of a job: at most `memory` bytes, `pids` processes and threads. None where there are no groups."""
+    remove_remaining()
     trees, v2 = _trees()
     if not trees:
         return None

@@ -10,11 +10,12 @@ import fcntl
 import os
 import resource
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from autograder.sandbox import seccomp
 
 NAMESPACES = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
+MS_NOSUID, MS_NODEV, MS_REMOUNT = 2, 4, 32
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 NS_GET_PARENT = 0xB702
 CAPABILITY_VERSION_3 = 0x20080522
@@ -49,9 +50,10 @@ def enter(box: dict[str, object]) -> None:
         return
     filter = bytes.fromhex(str(box["filter"]))
     born_inside = _same(f"/proc/{box['pid']}/ns/pid", "/proc/self/ns/pid")
-    same_user = _join(libc, int(box["pid"]))  # type: ignore[call-overload]
+    same_user = _join(libc, int(box["pid"]), box["files"])  # type: ignore[call-overload, arg-type]
     child = 0 if born_inside else os.fork()  # the child is in the pid namespace, we are not
     if child:
+        _watchable(libc, box)
         os.closerange(0, 1024)  # hold nothing of the student's while waiting
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os._exit(code if code >= 0 else 128 - code)
@@ -61,14 +63,14 @@ def enter(box: dict[str, object]) -> None:
     if same_user:
         os.setgroups([])
         user = int(box["user"])  # type: ignore[call-overload]
+        os.chown(str(box["inside"]), user, user)
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
     if libc.capset(header, data) or libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "cannot drop privileges")
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which forgets it
-    if not box["groups"]:
-        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or its memory could not be watched from outside
+    _watchable(libc, box)
     seccomp.install(filter)  # last: it denies what the steps above need
 
 
@@ -84,16 +86,32 @@ def _limit(box: dict[str, object]) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (box["processes"], box["processes"]))  # type: ignore[arg-type]
 
 
-def _join(libc: ctypes.CDLL, pid: int) -> bool:
-    """Join the namespaces of process `pid`; whether it is in our own user namespace."""
+def _watchable(libc: ctypes.CDLL, box: Mapping[str, object]) -> None:
+    """Where there is no group that counts: let our memory and namespaces be looked at by whoever watches the box."""
+    if not box["groups"]:
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+
+def _join(libc: ctypes.CDLL, pid: int, files: Mapping[str, int]) -> bool:
+    """Join the namespaces of process `pid`, see `_bound`; whether it is in our own user namespace."""
     same_user = _same(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
     fds = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
-    if not same_user:
-        inner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
-        fds = [fcntl.ioctl(inner, NS_GET_PARENT), *fds, inner]  # bwrap nests two: the outer one owns the other kinds
+    inner = -1 if same_user else os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
+    if not same_user:  # bwrap nests two: the outer one owns the other kinds
+        fds.insert(0, fcntl.ioctl(inner, NS_GET_PARENT))
     for fd in fds:
         _set(libc, fd)
+    _bound(libc, files)
+    if not same_user:
+        _set(libc, inner)
     return same_user
+
+
+def _bound(libc: ctypes.CDLL, files: Mapping[str, int]) -> None:
+    """Bound how many files each file system may hold, for which bwrap has no option. Done again, it changes nothing."""
+    for place, count in files.items():
+        if libc.mount(None, place.encode(), None, MS_REMOUNT | MS_NOSUID | MS_NODEV, f"nr_inodes={count}".encode()):
+            raise OSError(ctypes.get_errno(), f"the number of files in {place} cannot be bounded")
 
 
 def _set(libc: ctypes.CDLL, fd: int) -> None:

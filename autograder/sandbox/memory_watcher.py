@@ -1,25 +1,42 @@
-"""Where there are no control groups: watch the memory of everything in a box, and kill the box at the limit."""
+"""Where there are no control groups: watch what a box uses, and kill the box at its memory's limit."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
+import re
 import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD = 0.1  # seconds
-PAGE = os.sysconf("SC_PAGE_SIZE")
+COUNTED = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)  # in /proc/PID/status, sizes in KiB
+
+
+@dataclass(frozen=True)
+class Used:
+    """What the processes of a box use."""
+
+    memory: int  # bytes that are no file's; what several share counts once for each
+    tasks: int  # processes and threads, as the kernel counts them: with those that wait outside for one inside
 
 
 class MemoryWatcher:
-    """A thread that adds up the resident memory of a box's processes; `killed` says that it was too much."""
+    """A thread that adds up what a box uses; `killed` says that its memory was too much.
 
-    def __init__(self, pid: int, limit: int) -> None:
-        """Watch the box whose process 1 is `pid` (seen from here), for more than `limit` bytes."""
-        self.pid = pid
-        self.limit = limit
-        self.killed = False
+    `at_task_limit` says that it was seen with as many processes and threads as it may have, so that more were refused or
+    would have been.
+    """
+
+    def __init__(self, pid: int, memory: int, tasks: int, folders: Sequence[int], kill: Callable[[], None]) -> None:
+        """Watch the box whose process 1 is `pid` (seen from here), for more than `memory` bytes; `kill` ends it.
+
+        `folders` are descriptors of the file systems in memory that it may write to: what they hold is counted.
+        """
+        self.killed = self.at_task_limit = False
+        self._pid, self._memory, self._tasks = pid, memory, tasks
+        self._folders, self._kill = folders, kill
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name="memory")
         self._thread.start()
@@ -30,28 +47,40 @@ class MemoryWatcher:
         self._thread.join(5)
 
     def _watch(self) -> None:
-        box = _namespace(self.pid)
-        while box and not self._stop.wait(PERIOD):
-            if resident(box) > self.limit:
+        while not self._stop.wait(PERIOD):
+            used = used_by(self._pid)
+            self.at_task_limit |= used.tasks >= self._tasks
+            if used.memory + sum(map(_stored, self._folders)) > self._memory:
                 self.killed = True
-                with contextlib.suppress(OSError):
-                    os.kill(self.pid, signal.SIGKILL)
+                self._kill()
                 return
 
 
-def _namespace(pid: int | str) -> str:
+def used_by(pid: int) -> Used:
+    """What the box uses whose process 1 is `pid` (seen from here)."""
+    memory = tasks = 0
+    processes, users = (_namespace(pid, kind) for kind in ("pid", "user"))
+    for name in os.listdir("/proc"):
+        if users and name.isdigit() and _namespace(name, "user") == users:
+            with contextlib.suppress(OSError):
+                counts = dict(COUNTED.findall(Path(f"/proc/{name}/status").read_text()))
+                tasks += int(counts.get("Threads", 0))
+                if _namespace(name, "pid") == processes:
+                    memory += 1024 * (int(counts.get("RssAnon", 0)) + int(counts.get("RssShmem", 0)))
+    return Used(memory, tasks)
+
+
+def _namespace(pid: int | str, kind: str) -> str:
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
     except OSError:
         return ""
 
 
-def resident(namespace: str) -> int:
-    """Bytes of resident memory of all processes in a pid namespace, without file-backed and shared pages."""
-    total = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit() and _namespace(name) == namespace:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                resident_pages, shared_pages = Path(f"/proc/{name}/statm").read_text().split()[1:3]
-                total += (int(resident_pages) - int(shared_pages)) * PAGE  # the libraries are shared by all
-    return total
+def _stored(folder: int) -> int:
+    """Bytes that the file system of `folder` holds."""
+    try:
+        system = os.fstatvfs(folder)
+    except OSError:
+        return 0
+    return (system.f_blocks - system.f_bfree) * system.f_frsize

@@ -234,9 +234,11 @@ def test_what_a_box_uses_up_another_does_not_miss():
     assert got == ["done"]
 
 
-def test_a_closed_box_leaves_no_folder_and_no_group():
+def test_a_closed_box_leaves_no_group_and_no_descriptor():
+    inside(lambda: 1)  # what is opened once stays
+    before = os.listdir("/proc/self/fd")
     _, _, box = inside(lambda: 1)
-    assert not box.folder.exists()
+    assert os.listdir("/proc/self/fd") == before
     assert box.group is None or not any(folder.exists() for folder in box.group.folders)
 
 
@@ -318,7 +320,7 @@ def test_a_bubblewrap_that_fails_says_why(monkeypatch):
     monkeypatch.setattr(bubblewrap, "command", lambda *_: ["sh", "-c", "echo no user namespaces >&2; exit 1"])
     with pytest.raises(boxes.SandboxError, match="no user namespaces"):
         boxes.Box(f"bad-{os.getpid()}", CAPS)
-    assert not (boxes.workroom() / f"bad-{os.getpid()}").exists()
+    assert cgroups.leftovers(f"bad-{os.getpid()}") == []
 
 
 def test_the_limits_of_a_chapter_become_the_boxs():
@@ -403,7 +405,7 @@ def test_a_bubblewrap_killed_while_it_builds_leaves_nothing_and_nobody_waits_for
     with pytest.raises(boxes.SandboxError, match="ended at once"):
         boxes.Box(f"j{os.getpid()}-orphan", CAPS)
     assert time.monotonic() - began < 10
-    assert not list(boxes.workroom().glob("*orphan"))
+    assert cgroups.leftovers(f"j{os.getpid()}-orphan") == []
     child_is_there = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}").exists
     while child_is_there() and time.monotonic() - began < 10:  # until it is reaped
         time.sleep(0.01)

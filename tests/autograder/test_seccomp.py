@@ -16,7 +16,7 @@ from boxed import inside
 from autograder.authoring import build
 from autograder.engine import class_run
 from autograder.job import forkserver
-from autograder.job.kernel import Kernel
+from autograder.job.kernel_process import KernelProcess
 from autograder.model import course
 from autograder.probe import asking
 from autograder.probe.asking import probe
@@ -237,10 +237,9 @@ def kernel(tmp_path_factory):
         patch.setenv("ACROSS_COURSE", str(root))
         build.build()
         servers = forkserver.servers(NAME)
-        started = Kernel(servers.student.path, f"filtered-{os.getpid()}", course.LIMITS)
+        started = KernelProcess(servers.student.path, f"filtered-{os.getpid()}", course.LIMITS)
         try:
-            started.questions.settimeout(30)
-            assert started.questions.recv(1) == b"R"
+            started.ready()
             yield started
         finally:
             started.close()

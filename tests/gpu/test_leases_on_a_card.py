@@ -19,7 +19,7 @@ from autograder.gpu.leases import LeaseError, Leases
 from autograder.gpu.ledger import Ledger
 from autograder.job import forkserver, grade
 from autograder.job.grade import Job
-from autograder.job.kernel import Kernel
+from autograder.job.kernel_process import KernelProcess
 from autograder.model import course
 from autograder.probe.asking import Student, by_socket, probe
 from autograder.sandbox import boxes
@@ -77,10 +77,9 @@ def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards,
     with here.lease(name, deadline=60) as lease:
         before = used(cards, lease.cards[0])
         given = {"environment": lease.environment(), "nodes": lease.nodes}
-        kernel = Kernel(server.path, f"{name}0", course.LIMITS, cards=given)
+        kernel = KernelProcess(server.path, f"{name}0", course.LIMITS, cards=given)
         try:
-            kernel.questions.settimeout(60)
-            assert kernel.questions.recv(1) == b"R"
+            kernel.ready(60)
             seen, device, value, files = Student(by_socket(kernel.questions), deadline=300.0).ask(computed)
         finally:
             kernel.close()

@@ -1,4 +1,4 @@
-"""Replaces its connection file, its log and its kernel's sockets by links to files and sockets of the host."""
+"""Replaces its connection file, its configuration and its kernel's sockets by links to files and sockets of the host."""
 
 from corpus import answering
 
@@ -8,12 +8,16 @@ submission = answering(
     """
 import os
 
-for name in os.listdir("."):
-    try:
-        os.unlink(name)
-    except OSError:
-        continue
-    os.symlink("/etc/shadow" if name == "log" else "/var/run/docker.sock", name)
+replaced = 0
+for folder in (".", "run"):
+    for name in os.listdir(folder):
+        try:
+            os.unlink(f"{folder}/{name}")
+        except OSError:
+            continue
+        os.symlink("/var/run/docker.sock" if folder == "run" else "/etc/shadow", f"{folder}/{name}")
+        replaced += folder == "run"
+assert replaced == 5, replaced
 
 
 def where(tensor):

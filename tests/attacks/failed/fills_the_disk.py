@@ -1,4 +1,4 @@
-"""Writes files of 100 MiB until there is no room anywhere."""
+"""Writes files of 100 MiB until there is no room in any folder that it may write to."""
 
 from corpus import answering
 
@@ -8,12 +8,19 @@ submission = answering(
     """
 import itertools
 
+places = ["/box", "/tmp", "/dev/shm", "/dev"]
 for number in itertools.count():
-    for place in ("/box", "/tmp", "/dev/shm"):
+    for place in list(places):
         try:
             with open(f"{place}/{number}", "wb") as file:
                 file.write(b"x" * (100 << 20))
         except OSError:
-            pass
+            places.remove(place)
+    if not places:
+        break
+
+
+def where(tensor):
+    return None
 """,
 )

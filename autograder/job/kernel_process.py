@@ -1,0 +1,124 @@
+"""A student's kernel and its box: the half of whoever starts it, ends it, and says why it ended.
+
+The other half, `kernel_client`, speaks with the kernel. It may be another process, that may neither see the box nor end it:
+it needs `KernelProcess.connection`, the descriptor `KernelProcess.sockets` and something that says whether the kernel lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from across._process import warm
+from autograder.model.course import Limits
+from autograder.sandbox import boxes
+
+SOCKETS = "run"  # the folder of the kernel's sockets in the box's work folder
+CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
+
+
+class StartError(RuntimeError):
+    """The kernel did not come up: nobody's answer is to blame."""
+
+
+class KernelProcess:
+    """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
+
+    def __init__(
+        self, server: str, name: str, limits: Limits, walls: bool = True, cards: Mapping[str, Any] | None = None
+    ) -> None:
+        """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError.
+
+        `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box.
+        """
+        cards = cards or {}
+        self.limits = limits
+        self.child: warm.Child | None = None
+        self.sockets = -1  # descriptor of the folder of its sockets, once it is ready
+        self.connection: dict[str, str | int] = {f"{name}_port": n for n, name in enumerate(CHANNELS, 1)}
+        self.connection |= {"transport": "ipc", "key": secrets.token_hex(16), "signature_scheme": "hmac-sha256"}
+        self._log = os.memfd_create("log")
+        self.questions, theirs = socket.socketpair()
+        self.box = boxes.Box(name, boxes.caps(limits), walls, cards.get("nodes", ()))
+        try:
+            request = {**self.box.request(), "cards": cards.get("environment", {})}
+            request |= {"connection": self.connection, "sockets": SOCKETS}
+            self.child = warm.request(server, request, [self._log, theirs.fileno()])
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            theirs.close()
+
+    def ready(self, deadline: float = 30.0) -> None:
+        """Wait until the kernel listens, at most `deadline` seconds. Raises StartError with what it printed."""
+        self.questions.settimeout(deadline)
+        try:
+            word = self.questions.recv(1)
+        except OSError:
+            word = b""
+        if word != b"R":
+            raise StartError(f"the kernel did not start: {self.printed()}")
+        try:
+            self.sockets = self.box.open_inside(SOCKETS)
+        except OSError as error:
+            raise StartError(f"the kernel has no sockets: {error}") from error
+
+    def printed(self) -> str:
+        """The end of what the kernel's process wrote to its own standard output and error, past its channels."""
+        size = os.fstat(self._log).st_size
+        return os.pread(self._log, 1000, max(0, size - 1000)).decode(errors="replace")
+
+    def open_pid(self) -> int:
+        """A pidfd by which another process can tell whether the kernel lives: see `kernel_client.lives`.
+
+        Raises StartError where it has ended.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            if self.child is not None:
+                descriptor = os.pidfd_open(self.child.pid)
+                if self.alive():  # asked after it was opened: now it is no other's
+                    return descriptor
+                os.close(descriptor)
+        raise StartError(f"the kernel has ended: {self.printed()}")
+
+    def alive(self) -> bool:
+        """Whether the kernel's process runs."""
+        return self.child is not None and self.child.alive()
+
+    def out_of_memory(self) -> bool:
+        """Whether something in the box was killed because the box's memory was used up."""
+        return self.box.out_of_memory()
+
+    def forks_refused(self) -> int:
+        """How often a process or thread was refused because of the box's limit: see `Box.forks_refused`."""
+        return self.box.forks_refused()
+
+    def outside(self) -> str:
+        """What, outside of the student's reach, ended the kernel; empty if it may have been the student."""
+        if self.child is not None and self.child.lost:
+            return "the warm server of the students' kernels ended"
+        return "the box was ended from outside" if self.box.broken() else ""
+
+    def killed(self) -> bool:
+        """Whether SIGKILL ended the kernel, and not for its memory: its own doing, or that of somebody outside."""
+        if self.child is None or self.out_of_memory():
+            return False
+        with contextlib.suppress(TimeoutError):
+            return self.child.wait(1.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as the box tells it
+        return False
+
+    def close(self) -> None:
+        """End the kernel and all it started; remove its box."""
+        self.questions.close()
+        for descriptor in {self.sockets, self._log} - {-1}:
+            os.close(descriptor)
+        self.sockets = self._log = -1
+        self.box.close()  # first: killed together with its group, the kernel would be nobody's zombie and hold the box
+        if self.child is not None:
+            self.child.close()
