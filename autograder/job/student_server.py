@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
 import socket
 import sys
 import tempfile
 from typing import Any
-
-import numpy
 
 from across._process import preload
 from autograder.probe import answering
@@ -65,8 +62,6 @@ def _keep_to_share() -> None:
 
 def _start(channel: socket.socket, home: str) -> None:
     tempfile.tempdir = None
-    random.seed()
-    numpy.random.seed()
     sys.path[0] = ""  # the folder in which the server was started
     sys.argv = ["kernel"]
     application = ipykernel.kernelapp.IPKernelApp.instance()
