@@ -9,14 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import socket
 import sys
 import tempfile
 from typing import Any
-
-import numpy
 
 from across._process import preload
 from autograder.probe import answering
@@ -81,8 +78,6 @@ def _write_connection(message: dict[str, Any]) -> str:
 
 def _start(channel: socket.socket, home: str, sockets: str) -> None:
     tempfile.tempdir = None
-    random.seed()
-    numpy.random.seed()
     sys.path[0] = ""  # the folder in which the server was started
     sys.argv = ["kernel"]
     application = ipykernel.kernelapp.IPKernelApp.instance()

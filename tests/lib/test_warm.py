@@ -15,7 +15,8 @@ from across._process.warm import Child, ForkServer, ServerError
 pytestmark = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
 
 MODULE = """
-    import json, os, signal, socket, subprocess, sys, time
+    import json, os, random, signal, socket, subprocess, sys, time
+    import numpy.random
 
     def child(message, fds, connection):
         def say(**what):
@@ -44,6 +45,8 @@ MODULE = """
                 say(open=[os.readlink(link) for link in links if os.path.lexists(link)])
             case "where":
                 say(directory=os.getcwd(), pid=os.getpid())
+            case "draw":
+                say(drawn=[random.random(), float(numpy.random.random())])
 
     def before(message):
         here = os.getcwd()
@@ -219,6 +222,55 @@ def test_the_server_and_its_children_end_with_their_owner(folder):
     assert ended(int(server))
     assert ended(int(child))
     assert not Path(left).exists()
+
+
+def test_the_server_ends_with_its_owner_also_where_a_fork_of_that_one_lives_on(folder):
+    script = """
+        import os, signal
+        from across._process.warm import ForkServer
+        server = ForkServer("served").start()
+        child = server.request({"do": "hang"})
+        child.receive(30)
+        heir = os.fork()  # without exec, as multiprocessing does: it holds whatever the owner holds
+        if heir == 0:
+            signal.pause()
+        print(server.process.pid, child.pid, heir, server.folder, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    ) as owner:
+        assert owner.stdout is not None
+        *pids, left = owner.stdout.readline().split()
+        server, child, heir = map(int, pids)
+        try:
+            assert ended(server)
+            assert ended(child)
+            assert not ended(heir, 0)
+        finally:
+            os.kill(heir, signal.SIGKILL)
+    assert not Path(left).exists()
+
+
+def test_children_end_with_a_server_that_was_killed(server):
+    assert server.process is not None
+    with server.request({"do": "hang"}) as child:
+        assert child.receive(30) == {"ready": True}
+        server.process.kill()
+        assert ended(child.pid)
+
+
+def test_what_children_draw_without_a_seed_differs(server):
+    drawn = []
+    for _ in range(2):
+        with server.request({"do": "draw"}) as child:
+            answer = child.receive(30)
+            assert answer is not None
+            drawn.append(answer["drawn"])
+    assert all(one != other for one, other in zip(*drawn, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,12 @@ grader has kernels in a sandbox. What differs from a cold kernel: `import tensor
 from __future__ import annotations
 
 import os
-import random
 import socket
 import sys
 import tempfile
 from typing import Any
 
 import ipykernel.kernelapp
-import numpy
 
 from across._process import preload
 
@@ -34,7 +32,5 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(message["env"])
     os.environ["JPY_PARENT_PID"] = str(os.getppid())
     tempfile.tempdir = None
-    random.seed()
-    numpy.random.seed()
     sys.argv = ["ipykernel_launcher.py", *message["argv"]]
     ipykernel.kernelapp.launch_new_instance(parent_handle=os.getppid())  # a kernel ends with its parent
