@@ -267,7 +267,7 @@ right(
 # split
 
 
-@probe
+@probe(graphs=1)
 def traced(student, size, devices):
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -481,7 +481,7 @@ right(
 # Device functions: the graph is built there under the student's function, and run here
 
 
-@probe
+@probe(graphs=1)
 def built(student, maker, arguments, steps):
     """Build `steps` ([kind, name, pin]; kinds: new and old variables, and products) under a device function."""
     graph = tf.Graph()

@@ -20,15 +20,15 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from autograder.probe import answering, graphs, wire
 
 kept: dict[str, Any] = {}  # so that a check file can name it: what a probe finds is the student's kernel's own
 Function = TypeVar("Function", bound=Callable[..., Any])
-Channel = Callable[[bytes, float, int], Any]  # (frame, until, cap) -> the decoded answer; raises wire.WireError
+Channel = Callable[[bytes, float, int, int], Any]  # (frame, until, cap, graphs) -> the decoded answer; raises WireError
 
 
 class Refused(AssertionError):  # noqa: N818
@@ -41,14 +41,21 @@ class Probe:
 
     name: str
     source: str
+    graphs: int = 0  # how many GraphDefs its answer may hold
 
 
-def probe(function: Callable[..., Any]) -> Probe:
+@overload
+def probe(function: Callable[..., Any]) -> Probe: ...
+@overload
+def probe(*, graphs: int) -> Callable[[Callable[..., Any]], Probe]: ...
+def probe(function: Callable[..., Any] | None = None, *, graphs: int = 0) -> Any:
     """Make a probe of a function: its source, without decorators, is what crosses.
 
-    In its scope: np, tf, `student` and `kept`, a dictionary that lasts from question to question. The student's function
+    A probe that answers with graphs says how many: `@probe(graphs=1)`. In any other answer none is looked at. In its scope: np, tf, `student` and `kept`, a dictionary that lasts from question to question. The student's function
     can read its caller's locals: where the inputs tell the answer, one question prepares (and keeps), the next one calls.
     """
+    if function is None:
+        return lambda function: replace(probe(function), graphs=graphs)
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("def "))
     return Probe(function.__name__, "\n".join(lines[start:]))
@@ -163,10 +170,11 @@ class Student:
         Raises Refused (an AssertionError with a message for the student) when the student's code raised or its value
         cannot cross, and wire.WireError when the kernel died, hung or broke the protocol.
         """
-        frame = wire.encode([probe.source, probe.name, inputs])
+        frame = wire.encode([probe.source, probe.name, inputs, probe.graphs])
         started = time.perf_counter()
         try:
-            answer = self._channel(frame, time.monotonic() + (deadline or self._deadline), self._cap)
+            until = time.monotonic() + (deadline or self._deadline)
+            answer = self._channel(frame, until, self._cap, probe.graphs)
         except graphs.GraphError as error:
             raise Refused(str(error)) from None
         finally:
@@ -194,9 +202,9 @@ def _said(answer: dict[str, Any]) -> str:
 def by_socket(channel: socket.socket) -> Channel:
     """Ask over a socketpair whose other end the student's kernel holds."""
 
-    def ask(frame: bytes, until: float, cap: int) -> Any:
+    def ask(frame: bytes, until: float, cap: int, graphs_asked: int) -> Any:
         wire.send(channel, frame, until)
-        return wire.receive(channel, until, cap, graphs.read)
+        return wire.receive(channel, until, cap, graphs_asked, graphs.read)
 
     return ask
 
@@ -207,16 +215,16 @@ def in_process(namespace: Mapping[str, Any]) -> Student:
     Questions and answers go through the typed protocol all the same.
     """
 
-    def ask(frame: bytes, until: float, cap: int) -> Any:
-        source, name, inputs = _open(frame, cap)
-        return _open(answering.reply(source, name, inputs, namespace), cap)
+    def ask(frame: bytes, until: float, cap: int, graphs_asked: int) -> Any:
+        return opened(answering.reply(*opened(frame, cap), namespace), cap, graphs_asked)
 
     return Student(ask)
 
 
-def _open(frame: bytes, cap: int) -> Any:
+def opened(frame: bytes, cap: int, graphs_asked: int = 0) -> Any:
+    """The value of a whole frame, read as from a socket. Raises wire.WireError and wire.RefusedError."""
     _, header, body = wire.HEAD.unpack(frame[: wire.HEAD.size])
     if header + body > cap:
         raise wire.TooBigError(f"a reply of {header + body} bytes; the cap is {cap}")
     content = frame[wire.HEAD.size :]
-    return wire.decode(content[:header], content[header:], graphs.read)
+    return wire.decode(content[:header], content[header:], graphs_asked, graphs.read)

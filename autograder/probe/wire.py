@@ -4,7 +4,7 @@ A frame is ``ASK1``, two big-endian lengths (header, body), a JSON header and ra
 float and str are JSON, a list is an array, and everything else is an object with one tag:
 
     {"t": [..]} tuple            {"d": [[key, value], ..]} dict      {"b": n} the next n bytes of the body
-    {"a": [dtype, shape]} array  {"g": n} serialized GraphDef, n bytes
+    {"a": [dtype, shape]} array  {"g": n} serialized GraphDef, n bytes, where one was asked for
 
 Raw bytes lie in the body in the order in which the header names them. The decoder builds exact plain types only and
 raises nothing but `WireError`; both lengths are checked against the cap before anything is read.
@@ -52,11 +52,17 @@ class DeadlineError(WireError):
     """No whole frame within the deadline."""
 
 
-def encode(value: object) -> bytes:
-    """Return `value` as one frame. Raises TypeError for what cannot cross, ValueError for too deep or too many lists."""
+def encode(value: object, graphs: int = 0, plainer: Callable[[Any], Any] = lambda item: item) -> bytes:
+    """Return `value` as one frame, with at most so many `graphs` in it.
+
+    `plainer` may give something plainer for what is of no plain type; by default only plain types cross. Raises TypeError
+    for what cannot cross, ValueError for too deep or too many lists.
+    """
     blobs: list[bytes] = []
+    graphs_left = graphs
 
     def put(item: Any, depth: int) -> Any:
+        nonlocal graphs_left
         if depth > DEPTH:
             raise ValueError(f"a value nested more than {DEPTH} deep cannot cross")
         kind = type(item)
@@ -71,13 +77,16 @@ def encode(value: object) -> bytes:
         if kind is bytes:
             blobs.append(item)
             return {"b": len(item)}
+        if (plain := plainer(item)) is not item:
+            return put(plain, depth + 1)
         if isinstance(item, np.ndarray | np.generic):
             array = np.asarray(item)
             if array.dtype.name not in DTYPES:
                 raise TypeError(f"an array of {array.dtype} cannot cross")
             blobs.append(array.astype(array.dtype.newbyteorder("="), copy=False).tobytes())
             return {"a": [array.dtype.name, list(array.shape)]}
-        if kind.__name__ == "GraphDef":
+        if kind.__name__ == "GraphDef" and graphs_left > 0:
+            graphs_left -= 1
             blobs.append(item.SerializeToString())
             return {"g": len(blobs[-1])}
         raise TypeError(f"a value of type {kind.__name__} cannot cross")
@@ -90,9 +99,13 @@ def encode(value: object) -> bytes:
     return HEAD.pack(MAGIC, len(header), len(body)) + header + body
 
 
-def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) -> Any:
-    """Return the value of a frame's header and body; `graph` reads a serialized GraphDef. Raises WireError."""
-    at = 0
+def decode(header: bytes, body: bytes, graphs: int = 0, graph: Callable[[bytes], Any] = bytes) -> Any:
+    """Return the value of a frame's header and body.
+
+    It may hold as many `graphs` as were asked for, which `graph` reads; one more is never looked at. Raises WireError, and
+    RefusedError for a graph that may not come in.
+    """
+    at, graphs_left = 0, graphs
 
     def take(count: object) -> bytes:
         nonlocal at
@@ -119,6 +132,7 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
         return dict(made)
 
     def get(item: Any, depth: int) -> Any:
+        nonlocal graphs_left
         if depth > DEPTH:
             raise WireError("nested too deeply")
         kind = type(item)
@@ -138,6 +152,9 @@ def decode(header: bytes, body: bytes, graph: Callable[[bytes], Any] = bytes) ->
         if tag == "b":
             return take(content)
         if tag == "g":
+            graphs_left -= 1
+            if graphs_left < 0:
+                raise WireError("a graph that nobody asked for")
             return graph(take(content))
         if tag == "a":
             name, shape = content
@@ -173,14 +190,22 @@ def send(channel: socket.socket, frame: bytes, until: float) -> None:
         raise DiedError(str(error)) from None
 
 
-def receive(channel: socket.socket, until: float, cap: int, graph: Callable[[bytes], Any] = bytes) -> Any:
-    """Return the next value from `channel`: at most `cap` bytes, before `until` (time.monotonic). Raises WireError."""
+def receive(
+    channel: socket.socket, until: float, cap: int, graphs: int = 0, graph: Callable[[bytes], Any] = bytes
+) -> Any:
+    """Return the next value from `channel`: at most `cap` bytes, received and decoded before `until` (time.monotonic).
+
+    Raises WireError; for `graphs` and `graph` see `decode`.
+    """
     magic, header, body = HEAD.unpack(_exactly(channel, HEAD.size, until))
     if magic != MAGIC:
         raise WireError("not a frame")
     if header + body > cap:
         raise TooBigError(f"a reply of {header + body} bytes; the cap is {cap}")
-    return decode(_exactly(channel, header, until), _exactly(channel, body, until), graph)
+    value = decode(_exactly(channel, header, until), _exactly(channel, body, until), graphs, graph)
+    if time.monotonic() > until:  # what is costly to read is no answer in time
+        raise DeadlineError("no answer that could be read in time")
+    return value
 
 
 def _exactly(channel: socket.socket, count: int, until: float) -> bytes:

@@ -21,7 +21,7 @@ if os.fork() == 0:
         names = ()
         os.write(go, b"x")
         while True:
-            source, name, inputs = wire.receive(channel, time.monotonic() + 1000, 1 << 28)
+            source, name, inputs, graphs = wire.receive(channel, time.monotonic() + 1000, 1 << 28)
             names = inputs.get("firsts", names)
             wire.send(channel, wire.encode({"value": list(names)}), time.monotonic() + 10)
     os._exit(0)
