@@ -38,9 +38,9 @@ def used(pid: int) -> float:
 
 def measure(chapter: str, times: int) -> dict[str, list[float]]:
     """Part -> seconds, once for each time."""
-    release = course.chapter(chapter)
-    class_run.try_reference(release)
-    servers = forkserver.servers(chapter)
+    rubric = forkserver.make_rubric(chapter)
+    class_run.try_reference(rubric)
+    servers, release = forkserver.servers(rubric), rubric.chapter
     found: dict[str, list[float]] = {}
     solution = build.solution_source(chapter)
     with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder), release) as recorder:
@@ -52,7 +52,7 @@ def measure(chapter: str, times: int) -> dict[str, list[float]]:
                 time.process_time(),
                 time.perf_counter(),
             )
-            verdict = grade.grade_job(grade.Job(submission, seed, f"digest-{seed}"))
+            verdict = grade.grade_job(grade.Job(submission, rubric, seed))
             took = {"wall": time.perf_counter() - started, "worker": time.process_time() - ours}
             took |= {name: used(pid) - before[name] for name, pid in pids.items()}
             took |= {f"{step} (wall)": seconds for step, seconds in verdict.evidence.seconds.items()}

@@ -20,8 +20,10 @@ from functools import cache
 from autograder.authoring import build, mutants
 from autograder.authoring.mutants import Mutant
 from autograder.job import forkserver, grade
+from autograder.job.forkserver import InfrastructureError
 from autograder.model import course
 from autograder.model.course import Chapter, CourseError
+from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
 from autograder.probe import asking
 from autograder.probe.asking import Variant
@@ -31,11 +33,11 @@ SEEDS = 20  # for the reference
 FEW = 3  # seeds for each listed answer
 OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
 KILLED = 0.95  # of a chapter's mutants, at least
-LIMITS = (
-    "cell_seconds=20",
-    "question_seconds=15",
-    "notebook_seconds=90",
-)  # many times the the reference's: a mutant may loop
+LIMITS = {  # many times the reference's: a mutant may loop
+    "cell_seconds": 20.0,
+    "question_seconds": 15.0,
+    "notebook_seconds": 90.0,
+}
 FULL = (Result.PASSED, Result.MANUAL)
 
 Answers = dict[str, str]  # grade id -> source
@@ -117,29 +119,28 @@ def digest(chapter: str) -> str:
 def verify(chapter_name: str, *, seeds: int = SEEDS, workers: int = 0, progress: Progress | None = None) -> Verified:
     """Try the checks of one chapter. Raises CourseError, SandboxError, InfrastructureError (after another try).
 
-    Sets limits for this process (see `course.try_limits`) and leaves no server running.
+    Leaves no server running.
     """
-    course.try_limits(LIMITS)
-    chapter = course.chapter(chapter_name)
+    forkserver.launch(chapter_name)
     load(chapter_name)
+    chapter = course.chapter(chapter_name)
     found = Verified(chapter_name, digest(chapter_name), len(chapter.exercises), seeds=seeds)
     trials = list(_trials(chapter, seeds))
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
-    forkserver.launch(chapter_name)
     try:
+        rubric = forkserver.make_rubric(chapter_name, limits=LIMITS)
         for wave in (trials, again):
             if wave is again:  # a mutant that got full points once may have had luck with its inputs
                 again += [
                     replace(each, seed=seed) for each in trials if _survives(each, results) for seed in OTHER_SEEDS
                 ]
-            for done, (trial, verdict) in enumerate(_graded(chapter_name, wave, workers), start=1):
+            for done, (trial, verdict) in enumerate(_graded(rubric, wave, workers), start=1):
                 results[trial] = verdict
                 if progress is not None:
                     progress(done, len(wave), f"{trial.kind} {trial.name}")
     finally:
         forkserver.close()
-        course.try_limits(())
     found.trials = len(results)
     _judge(chapter, found, [(trial, results[trial]) for trial in (*trials, *again)])
     return found
@@ -191,12 +192,12 @@ def _trials(chapter: Chapter, seeds: int) -> Iterator[Trial]:
                 yield Trial("mutant", f"{answer} {number}", 1, {**reference, answer: mutant.source}, mutant)
 
 
-def _graded(chapter: str, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
+def _graded(rubric: Rubric, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify") as pool:
         waiting: dict[Future[Verdict], Trial] = {}
         try:
             for trial in trials:
-                waiting[pool.submit(_grade, chapter, trial)] = trial
+                waiting[pool.submit(_grade, rubric, trial)] = trial
             for future in as_completed(waiting):
                 yield waiting[future], future.result()
         finally:
@@ -204,11 +205,11 @@ def _graded(chapter: str, trials: Iterable[Trial], workers: int) -> Iterator[tup
                 future.cancel()
 
 
-def _grade(chapter: str, trial: Trial) -> Verdict:
-    job = grade.Job(Submission(f"({trial.kind})", chapter, trial.answers), trial.seed, "verify")
+def _grade(rubric: Rubric, trial: Trial) -> Verdict:
+    job = grade.Job(Submission(f"({trial.kind})", rubric.chapter.name, trial.answers), rubric, trial.seed)
     try:
         return grade.grade_job(job)
-    except grade.InfrastructureError:
+    except InfrastructureError:
         return grade.grade_job(job)
 
 

@@ -26,7 +26,7 @@ def main() -> None:
     Ctrl-C and SIGTERM end all that was started; what was graded is kept (exit codes 130 and 143).
     """
     from across._process.warm import ServerError
-    from autograder.job.grade import InfrastructureError
+    from autograder.job.forkserver import InfrastructureError
     from autograder.model.course import CourseError
     from autograder.sandbox.boxes import SandboxError
     from autograder.store import files
@@ -131,8 +131,7 @@ def grade(
     from autograder.model import course
 
     name = course.full_name(chapter)
-    course.ask_gpus(gpus)
-    how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or ()}
+    how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}
     how |= {"db_url": db} if db else {}
     watch = watch or watch_for is not None
     policy = (due, late_per_day, grace)
@@ -149,16 +148,14 @@ def grade(
 
     if engine == executors.LOCAL:
         grading.launch(name, how)
-    elif limit:
-        _end(AUTHOR, "--limit needs --engine local: workers have the limits of their own course")
     from autograder.gradebook import late_penalty
     from autograder.submissions import arrivals, downloads
 
     full, named = course.chapter(name), {"roster": roster, "pattern": name_pattern}
-    with executors.opened(engine, name, tls) as executor:
+    with executors.opened(engine, name, tls, gpus) as executor:
         how |= {"executor": executor} if executor else {}
         if dry_run:
-            course.try_limits(limit or ())
+            how["limits"] = course.read_limits(limit or ())
             with downloads.gathered(submissions, full, **named) as found:
                 sys.exit(grading.rehearse(name, found.folder, out, json_, **how))
         if any(said is not None for said in policy):

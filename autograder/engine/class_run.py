@@ -8,30 +8,33 @@ another.
 from __future__ import annotations
 
 import hmac
+import logging
 import os
 import secrets
-import sys
+import time
 from collections.abc import Callable, Collection, Generator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from autograder.gradebook.record import Recorder
 from autograder.job import forkserver, grade
-from autograder.job.grade import InfrastructureError, Job
+from autograder.job.forkserver import InfrastructureError
+from autograder.job.grade import Job
 from autograder.model import course
-from autograder.model.course import Chapter, CourseError
+from autograder.model.course import CourseError
+from autograder.model.rubric import Rubric
 from autograder.model.verdict import Result, Verdict
 from autograder.sandbox import boxes
-from autograder.store import files
+from autograder.store import files, log
 from autograder.submissions import intake
 from autograder.submissions.intake import Submission
 
 TRIES = 3  # at a job that this machine failed at
-SEED_POLICY = "hmac-sha256 of the answers' digest, keyed by the class's secret"
+LOG = logging.getLogger("autograder.engine")
 
 
 @dataclass
@@ -51,12 +54,6 @@ class ClassResult:
 Progress = Callable[[int, int, str], None]  # (done, of how many, student)
 
 
-def environment() -> str:
-    """What a verdict depends on besides the course and the answers."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    return f"python {python}, tensorflow {version('tensorflow')}, across {version('across')}, seeds: {SEED_POLICY}"
-
-
 def grade_class(
     chapter_name: str,
     submissions: Path,
@@ -68,28 +65,33 @@ def grade_class(
     again: bool = False,
     students: Collection[str] = (),
     db_url: str | None = None,
+    limits: dict[str, Any] | None = None,
+    gpus: int | None = None,
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
 
     `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
-    them); `db_url` is of the gradebook that is not OUT's own. Raises CourseError for the
-    author's fault, SandboxError when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be
-    used, files.BusyError when another grader writes there.
+    them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's. What every
+    attempt took, and what went wrong, is in OUT/grading.log.
+
+    Raises CourseError for the author's fault, SandboxError when untrusted code cannot be run here, OSError when
+    `submissions` or `out` cannot be used, files.BusyError when another grader writes there.
     """
-    chapter = course.chapter(chapter_name)
-    found = intake.collect(submissions, chapter)
+    found = intake.collect(submissions, course.chapter(chapter_name))
     if strangers := set(students) - {each.student for each in found}:
         name = min(strangers)
         raise CourseError(f"{submissions}: no student {name!r}; {course.near(name, [each.student for each in found])}")
     found = [each for each in found if not students or each.student in students]
     if not trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
-    try_reference(chapter, walls=not trust, executor=executor)  # before anything is written
+    rubric = forkserver.make_rubric(chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
+    chapter = rubric.chapter
+    try_reference(rubric, executor=executor)  # before anything is written
     key = secret(out)
     result = ClassResult()
-    with Recorder(out, chapter, db_url) as recorder:
+    with log.kept(out), Recorder(out, chapter, db_url) as recorder:
         key = recorder.secret(key)
         jobs: list[Job] = []
         for each in found:
@@ -98,7 +100,7 @@ def grade_class(
             except OSError as error:  # the disk's, not the submission's: see `intake.read`
                 result.faults[each.student] = f"its file could not be read: {error}"
                 continue
-            job = _job(submission, key, walls=not trust)
+            job = _job(submission, rubric, key)
             if not again and recorder.known(submission.student) == job.digest:
                 recorder.renew(submission.student, submission.timestamp)
                 result.unchanged.append(submission.student)
@@ -111,14 +113,27 @@ def grade_class(
             for first, verdict in verdicts:
                 for submission in (job.submission for job in alike[first.digest]):
                     student, done = submission.student, done + 1
-                    if isinstance(verdict, Verdict):
-                        recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
-                        result.graded.append(student)
-                    else:
+                    if not isinstance(verdict, Verdict):
                         result.faults[student] = str(verdict)
+                    elif why := _recorded(recorder, submission, _given_to(submission, verdict, first)):
+                        result.faults[student] = why
+                    else:
+                        result.graded.append(student)
                     if progress is not None:
                         progress(done, len(found), student)
     return result
+
+
+def _recorded(recorder: Recorder, submission: Submission, verdict: Verdict) -> str:
+    """Record a verdict; why it could not be, where that is this submission's own affair. Raises OSError, GradebookError."""
+    try:
+        recorder.write(verdict, timestamp=submission.timestamp)
+    except (OSError, CourseError):  # the disk's, or the database's: the next one would fare no better
+        raise
+    except Exception as error:
+        LOG.exception("a verdict could not be recorded", extra={"student": submission.student})
+        return f"its verdict could not be recorded ({type(error).__name__}: {error})"
+    return ""
 
 
 def _alike(jobs: list[Job]) -> dict[str, list[Job]]:
@@ -145,8 +160,10 @@ def _run(
     pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="grade")
     waiting: dict[Future[Verdict], tuple[Job, int]] = {}
     ended: SimpleQueue[Future[Verdict]] = SimpleQueue()
+    started: dict[str, float] = {}
 
     def begin(job: Job, tries: int = 1) -> None:
+        started[job.digest] = time.monotonic()
         future = pool.submit(grade.grade_job, job)
         waiting[future] = (job, tries)
         future.add_done_callback(ended.put)  # `as_completed` would look at all that wait, each time
@@ -158,8 +175,11 @@ def _run(
             future = ended.get()
             job, tries = waiting.pop(future)
             try:
-                yield job, future.result()
+                verdict = future.result()
+                LOG.info("graded", extra=_logged(job, tries, started, verdict))
+                yield job, verdict
             except InfrastructureError as error:
+                LOG.error("not graded", extra={**_logged(job, tries, started), "error": str(error)})
                 if tries < TRIES:
                     begin(job, tries + 1)
                 else:
@@ -175,10 +195,21 @@ def _run(
         pool.shutdown()
 
 
-def _job(submission: Submission, key: bytes, walls: bool) -> Job:
-    digest = grade.digest(submission, environment())
-    seed = int.from_bytes(hmac.digest(key, digest.encode(), "sha256")[:8], "big")
-    return Job(submission, seed, digest, walls, grade.parts(submission, environment()))
+def _logged(job: Job, attempt: int, started: dict[str, float], verdict: Verdict | None = None) -> dict[str, Any]:
+    """What the log says of an attempt at a job."""
+    said = {"student": job.submission.student, "chapter": job.chapter, "job": job.digest[:16], "attempt": attempt}
+    said["seconds"] = round(time.monotonic() - started[job.digest], 3)  # in line, too
+    if verdict is not None:
+        said["steps"] = {name: round(seconds, 3) for name, seconds in verdict.evidence.seconds.items()}
+        said |= {"kernels": verdict.evidence.lives, "points": verdict.points, "notes": verdict.notes}
+    return said
+
+
+def _job(submission: Submission, rubric: Rubric, key: bytes) -> Job:
+    job = Job(submission, rubric, 0)
+    # of the answers alone: a grader that is mended asks the same questions again
+    drawn = hmac.digest(key, f"{job.chapter}\0{job.answers}".encode(), "sha256")
+    return replace(job, seed=int.from_bytes(drawn[:8], "big"))
 
 
 def secret(out: Path) -> bytes:
@@ -191,26 +222,25 @@ def secret(out: Path) -> bytes:
 
 
 def _try(job: Job, executor: Executor | None, tries: int = TRIES) -> Verdict:
-    """Grade one job, trying again what a machine failed at. Raises CourseError for the author's fault."""
+    """Grade one job, trying again what a machine failed at."""
     try:
         return executor.submit(grade.grade_job, job).result() if executor else grade.grade_job(job)
-    except InfrastructureError as error:
-        if "CourseError" in str(error):
-            raise CourseError(str(error)) from None
+    except InfrastructureError:
         if tries == 1:
             raise
     return _try(job, executor, tries - 1)
 
 
-def try_reference(chapter: Chapter, walls: bool = True, seed: int = 1, executor: Executor | None = None) -> Verdict:
+def try_reference(rubric: Rubric, seed: int = 1, executor: Executor | None = None) -> Verdict:
     """Grade the chapter's own solution, here or by `executor`.
 
     Raises CourseError, the author's fault, when it does not get every point.
     """
     from autograder.authoring import build
 
+    chapter = rubric.chapter
     submission = Submission("(reference)", chapter.name, build.solution_source(chapter.name))
-    verdict = _try(Job(submission, seed, "reference", walls, grade.parts(submission, environment())), executor)
+    verdict = _try(Job(submission, rubric, seed), executor)
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
             failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]

@@ -22,7 +22,7 @@ from distributed import Future as DaskFuture
 from distributed.security import Security
 
 from autograder.engine import dask_worker
-from autograder.job.grade import InfrastructureError
+from autograder.job.forkserver import InfrastructureError
 from autograder.model import course
 from autograder.model.course import CourseError
 
@@ -86,13 +86,13 @@ class DaskExecutor(Executor):
         self._watch = threading.Thread(target=self._watching, name="dask workers", daemon=True)
         self._watch.start()
 
-    def same_course(self, chapter: str) -> int:
+    def same_course(self, chapter: str, gpus: int | None = None) -> int:
         """See that every worker there is would grade by our course; returns how many there are.
 
         Waits for the first one, with cards where the chapter needs them. Raises CourseError, which names the worker and
         what differs; InfrastructureError.
         """
-        self._cards = _cards(chapter, course.asked_gpus())
+        self._cards = course.chapter(chapter).gpus if gpus is None else gpus
         try:
             self.client.wait_for_workers(1, timeout=self.patience)
             found: Any = self.client.run(dask_worker.differs, chapter, dask_worker.parts(chapter), on_error="return")
@@ -116,12 +116,11 @@ class DaskExecutor(Executor):
         if self._lost:
             future.set_exception(InfrastructureError(self._lost))
             return future
-        cards = _cards(job.chapter, job.gpus)
+        cards = job.rubric.chapter.gpus
         try:
             theirs = self.client.submit(
                 dask_worker.grade_job,
                 job,
-                dask_worker.GRADER,
                 key=f"grade-{uuid.uuid4().hex}",  # equal jobs are our caller's business
                 pure=False,
                 resources={"GPU": cards} if cards else None,
@@ -199,10 +198,6 @@ class DaskExecutor(Executor):
     def _tell(self) -> None:
         with contextlib.suppress(Exception):  # who does not hear it has ended
             self.client.run(dask_worker.close, on_error="ignore")
-
-
-def _cards(chapter: str, asked: int | None) -> int:
-    return course.chapter(chapter).gpus if asked is None else asked
 
 
 def _shake_hands(address: str, secure: Security) -> None:

@@ -1,33 +1,30 @@
 """What a Dask worker does: `grade.grade_job` with its own fork servers, its own copy of the course and its own sandbox.
 
-A job carries digests of what its verdict rests on (`grade.parts`). A worker whose chapter, checks, limits, versions or
-grading code are others refuses it, so that one class is graded by one course. `dask worker --preload` names this module.
+A job carries its rubric: limits and devices, and digests of the chapter, its checks, the grader and versions. A worker whose
+own are others refuses it, so that one class is graded by one course. `dask worker --preload` names this module.
 """
 
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from autograder.job import forkserver, grade
-from autograder.job.grade import InfrastructureError, Job
-from autograder.model import course
+from autograder.job.forkserver import InfrastructureError
+from autograder.job.grade import Job
+from autograder.model import course, digests
 from autograder.model.course import CourseError
 from autograder.model.verdict import Verdict
 from autograder.sandbox import boxes
-from autograder.submissions.intake import Submission
 
 MENDS = {
     "release": "the chapter's notebook; install the same course there, run `autograder build`",
-    "limits": "the limits; install the same autograder/model/course.py there",
     "checks": "the checks; install the same course there",
     "environment": "versions; install the same uv.lock there",
     "grader": "grading code; install the same course there and start the worker again",
@@ -38,16 +35,7 @@ _running = 0
 _closing = False
 
 
-def _grader() -> str:
-    """SHA-256 of the grader's modules as this process has loaded them: taken when it starts."""
-    found = hashlib.sha256()
-    package = Path(__file__).parent.parent
-    for path in sorted(path for path in package.rglob("*.py") if "checks" not in path.parts):
-        found.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()
-
-
-GRADER = _grader()
+GRADER = digests.grader()  # as this process has loaded it: taken when it starts
 
 
 def dask_setup(worker: Any) -> None:
@@ -58,14 +46,14 @@ def dask_setup(worker: Any) -> None:
         os.environ.pop(name, None)
 
 
-def grade_job(job: Job, grader: str) -> Verdict:
-    """Grade one submission on this worker, for somebody whose grading code is `grader`.
+def grade_job(job: Job) -> Verdict:
+    """Grade one submission on this worker.
 
     Raises InfrastructureError, for another try; CourseError when this worker would grade by another course.
     """
-    if said := differs(job.chapter, {**job.parts, "grader": grader}):
+    if said := differs(job.chapter, job.parts):
         raise CourseError(f"worker {place()}: {said}")
-    if job.walls and (problem := _problem()):
+    if job.rubric.sandboxed and (problem := _problem()):
         raise InfrastructureError(f"worker {place()}: {problem}")
     with _counted():
         return grade.grade_job(job)
@@ -73,11 +61,13 @@ def grade_job(job: Job, grader: str) -> Verdict:
 
 def parts(chapter: str) -> dict[str, str]:
     """What verdicts on a chapter rest on here, each by its SHA-256, without the answers; read from the disk anew."""
-    from autograder.engine import class_run
-
     course.chapter.cache_clear()
-    found = grade.parts(Submission("", chapter), class_run.environment())
-    return {name: value for name, value in found.items() if name != "answers"} | {"grader": GRADER}
+    return {
+        "release": digests.of_release(course.chapter(chapter).release),
+        "checks": digests.of_checks(chapter),
+        "environment": forkserver.environment(),
+        "grader": GRADER,
+    }
 
 
 def differs(chapter: str, wanted: dict[str, str]) -> str:

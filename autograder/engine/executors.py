@@ -27,7 +27,7 @@ LOCAL = "local"
 
 
 @contextmanager
-def opened(said: str, chapter: str, tls: Path | None = None) -> Iterator[Executor | None]:
+def opened(said: str, chapter: str, tls: Path | None = None, gpus: int | None = None) -> Iterator[Executor | None]:
     """The executor of an engine, for the time of the block; None for `local`.
 
     `tls` is the folder of the cluster's certificate, which a file names itself. Every worker has been seen to have our
@@ -52,7 +52,7 @@ def opened(said: str, chapter: str, tls: Path | None = None) -> Iterator[Executo
             cluster = stack.enter_context(plan.cluster())
             executor = dask_executor.DaskExecutor(cluster, plan.security, patience=plan.patience)
         stack.enter_context(executor)
-        executor.same_course(chapter)
+        executor.same_course(chapter, gpus)
         yield executor
 
 

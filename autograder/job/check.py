@@ -1,76 +1,119 @@
-"""Asking a student's kernel: runs the chapter's checks in a trusted process and collects what each of them found."""
+"""Asking a student's kernel: has the chapter's checks run in a trusted process and collects what each of them found."""
 
 from __future__ import annotations
 
 import signal
+import socket
 import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 from across._process import warm
-from autograder.job.kernel_process import KernelProcess
-from autograder.model.course import MIB, Limits
-from autograder.model.verdict import Outcome
+from autograder.job import messages
+from autograder.model.rubric import CheckerCaps, Rubric
+from autograder.model.verdict import Lost, Outcome
 from autograder.sandbox import boxes
 
-CHECKER = boxes.Caps(memory=2 << 30, pids=512, file=MIB, tmp=MIB, cpu_seconds=600)
 PATIENCE = 3  # questions' time that a test may take: what it runs in its own process, it runs on student's data
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as a box tells it
-LOST = frozenset({"deadline", "died", "size", "protocol"})  # after these the kernel is not asked again
 
 
 class CheckerError(RuntimeError):
-    """The trusted process did not start: nobody's answer is to blame."""
+    """The trusted process did not start, or was killed from outside: nobody's answer is to blame."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The outcomes of one life of a kernel; `lost` names the exercise at which it was lost, if it was."""
+    """The outcomes of one life of a kernel, and at which test it or its checker was lost, if it was."""
 
-    outcomes: tuple[Outcome, ...]
-    lost: str = ""
-    why: str = ""  # one of LOST
-    note: str = ""  # at which test, and what came
+    outcomes: tuple[Outcome, ...]  # of every test that ended
+    lost: Lost | None = None
+    exercise: str = ""  # whose test ran then
+    note: str = ""  # which one, and what came
+    outside: bool = False  # the checker was killed, by nothing that we know of
 
 
-def ask(server: str, name: str, kernel: KernelProcess, only: list[str], seed: int, until: float) -> Answers:
-    """Have the checker at `server` ask `kernel` about the exercises `only`, until `until` (time.monotonic) at most.
+def ask(
+    server: str,
+    name: str,
+    questions: socket.socket,
+    alive: Callable[[], bool],
+    rubric: Rubric,
+    only: Collection[str],
+    seed: int,
+    until: float,
+) -> Answers:
+    """Have the checker at `server` ask the kernel at the other end of `questions` about the exercises `only`.
 
-    `name` is the checker's box. Raises CheckerError, SandboxError.
+    `name` is the checker's box, `alive` says whether the kernel is; it ends at `until` (time.monotonic), at the latest.
+    Raises CheckerError, SandboxError.
     """
-    outcomes: list[Outcome] = []
-    limits: Limits = kernel.limits
-    with boxes.Box(name, CHECKER, kernel.box.walls) as box:
-        message: dict[str, Any] = {"box": box.request(), "only": only, "seed": seed, "cap": limits.reply_bytes}
-        message["deadline"] = min(limits.question_seconds, max(1.0, until - time.monotonic()))
-        with warm.request(server, message, [kernel.questions.fileno()]) as child:
+    limits = rubric.chapter.limits
+    numbers = [number for number, test in enumerate(rubric.tests) if test.exercise in only]
+    with boxes.Box(name, caps(rubric.checker), rubric.sandboxed) as box:
+        deadline = min(limits.question_seconds, max(1.0, until - time.monotonic()))
+        message = messages.RunTests(
+            box=box.request(), tests=numbers, seed=seed, cap=limits.reply_bytes, deadline=deadline
+        )
+        patience = PATIENCE * limits.question_seconds
+        with warm.request(server, messages.sent(message), [questions.fileno()]) as child:
+            told = _Told(rubric, numbers)
             try:
-                patience = PATIENCE * limits.question_seconds
-                while (told := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
-                    outcomes.append(_outcome(told))
+                while (said := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
+                    told.add(messages.received(said, messages.TestBegins | messages.TestEnds))
             except TimeoutError:
-                return Answers(tuple(outcomes), _next(only, outcomes), "deadline", "a check did not end in time")
-            code, killed = child.returncode, child.lost or (child.returncode in KILLED and not box.out_of_memory())
-    if outcomes and outcomes[-1].kind in LOST:
-        last = outcomes[-1]
-        return Answers(tuple(outcomes[:-1]), last.exercise, last.kind, f"{last.test}: {last.says}")
-    if code and killed:
-        raise CheckerError("the checker was killed from outside")
-    if code:
-        if not outcomes and kernel.alive():
-            raise CheckerError(f"the checker ended with code {code} before it had asked anything")
-        return Answers(tuple(outcomes), _next(only, outcomes), "protocol", "what came killed the checker")
-    return Answers(tuple(outcomes))
+                return told.ended(Lost.DEADLINE, "a check did not end in time")
+            except (messages.MessageError, ValueError):
+                return told.ended(Lost.PROTOCOL, "what came confused the checker")
+            code = child.returncode or 0
+            killed = child.lost or (code in KILLED and not box.out_of_memory())
+    if told.lost is not None:
+        return told.ended(told.lost, told.note)
+    if code == 0 and not told.left:
+        return Answers(tuple(told.outcomes))
+    if told.running is None and not told.outcomes and alive():
+        raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
+    note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
+    return told.ended(Lost.PROTOCOL, note, outside=killed)
 
 
-def _outcome(told: dict[str, Any]) -> Outcome:
-    return Outcome(**told)
+class _Told:
+    """What a checker has told so far. It reads what students send: nothing that it says is taken for more than it is."""
+
+    def __init__(self, rubric: Rubric, numbers: list[int]) -> None:
+        self._tests = rubric.tests
+        self.left = list(numbers)  # tests that have not ended
+        self.running: int | None = None  # the test that has begun and not ended
+        self.outcomes: list[Outcome] = []
+        self.lost: Lost | None = None
+        self.note = ""
+
+    def add(self, message: messages.TestBegins | messages.TestEnds) -> None:
+        """Take one message. Raises messages.MessageError for a test that was not to be run."""
+        if not 0 <= message.test < len(self._tests):
+            raise messages.MessageError(f"there is no test {message.test}")
+        if isinstance(message, messages.TestBegins):
+            self.running = message.test
+            return
+        test = self._tests[message.test]
+        if message.kind in set(Lost):
+            self.lost, self.running, self.note = Lost(message.kind), message.test, message.says
+            return
+        found = (message.passed, test.weight, message.kind, message.says, message.misconception)
+        self.outcomes.append(Outcome(test.exercise, test.name, *found))
+        self.running = None
+        if message.test in self.left:  # a second word about it comes when what it used was taken down
+            self.left.remove(message.test)
+
+    def ended(self, why: Lost, note: str, outside: bool = False) -> Answers:
+        """The answers there are, when no more come."""
+        number = self.left[0] if self.running is None and self.left else self.running
+        test = self._tests[number] if number is not None else None
+        if test is None:  # all have ended: nothing was lost
+            return Answers(tuple(self.outcomes))
+        return Answers(tuple(self.outcomes), why, test.exercise, f"{test.name}: {note}", outside)
 
 
-def _next(only: list[str], outcomes: list[Outcome]) -> str:
-    """The exercise that was being asked about when no more outcomes came."""
-    if not outcomes:
-        return only[0]
-    last = outcomes[-1].exercise
-    later = only[only.index(last) + 1 :]
-    return later[0] if later else last
+def caps(checker: CheckerCaps) -> boxes.Caps:
+    """What the checker's box may use."""
+    return boxes.Caps(checker.memory_bytes, checker.pids, checker.file_bytes, checker.tmp_bytes, checker.cpu_seconds)

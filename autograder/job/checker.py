@@ -1,14 +1,14 @@
 """The trusted side: a warm server with TensorFlow and one chapter's checks, collected; its child runs them.
 
-Served by `across._process.warm`, with the chapter in $ACROSS_CHAPTER. The child steps into a box of its own, holds one end of
-the student's socketpair, and sends one JSON message for each test as soon as it has ended.
+Served by `across._process.warm`, with the chapter in $ACROSS_CHAPTER. A child either tells the plan, which is every test
+that there is, or steps into a box of its own, holds one end of the student's socketpair and runs tests: it says which one
+begins, and what became of it as soon as it has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import socket
 import sys
@@ -27,16 +27,18 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2  # noqa: F401
 
-from autograder.model import course
+from autograder.job import messages
+from autograder.model import course, digests
+from autograder.model.verdict import ASSERT, REFUSED, Lost
 from autograder.probe import asking, wire
 from autograder.sandbox import entering
 
 SAYS = 600  # characters of a message
 LOST = (  # how a kernel is lost; the last one holds for all others
-    ("deadline", wire.DeadlineError),
-    ("died", wire.DiedError),
-    ("size", wire.TooBigError),
-    ("protocol", wire.WireError),
+    (Lost.DEADLINE, wire.DeadlineError),
+    (Lost.DIED, wire.DiedError),
+    (Lost.SIZE, wire.TooBigError),
+    (Lost.PROTOCOL, wire.WireError),
 )
 
 
@@ -63,11 +65,16 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 class Outcomes:
-    """A pytest plugin: tells the driver of every test, and stops when the student's kernel is gone."""
+    """A pytest plugin: tells of every test when it begins and ends, and stops when the student's kernel is gone."""
 
     def __init__(self) -> None:
         self.connection: socket.socket | None = None
         self.chapter = ""
+        self.numbers: dict[str, int] = {}  # node id -> the test's place in the plan
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Say which test begins."""
+        self._send(messages.TestBegins(self.numbers[nodeid]))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Function, call: pytest.CallInfo[None]) -> Any:
@@ -90,21 +97,23 @@ class Outcomes:
             raise course.CourseError(f"{report.nodeid}: {str(report.longrepr)[-2000:]}")
 
     def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
-        exercise = item.function.exercise  # type: ignore[attr-defined]
         kind, says = _explained(item, error)
+        exercise = item.function.exercise  # type: ignore[attr-defined]
         alike = [v for v in asking.variants(self.chapter) if v.says and v.exercise == exercise and v.says in says]
         nearest = max(alike, key=lambda variant: len(variant.says), default=None)
-        message = {
-            "test": item.name,
-            "exercise": exercise,
-            "weight": item.function.weight,  # type: ignore[attr-defined]
-            "passed": outcome == "passed" and error is None,
-            "kind": kind,
-            "says": says,
-            "misconception": nearest.name if nearest else "",
-        }
+        self._send(
+            messages.TestEnds(
+                test=self.numbers[item.nodeid],
+                passed=outcome == "passed" and error is None,
+                kind=_sendable(kind),
+                says=_sendable(says),
+                misconception=nearest.name if nearest else "",
+            )
+        )
+
+    def _send(self, message: messages.TestBegins | messages.TestEnds) -> None:
         if self.connection is not None:
-            self.connection.send(json.dumps(message).encode())
+            self.connection.send(messages.written(message))
 
 
 def _explained(item: pytest.Function, error: BaseException | None) -> tuple[str, str]:
@@ -116,12 +125,17 @@ def _explained(item: pytest.Function, error: BaseException | None) -> tuple[str,
             return kind, str(error)[:SAYS]
     said = str(error).split("\n")[0][:SAYS].strip()
     if isinstance(error, asking.Refused):
-        return "refused", said
+        return REFUSED, said
     if isinstance(error, AssertionError) and said and not said.startswith("assert "):
-        return "assert", said
+        return ASSERT, said
     promise = item.name.split("[")[0].removeprefix("test_").replace("_", " ")
-    kind = "assert" if isinstance(error, AssertionError) else f"{type(error).__name__}: {said}"
+    kind = ASSERT if isinstance(error, AssertionError) else f"{type(error).__name__}: {said}"
     return kind, f"Not yet: {promise}."
+
+
+def _sendable(text: str) -> str:
+    """A text without halves of surrogate pairs, which UTF-8 has none of."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 OUTCOMES = Outcomes()
@@ -149,7 +163,11 @@ def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
     if known != checked:
         odd = ", ".join(sorted(known ^ checked))
         raise course.CourseError(f"{file.name}: exercises without a check, or checks without an exercise: {odd}")
+    names = [item.name for item in session.items]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise course.CourseError(f"{file.name}: two tests are called {twice[0]}; rename one")
     OUTCOMES.chapter = chapter
+    OUTCOMES.numbers = {item.nodeid: number for number, item in enumerate(session.items)}
     config.option.tbstyle = "no"  # nobody reads pytest's picture of a failure, and to find its source takes 20 ms
     return config, session
 
@@ -163,25 +181,47 @@ def _preload() -> None:
             importlib.import_module(name)
 
 
+CONFIG: pytest.Config
+SESSION: pytest.Session
+PLAN = messages.Plan()
+
+
+def _read_checks(chapter: str) -> None:
+    """Collect the chapter's checks, and keep what a child is to tell of them."""
+    global CONFIG, SESSION, PLAN
+    read = digests.of_checks(chapter)
+    try:
+        CONFIG, SESSION = collect(chapter)
+    except course.CourseError as error:
+        PLAN = messages.Plan(author=str(error))
+        return
+    tests = [(item.function.exercise, item.name, item.function.weight) for item in SESSION.items]  # type: ignore[attr-defined]
+    PLAN = messages.Plan(tests=tests, checks=read)
+
+
 if os.environ.get("ACROSS_CHAPTER") and os.environ.get("ACROSS_SERVES") == "checker":
     _preload()
-    CONFIG, SESSION = collect(os.environ["ACROSS_CHAPTER"])
+    _read_checks(os.environ["ACROSS_CHAPTER"])
 
 
 def before(message: dict[str, Any]) -> Callable[[], None]:
     """See `entering.before`."""
-    return entering.before(message["box"])
+    return entering.before(message["box"]) if "box" in message else lambda: None
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
-    """Run the checks of the exercises in message["only"] against the kernel at the other end of fds[0]."""
+    """Tell the plan; or run the tests that `message` names against the kernel at the other end of fds[0]."""
+    if "box" not in message:
+        connection.send(messages.written(PLAN))
+        return
+    asked: messages.RunTests = messages.received(message, messages.RunTests)
     questions = fds[0]
     entering.hold([questions, connection.fileno()])
-    entering.enter(message["box"])
+    entering.enter(asked.box)
     os.chdir("/tmp")
-    JOB.seed = message["seed"]
-    JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), message["deadline"], message["cap"])
+    JOB.seed = asked.seed
+    JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), asked.deadline, asked.cap)
     OUTCOMES.connection = connection
-    SESSION.items[:] = [item for item in SESSION.items if item.function.exercise in message["only"]]  # type: ignore[attr-defined]
+    SESSION.items[:] = [SESSION.items[number] for number in asked.tests]
     if SESSION.items:
         CONFIG.hook.pytest_runtestloop(session=SESSION)

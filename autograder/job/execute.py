@@ -1,4 +1,4 @@
-"""Executing an assembled notebook in a boxed kernel, by papermill, under the chapter's limits."""
+"""Executing an assembled notebook in a kernel that listens, by papermill, under limits. It runs in the driver."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
+from autograder.job.assemble import SKIP
 from autograder.job.kernel_client import MESSAGE, KernelClient
-from autograder.model.course import Limits
 from autograder.model.verdict import Stop
-
-SKIP = "across-skip"  # the tag of a cell that is not executed
 
 
 @dataclass(frozen=True)
@@ -25,14 +23,17 @@ class Transcript:
     """What happened to a notebook that was executed; its outputs are in the notebook."""
 
     stopped: Stop | None = None
-    cell: int = -1  # the last one that was executed: at which it stopped
+    cell: int = -1  # the last one that began
     note: str = ""
 
-    def out_of_memory(self) -> Transcript:
-        """The same, of a kernel in whose box something was killed for its memory: that explains a death."""
-        if self.stopped is None:
-            return replace(self, stopped=Stop.MEMORY, note="a process was killed for its memory")
-        return replace(self, stopped=Stop.MEMORY) if self.stopped is Stop.CRASHED else self
+
+@dataclass(frozen=True)
+class CellLimits:
+    """What cells may use."""
+
+    cell_seconds: float  # each of them
+    output_bytes: int  # all of them
+    until: float  # time.monotonic: when all of them must have ended
 
 
 class _OutputError(Exception):
@@ -76,8 +77,7 @@ class BoxedEngine(NBClientEngine):
         kernel_name: str,
         *,
         kernel: KernelClient,
-        limits: Limits,
-        until: float,
+        limits: CellLimits,
         told: Callable[[int], None],
         transcript: list[Transcript],
         **_: Any,
@@ -85,7 +85,7 @@ class BoxedEngine(NBClientEngine):
         """Execute the cells that are not tagged `SKIP`; append one Transcript to `transcript`."""
         runner = _Runner(nb_man, km=kernel, allow_errors=True, skip_cells_with_tag=SKIP, log_output=False)
         runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
-        left = lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic()))  # noqa: E731
+        left = lambda _cell: max(0.05, min(limits.cell_seconds, limits.until - time.monotonic()))  # noqa: E731
         runner.timeout_func = left  # type: ignore[assignment]  # nbclient bears fractions of a second
         runner.told, runner.on_cell_execute = told, runner.begins
         transcript.append(_run(runner, kernel))
@@ -111,7 +111,7 @@ def _run(runner: _Runner, kernel: KernelClient) -> Transcript:
         raise
     except Exception as error:  # what a tampered kernel makes its client raise is the student's
         return Transcript(Stop.CRASHED, runner.at, f"{type(error).__name__}: {error}"[:300])
-    return Transcript(cell=runner.at)
+    return Transcript(None, runner.at)
 
 
 def _too_much(runner: _Runner) -> Transcript:
@@ -119,13 +119,9 @@ def _too_much(runner: _Runner) -> Transcript:
 
 
 def execute(
-    notebook: NotebookNode, kernel: KernelClient, limits: Limits, until: float, told: Callable[[int], None]
+    notebook: NotebookNode, kernel: KernelClient, limits: CellLimits, told: Callable[[int], None]
 ) -> Transcript:
-    """Execute `notebook` in place by a ready `kernel`, at the latest until `until` (time.monotonic).
-
-    `told` is called with each cell's number before it is executed. Whether the box ran out of memory is not known here:
-    see `Transcript.out_of_memory`.
-    """
+    """Execute `notebook` in place in a ready `kernel`. `told` is called with each cell's number before it is executed."""
     numbers = [n for n, cell in enumerate(notebook.cells) if _executed(cell)]
     # only those: papermill spends half a millisecond on a cell that it passes over, and most are prose
     part = NotebookNode(notebook)
@@ -141,7 +137,6 @@ def execute(
         "python3",
         kernel=kernel,
         limits=limits,
-        until=until,
         told=lambda n: told(numbers[n]),
         transcript=transcript,
         progress_bar=False,

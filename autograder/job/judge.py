@@ -1,12 +1,17 @@
-"""The verdict: points for each exercise from what was seen of it. Only an explicit pass scores."""
+"""The verdict: points for each exercise from what was seen of it, held against what was planned.
+
+Only an explicit pass scores: a planned test that has no outcome has failed, however it came to have none. So whoever loses
+the checker, delays it or confuses it can only lose points by it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autograder.model.course import Chapter, Exercise
-from autograder.model.verdict import Fault, Mark, Outcome, Result, Stop
+from autograder.model.course import Exercise
+from autograder.model.rubric import PlannedTest, Rubric
+from autograder.model.verdict import REFUSED, Fault, Mark, Outcome, Result, Stop
 from autograder.submissions.intake import Submission
 
 NOTHING_SEEN = "Nothing was seen of this exercise."
@@ -15,6 +20,7 @@ STOPPED = {
     Stop.TIMEOUT: "did not end within the time limit",
     Stop.MEMORY: "used more memory than there is for it",
     Stop.OUTPUT: "wrote more output than a submission may",
+    Stop.PROCESSES: "ended when it could have no more processes or threads",
 }
 TOO_BIG = "answered with more than the {} MiB that one answer may have"  # Stop.OUTPUT, when asked
 
@@ -30,13 +36,12 @@ class Seen:
     out_of_time: bool = False  # the submission's time was up before everything was asked
 
 
-def judge(chapter: Chapter, submission: Submission, blank: set[str], seen: Seen) -> tuple[Mark, ...]:
+def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -> tuple[Mark, ...]:
     """Return one Mark for each exercise of the chapter, in its order, whatever the submission was."""
-    did = {**STOPPED, Stop.OUTPUT: TOO_BIG.format(chapter.limits.reply_bytes >> 20)}
-    return tuple(_mark(exercise, submission, exercise.name in blank, seen, did) for exercise in chapter.exercises)
+    return tuple(_mark(rubric, each, submission, each.name in blank, seen) for each in rubric.chapter.exercises)
 
 
-def _mark(exercise: Exercise, submission: Submission, blank: bool, seen: Seen, did: dict[Stop, str]) -> Mark:
+def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: bool, seen: Seen) -> Mark:
     def mark(result: Result, fault: Fault, message: str, points: float = 0.0, misconception: str = "") -> Mark:
         return Mark(exercise.name, points, exercise.max_points, result, fault, message, misconception)
 
@@ -49,35 +54,36 @@ def _mark(exercise: Exercise, submission: Submission, blank: bool, seen: Seen, d
         return mark(Result.BLANK, Fault.STUDENT, "Not attempted: the cell is as it was released.")
     if exercise.manual:
         return mark(Result.MANUAL, Fault.NONE, "Graded by hand.")
+    planned = rubric.tests_of(exercise.name)
     outcomes = [outcome for outcome in seen.outcomes if outcome.exercise == exercise.name]
-    lost = exercise.name in seen.lost  # then not all of its tests were run: a part of it earns nothing
-    points = 0.0 if lost else exercise.max_points * share(outcomes)
+    lost = exercise.name in seen.lost  # a part of it earns nothing
+    earned = 0.0 if lost else share(planned, outcomes)
     # what a check says of the answer comes before a check that broke: then the mark stands without that check
     failure = min((outcome for outcome in outcomes if not outcome.passed), key=lambda each: each.broke, default=None)
-    if outcomes and failure is None and not lost:
+    if planned and earned == 1.0:
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
-    result, fault, message = _failure(exercise, failure, seen, did)
+    points = exercise.max_points * earned
+    result, fault, message = _failure(rubric, exercise, failure, seen)
     if points > 0:
         result = Result.PARTIAL
     return mark(result, fault, message, points, failure.misconception if failure else "")
 
 
-def _failure(
-    exercise: Exercise, failure: Outcome | None, seen: Seen, did: dict[Stop, str]
-) -> tuple[Result, Fault, str]:
+def _failure(rubric: Rubric, exercise: Exercise, failure: Outcome | None, seen: Seen) -> tuple[Result, Fault, str]:
     for answer in exercise.answer_ids:
         if stop := seen.stops.get(answer):
             return _stopped(stop, f"The cell `{answer}` {STOPPED[stop]}.")
     if stop := seen.lost.get(exercise.name):
-        return _stopped(stop, f"When it was asked about `{exercise.name}`, your code {did[stop]}.")
+        did = TOO_BIG.format(rubric.chapter.limits.reply_bytes >> 20) if stop is Stop.OUTPUT else STOPPED[stop]
+        return _stopped(stop, f"When it was asked about `{exercise.name}`, your code {did}.")
     for answer in exercise.answer_ids:
-        if answer in seen.errors and (failure is None or failure.kind == "refused"):
+        if answer in seen.errors and (failure is None or failure.kind == REFUSED):
             return Result.CRASHED, Fault.STUDENT, f"The cell `{answer}` raised {seen.errors[answer]}"
     if failure is not None:
         return Result.FAILED, Fault.AUTHOR if failure.broke else Fault.STUDENT, failure.says or NOTHING_SEEN
     if seen.out_of_time:
-        return _stopped(Stop.TIMEOUT, "The submission's time was up before this exercise was looked at.")
-    return Result.CRASHED, Fault.STUDENT, "The kernel ended too often to look at this exercise."
+        return _stopped(Stop.TIMEOUT, "The submission's time was up before all of this exercise was looked at.")
+    return Result.CRASHED, Fault.STUDENT, "The kernel ended too often to look at all of this exercise."
 
 
 def _stopped(stop: Stop, message: str) -> tuple[Result, Fault, str]:
@@ -85,7 +91,17 @@ def _stopped(stop: Stop, message: str) -> tuple[Result, Fault, str]:
     return Result(stop.value), fault, message
 
 
-def share(outcomes: Sequence[Outcome]) -> float:
-    """The share of an exercise's points that its passed tests earn: 0 to 1."""
-    total = sum(outcome.weight for outcome in outcomes)
-    return sum(outcome.weight for outcome in outcomes if outcome.passed) / total if total else 0.0
+def share(planned: Iterable[PlannedTest], outcomes: Iterable[Outcome]) -> float:
+    """The share of an exercise's points that its tests earn: 0 to 1, and 1.0 only if every planned test has passed.
+
+    A test that has several outcomes has passed if all of them say so.
+    """
+    passed: dict[str, bool] = {}
+    for outcome in outcomes:
+        passed[outcome.test] = outcome.passed and passed.get(outcome.test, True)
+    weights = [(test.weight, passed.get(test.name, False)) for test in planned]
+    if weights and all(counts for _, counts in weights):
+        return 1.0
+    total = sum(weight for weight, _ in weights)
+    # never all of it by rounding, nor by tests that weigh nothing
+    return min(sum(weight for weight, counts in weights if counts) / total, 1.0 - 1e-9) if total else 0.0

@@ -99,6 +99,10 @@ class KernelProcess:
         """How often a process or thread was refused because of the box's limit: see `Box.forks_refused`."""
         return self.box.forks_refused()
 
+    def waited(self) -> float:
+        """Seconds that a thread of the box has waited for a processor, at most: on a quiet machine hardly any."""
+        return self.box.waited()
+
     def outside(self) -> str:
         """What, outside of the student's reach, ended the kernel; empty if it may have been the student."""
         if self.child is not None and self.child.lost:

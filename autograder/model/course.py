@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import json
 import os
@@ -14,7 +15,6 @@ from typing import Any
 MIB = 1 << 20
 COURSE_ID = "across"
 SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
-ASKED = "ACROSS_GPUS"  # the environment variable of `ask_gpus`
 
 
 class CourseError(Exception):
@@ -44,7 +44,6 @@ LIMITS = Limits()  # the course's defaults
 CHAPTER_LIMITS: dict[str, dict[str, Any]] = {  # what a chapter sets differently
     "03_device_placement": {"cell_seconds": 60.0, "notebook_seconds": 180.0, "question_seconds": 15.0},
 }
-TRIED = "ACROSS_TRIED_LIMITS"  # the environment variable of `try_limits`: the fork servers read it, too
 DUE: dict[str, str] = {}  # chapter -> ISO 8601 UTC; the late policy is nbgrader's plugin
 
 
@@ -103,9 +102,35 @@ def check_file(name: str) -> Path:
 
 
 def check_sources(name: str) -> list[Path]:
-    """The files that a chapter's checks are made of: its own, and what several chapters share."""
-    file = check_file(name)
-    return [file, *sorted(path for path in file.parent.glob("*.py") if not path.name.startswith("test_"))]
+    """The files that a chapter's checks are made of: its own, then what it imports of those beside it, by name.
+
+    A file that is missing or is no Python is listed, too, and imports nothing: whoever needs it says so.
+    """
+    folder = check_file(name).parent
+    found, fresh = {}, [check_file(name)]
+    while fresh:
+        path = fresh.pop()
+        if path in found:
+            continue
+        found[path] = None
+        fresh += [folder / f"{module}.py" for module in _imported(path) if (folder / f"{module}.py").is_file()]
+    own, *others = found
+    return [own, *sorted(others)]
+
+
+def _imported(path: Path) -> set[str]:
+    """The last part of every name that a file imports: `placing` of `from autograder.checks.placing import x`."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, ValueError, SyntaxError):
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {node.module or "", *(alias.name for alias in node.names)}
+    return {name.rpartition(".")[2] for name in names}
 
 
 def chapter_names() -> list[str]:
@@ -139,27 +164,23 @@ def chapter(name: str) -> Chapter:
         exercises=exercises(name, release),
         gpus=gpus,
         gpu_memory=memory,
-        limits=replace(LIMITS, **(CHAPTER_LIMITS.get(name, {}) | json.loads(os.environ.get(TRIED, "{}")))),
+        limits=replace(LIMITS, **CHAPTER_LIMITS.get(name, {})),
     )
 
 
-def try_limits(named: Iterable[str]) -> None:
-    """Take limits, each "name=value", in this process and those that it starts, to see what they would change.
-
-    Raises CourseError for what is none.
-    """
+def read_limits(named: Iterable[str]) -> dict[str, Any]:
+    """Limits by name, from texts like "cell_seconds=240". Raises CourseError for what is none."""
     kinds = {each.name: type(getattr(LIMITS, each.name)) for each in fields(Limits)}
-    tried = {}
+    found: dict[str, Any] = {}
     for each in named:
         name, _, value = each.partition("=")
         if name not in kinds:
             raise CourseError(f"no limit {name!r}; {near(name, kinds)}")
         try:
-            tried[name] = kinds[name](float(value))
+            found[name] = kinds[name](float(value))
         except (ValueError, OverflowError):
             raise CourseError(f"--limit {each}: {value!r} is no number") from None
-    os.environ[TRIED] = json.dumps(tried)
-    chapter.cache_clear()
+    return found
 
 
 def near(name: str, among: Iterable[str]) -> str:
@@ -185,19 +206,6 @@ def needs(where: str, said: object) -> tuple[int, int]:
     if memory is not None and (type(memory) is not int or memory <= 0 or not count):
         raise CourseError(f"{where}: gpu_memory_mib: {memory!r}; write a number of MiB, beside gpus: 1 or 2")
     return count, (memory or 0) * MIB
-
-
-def ask_gpus(count: int | None) -> None:
-    """Lease `count` cards for each submission, whatever its chapter says; None: as it says. For jobs made from now on."""
-    os.environ.pop(ASKED, None)
-    if count is not None:
-        os.environ[ASKED] = str(count)
-
-
-def asked_gpus() -> int | None:
-    """What was asked for by `ask_gpus`."""
-    said = os.environ.get(ASKED)
-    return int(said) if said else None
 
 
 def title(release: dict[str, Any]) -> str:

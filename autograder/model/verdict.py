@@ -27,6 +27,7 @@ class Result(StrEnum):
     TIMEOUT = "timeout"
     MEMORY = "memory"
     OUTPUT = "output"
+    PROCESSES = "processes"
     BLANK = "blank"
     INVALID = "invalid"
     MANUAL = "manual"
@@ -39,10 +40,21 @@ class Stop(StrEnum):
     TIMEOUT = "timeout"
     MEMORY = "memory"
     OUTPUT = "output"
+    PROCESSES = "processes"
+
+
+class Lost(StrEnum):
+    """How a kernel or its checker was lost while a test ran: after it the kernel is not asked again."""
+
+    DEADLINE = "deadline"  # no answer in time
+    DIED = "died"
+    SIZE = "size"  # the answer had too many bytes
+    PROTOCOL = "protocol"  # what came was no answer, or ended the checker
 
 
 # How a test ends that does what it promised: anything else is an exception that the check itself met.
-ENDS = frozenset({"", "assert", "refused", "deadline", "died", "size", "protocol"})
+ASSERT, REFUSED = "assert", "refused"
+ENDS = frozenset({"", ASSERT, REFUSED, *Lost})
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,7 @@ class Outcome:
     test: str
     passed: bool
     weight: float = 1.0
-    kind: str = ""  # "assert"; "refused"; "deadline", "died", "size", "protocol"; or the exception that a check met
+    kind: str = ""  # ASSERT; REFUSED; one of Lost; or the exception that a check met
     says: str = ""  # for the student
     misconception: str = ""
 
@@ -85,7 +97,7 @@ class Evidence:
     lives: int = 0  # kernels that it had
     most_lives: int = 0  # that it might have had
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, cells, questions
-    parts: dict[str, str] = field(default_factory=dict)  # what the digest is of: see grade.parts
+    parts: dict[str, str] = field(default_factory=dict)  # what the digest is of: see grade.Job.parts
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Evidence:
@@ -114,7 +126,7 @@ class Verdict:
 
     student: str
     chapter: str
-    digest: str  # of (answers, release, checks, seed policy, environment): equal digest, equal verdict
+    digest: str  # of answers and rubric: equal digest, equal verdict
     marks: tuple[Mark, ...]  # one for each exercise of the chapter, in its order, whatever the submission was
     seed: int  # what the fresh inputs were drawn from
     seconds: float

@@ -14,7 +14,7 @@ from pathlib import Path
 from across._process import warm
 from autograder.gradebook import record
 from autograder.gradebook.record import Row
-from autograder.job.grade import InfrastructureError
+from autograder.job.forkserver import InfrastructureError
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Fault, Result

@@ -178,7 +178,8 @@ def test_it_is_the_sandbox_that_stops_an_attack(tmp_path, name):
     path.write_bytes(content)
     submission = intake.read(intake.Found("student", tmp_path / "student"), course.chapter(CHAPTER))
     try:
-        verdict = grade.grade_job(grade.Job(submission, seed=1, digest="", walls=False))
+        rubric = forkserver.make_rubric(CHAPTER, sandboxed=False)
+        verdict = grade.grade_job(grade.Job(submission, rubric, seed=1))
     finally:
         forkserver.close()
     (mark,) = [mark for mark in verdict.marks if mark.exercise == attack.exercise]

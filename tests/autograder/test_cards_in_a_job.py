@@ -18,8 +18,9 @@ from autograder.engine import class_run
 from autograder.gpu import leases
 from autograder.gpu.cards import Card, Cards
 from autograder.gpu.ledger import Ledger, Slot
-from autograder.job import grade
-from autograder.job.grade import InfrastructureError, Job
+from autograder.job import forkserver, grade
+from autograder.job.forkserver import InfrastructureError
+from autograder.job.grade import Job
 from autograder.model import course
 from autograder.model.course import CourseError
 from autograder.sandbox import boxes, bubblewrap, entering
@@ -101,8 +102,9 @@ def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> leases.Leases:
     return here
 
 
-def job() -> Job:
-    return Job(Submission("ann", NAME, build.solution_source(NAME)), 1, "digest")
+def job(gpus: int | None = None) -> Job:
+    rubric = forkserver.make_rubric(NAME, gpus=gpus)
+    return Job(Submission("ann", NAME, build.solution_source(NAME)), rubric, 1)
 
 
 @needs_a_box
@@ -116,11 +118,7 @@ def test_a_chapter_that_needs_a_card_is_graded_on_one_that_is_well(chapter: str,
 @needs_a_box
 @pytest.mark.skipif(not DEVICES, reason="no device file here that stands in for a card's")
 def test_the_instructor_may_grade_without_cards(chapter: str, lent: leases.Leases):
-    course.ask_gpus(0)
-    try:
-        mark = grade.grade_job(job()).marks[0]
-    finally:
-        course.ask_gpus(None)
+    mark = grade.grade_job(job(gpus=0)).marks[0]
     assert (mark.points, "-1" in mark.message) == (0.0, True), mark  # the kernel sees no card
 
 
@@ -134,13 +132,8 @@ def test_a_machine_without_cards_is_no_fault_of_the_student(
 
 
 def test_a_mark_that_was_given_with_other_cards_is_another_mark(chapter: str):
-    submission = job().submission
-    digests = []
-    for gpus in (None, 0, 1):
-        course.ask_gpus(gpus)
-        digests.append(grade.digest(submission, "here"))
-    course.ask_gpus(None)
-    assert len(set(digests)) == 3
+    assert len({job(gpus).digest for gpus in (None, 0, 2)}) == 3
+    assert job(None).digest == job(1).digest  # as its header says
 
 
 @needs_a_box

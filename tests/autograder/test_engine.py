@@ -12,8 +12,8 @@ from autograder.authoring import build
 from autograder.commands import grading
 from autograder.engine import class_run, dry_run
 from autograder.gradebook import record
-from autograder.job import grade
-from autograder.job.grade import InfrastructureError
+from autograder.job import forkserver, grade
+from autograder.job.forkserver import InfrastructureError
 from autograder.model import course
 from autograder.model.course import MIB, CourseError
 from autograder.model.verdict import Fault, Result, Stop
@@ -268,7 +268,7 @@ def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(
 def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small, monkeypatch):
     monkeypatch.setattr(build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return [1.0]"})
     with pytest.raises(CourseError) as raised:
-        class_run.try_reference(course.chapter(NAME), seed=4321)
+        class_run.try_reference(forkserver.make_rubric(NAME), seed=4321)
     for part in (f"test_{NAME}.py", 'exercise "double"', "seed 4321", "`double` returned a list", "test_it_doubles"):
         assert part in str(raised.value)
 
@@ -289,7 +289,7 @@ def test_a_verdict_keeps_what_it_rests_on(hand_in, tmp_path):
     ]
     assert [(each.exercise, each.passed) for each in bob.evidence.outcomes] == [("double", True), ("shift", True)]
     same = {name for name, value in ada.evidence.parts.items() if bob.evidence.parts[name] == value}
-    assert (same, len(ada.evidence.parts)) == ({"release", "limits", "checks", "environment"}, 5)
+    assert (same, len(ada.evidence.parts)) == (set(ada.evidence.parts) - {"answers"}, 8)
 
 
 def test_one_student_can_be_graded_alone(hand_in, tmp_path):
@@ -342,17 +342,15 @@ def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_wri
     class_run.grade_class(NAME, folder, out)
     before = written(out)
     class_run.close()  # the servers have the checks, and the limits, of when they were started
-    monkeypatch.setenv(course.TRIED, "{}")
     monkeypatch.setitem(course.CHAPTER_LIMITS, NAME, {"output_bytes": MIB})  # what is tried comes before it
     try:
-        course.try_limits([f"output_bytes={4 * MIB}"])
         checks.write_text(
             CHECKS.replace("== x + by,", "in (x + by, -1),").replace("np.allclose(got, x * 2)", "len(got) < 3")
         )
         monkeypatch.setattr(
             build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
         )
-        result, found = dry_run.rehearse(NAME, folder, out)
+        result, found = dry_run.rehearse(NAME, folder, out, limits={"output_bytes": 4 * MIB})
     finally:
         checks.write_text(CHECKS)
         course.chapter.cache_clear()

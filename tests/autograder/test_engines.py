@@ -19,7 +19,8 @@ from test_engine import NAME, RIGHT, hand_in, points, small  # noqa: F401
 from autograder.engine import class_run, clusters, dask_executor, dask_worker, executors
 from autograder.engine.dask_executor import DaskExecutor
 from autograder.gradebook import record
-from autograder.job.grade import InfrastructureError
+from autograder.job import forkserver
+from autograder.job.forkserver import InfrastructureError
 from autograder.model import course
 from autograder.model.course import CourseError
 from autograder.report import outputs
@@ -167,13 +168,15 @@ def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls
     other = shutil.copytree(small, tmp_path / "other")
     checks = other / "autograder" / "checks" / f"test_{NAME}.py"
     with cluster(tls, other, 1) as (_, address), executors.opened(address, NAME, tls) as executor:
-        class_run.try_reference(course.chapter(NAME), executor=executor)  # the servers are warm, with the old checks
+        class_run.try_reference(
+            forkserver.make_rubric(NAME), executor=executor
+        )  # the servers are warm, with the old checks
         kept = checks.read_text()
         checks.write_text(kept.replace("x * 2", "x * 3"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("ACROSS_COURSE", str(other))
             with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
-                class_run.try_reference(course.chapter(NAME), executor=executor)
+                class_run.try_reference(forkserver.make_rubric(NAME), executor=executor)
 
 
 def test_what_decides_a_verdict_is_compared_by_name(small):  # noqa: F811
@@ -260,12 +263,11 @@ def test_a_scheduler_without_tls_or_none_at_all_is_refused_with_the_mend(tls, mo
         DaskExecutor(address, dask_executor.security(tls))
 
 
-def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small, monkeypatch):  # noqa: F811
-    monkeypatch.setenv(course.ASKED, "1")
+def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small):  # noqa: F811
     with (
         cluster(tls, small, 1) as (_, address),
         pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1"),
-        executors.opened(address, NAME, tls),
+        executors.opened(address, NAME, tls, gpus=1),
     ):
         pass
 

@@ -1,9 +1,12 @@
 """The verdict: only an explicit pass scores, and every other end is named with whose fault it was."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autograder.job.judge import Seen, judge
 from autograder.model.course import LIMITS, Chapter, Exercise
+from autograder.model.rubric import PlannedTest, Rubric
 from autograder.model.verdict import Fault, Outcome, Result, Stop
 from autograder.submissions.intake import Submission
 
@@ -20,17 +23,77 @@ CHAPTER = Chapter(
 )
 
 
-def marks(seen, blank=(), **submission):
-    given = Submission("ada", "90_small", **submission)
-    return {mark.exercise: mark for mark in judge(CHAPTER, given, set(blank), seen)}
+def marks(seen, blank=(), planned=None, **submission):
+    """The marks; what is planned is what was seen, with one test of g, unless it is said."""
+    planned = planned or [
+        *[PlannedTest(each.exercise, each.test, each.weight) for each in seen.outcomes],
+        *[PlannedTest(name, "test_it") for name in "fg" if name not in {each.exercise for each in seen.outcomes}],
+    ]
+    rubric = Rubric(CHAPTER, tuple(planned), "checks", "grader", "here")
+    handed_in = Submission("ada", "90_small", **submission)
+    return {mark.exercise: mark for mark in judge(rubric, handed_in, set(blank), seen)}
 
 
 def passed(exercise, weight=1.0):
-    return Outcome(exercise, f"test_{weight}", True, weight)
+    return Outcome(exercise, f"test_{weight}_passes", True, weight)
 
 
 def failed(exercise, weight=1.0, kind="assert", says="Seen this, expected that."):
-    return Outcome(exercise, f"test_{weight}", False, weight, kind, says, "sum_for_mean")
+    return Outcome(exercise, f"test_{weight}_fails", False, weight, kind, says, "sum_for_mean")
+
+
+def test_a_planned_test_without_an_outcome_has_failed():
+    planned = [PlannedTest("f", "test_1.0_passes"), PlannedTest("f", "test_b"), PlannedTest("f", "test_c", 2.0)]
+    mark = marks(Seen([passed("f")]), planned=planned)["f"]
+    assert (mark.points, mark.result, mark.fault) == (1.0, Result.PARTIAL, Fault.STUDENT)
+
+
+def test_an_outcome_that_was_not_planned_earns_nothing():
+    mark = marks(Seen([passed("f", 9.0)]), planned=[PlannedTest("f", "test_it")])["f"]
+    assert (mark.points, mark.result) == (0.0, Result.CRASHED)
+
+
+def test_an_exercise_without_a_planned_test_earns_nothing():
+    assert marks(Seen([passed("f")]), planned=[PlannedTest("g", "test_it")])["f"].points == 0.0
+
+
+def test_a_test_that_failed_when_it_was_taken_down_has_failed():
+    both = [passed("f"), Outcome("f", "test_1.0_passes", False, 1.0, "ValueError: x")]
+    for outcomes in (both, both[::-1]):
+        assert marks(Seen(outcomes), planned=[PlannedTest("f", "test_1.0_passes")])["f"].points == 0.0
+
+
+def test_all_but_a_test_that_weighs_nothing_is_not_passed():
+    planned = [PlannedTest("f", "test_1.0_passes"), PlannedTest("f", "test_b", 0.0)]
+    mark = marks(Seen([passed("f")]), planned=planned)["f"]
+    assert mark.result is Result.PARTIAL
+    assert mark.points < 4.0
+
+
+PLANNED = st.lists(st.tuples(st.sampled_from("fg"), st.floats(0.0, 5.0)), min_size=1, max_size=8).map(
+    lambda found: [PlannedTest(exercise, f"test_{n}", weight) for n, (exercise, weight) in enumerate(found)]
+)
+
+
+@given(
+    planned=PLANNED,
+    results=st.lists(st.booleans(), min_size=8, max_size=8),
+    kept=st.integers(0, 8),
+    lost=st.sampled_from([None, *Stop]),
+    late=st.booleans(),
+)
+def test_losing_the_checker_never_raises_a_mark(planned, results, kept, lost, late):
+    """Whatever suffix of the outcomes is missing, and however it was lost, no exercise gets more."""
+    outcomes = [
+        Outcome(test.exercise, test.name, result, test.weight, "" if result else "assert", "No.")
+        for test, result in zip(planned, results, strict=False)
+    ]
+    whole = marks(Seen(list(outcomes)), planned=planned)
+    at = planned[min(kept, len(planned) - 1)].exercise
+    seen = Seen(outcomes[:kept], lost={at: lost} if lost and kept < len(planned) else {}, out_of_time=late)
+    for name, mark in marks(seen, planned=planned).items():
+        assert mark.points <= whole[name].points
+        assert mark.result is not Result.PASSED or whole[name].result is Result.PASSED
 
 
 def test_all_tests_passed_is_full_marks():

@@ -236,7 +236,7 @@ def kernel(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACROSS_COURSE", str(root))
         build.build()
-        servers = forkserver.servers(NAME)
+        servers = forkserver.servers(forkserver.make_rubric(NAME))
         started = KernelProcess(servers.student.path, f"filtered-{os.getpid()}", course.LIMITS)
         try:
             started.ready()
@@ -269,7 +269,7 @@ def test_a_students_kernel_its_children_and_process_1_are_filtered(student):
 
 @needs_a_box
 def test_a_checker_is_filtered(kernel):
-    assert class_run.try_reference(course.chapter(NAME)).points == 1
+    assert class_run.try_reference(forkserver.make_rubric(NAME)).points == 1
 
 
 @probe

@@ -73,7 +73,7 @@ def used(cards: Cards, card: Card) -> int:
 
 def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards, here: Leases):
     name = f"lease-{os.getpid()}-0."
-    server = forkserver.servers(CHAPTER).student
+    server = forkserver.servers(forkserver.make_rubric(CHAPTER)).student
     with here.lease(name, deadline=60) as lease:
         before = used(cards, lease.cards[0])
         given = {"environment": lease.environment(), "nodes": lease.nodes}
@@ -93,7 +93,7 @@ def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards,
 def test_a_chapter_is_graded_on_a_card(cards: Cards, here: Leases, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(leases, "here", lambda: here)
     submission = Submission("ann", CHAPTER, build.solution_source(CHAPTER))
-    marks = grade.grade_job(Job(submission, 1, "digest", gpus=1)).marks
+    marks = grade.grade_job(Job(submission, forkserver.make_rubric(CHAPTER, gpus=1), 1)).marks
     assert [mark.exercise for mark in marks if mark.points < mark.max_points and mark.result != "manual"] == []
 
 

@@ -1,0 +1,319 @@
+"""One submission executed and asked: a kernel after the other, until every exercise was looked at or time is up.
+
+A kernel that a cell kills, hangs or floods is given up, and the next one goes without that cell; one that is lost when asked
+about an exercise is given up, and the next one is asked about the others. This is the worker's side: it holds kernels, boxes
+and clocks, and reads nothing that a student's process has sent but what a driver or a checker made of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from across._process import warm
+from autograder.job import assemble, check, judge, messages
+from autograder.job.kernel_process import KernelProcess, StartError
+from autograder.model.rubric import Rubric
+from autograder.model.verdict import Evidence, Halt, Lost, Mark, Stop
+from autograder.sandbox import boxes
+from autograder.submissions.intake import Submission
+
+DRIVER = boxes.Caps(1 << 30, 512, messages.EXECUTED, 1 << 20, 600)
+GRACE = 15.0  # seconds that a driver may take over what its cell, or its start, is allowed
+LOST = {Lost.DEADLINE: Stop.TIMEOUT, Lost.DIED: Stop.CRASHED, Lost.SIZE: Stop.OUTPUT, Lost.PROTOCOL: Stop.CRASHED}
+CELL_LIMITS = {
+    Stop.TIMEOUT: "cell_seconds",
+    Stop.MEMORY: "memory_bytes",
+    Stop.OUTPUT: "output_bytes",
+    Stop.PROCESSES: "pids",
+}
+ASKED_LIMITS = {**CELL_LIMITS, Stop.TIMEOUT: "question_seconds", Stop.OUTPUT: "reply_bytes"}
+
+
+@dataclass(frozen=True)
+class ServerPaths:
+    """The sockets of the warm servers that a session asks for processes."""
+
+    student: str
+    checker: str
+    driver: str
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What became of a submission."""
+
+    marks: tuple[Mark, ...]
+    notebook: dict[str, Any]  # as executed: nbformat 4 JSON
+    notes: tuple[str, ...]
+    evidence: Evidence
+
+
+class Session:
+    """Grades one submission by `run`. Raises what is this machine's fault: StartError, CheckerError, SandboxError ..."""
+
+    def __init__(
+        self,
+        submission: Submission,
+        rubric: Rubric,
+        seed: int,
+        servers: ServerPaths,
+        name: str,
+        cards: Mapping[str, Any],
+    ) -> None:
+        """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`."""
+        self.submission = submission
+        self.rubric = rubric
+        self.seed = seed
+        self.servers = servers
+        self.name = name
+        self.cards = cards
+        self.chapter = rubric.chapter
+        self.limits = rubric.chapter.limits
+        self.blank = assemble.blank(submission, self.chapter)
+        self.seen = judge.Seen()
+        self.notes: list[str] = []
+        self.halts: list[Halt] = []
+        self.lives = 0
+        self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
+        self.until = time.monotonic() + self.limits.notebook_seconds
+        self.notebook: NotebookNode | None = None
+        self.doubted: set[str] = set()  # what was given another life for: each thing once
+
+    def run(self) -> Graded:
+        """Execute and ask, reviving the kernel without the cell that killed it."""
+        for life in range(1 + self.limits.revivals + 2):  # two for doubts
+            if self._live(f"{self.name}{life}"):
+                break
+        marks = judge.judge(self.rubric, self.submission, self.blank, self.seen)
+        assert self.notebook is not None
+        _explain_stops(self.notebook, self.seen.stops)
+        most = max(self.lives, 1 + self.limits.revivals)
+        evidence = Evidence(tuple(self.seen.outcomes), tuple(self.halts), self.lives, most, self.seconds)
+        return Graded(marks, self.notebook, tuple(self.notes), evidence)
+
+    def left(self) -> list[str]:
+        """The exercises that can still be asked about, in order."""
+        ended = {(outcome.exercise, outcome.test) for outcome in self.seen.outcomes}
+        whole = {each.name for each in self.chapter.exercises} - {
+            test.exercise for test in self.rubric.tests if (test.exercise, test.name) not in ended
+        }
+        done = self.blank | self.seen.lost.keys() | whole
+        out = []
+        for exercise in self.chapter.exercises:
+            gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
+            if not (exercise.manual or exercise.name in done or gone):
+                out.append(exercise.name)
+        return out
+
+    def _live(self, name: str) -> bool:
+        """One life of a kernel: execute, ask. Whether there is nothing left to do."""
+        notebook = assemble.assemble(self.submission, self.chapter)
+        for cell in notebook.cells:
+            if _answer(cell) in self.seen.stops:
+                cell.metadata["tags"] = [*cell.metadata.get("tags", []), assemble.SKIP]
+        if self.notebook is None:
+            self.notebook = notebook
+        if not self.left():
+            return True
+        self.lives += 1
+        with self._timed("start"):
+            kernel = KernelProcess(self.servers.student, name, self.limits, self.rubric.sandboxed, self.cards)
+        try:
+            with self._timed("start"):
+                kernel.ready()
+            with self._timed("cells"):
+                executed = self._execute(notebook, kernel, f"{name}d")
+            self._take(notebook, executed)
+            if executed.stopped is not None:
+                return self._stopped(kernel, notebook, executed)
+            with self._timed("questions"):
+                return self._ask(kernel, f"{name}c")
+        finally:
+            kernel.close()
+
+    def _execute(self, notebook: NotebookNode, kernel: KernelProcess, name: str) -> messages.Executed:
+        """Have a driver execute `notebook` in `kernel`. Raises StartError where neither cell nor answer is to blame."""
+        with contextlib.ExitStack() as stack:
+            box = stack.enter_context(boxes.Box(name, DRIVER, self.rubric.sandboxed))
+            files = [os.memfd_create("notebook"), os.memfd_create("executed"), kernel.open_pid()]
+            for fd in files:
+                stack.callback(os.close, fd)
+            assembled, answer, alive = files
+            Path(f"/proc/self/fd/{assembled}").write_bytes(json.dumps(notebook).encode())
+            asked = messages.Execute(
+                box=box.request(),
+                connection=kernel.connection,
+                cell_seconds=self.limits.cell_seconds,
+                output_bytes=self.limits.output_bytes,
+                until=self.until,
+            )
+            descriptors = [assembled, answer, kernel.sockets, alive]
+            driver = stack.enter_context(warm.request(self.servers.driver, messages.sent(asked), descriptors))
+            cell = -1
+            try:
+                while (said := driver.receive(self._patience())) is not None:
+                    cell = messages.received(said, messages.CellBegins).cell
+            except TimeoutError:  # its loop never turned: what came kept it from looking at the clock
+                return self._blamed(notebook, cell, Stop.TIMEOUT, "no end within the time limit")
+            except ValueError as error:
+                return self._blamed(notebook, cell, Stop.OUTPUT, f"what came confused the driver: {error}")
+            if driver.returncode:
+                if driver.lost or (driver.returncode in check.KILLED and not box.out_of_memory()):
+                    raise StartError("the driver was killed from outside")
+                return self._blamed(notebook, cell, Stop.OUTPUT, "what came ended the process that listened to it")
+            if os.stat(answer).st_size > messages.EXECUTED:
+                return self._blamed(notebook, cell, Stop.OUTPUT, "more output than there is room for")
+            try:
+                executed = messages.read(Path(f"/proc/self/fd/{answer}").read_bytes(), messages.Executed)
+            except messages.MessageError as error:
+                return self._blamed(notebook, cell, Stop.OUTPUT, f"what came confused the driver: {error}")
+        if executed.fault:
+            raise StartError(executed.fault)
+        if kernel.out_of_memory() and executed.stopped in (None, Stop.CRASHED):
+            return _but(executed, Stop.MEMORY, "a process was killed for its memory")
+        if executed.stopped is Stop.CRASHED and kernel.forks_refused():
+            return _but(executed, Stop.PROCESSES, f"{executed.note}; a process or thread was refused before")
+        return executed
+
+    def _patience(self) -> float:
+        """Seconds to wait for a driver's next word."""
+        return max(0.0, min(self.limits.cell_seconds, self.until - time.monotonic())) + GRACE
+
+    def _blamed(self, notebook: NotebookNode, cell: int, stop: Stop, note: str) -> messages.Executed:
+        """A notebook of which nothing but its last cell is known. Raises StartError where none had begun."""
+        if cell not in range(len(notebook.cells)):
+            raise StartError(f"before the first cell began: {note}")
+        return messages.Executed(stopped=stop, cell=cell, note=note)
+
+    def _take(self, notebook: NotebookNode, executed: messages.Executed) -> None:
+        """Keep the outputs, and the errors of answers."""
+        for cell, outputs in zip(notebook.cells, executed.outputs, strict=False):
+            if cell.cell_type == "code":
+                cell.outputs = nbformat.from_dict(outputs)
+        self.notebook = notebook
+        for cell in notebook.cells:
+            answer = _answer(cell)
+            for output in cell.get("outputs", []):
+                if answer and output.get("output_type") == "error":
+                    self.seen.errors[answer] = f"{output.get('ename')}: {output.get('evalue')}"[:400]
+
+    @contextlib.contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] += time.monotonic() - started
+
+    def _halt(self, stop: Stop, note: str, cell: str = "", exercise: str = "") -> None:
+        """Keep how this life ended, with the limit that it reached."""
+        limit = (ASKED_LIMITS if exercise else CELL_LIMITS).get(stop, "")
+        if stop is Stop.TIMEOUT and time.monotonic() > self.until - 1.0:
+            limit = "notebook_seconds"
+        value = float(getattr(self.limits, limit)) if limit else 0.0
+        self.halts.append(Halt(stop, cell, exercise, self.lives, limit, value, note))
+
+    def _doubt(self, kernel: KernelProcess) -> bool:
+        """Whether the kernel's death may be nobody's in it: then it is given another life, once, and no cell is blamed.
+
+        A SIGKILL from outside looks like `os.kill(os.getpid(), 9)`; but the student's comes again. Raises StartError
+        when it was this machine for certain.
+        """
+        if why := kernel.outside():
+            raise StartError(why)
+        return kernel.killed() and self._once("killed")
+
+    def _starved(self, kernel: KernelProcess, seconds: float) -> bool:
+        """Whether what took longer than `seconds` waited for a processor half of that time, and so gets twice the time.
+
+        Once: the machine was busy, and nobody is to lose points by it.
+        """
+        if kernel.waited() < seconds / 2 or not self._once("starved"):
+            return False
+        self.notes.append(f"the machine was busy: its kernel waited {kernel.waited():.0f} s for a processor")
+        more = {name: 2 * getattr(self.limits, name) + 1 for name in ("cell_seconds", "question_seconds")}
+        self.until += self.limits.notebook_seconds + 1
+        self.limits = replace(self.limits, **more)
+        self.rubric = replace(self.rubric, chapter=replace(self.chapter, limits=self.limits))
+        return True
+
+    def _once(self, why: str) -> bool:
+        """Whether it is the first time, in this submission, that `why` counts in its favour."""
+        first = why not in self.doubted
+        self.doubted.add(why)
+        return first
+
+    def _stopped(self, kernel: KernelProcess, notebook: NotebookNode, executed: messages.Executed) -> bool:
+        assert executed.stopped is not None
+        if executed.stopped is Stop.CRASHED and self._doubt(kernel):
+            return self._over()
+        if executed.stopped is Stop.TIMEOUT and self._starved(kernel, self.limits.cell_seconds):
+            return self._over()
+        before = [_answer(cell) for cell in notebook.cells[: executed.cell + 1]]
+        guilty = [a for a in before if a and a not in self.seen.stops and a in self.submission.answers]
+        self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
+        if not guilty:
+            raise StartError(f"a cell of the release ended the kernel: {executed.note}")
+        self._halt(executed.stopped, executed.note, cell=guilty[-1])
+        self.seen.stops[guilty[-1]] = executed.stopped
+        return self._over()
+
+    def _ask(self, kernel: KernelProcess, name: str) -> bool:
+        left = self.left()
+        answers = check.ask(
+            self.servers.checker, name, kernel.questions, kernel.alive, self.rubric, left, self.seed, self.until
+        )
+        asked = {
+            outcome.exercise for outcome in answers.outcomes
+        }  # from their first test on, if not for the first time
+        kept = [outcome for outcome in self.seen.outcomes if outcome.exercise not in asked]
+        self.seen.outcomes = kept + [each for each in answers.outcomes if each.exercise != answers.exercise]
+        self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
+        if refused := kernel.forks_refused():
+            self.notes.append(f"a process or thread was refused {refused} times: it had {self.limits.pids}")
+        if answers.lost is None:
+            return True
+        if answers.outside and self._once("checker"):  # at the second time it is something that the submission does
+            return self._over()
+        if answers.lost in (Lost.DIED, Lost.PROTOCOL) and self._doubt(kernel):
+            return self._over()
+        if answers.lost is Lost.DEADLINE and self._starved(kernel, self.limits.question_seconds):
+            return self._over()
+        stop = Stop.MEMORY if kernel.out_of_memory() else LOST[answers.lost]
+        self._halt(stop, answers.note, exercise=answers.exercise)
+        self.seen.lost[answers.exercise] = stop
+        self.notes.append(f"asked about {answers.exercise}: {answers.lost}, {answers.note}")
+        return self._over()
+
+    def _over(self) -> bool:
+        """Whether the submission's time is up."""
+        self.seen.out_of_time = time.monotonic() > self.until - 1.0
+        return self.seen.out_of_time
+
+
+def _but(executed: messages.Executed, stop: Stop, note: str) -> messages.Executed:
+    return messages.Executed(stopped=stop, cell=executed.cell, note=note, outputs=executed.outputs)
+
+
+def _answer(cell: Any) -> str:
+    """The grade id of a student's code cell; else empty."""
+    meta = cell.metadata.get("nbgrader", {})
+    return meta["grade_id"] if cell.cell_type == "code" and meta.get("solution") else ""
+
+
+def _explain_stops(notebook: NotebookNode, stops: Mapping[str, Stop]) -> None:
+    for cell in notebook.cells:
+        if stop := stops.get(_answer(cell)):
+            says = f"This cell {judge.STOPPED[stop]}; it was left out when the notebook was executed again."
+            cell.outputs = [new_output("error", ename=stop.value, evalue=says, traceback=[says])]

@@ -1,0 +1,60 @@
+"""What code a mark rests on, as SHA-256: the released chapter, its checks, and the grader with the students' library.
+
+Files are read, nothing is imported: what is on the disk may be newer than what a process has loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autograder.model import course
+
+GRADER = ("model", "probe", "sandbox", "submissions", "job")  # the rooms of autograder/ that decide a mark
+
+
+def of_json(value: object) -> str:
+    """The digest of plain JSON values, whatever the order of their keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def of_release(release: dict[str, Any]) -> str:
+    """The digest of a chapter as released."""
+    return of_json(release)
+
+
+def of_checks(chapter: str) -> str:
+    """The digest of a chapter's check file and of what it imports of those beside it, as they are on the disk now."""
+    return _of_files((path.name, path) for path in course.check_sources(chapter))
+
+
+def of_grader() -> str:
+    """The digest of the code that decides marks, as it is on the disk now."""
+    import across
+
+    package, library = Path(__file__).parent.parent, Path(across.__path__[0])
+    own = [path for room in GRADER for path in (package / room).rglob("*.py")]
+    named = [(str(path.relative_to(package)), path) for path in own]
+    named += [(str(path.relative_to(library.parent)), path) for path in library.rglob("*.py")]
+    return _of_files(sorted(named))
+
+
+@cache
+def grader() -> str:
+    """The digest of the code that decides marks, as it was when this process first asked: when it loaded it."""
+    return of_grader()
+
+
+def _of_files(named: Iterable[tuple[str, Path]]) -> str:
+    found = hashlib.sha256()
+    for name, path in named:
+        try:
+            content = path.read_bytes()
+        except OSError:  # what is missing is told by whoever needs it
+            content = b""
+        found.update(f"{name}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()

@@ -1,0 +1,92 @@
+"""What decides a mark besides the answers: one frozen value, built once a run and carried by every job.
+
+Two jobs with equal answers and equal rubrics get equal verdicts, wherever and whenever they are graded. Nothing else may
+decide one: no environment variable, no file that is read again, no order of tests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from autograder.model import digests
+from autograder.model.course import MIB, Chapter, Exercise
+
+
+@dataclass(frozen=True)
+class PlannedTest:
+    """A test that will be run, with the exercise whose points it shares, by weight, with that exercise's other tests."""
+
+    exercise: str
+    name: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class CheckerCaps:
+    """What a process that asks a student's kernel may use: bytes, counts, processor seconds."""
+
+    memory_bytes: int = 2 << 30
+    pids: int = 512
+    file_bytes: int = MIB
+    tmp_bytes: int = MIB
+    cpu_seconds: int = 600
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """How one chapter is graded in one run."""
+
+    chapter: Chapter  # as released; its limits, and how many cards it gets, are those of this run
+    tests: tuple[PlannedTest, ...]  # all that will be run, in order
+    checks: str  # digest of what the tests were read from
+    grader: str  # digest of the code that executes, asks and judges
+    environment: str  # versions, and how inputs are drawn
+    sandboxed: bool = True  # False: `--trust-submissions`
+    checker: CheckerCaps = CheckerCaps()
+
+    @cached_property
+    def release(self) -> str:
+        """The digest of the chapter as released."""
+        return digests.of_release(self.chapter.release)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all of it."""
+        return digests.of_json(self.parts | {"tests": [asdict(test) for test in self.tests]})
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """What decides a verdict besides the answers, each thing by name, to say what differs between two verdicts."""
+        return {
+            "release": self.release,
+            "limits": digests.of_json([asdict(self.chapter.limits), asdict(self.checker)]),
+            "checks": self.checks,
+            "grader": self.grader,
+            "environment": self.environment,
+            "sandbox": "sandboxed" if self.sandboxed else "trusted: graded without a sandbox",
+            "devices": f"{self.chapter.gpus} cards" if self.chapter.gpus else "no card",
+        }
+
+    @cached_property
+    def made_of(self) -> str:
+        """The digest of what the warm servers that grade by it must have read."""
+        return made_of(self.chapter.name, self.release, self.checks, self.grader)
+
+    def exercise(self, name: str) -> Exercise:
+        """The exercise of that name. Raises KeyError."""
+        return self._exercises[name]
+
+    @cached_property
+    def _exercises(self) -> dict[str, Exercise]:
+        return {exercise.name: exercise for exercise in self.chapter.exercises}
+
+    def tests_of(self, exercise: str) -> tuple[PlannedTest, ...]:
+        """The tests among which the points of `exercise` are shared."""
+        return tuple(test for test in self.tests if test.exercise == exercise)
+
+
+def made_of(chapter: str, release: str, checks: str, grader: str) -> str:
+    """One digest of a chapter's name and three digests."""
+    return hashlib.sha256("\0".join((chapter, release, checks, grader)).encode()).hexdigest()
