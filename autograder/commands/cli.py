@@ -237,6 +237,29 @@ def demo(
 
 
 @app.command()
+def check(
+    chapter: ChapterName,
+    exercise: Annotated[str, typer.Argument(help="as the check's cell names it: split")],
+    answer: Annotated[
+        Path | None,
+        typer.Option(help="a file with the cell's source; none: the reference", exists=True, dir_okay=False),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="on how many inputs", min=1)] = 3,
+) -> None:
+    """Say what the checks say of one answer, in seconds: for authors, in no sandbox.
+
+    Exit code 0: every test passed on every seed.
+    """
+    from autograder.authoring import check_answer
+    from autograder.model import course
+
+    source = None if answer is None else answer.read_text(encoding="utf-8")
+    found = check_answer.check(course.full_name(chapter), exercise, source, range(1, seeds + 1))
+    console.print(check_answer.table(found))
+    sys.exit(OK if all(each.passed for each in found) else INFRASTRUCTURE)
+
+
+@app.command()
 def verify(
     chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
     seeds: Annotated[int, typer.Option(help="on how many the reference is graded", min=1)] = 20,

@@ -197,12 +197,12 @@ def _run(
 
 def _logged(job: Job, attempt: int, started: dict[str, float], verdict: Verdict | None = None) -> dict[str, Any]:
     """What the log says of an attempt at a job."""
-    said = {"student": job.submission.student, "chapter": job.chapter, "job": job.digest[:16], "attempt": attempt}
-    said["seconds"] = round(time.monotonic() - started[job.digest], 3)  # in line, too
+    line = {"student": job.submission.student, "chapter": job.chapter, "job": job.digest[:16], "attempt": attempt}
+    line["seconds"] = round(time.monotonic() - started[job.digest], 3)  # in line, too
     if verdict is not None:
-        said["steps"] = {name: round(seconds, 3) for name, seconds in verdict.evidence.seconds.items()}
-        said |= {"kernels": verdict.evidence.lives, "points": verdict.points, "notes": verdict.notes}
-    return said
+        line["steps"] = {name: round(seconds, 3) for name, seconds in verdict.evidence.seconds.items()}
+        line |= {"kernels": verdict.evidence.lives, "points": verdict.points, "notes": verdict.notes}
+    return line
 
 
 def _job(submission: Submission, rubric: Rubric, key: bytes) -> Job:

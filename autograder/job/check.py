@@ -52,33 +52,33 @@ def ask(
     numbers = [number for number, test in enumerate(rubric.tests) if test.exercise in only]
     with boxes.Box(name, caps(rubric.checker), rubric.sandboxed) as box:
         deadline = min(limits.question_seconds, max(1.0, until - time.monotonic()))
-        message = messages.RunTests(
+        request = messages.RunTests(
             box=box.request(), tests=numbers, seed=seed, cap=limits.reply_bytes, deadline=deadline
         )
         patience = PATIENCE * limits.question_seconds
-        with warm.request(server, messages.sent(message), [questions.fileno()]) as child:
-            told = _Told(rubric, numbers)
+        with warm.request(server, messages.sent(request), [questions.fileno()]) as child:
+            heard = _Heard(rubric, numbers)
             try:
-                while (said := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
-                    told.add(messages.received(said, messages.TestBegins | messages.TestEnds))
+                while (message := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
+                    heard.add(messages.received(message, messages.TestBegins | messages.TestEnds))
             except TimeoutError:
-                return told.ended(Lost.DEADLINE, "a check did not end in time")
+                return heard.ended(Lost.DEADLINE, "a check did not end in time")
             except (messages.MessageError, ValueError):
-                return told.ended(Lost.PROTOCOL, "what came confused the checker")
+                return heard.ended(Lost.PROTOCOL, "what came confused the checker")
             code = child.returncode or 0
             killed = child.lost or (code in KILLED and not box.out_of_memory())
-    if told.lost is not None:
-        return told.ended(told.lost, told.note)
-    if code == 0 and not told.left:
-        return Answers(tuple(told.outcomes))
-    if told.running is None and not told.outcomes and alive():
+    if heard.lost is not None:
+        return heard.ended(heard.lost, heard.note)
+    if code == 0 and not heard.left:
+        return Answers(tuple(heard.outcomes))
+    if heard.running is None and not heard.outcomes and alive():
         raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
     note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
-    return told.ended(Lost.PROTOCOL, note, outside=killed)
+    return heard.ended(Lost.PROTOCOL, note, outside=killed)
 
 
-class _Told:
-    """What a checker has told so far. It reads what students send: nothing that it says is taken for more than it is."""
+class _Heard:
+    """What a checker has said so far. It reads what students send: nothing that it says is taken for more than it is."""
 
     def __init__(self, rubric: Rubric, numbers: list[int]) -> None:
         self._tests = rubric.tests

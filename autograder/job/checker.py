@@ -123,13 +123,13 @@ def _explained(item: pytest.Function, error: BaseException | None) -> tuple[str,
     for kind, raised in LOST:
         if isinstance(error, raised):
             return kind, str(error)[:SAYS]
-    said = str(error).split("\n")[0][:SAYS].strip()
+    text = str(error).split("\n")[0][:SAYS].strip()
     if isinstance(error, asking.Refused):
-        return REFUSED, said
-    if isinstance(error, AssertionError) and said and not said.startswith("assert "):
-        return ASSERT, said
+        return REFUSED, text
+    if isinstance(error, AssertionError) and text and not text.startswith("assert "):
+        return ASSERT, text
     promise = item.name.split("[")[0].removeprefix("test_").replace("_", " ")
-    kind = ASSERT if isinstance(error, AssertionError) else f"{type(error).__name__}: {said}"
+    kind = ASSERT if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
     return kind, f"Not yet: {promise}."
 
 
@@ -214,14 +214,14 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     if "box" not in message:
         connection.send(messages.written(PLAN))
         return
-    asked: messages.RunTests = messages.received(message, messages.RunTests)
+    request: messages.RunTests = messages.received(message, messages.RunTests)
     questions = fds[0]
     entering.hold([questions, connection.fileno()])
-    entering.enter(asked.box)
+    entering.enter(request.box)
     os.chdir("/tmp")
-    JOB.seed = asked.seed
-    JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), asked.deadline, asked.cap)
+    JOB.seed = request.seed
+    JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), request.deadline, request.cap)
     OUTCOMES.connection = connection
-    SESSION.items[:] = [SESSION.items[number] for number in asked.tests]
+    SESSION.items[:] = [SESSION.items[number] for number in request.tests]
     if SESSION.items:
         CONFIG.hook.pytest_runtestloop(session=SESSION)

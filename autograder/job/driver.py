@@ -42,10 +42,10 @@ def before(message: dict[str, Any]) -> Callable[[], None]:
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
     """Execute one notebook; `fds`: it, where the answer goes, the folder of the kernel's sockets, the kernel's pidfd."""
-    asked: messages.Execute = messages.received(message, messages.Execute)
+    request: messages.Execute = messages.received(message, messages.Execute)
     notebook, answer, folder, alive = fds
     entering.hold([*fds, connection.fileno()])
-    entering.enter(asked.box)
+    entering.enter(request.box)
     os.chdir("/tmp")
     asyncio.set_event_loop(asyncio.new_event_loop())
     with open(notebook, "rb", closefd=False) as file:
@@ -53,24 +53,24 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         assembled = nbformat.from_dict(json.loads(file.read()))
     assert isinstance(assembled, NotebookNode)
     with open(answer, "wb", closefd=False) as file:
-        file.write(messages.written(_execute(asked, assembled, folder, alive, connection)))
+        file.write(messages.written(_execute(request, assembled, folder, alive, connection)))
 
 
 def _execute(
-    asked: messages.Execute, notebook: NotebookNode, folder: int, alive: int, connection: socket.socket
+    request: messages.Execute, notebook: NotebookNode, folder: int, alive: int, connection: socket.socket
 ) -> messages.Executed:
     context = zmq.asyncio.Context()
     context.setsockopt(zmq.MAXMSGSIZE, MESSAGE)
-    kernel = KernelClient(asked.connection, folder, lives(alive))
+    kernel = KernelClient(request.connection, folder, lives(alive))
     try:
         kernel.ready(context)
     except SilentError as error:
         return messages.Executed(fault=str(error))
 
-    def told(cell: int) -> None:
+    def on_cell(cell: int) -> None:
         connection.send(messages.written(messages.CellBegins(cell)))
 
-    limits = execute.CellLimits(asked.cell_seconds, asked.output_bytes, asked.until)
-    transcript = execute.execute(notebook, kernel, limits, told)
+    limits = execute.CellLimits(request.cell_seconds, request.output_bytes, request.until)
+    transcript = execute.execute(notebook, kernel, limits, on_cell)
     outputs = [list(cell.get("outputs", [])) for cell in notebook.cells]
     return messages.Executed(stopped=transcript.stopped, cell=transcript.cell, note=transcript.note, outputs=outputs)

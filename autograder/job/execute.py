@@ -45,7 +45,7 @@ class _Runner(PapermillNotebookClient):
     cap = 0
     used = 0
     at = -1  # papermill marks the cell that killed the kernel as completed: so we note it ourselves
-    told: Callable[[int], None]
+    on_cell: Callable[[int], None]
 
     async def _async_poll_kernel_alive(self) -> None:
         while self.kernel.alive() and not self.kernel.cut():  # nbclient itself looks once a second
@@ -56,7 +56,7 @@ class _Runner(PapermillNotebookClient):
     def begins(self, cell: NotebookNode, cell_index: int) -> None:
         """Note which cell is executed now."""
         self.at = cell_index
-        self.told(cell_index)
+        self.on_cell(cell_index)
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> Any:
         self.used += sum(len(str(value)) for value in msg["content"].values())
@@ -78,7 +78,7 @@ class BoxedEngine(NBClientEngine):
         *,
         kernel: KernelClient,
         limits: CellLimits,
-        told: Callable[[int], None],
+        on_cell: Callable[[int], None],
         transcript: list[Transcript],
         **_: Any,
     ) -> None:
@@ -87,7 +87,7 @@ class BoxedEngine(NBClientEngine):
         runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
         left = lambda _cell: max(0.05, min(limits.cell_seconds, limits.until - time.monotonic()))  # noqa: E731
         runner.timeout_func = left  # type: ignore[assignment]  # nbclient bears fractions of a second
-        runner.told, runner.on_cell_execute = told, runner.begins
+        runner.on_cell, runner.on_cell_execute = on_cell, runner.begins
         transcript.append(_run(runner, kernel))
 
 
@@ -119,9 +119,9 @@ def _too_much(runner: _Runner) -> Transcript:
 
 
 def execute(
-    notebook: NotebookNode, kernel: KernelClient, limits: CellLimits, told: Callable[[int], None]
+    notebook: NotebookNode, kernel: KernelClient, limits: CellLimits, on_cell: Callable[[int], None]
 ) -> Transcript:
-    """Execute `notebook` in place in a ready `kernel`. `told` is called with each cell's number before it is executed."""
+    """Execute `notebook` in place in a ready `kernel`. `on_cell` is called with each cell's number before it is executed."""
     numbers = [n for n, cell in enumerate(notebook.cells) if _executed(cell)]
     # only those: papermill spends half a millisecond on a cell that it passes over, and most are prose
     part = NotebookNode(notebook)
@@ -137,7 +137,7 @@ def execute(
         "python3",
         kernel=kernel,
         limits=limits,
-        told=lambda n: told(numbers[n]),
+        on_cell=lambda n: on_cell(numbers[n]),
         transcript=transcript,
         progress_bar=False,
     )

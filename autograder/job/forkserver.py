@@ -66,7 +66,7 @@ class Servers:
             server.ready()
         if not fresh:
             return
-        plan = _told(self.checker)
+        plan = _plan_of(self.checker)
         if _made_of(self.chapter) != self.made_of:
             self.close()
             raise InfrastructureError(f"{self.chapter} was changed while its servers were started; run this again")
@@ -176,12 +176,11 @@ def _launched(chapter: str) -> Servers:
     return _STARTED[here]
 
 
-def _told(checker: warm.ForkServer) -> messages.Plan:
+def _plan_of(checker: warm.ForkServer) -> messages.Plan:
     """What the checker's server has read."""
     with checker.request({"plan": True}) as child:
         try:
-            said = child.receive(PLAN)
-            return messages.received(said or {}, messages.Plan)
+            return messages.received(child.receive(PLAN) or {}, messages.Plan)
         except (TimeoutError, messages.MessageError) as error:
             raise warm.ServerError(f"the checker tells no plan: {error!r}\n{checker.printed()}") from None
 

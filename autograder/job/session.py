@@ -134,6 +134,8 @@ class Session:
                 kernel.ready()
             with self._timed("cells"):
                 executed = self._execute(notebook, kernel, f"{name}d")
+            if executed is None:
+                return self._over()
             self._take(notebook, executed)
             if executed.stopped is not None:
                 return self._stopped(kernel, notebook, executed)
@@ -142,8 +144,11 @@ class Session:
         finally:
             kernel.close()
 
-    def _execute(self, notebook: NotebookNode, kernel: KernelProcess, name: str) -> messages.Executed:
-        """Have a driver execute `notebook` in `kernel`. Raises StartError where neither cell nor answer is to blame."""
+    def _execute(self, notebook: NotebookNode, kernel: KernelProcess, name: str) -> messages.Executed | None:
+        """Have a driver execute `notebook` in `kernel`; None if the driver was killed, perhaps by nothing that it heard.
+
+        Raises StartError where neither cell nor answer is to blame.
+        """
         with contextlib.ExitStack() as stack:
             box = stack.enter_context(boxes.Box(name, DRIVER, self.rubric.sandboxed))
             files = [os.memfd_create("notebook"), os.memfd_create("executed"), kernel.open_pid()]
@@ -151,7 +156,7 @@ class Session:
                 stack.callback(os.close, fd)
             assembled, answer, alive = files
             Path(f"/proc/self/fd/{assembled}").write_bytes(json.dumps(notebook).encode())
-            asked = messages.Execute(
+            request = messages.Execute(
                 box=box.request(),
                 connection=kernel.connection,
                 cell_seconds=self.limits.cell_seconds,
@@ -159,18 +164,21 @@ class Session:
                 until=self.until,
             )
             descriptors = [assembled, answer, kernel.sockets, alive]
-            driver = stack.enter_context(warm.request(self.servers.driver, messages.sent(asked), descriptors))
+            driver = stack.enter_context(warm.request(self.servers.driver, messages.sent(request), descriptors))
             cell = -1
             try:
-                while (said := driver.receive(self._patience())) is not None:
-                    cell = messages.received(said, messages.CellBegins).cell
+                while (message := driver.receive(self._patience())) is not None:
+                    cell = messages.received(message, messages.CellBegins).cell
             except TimeoutError:  # its loop never turned: what came kept it from looking at the clock
                 return self._blamed(notebook, cell, Stop.TIMEOUT, "no end within the time limit")
             except ValueError as error:
                 return self._blamed(notebook, cell, Stop.OUTPUT, f"what came confused the driver: {error}")
             if driver.returncode:
-                if driver.lost or (driver.returncode in check.KILLED and not box.out_of_memory()):
-                    raise StartError("the driver was killed from outside")
+                if driver.lost:
+                    raise StartError("the warm server of the drivers ended")
+                if driver.returncode in check.KILLED and not box.out_of_memory() and self._once("driver"):
+                    self.notes.append("the driver was killed from outside")
+                    return None
                 return self._blamed(notebook, cell, Stop.OUTPUT, "what came ended the process that listened to it")
             if os.stat(answer).st_size > messages.EXECUTED:
                 return self._blamed(notebook, cell, Stop.OUTPUT, "more output than there is room for")

@@ -1,0 +1,124 @@
+"""What the checks say of one answer, in seconds: for an author at work, in this process, without box and kernel.
+
+Only for code that the author trusts: it runs where we run. What is decided is decided by the same tests, on answers that go
+through the same typed protocol; what a box adds are its limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from autograder.authoring import build
+from autograder.job import messages
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.model.rubric import PlannedTest
+from autograder.model.verdict import ENDS
+
+SEEDS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one test said of the answer, for one seed of its inputs."""
+
+    test: PlannedTest
+    seed: int
+    passed: bool
+    kind: str  # see `verdict.Outcome`
+    says: str
+    misconception: str
+
+
+class _Listener:
+    """In place of the checker's connection to the worker."""
+
+    def __init__(self) -> None:
+        self.ended: list[messages.TestEnds] = []
+
+    def send(self, data: bytes) -> None:
+        message = msgspec.json.decode(data, type=messages.TestBegins | messages.TestEnds)
+        if isinstance(message, messages.TestEnds):
+            self.ended.append(message)
+
+
+def check(chapter: str, exercise: str, answer: str | None = None, seeds: Sequence[int] = SEEDS) -> list[Said]:
+    """What every test of `exercise` says of `answer`, the source of its cell; None: of the reference.
+
+    Every other cell is the reference's. Executes the chapter in this process: once in a process. Raises CourseError for
+    an exercise that there is not, or is graded by hand, and for cells that raise.
+    """
+    found = {each.name: each for each in course.chapter(chapter).exercises if not each.manual}
+    if exercise not in found:
+        raise CourseError(f"{chapter}: no checked exercise {exercise!r}; {course.near(exercise, found)}")
+    cells = {} if answer is None else {_cell_of(found[exercise]): answer}
+    from autograder.job import checker
+    from autograder.probe import asking
+
+    config, session = checker.collect(chapter)
+    checker.JOB.student = asking.in_process(_executed(chapter, cells))
+    items = [item for item in session.items if item.function.exercise == exercise]  # type: ignore[attr-defined]
+    made: list[Said] = []
+    for seed in seeds:
+        listener = _Listener()
+        checker.JOB.seed, checker.OUTCOMES.connection = seed, listener  # type: ignore[assignment]
+        session.items[:], session.testsfailed = items, 0  # or pytest takes the last seed's failures for broken files
+        config.hook.pytest_runtestloop(session=session)
+        made += _said(checker.OUTCOMES.numbers, items, seed, listener.ended)
+    return made
+
+
+def table(found: Sequence[Said]) -> Table:
+    """A row a test: on how many seeds it passed, and what it says where it did not."""
+    made = Table(title_justify="left")
+    for column in ("test", "passed", "says", "taken for"):
+        made.add_column(column, overflow="fold")
+    for test in dict.fromkeys(each.test for each in found):
+        of = [each for each in found if each.test == test]
+        failed = next((each for each in of if not each.passed), None)
+        passed = sum(each.passed for each in of)
+        texts = ("", "") if failed is None else (failed.says, failed.misconception)
+        kind = f" [{failed.kind}]" if failed is not None and failed.kind not in ENDS else ""
+        cells = (test.name, f"{passed} of {len(of)}", texts[0] + kind, texts[1])
+        made.add_row(*map(Text, cells), style="green" if failed is None else "red")
+    return made
+
+
+def _cell_of(exercise: course.Exercise) -> str:
+    """The cell that an answer to the exercise goes to: the one that bears its name, else the first."""
+    return exercise.name if exercise.name in exercise.answer_ids else exercise.answer_ids[0]
+
+
+def _said(
+    numbers: dict[str, int], items: Sequence[Any], seed: int, ended: Sequence[messages.TestEnds]
+) -> Iterator[Said]:
+    named = {numbers[item.nodeid]: item for item in items}
+    for message in ended:
+        item = named[message.test]
+        test = PlannedTest(item.function.exercise, item.name, item.function.weight)
+        yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
+
+
+def _executed(chapter: str, answers: dict[str, str]) -> dict[str, Any]:
+    """The names that the chapter's cells bind, with `answers` in place of the reference; visible checks are left out."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell in build.solved(chapter).cells:
+        meta = cell.metadata.get("nbgrader", {})
+        if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
+            continue
+        name = meta.get("grade_id", "")
+        try:
+            exec(compile(answers.get(name, str(cell.source)), f"<cell {name}>", "exec"), names)
+        except Exception as error:
+            if name not in answers:
+                raise CourseError(
+                    f'{chapter}, cell "{name or cell.source[:40]}": {type(error).__name__}: {error}'
+                ) from error
+            names.setdefault("_raised", error)  # the student's kernel goes on after a cell that raised, too
+    return names
