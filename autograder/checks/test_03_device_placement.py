@@ -24,7 +24,7 @@ from autograder.checks.placing import (
     telling,
     wishes,
 )
-from autograder.probe.asking import equivalent, exercise, kept, probe, right, wrong
+from autograder.probe.asking import exercise, kept, probe
 
 # where
 
@@ -93,32 +93,6 @@ def test_what_a_function_computed_elsewhere_is_found(student, rng):
     check_where(answers, wanted, "computed inside a tf.function", hint)
 
 
-wrong("where", name="device_of_the_call", change=("backing_device", "device"), says="that is where the call was made")
-wrong(
-    "where",
-    name="the_whole_name",
-    change=('"/" + tensor.backing_device.split("device:")[-1]', "tensor.backing_device"),
-    says="the whole name",
-)
-wrong(
-    "where",
-    name="the_number_only",
-    change=('"/" + tensor.backing_device.split("device:")[-1]', 'int(tensor.backing_device.split(":")[-1])'),
-    says="returned a value of type int",
-)
-right(
-    "where",
-    name="by_device_spec",
-    source="""
-    def where(tensor):
-        spec = tf.DeviceSpec.from_string(tensor.backing_device)
-        return f"/{spec.device_type}:{spec.device_index}"
-    """,
-)
-
-
-equivalent("where", change=("[-1]", "[1]"), because='a device\'s name holds "device:" once')
-
 # prediction
 
 OPS = ["ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp"]
@@ -146,19 +120,6 @@ def test_every_op_has_a_recorded_device(student):
         )
         there = device_of(guess[op]) in {f"CPU:{i}" for i in range(4)}
         assert there, f"{op} is predicted at {guess[op]!r}; there is no such device: expected one of D, or default."
-
-
-equivalent("prediction", because="a guess is recorded, not marked: any that is complete earns the point")
-wrong("prediction", name="one_left_open", change=('"AddV2": default', '"AddV2": None'), says="is left open")
-wrong("prediction", name="no_such_device", change=("D[2]", '"/CPU:9"'), says="there is no such device")
-wrong("prediction", name="numbers_for_names", change=("D[2]", "2"), says="predicted at a value of type int")
-right(
-    "prediction",
-    name="three_rules_and_a_surprise",
-    source="""
-    prediction = {"ReadVariableOp": D[2], "Mul": D[2], "AddV2": default, "AssignAddVariableOp": D[3]}
-    """,
-)
 
 
 # place: the student's rules against TensorFlow's placer
@@ -227,41 +188,6 @@ def test_what_an_earlier_run_placed_stays(student, rng):
     program.add(ops[8:], set())
     got = student.ask(placed, ops=ops, default=default, before=before)
     check_place(got, ops, program.run(), before)
-
-
-wrong(
-    "place",
-    name="pins_beat_variables",
-    change=(
-        "placed[op.variable] if op.variable else op.pin or default",
-        "op.pin or (placed[op.variable] if op.variable else default)",
-    ),
-    says="rule 0 beats its pin",
-)
-wrong("place", name="nothing_stays", change=("if op.name not in placed:", "if True:"), says="rule 1 comes first")
-wrong(
-    "place", name="no_rule_0", change=("placed[op.variable] if op.variable else op.pin", "op.pin"), says="rule 0 beats"
-)
-wrong("place", name="default_for_all", change=("op.pin or default", "default"), says="see rule 2")
-right(
-    "place",
-    name="by_four_ifs",
-    source="""
-    def place(ops, default, before):
-        out = {}
-        for op in ops:
-            if op.name in before:
-                where_to = before[op.name]
-            elif op.variable is not None:
-                where_to = {**before, **out}[op.variable]
-            elif op.pin is not None:
-                where_to = op.pin
-            else:
-                where_to = default
-            out[op.name] = where_to
-        return out
-    """,
-)
 
 
 # split
@@ -375,109 +301,6 @@ def test_the_sum_is_formed_on_the_third_device(student, rng):
     )
 
 
-wrong("split", name="both_on_one", change=("devices[1]", "devices[0]"), says="Both products ran on")
-wrong(
-    "split",
-    name="sum_unpinned",
-    change=("with tf.device(devices[2]):", "with tf.device(None):"),
-    says="expected the third device of the list that was passed in",
-)
-wrong(
-    "split",
-    name="fixed_names",
-    source="""
-    def split(a, b, devices):
-        with tf.device(D[1]):
-            left = tf.matmul(a, b)
-        with tf.device(D[2]):
-            right = tf.matmul(b, a)
-        with tf.device(D[3]):
-            return left + right
-    """,
-    says="device of the list that was passed in",
-)
-wrong(
-    "split",
-    name="first_left_to_the_default",
-    change=("with tf.device(devices[0]):", "if True:"),
-    says="expected the first device of the list that was passed in",
-)
-wrong(
-    "split",
-    name="second_left_to_the_default",
-    change=("with tf.device(devices[1]):", "if True:"),
-    says="expected the second device of the list that was passed in",
-)
-wrong("split", name="same_product_twice", change=("tf.matmul(b, a)", "tf.matmul(a, b)"), says="same product twice")
-wrong(
-    "split",
-    name="carried_not_computed",
-    source="""
-    def split(a, b, devices):
-        left, right = a @ b, b @ a
-        with tf.device(devices[0]):
-            left = tf.identity(left)
-        with tf.device(devices[1]):
-            right = tf.identity(right)
-        with tf.device(devices[2]):
-            return left + right
-    """,
-    says="Both products ran on",
-)
-right(
-    "split",
-    name="operators_in_a_tf_function",
-    source="""
-    @tf.function
-    def split(a, b, devices):
-        with tf.device(devices[0]):
-            left = a @ b
-        with tf.device(devices[1]):
-            right = b @ a
-        with tf.device(devices[2]):
-            return tf.add_n([left, right])
-    """,
-)
-right(
-    "split",
-    name="printing",
-    change=(
-        "        return left + right",
-        "        tf.print('sum of', left, 'and', right)\n        return left + right",
-    ),
-)
-right(
-    "split",
-    name="a_function_inside",
-    source="""
-    @tf.function
-    def product(a, b):
-        return tf.matmul(a, b)
-
-    def split(a, b, devices):
-        with tf.device(devices[0]):
-            left = product(a, b)
-        with tf.device(devices[1]):
-            right = product(b, a)
-        with tf.device(devices[2]):
-            return tf.math.add(left, right)
-    """,
-)
-right(
-    "split",
-    name="einsum_in_a_loop",
-    source="""
-    def split(a, b, devices):
-        parts = []
-        for device, (x, y) in zip(devices, [(a, b), (b, a)]):
-            with tf.device(device):
-                parts.append(tf.einsum("ij,jk->ik", x, y))
-        with tf.device(devices[-1]):
-            return tf.add(*parts)
-    """,
-)
-
-
 # Device functions: the graph is built there under the student's function, and run here
 
 
@@ -558,30 +381,6 @@ def test_old_style_variables_are_kept_there_too(student, rng):
     check_variables_on(student, rng, "old")
 
 
-TEST = 'op.type in ("VarHandleOp", "VariableV2")'
-wrong("variables_on", name="by_its_name", change=(TEST, 'op.name.startswith("Var")'), says="a VarHandleOp, went to")
-wrong("variables_on", name="new_ones_only", change=(TEST, 'op.type == "VarHandleOp"'), says="a VariableV2, went to")
-wrong("variables_on", name="old_ones_only", change=(TEST, '"Variable" in op.type'), says="a VarHandleOp, went to")
-wrong(
-    "variables_on", name="swapped", change=(TEST, 'op.type not in ("VarHandleOp", "VariableV2")'), says="changed places"
-)
-wrong("variables_on", name="everything", change=(TEST, "True"), says="a Mul, went to")
-right("variables_on", name="by_prefix", change=(TEST, 'op.type.startswith("Var")'))
-right(
-    "variables_on",
-    name="by_what_it_returns",
-    source="""
-    def variables_on(first, rest):
-        def device_of(op):
-            made = [t.dtype for t in op.outputs]
-            is_variable = tf.resource in made or any(d._is_ref_dtype for d in made)
-            return first if is_variable else rest
-
-        return device_of
-    """,
-)
-
-
 # round_robin
 
 
@@ -629,81 +428,6 @@ def test_two_device_functions_do_not_share_their_turns(student, rng):
         steps = shuffled(rng, ["new"] * 4)
         graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
         check_turns(went(graph, steps), steps, devices)
-
-
-COUNTER = """
-    def round_robin(devices):
-        count = 0
-
-        def device_of(op):
-            nonlocal count
-            if op.type in ("VarHandleOp", "VariableV2"):
-                count += 1
-                return devices[(count - 1) % len(devices)]
-            return op.device
-
-        return device_of
-"""
-wrong("round_robin", name="always_the_first", change=("next(turns)", "devices[0]"), says="expected them to take turns")
-wrong(
-    "round_robin",
-    name="every_op_takes_a_turn",
-    source="""
-    def round_robin(devices):
-        turns = itertools.cycle(devices)
-
-        def device_of(op):
-            device = next(turns)
-            return device if op.type in ("VarHandleOp", "VariableV2") else op.device
-
-        return device_of
-    """,
-    says="did an op that is no variable take a turn",
-)
-wrong(
-    "round_robin",
-    name="starts_at_the_second",
-    source=COUNTER.replace("(count - 1)", "count"),
-    says="begin at the first of its list",
-)
-wrong(
-    "round_robin", name="wipes_out_pins", change=("return op.device", 'return ""'), says="expected it to be left alone"
-)
-wrong("round_robin", name="returns_none", change=("return op.device", "return None"), says="got None")
-wrong(
-    "round_robin",
-    name="one_counter_for_all",
-    source="""
-    count = -1
-
-    def round_robin(devices):
-        def device_of(op):
-            global count
-            if op.type in ("VarHandleOp", "VariableV2"):
-                count += 1
-                return devices[count % len(devices)]
-            return op.device
-
-        return device_of
-    """,
-    says="begin at the first of its list",
-)
-right("round_robin", name="by_a_counter", source=COUNTER)
-right(
-    "round_robin",
-    name="by_a_class",
-    source="""
-    class round_robin:
-        def __init__(self, devices):
-            self.waiting = list(devices)
-
-        def __call__(self, op):
-            if not op.type.startswith("Var") or op.type in ("VarIsInitializedOp", "VariableShape"):
-                return op.device
-            self.waiting.append(self.waiting.pop(0))
-            return self.waiting[-1]
-    """,
-)
 
 
 # soonest
@@ -761,65 +485,3 @@ def test_it_works_for_any_number_of_devices(student, rng):
     for count in rng.permutation([3, 4]):
         devices, copy = some_devices(rng, int(count)), float(rng.integers(1, 3))
         check_soonest(student, telling(rng, devices, copy, int(rng.integers(8, 11))), devices, copy)
-
-
-wrong(
-    "soonest",
-    name="copies_are_free",
-    change=("name: device}, copy)", "name: device}, 0.0)"),
-    says="as if copies were free",
-)
-wrong(
-    "soonest",
-    name="free_soonest",
-    source="""
-    def soonest(tasks, devices, copy):
-        placed = {}
-        for i, task in enumerate(tasks):
-            spans = schedule(tasks[:i], placed, copy).values()
-            placed[task.name] = min(devices, key=lambda d: max([end for on, _, end in spans if on == d], default=0.0))
-        return placed
-    """,
-    says="free soonest",
-)
-wrong(
-    "soonest",
-    name="last_of_a_tie",
-    change=("min(devices, ", "min(devices[::-1], "),
-    says="expected the one listed first",
-)
-wrong(
-    "soonest",
-    name="two_devices_only",
-    change=("min(devices, ", "min(devices[:2], "),
-    says="another device finishes sooner",
-)
-right(
-    "soonest",
-    name="by_hand",
-    source="""
-    def soonest(tasks, devices, copy):
-        placed, ends, free = {}, {}, dict.fromkeys(devices, 0.0)
-        for name, seconds, inputs in tasks:
-            best = None
-            for device in devices:
-                ready = max([ends[i] + (copy if placed[i] != device else 0.0) for i in inputs], default=0.0)
-                end = max(free[device], ready) + seconds
-                if best is None or end < best[0]:
-                    best = (end, device)
-            ends[name], placed[name] = best
-            free[placed[name]] = ends[name]
-        return placed
-    """,
-)
-
-equivalent(
-    "soonest",
-    change=("[name][2]", "[name][1]"),
-    because="a task takes equally long everywhere: who starts first ends first",
-)
-equivalent(
-    "soonest",
-    change=("    placed = {}\n", "    pass\n"),
-    because="the notebook has a `placed` of its own, and whatever is read of it is written first",
-)

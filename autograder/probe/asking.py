@@ -1,30 +1,35 @@
-"""What a check file is written with: `probe`, `exercise`, `wrong`, `right`, and the fixture `student` with one verb.
+"""What a check file is written with: `exercise`, `recorded`, `probe`, and the fixture `student`.
+
+@exercise("mean")
+def test_the_mean_is_over_towers(student, rng):  # runs on the trusted side
+    cases = [[rng.normal(size=(3, 4))] for _ in range(5)]
+    for (towers,), got in student.call("mean", cases, returns=array([4])):
+        if np.allclose(got, towers.sum(axis=0)):
+            raise Misconception("adds_towers", "You added the towers; divide by how many there are.")
+        assert np.allclose(got, towers.mean(axis=0)), "The mean is off."
+
+Where a call is more than that, a probe says what to do; its source runs in the student's kernel, and it knows no answer:
 
 @probe
-def averaged(student, gradients):  # its source runs in the student's kernel; it knows no answer
+def averaged(student, gradients):
     return [np.asarray(g) for g in student.average_gradients(gradients)]
 
-
-@exercise("average_gradients")
-def test_the_mean_is_over_towers(student, rng):  # runs on the trusted side
-    gradients = rng.normal(size=(3, 4, 5))
-    got = student.ask(averaged, gradients=gradients)
-    assert ..., "You added the towers; divide by how many there are."
+What an answer must be is said by `expecting`, the answers that are known are listed in `listed_CHAPTER.toml`.
 """
 
 from __future__ import annotations
 
 import inspect
 import socket
-import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from autograder.probe import answering, graphs, wire
+from autograder.probe import answering, expecting, graphs, wire
+from autograder.probe.expecting import Expected
+from autograder.probe.listed import Equivalent, Variant, equivalents, variants  # noqa: F401
 
 kept: dict[str, Any] = {}  # so that a check file can name it: what a probe finds is the student's kernel's own
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -33,6 +38,14 @@ Channel = Callable[[bytes, float, int, int], Any]  # (frame, until, cap, graphs)
 
 class Refused(AssertionError):  # noqa: N818
     """The student's code raised, or what it returned cannot cross; the message is for the student."""
+
+
+class Misconception(AssertionError):  # noqa: N818
+    """The answer is wrong in a way that an author knows and has listed: by its name, with the sentence for the student."""
+
+    def __init__(self, name: str, says: str) -> None:
+        super().__init__(says)
+        self.name = name
 
 
 @dataclass(frozen=True)
@@ -51,8 +64,9 @@ def probe(*, graphs: int) -> Callable[[Callable[..., Any]], Probe]: ...
 def probe(function: Callable[..., Any] | None = None, *, graphs: int = 0) -> Any:
     """Make a probe of a function: its source, without decorators, is what crosses.
 
-    A probe that answers with graphs says how many: `@probe(graphs=1)`. In any other answer none is looked at. In its scope: np, tf, `student` and `kept`, a dictionary that lasts from question to question. The student's function
+    In its scope: np, tf, `student` and `kept`, a dictionary that lasts from question to question. The student's function
     can read its caller's locals: where the inputs tell the answer, one question prepares (and keeps), the next one calls.
+    A probe that answers with graphs says how many: `@probe(graphs=1)`. In any other answer none is looked at.
     """
     if function is None:
         return lambda function: replace(probe(function), graphs=graphs)
@@ -71,88 +85,45 @@ def exercise(name: str, weight: float = 1.0) -> Callable[[Function], Function]:
     return mark
 
 
-@dataclass(frozen=True)
-class Variant:
-    """An answer that the checks must judge as said: every other answer is the reference's."""
+def recorded(name: str, kinds: Mapping[Any, Expected]) -> Callable[[Student], None]:
+    """The test of exercise `name`: the student's dictionary of that name holds a guess of its kind for each key.
 
-    chapter: str
-    answer: str  # grade id of the answer cell
-    name: str
-    correct: bool
-    source: str = ""  # the whole cell; or else
-    change: tuple[str, str] = ("", "")  # (old, new) in the reference's source
-    says: str = ""  # part of the message that a wrong answer must get
-    exercise: str = ""  # that must not get full points; by default the one named like the answer
-
-    def written_over(self, reference: str) -> str:
-        """The source of this variant of the cell. Raises ValueError when the reference does not hold `change[0]`."""
-        if self.source:
-            return textwrap.dedent(self.source).strip("\n")
-        old, new = self.change
-        if old not in reference:
-            raise ValueError(
-                f'{self.chapter}, variant "{self.name}": the reference of {self.answer} does not hold {old!r}'
-            )
-        return reference.replace(old, new)
-
-
-_VARIANTS: dict[tuple[str, str, str], Variant] = {}
-
-
-def wrong(
-    answer: str, *, name: str, says: str, change: tuple[str, str] = ("", ""), source: str = "", exercise: str = ""
-) -> Variant:
-    """List a wrong answer with the misconception it comes from (`name`) and the sentence it must get (`says`)."""
-    return _listed(Variant(_caller(), answer, name, False, source, change, says, exercise or answer))
-
-
-def right(
-    answer: str, *, name: str, change: tuple[str, str] = ("", ""), source: str = "", exercise: str = ""
-) -> Variant:
-    """List a correct answer written in another way: it must pass."""
-    return _listed(Variant(_caller(), answer, name, True, source, change, "", exercise or answer))
-
-
-@dataclass(frozen=True)
-class Equivalent:
-    """A mutant of the reference that no check can tell from it, because it does the same, or is as good an answer."""
-
-    chapter: str
-    answer: str
-    change: tuple[str, str] | None  # (old, new): `old` stands once in the reference's source
-    because: str
-
-
-_EQUIVALENTS: dict[tuple[str, str, tuple[str, str] | None], Equivalent] = {}
-
-
-def equivalent(answer: str, *, because: str, change: tuple[str, str] | None = None) -> Equivalent:
-    """Say that a change of the reference is no fault, and why: `autograder verify` lists it, and does not count it.
-
-    Without `change`: that of every mutant of this cell which gets full points, as where any committed guess is right.
+    A guess is recorded, not marked: any that is complete passes.
     """
-    made = Equivalent(_caller(), answer, change, because)
-    _EQUIVALENTS[made.chapter, answer, change] = made
-    return made
+
+    @exercise(name)
+    def test(student: Student) -> None:
+        found = expecting.dict_of()(student.ask(_recorded, name=name), f"`{name}` is")
+        missing = [key for key in kinds if key not in found]
+        assert not missing, f"`{name}` has no entry for {_key(missing[0])}; expected one for each of the {len(kinds)}."
+        empty = [key for key in kinds if found[key] is None]
+        assert len(empty) < len(kinds), "Nothing is predicted yet: expected a guess in place of each None."
+        assert not empty, f"{_key(empty[0])} is left open; a prediction is a commitment: expected a guess there, too."
+        for key, kind in kinds.items():
+            kind(found[key], f"{_key(key)} is predicted to be")
+
+    test.__name__ = f"test_every_entry_of_{name}_is_recorded"
+    return test
 
 
-def equivalents(chapter: str) -> list[Equivalent]:
-    """The equivalents that a chapter's check file lists, in order; the file must have been imported."""
-    return [each for each in _EQUIVALENTS.values() if each.chapter == chapter]
+def _key(key: Any) -> str:
+    return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def variants(chapter: str) -> list[Variant]:
-    """The variants that a chapter's check file lists, in order; the file must have been imported."""
-    return [variant for variant in _VARIANTS.values() if variant.chapter == chapter]
+def each_answer(
+    answers: Any,
+    cases: Sequence[Any],
+    returns: Expected | Callable[[Any], Expected],
+    before: str | Callable[[Any], str],
+) -> Iterator[tuple[Any, Any]]:
+    """Pair the `cases` with the list of `answers` to them, each as `returns` expects it, one after the other.
 
-
-def _caller() -> str:
-    return Path(sys._getframe(2).f_code.co_filename).stem.removeprefix("test_")
-
-
-def _listed(variant: Variant) -> Variant:
-    _VARIANTS[variant.chapter, variant.answer, variant.name] = variant
-    return variant
+    What is expected, and how the sentence on an answer begins (see `Expected`), may depend on the case.
+    """
+    listed = expecting.list_of(expecting.anything, len(cases)).named(f"a list of {len(cases)} answers")
+    for case, answer in zip(cases, listed(answers, "Your notebook answered with"), strict=True):
+        kind = returns if isinstance(returns, Expected) else returns(case)
+        yield case, kind(answer, before if isinstance(before, str) else before(case))
 
 
 class Student:
@@ -184,6 +155,40 @@ class Student:
         if "error" in answer:
             raise Refused(_said(answer))
         return answer["value"]
+
+    def call(
+        self,
+        function: str,
+        cases: Sequence[Sequence[Any]],
+        returns: Expected | Callable[[Any], Expected] = expecting.anything,
+        before: str | Callable[[Any], str] = "",
+    ) -> Iterator[tuple[Any, Any]]:
+        """Call the student's `function` on the arguments of each case, in one question; pairs of case and answer.
+
+        See `each_answer` for `returns` and `before`; by default a sentence begins with the call itself.
+        """
+        answers = self.ask(_called, function=function, cases=[list(case) for case in cases])
+        return each_answer(answers, cases, returns, before or (lambda case: _call(function, case)))
+
+    def call_once(self, function: str, *arguments: Any, returns: Expected = expecting.anything) -> Any:
+        """Call the student's `function` and return its answer, as `returns` expects it."""
+        (answer,) = self.call(function, [arguments], returns)
+        return answer[1]
+
+
+@probe
+def _called(student, function, cases):
+    work = getattr(student, function)
+    return [work(*case) for case in cases]
+
+
+@probe
+def _recorded(student, name):
+    return getattr(student, name)
+
+
+def _call(function: str, arguments: Sequence[Any]) -> str:
+    return f"`{function}({', '.join(expecting.shown(each, 40) for each in arguments)})` returned"
 
 
 def _said(answer: dict[str, Any]) -> str:

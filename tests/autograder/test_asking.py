@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autograder.probe import asking, graphs, wire
+from autograder.probe import asking, wire
 from autograder.probe.asking import Refused, in_process, probe
 
 
@@ -66,56 +66,6 @@ def test_odd_values_are_answers(value):
     got = ask(lambda x: value)
     assert type(got) is type(value)
     assert repr(got) == repr(value)
-
-
-@pytest.fixture(scope="module")
-def tf():
-    return pytest.importorskip("tensorflow")
-
-
-def serialized(tf, op, **attributes):
-    graph = tf.compat.v1.GraphDef()
-    node = graph.node.add(name="n", op=op)
-    for name, value in attributes.items():
-        node.attr[name].s = value
-    return graph
-
-
-def test_a_graph_that_computes_comes_in(tf):
-    with tf.Graph().as_default() as graph:
-        tf.matmul(tf.ones([2, 2]), tf.ones([2, 2]))
-    read = graphs.read(graph.as_graph_def().SerializeToString())
-    assert "MatMul" in {node.op for node in read.node}
-
-
-def test_a_graph_that_writes_a_file_does_not(tf):
-    with pytest.raises(graphs.GraphError, match="WriteFile"):
-        graphs.read(serialized(tf, "WriteFile").SerializeToString())
-
-
-def test_a_graph_that_hides_the_write_in_a_function_does_not(tf):
-    graph = serialized(tf, "NoOp")
-    function = graph.library.function.add()
-    function.signature.name = "innocent"
-    function.node_def.add(name="w", op="WriteFile")
-    with pytest.raises(graphs.GraphError, match="WriteFile"):
-        graphs.read(graph.SerializeToString())
-
-
-def test_a_function_with_the_name_of_an_op_does_not_come_in(tf):
-    graph = serialized(tf, "WriteFile")
-    graph.library.function.add().signature.name = "WriteFile"
-    with pytest.raises(graphs.GraphError, match="WriteFile"):
-        graphs.read(graph.SerializeToString())
-
-
-def test_a_refused_graph_is_the_students_fault_and_not_the_protocols(tf):
-    @probe
-    def built(student):
-        return student.graph()
-
-    with pytest.raises(Refused, match="ReadFile"):
-        in_process({"graph": lambda: serialized(tf, "ReadFile")}).ask(built)
 
 
 def test_a_reply_over_the_cap_breaks_the_protocol():

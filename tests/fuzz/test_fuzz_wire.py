@@ -387,4 +387,4 @@ def test_a_frame_with_a_damaged_graph_is_a_graph_or_a_refusal(graphs_sent, seed)
     data = damaged(graphs_sent[seed % 2], Random(seed))
     assume(len(data) < CAP)
     with contextlib.suppress(wire.WireError, wire.RefusedError):
-        wire.decode(json.dumps({"g": len(data)}).encode(), data, graphs.read)
+        wire.decode(json.dumps({"g": len(data)}).encode(), data, 1, graphs.read)

@@ -34,6 +34,12 @@ ODD = {  # what every answer is, or returns: values that no check may choke on
     "array": "np.array([1.0, np.nan])",
     "odd_rows": "[(None, float('nan'), '\\ud800', []), (1, 2, 3), np.zeros(3)]",
     "huge": "10**30",
+    "beyond_floats": "10**400",
+    "infinite": "float('inf')",
+    "denormal": "5e-324",
+    "minus_nothing": "-0.0",
+    "denormals": "[5e-324] * len(a[0]) if a and type(a[0]) is list else 5e-324",
+    "coloured": "'\\x1b[31mCPU:0\\x1b[0m'",
     "true": "True",
     "arrays_by_device": "{each[0]: np.zeros(3) for each in a[0]} if len(a) == 3 and type(a[0]) is list else np.zeros(3)",
     "arrays_by_name": "{str(each): np.zeros(3) for each in a[0]} if a and type(a[0]) is list else [np.zeros(3)] * 3",
@@ -50,22 +56,11 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     from autograder.probe import asking
 
     checks = importlib.import_module(f"autograder.checks.test_{chapter}")
-    cells = [cell for cell in build.solved(chapter).cells if cell.cell_type == "code"]
     solved = build.solution_source(chapter)
-    tests = [test for test in vars(checks).values() if hasattr(test, "exercise")]
-
-    def namespace(answers: dict[str, str]) -> dict[str, Any]:
-        names: dict[str, Any] = {"__name__": "__main__"}
-        for cell in cells:
-            meta = cell.metadata.get("nbgrader", {})
-            if meta.get("grade") or "show" in cell.metadata.get("tags", []):
-                continue
-            source: str = answers.get(meta.get("grade_id", ""), str(cell.source))
-            exec(compile(source, f"<cell {meta.get('grade_id', '')}>", "exec"), names)
-        return names
+    tests = tests_of(checks)
 
     def judged(answers: dict[str, str], seeds: range, only: str = "") -> dict[str, list[str]]:
-        student = asking.in_process(namespace(answers))
+        student = asking.in_process(namespace(chapter, answers))
         failed: dict[str, list[str]] = {}
         for seed in seeds:
             for test in tests:
@@ -89,6 +84,25 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
         odd = {answer: odd_answer(solved[answer], value) for answer in stubs}
         found[f"odd/{name}"] = judged({**solved, **odd}, range(1))
     return found
+
+
+def tests_of(checks: Any) -> list[Any]:
+    """The tests of a check file, in its order."""
+    return [test for test in vars(checks).values() if hasattr(test, "exercise")]
+
+
+def namespace(chapter: str, answers: dict[str, str]) -> dict[str, Any]:
+    """The names of a student's notebook after it ran with these answers: cell by cell, what only shows something not."""
+    from autograder.authoring import build
+
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell in build.solved(chapter).cells:
+        meta = cell.metadata.get("nbgrader", {})
+        if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
+            continue
+        source: str = answers.get(meta.get("grade_id", ""), str(cell.source))
+        exec(compile(source, f"<cell {meta.get('grade_id', '')}>", "exec"), names)
+    return names
 
 
 def odd_answer(source: str, value: str) -> str:
@@ -119,11 +133,15 @@ def message(test: Any, student: Any, seed: int) -> str:
 
 def judged(chapter: str) -> dict[str, dict[str, list[str]]]:
     """What `judge_all` finds, in a process of its own."""
-    spans = [f"{span.start}:{span.stop}" for span in (SEEDS, VARIANT_SEEDS)]
+    return answer_of(__file__, chapter, *(f"{span.start}:{span.stop}" for span in (SEEDS, VARIANT_SEEDS)))
+
+
+def answer_of(program: str, *arguments: str) -> Any:
+    """The JSON that a program beside this one prints."""
     path = os.pathsep.join([str(ROOT / "lib"), str(ROOT)])
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": path}
     done = subprocess.run(
-        [sys.executable, __file__, chapter, *spans],
+        [sys.executable, program, *arguments],
         capture_output=True,
         text=True,
         timeout=DEADLINE,

@@ -1,0 +1,126 @@
+"""The answers that an author knows of: `autograder/checks/listed_CHAPTER.toml`, a row each; `autograder verify` judges them.
+
+    [average_gradients.wrong]
+    adds_towers = { says = "You added the towers", change = ["tf.reduce_mean", "tf.reduce_sum"] }
+
+    [average_gradients.right.by_numpy]
+    source = '''
+    def average_gradients(tower_gradients): ...
+    '''
+
+    [[average_gradients.equivalent]]
+    change = ["axis=0", "0"]
+    because = "it is the second argument"
+
+A wrong answer is named after the misconception that it comes from, and `says` a part of the sentence that it must get. It
+is the reference with the `change` [old, new], or a whole `source`; `exercise` is the one that must not get full points
+where that is not the one named like the answer. An equivalent is a mutant of the reference that is no fault, and why.
+Without a `change` that is every mutant of the cell which gets full points, as where any committed guess is right.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autograder.model import course
+from autograder.model.course import CourseError
+
+KEYS = {"says", "change", "source", "exercise"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An answer that the checks must judge as said: every other answer is the reference's."""
+
+    chapter: str
+    answer: str  # grade id of the answer cell
+    name: str
+    correct: bool
+    source: str = ""  # the whole cell; or else
+    change: tuple[str, str] = ("", "")  # (old, new) in the reference's source
+    says: str = ""  # part of the message that a wrong answer must get
+    exercise: str = ""  # that must not get full points; by default the one named like the answer
+
+    def written_over(self, reference: str) -> str:
+        """The source of this variant of the cell. Raises ValueError when the reference does not hold `change[0]`."""
+        if self.source:
+            return self.source.strip("\n")
+        old, new = self.change
+        if old not in reference:
+            raise ValueError(
+                f'{self.chapter}, variant "{self.name}": the reference of {self.answer} does not hold {old!r}'
+            )
+        return reference.replace(old, new)
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A mutant of the reference that no check can tell from it, because it does the same, or is as good an answer."""
+
+    chapter: str
+    answer: str
+    change: tuple[str, str] | None  # (old, new): `old` stands once in the reference's source; None: any
+    because: str
+
+
+def path(chapter: str) -> Path:
+    """Where a chapter's listed answers are."""
+    return course.check_file(chapter).with_name(f"listed_{chapter}.toml")
+
+
+def variants(chapter: str) -> list[Variant]:
+    """The right and wrong answers that are listed for a chapter. Raises CourseError, as `equivalents` does."""
+    return list(_read(chapter)[0])
+
+
+def equivalents(chapter: str) -> list[Equivalent]:
+    """The equivalents that are listed for a chapter."""
+    return list(_read(chapter)[1])
+
+
+@cache
+def _read(chapter: str) -> tuple[tuple[Variant, ...], tuple[Equivalent, ...]]:
+    file = path(chapter)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        found = [each for answer, kinds in content.items() for each in _of(chapter, answer, kinds)]
+    except (tomllib.TOMLDecodeError, ValueError) as error:
+        raise CourseError(f"{file.name}: {error}; its form is in autograder/probe/listed.py") from None
+    return (
+        tuple(each for each in found if isinstance(each, Variant)),
+        tuple(each for each in found if isinstance(each, Equivalent)),
+    )
+
+
+def _of(chapter: str, answer: str, kinds: Any) -> Iterator[Variant | Equivalent]:
+    if not isinstance(kinds, dict) or kinds.keys() - {"wrong", "right", "equivalent"}:
+        raise ValueError(f"{answer}: {', '.join(kinds)}; there are wrong, right and equivalent")
+    for kind in ("wrong", "right"):
+        for name, row in kinds.get(kind, {}).items():
+            where = f"{answer}.{kind}.{name}"
+            if not isinstance(row, dict) or row.keys() - KEYS or ("change" in row) == ("source" in row):
+                raise ValueError(
+                    f"{where}: a row has a change or a source, and of {', '.join(sorted(KEYS))} what it needs"
+                )
+            if (kind == "wrong") != ("says" in row):
+                raise ValueError(f"{where}: a wrong answer says what it must be told, a right one nothing")
+            change = _pair(where, row.get("change", ("", "")))
+            exercise = row.get("exercise", answer)
+            yield Variant(
+                chapter, answer, name, kind == "right", row.get("source", ""), change, row.get("says", ""), exercise
+            )
+    for row in kinds.get("equivalent", []):
+        if row.keys() - {"change", "because"} or "because" not in row:
+            raise ValueError(f"{answer}.equivalent: a row has a because, and perhaps a change")
+        yield Equivalent(chapter, answer, _pair(answer, row["change"]) if "change" in row else None, row["because"])
+
+
+def _pair(where: str, change: Any) -> tuple[str, str]:
+    if len(change) != 2 or not all(isinstance(each, str) for each in change):
+        raise ValueError(f"{where}: a change is [old, new]")
+    return change[0], change[1]
