@@ -118,6 +118,7 @@ def grade(
         Path | None, typer.Option(help="CSV: which id (and name) is which lms id", exists=True, dir_okay=False)
     ] = None,
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
+    layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
     watch_for: Annotated[float | None, typer.Option(help="grade what arrives, for so many seconds", min=0)] = None,
     due: Annotated[str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00")] = None,
@@ -126,7 +127,8 @@ def grade(
 ) -> None:
     """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
 
-    Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage or an author's fault.
+    Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, or
+    files that are somebody's and nobody got a mark for: all others did.
     """
     from autograder.model import course
 
@@ -151,21 +153,22 @@ def grade(
     from autograder.gradebook import late_penalty
     from autograder.submissions import arrivals, downloads
 
-    full, named = course.chapter(name), {"roster": roster, "pattern": name_pattern}
+    full, named = course.chapter(name), {"roster": roster, "pattern": name_pattern, "layout": layout}
     with executors.opened(engine, name, tls, gpus) as executor:
         how |= {"executor": executor} if executor else {}
         if dry_run:
             how["limits"] = course.read_limits(limit or ())
             with downloads.gathered(submissions, full, **named) as found:
-                sys.exit(grading.rehearse(name, found.folder, out, json_, **how))
+                code = grading.tell(found)
+                sys.exit(max(code, grading.rehearse(name, found.folder, out, json_, **how)))
         if any(said is not None for said in policy):
             late_penalty.settle(out, name, *policy, db_url=db or None)
         if watch:
             batches = arrivals.batches(submissions, full, seconds=watch_for, complain=grading.complain, **named)
             sys.exit(grading.watch(name, batches, out, **how))
         with downloads.gathered(submissions, full, **named) as found:
-            grading.tell(found, out)
-            sys.exit(grading.grade_to_the_end(name, found.folder, out, **how))
+            code = grading.tell(found, out)
+            sys.exit(max(code, grading.grade_to_the_end(name, found.folder, out, **how)))
 
 
 @app.command()

@@ -10,20 +10,26 @@ from typing import Any
 
 import typer
 
-from autograder.commands.terminal import INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
 
 
-def tell(found: Any, out: Path) -> None:
-    """Say where the class comes from, and what was not taken of it."""
-    from autograder.submissions import downloads
+def tell(found: Any, out: Path | None = None) -> int:
+    """Say where the class comes from, and what was not taken of it; the exit code. The list of files is kept in `out`."""
+    from autograder.submissions import handed_in
 
     if not found.lines:
-        return
-    where = downloads.write_list(out, found)
+        return OK
     for says in found.trouble():
         errors.print(f"[bold yellow]handed in:[/] {plain(says)}", highlight=False, soft_wrap=True)
-    said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
-    console.print(plain(said), highlight=False, soft_wrap=True)
+    if out:
+        where = handed_in.write_list(out, found)
+        said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
+        console.print(plain(said), highlight=False, soft_wrap=True)
+    if not found.lost:
+        return OK
+    said = f"{found.lost} files are somebody's, but nobody gets a mark for them; the others were taken"
+    errors.print(f"[bold red]handed in:[/] {plain(said)}", highlight=False, soft_wrap=True)
+    return AUTHOR
 
 
 def complain(says: str) -> None:
@@ -49,7 +55,7 @@ def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any =
             return code
         course.chapter.cache_clear()  # it may have been built anew while we waited
         if asked := sorted({*found.students} & {*(students or found.students)}):
-            tell(found, out)
+            code = max(code, tell(found, out))
             code = max(code, grade_to_the_end(chapter_name, found.folder, out, more=True, students=asked, **how))
             batches += 1
 

@@ -20,21 +20,20 @@ from bleach.css_sanitizer import CSSSanitizer
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
+from autograder.model import unseen
+
 TEXT = 100_000  # characters of one output; what is more is cut out of its middle
 IMAGE = 4 << 20  # bytes of one picture
 MARKDOWN = 8_000  # characters of one cell; the time that rendering odd Markdown takes grows with their square
 OUTPUTS = 500  # of one cell
 IMAGES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 
-# Written as \x1b, \u202e and so on: control characters, marks that turn the direction of writing, what has no width,
-# line and paragraph separators, and halves of surrogate pairs, which no file can hold.
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 COLOUR = re.compile("(\x1b\\[[0-9;]{0,40}m)")
-FORMULA = ("=", "+", "-", "@")
+FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # the last four are as wide as Chinese characters
+# Where a spreadsheet may begin a cell: at the start, and after a semicolon, which parts cells where a comma is decimal
+CELL = re.compile(rf"((?:^|;) *)(?='*[{''.join(map(re.escape, FORMULA))}])")
+QUOTED = re.compile(rf"((?:^|;) *)'(?='*[{''.join(map(re.escape, FORMULA))}])")
 
 TAGS = frozenset(
     "a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s samp"
@@ -62,12 +61,7 @@ FENCE = re.compile("`{3,}|~{3,}")
 def visible(text: object) -> str:
     """Return `text` with everything that is not seen, or that changes how the rest is seen, written as an escape."""
     shown = text if isinstance(text, str) else repr(text)
-    return HIDDEN.sub(lambda match: _escape(match[0]), shown.replace("\r\n", "\n"))
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return unseen.IN_PROSE.sub(lambda match: unseen.escape(match[0]), shown.replace("\r\n", "\n"))
 
 
 def line(text: object, width: int = 0) -> str:
@@ -77,14 +71,16 @@ def line(text: object, width: int = 0) -> str:
 
 
 def field(text: object) -> str:
-    """Return `text` as a field of a CSV file that no spreadsheet takes for a formula (OWASP, CSV injection)."""
-    shown = line(text)
-    return "'" + shown if shown.startswith(FORMULA) else shown
+    """Return `text` as a field of a CSV file that no spreadsheet takes for a formula (OWASP, CSV injection).
+
+    Different lines give different fields: `unfield` tells which it was.
+    """
+    return CELL.sub(r"\1'", line(text))
 
 
 def unfield(shown: str) -> str:
     """The text of one line that `field` returned `shown` for."""
-    return shown[1:] if shown.startswith("'") and shown[1:].startswith(FORMULA) else shown
+    return QUOTED.sub(r"\1", shown)
 
 
 def link(*parts: str) -> str:
@@ -99,7 +95,7 @@ def html(markup: object) -> str:
     """
     text = markup.decode("utf-8", "replace") if isinstance(markup, bytes) else str(markup)
     return bleach.clean(
-        UNENCODABLE.sub(lambda match: _escape(match[0]), text),
+        UNENCODABLE.sub(lambda match: unseen.escape(match[0]), text),
         tags=TAGS,
         attributes=_allowed,
         protocols={"http", "https", "mailto", "data"},
@@ -117,7 +113,7 @@ def _allowed(tag: str, name: str, value: str) -> bool:
 
 def markdown(source: str) -> str:
     """Return a student's Markdown, as a literal block if its rendering could be anything but text, or take long."""
-    source = UNENCODABLE.sub(lambda match: _escape(match[0]), source)
+    source = UNENCODABLE.sub(lambda match: unseen.escape(match[0]), source)
     if len(source) > MARKDOWN:
         return f"*Shown as it was typed: it has more than {MARKDOWN:,} characters.*\n\n" + literal(source)
     if not any(pattern.search(source) for pattern in (TAG, LINK, REFERENCE, MATH, SCHEME)):
@@ -198,7 +194,7 @@ def notebook(found: dict[str, Any]) -> NotebookNode:
     for cell in made.cells:
         source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
         students = cell.metadata.get("nbgrader", {}).get("solution", False)
-        cell.source = UNENCODABLE.sub(lambda match: _escape(match[0]), source)
+        cell.source = UNENCODABLE.sub(lambda match: unseen.escape(match[0]), source)
         if cell.cell_type == "code":
             cell.outputs = outputs(cell.get("outputs", ()))
         elif students:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from autograder.model.course import Chapter, CourseError
-from autograder.submissions import archives, downloads
-from autograder.submissions.archives import Member
-from autograder.submissions.downloads import HandedIn
+from autograder.submissions import downloads, filenames, places
+from autograder.submissions.handed_in import HandedIn
+from autograder.submissions.members import Member
 
 SETTLED = 2.0  # seconds that a file must stay as it is before it is read
 LOOK = 0.5  # seconds between two looks
@@ -49,6 +50,7 @@ def batches(
     *,
     roster: Path | None = None,
     pattern: str = "",
+    layout: str = "",
     seconds: float | None = None,
     settle: float = SETTLED,
     complain: Callable[[str], None] = lambda says: None,
@@ -61,12 +63,13 @@ def batches(
     end = None if seconds is None else time.monotonic() + seconds
     done: dict[str, Mark] = {}
     while True:
-        still = rest.look(_marks(source, chapter, pattern))
+        still = rest.look(_marks(source, chapter, pattern, layout))
         if still.items() - done.items():  # one that is being replaced is no change: it comes when it is at rest again
             done |= still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
-                with downloads.gathered(source, chapter, roster=roster, pattern=pattern, settled=settled) as found:
+                named: dict[str, Any] = {"roster": roster, "pattern": pattern, "layout": layout}
+                with downloads.gathered(source, chapter, settled=settled, **named) as found:
                     yield found
             except (CourseError, FileNotFoundError) as error:
                 complain(str(error))
@@ -76,12 +79,12 @@ def batches(
         time.sleep(min(LOOK, left))
 
 
-def _marks(source: Path, chapter: Chapter, pattern: str) -> dict[str, Mark]:
+def _marks(source: Path, chapter: Chapter, pattern: str, layout: str) -> dict[str, Mark]:
     try:
         if not Path(source).is_dir():
             status = Path(source).stat()
             return {str(source): (status.st_ino, status.st_size, status.st_mtime_ns)}
-        place = Path(source) if pattern else downloads.layout_of(Path(source), chapter)[0]
-        return {member.path: member.mark for member in archives.folder(place) if member.mark}
+        place = places.located(Path(source), chapter, pattern, filenames.layout_named(layout) if layout else None)
+        return {member.path: member.mark for member in places.listed(place, chapter) if member.mark}
     except FileNotFoundError:  # not there yet, or being replaced
         return {}

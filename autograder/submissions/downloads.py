@@ -1,102 +1,55 @@
 """Where a class's submissions come from: nbgrader's folders as they are, or a download or an exchange made into them.
 
-`gathered` finds out whose each file is (`whose`), takes the newest of each student, and writes it below a private folder
-as <student>/<chapter>/<chapter>.ipynb, which `intake` reads with all its mistrust. What was not taken is listed with the
-reason. A file that cannot be read costs only its own student: an empty one stands in for it, which is marked as invalid.
+`gathered` finds out whose each file is (`filenames`, `roster`), takes the newest of each student, and writes it below a
+private folder as <student>/<chapter>/<chapter>.ipynb, which `intake` reads with all its mistrust. What was not taken is
+listed with the reason. A file that cannot be read costs only its own student: an empty one stands in for it, which is
+marked as invalid; who handed in no notebook is marked as having handed in nothing.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import pwd
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
-from autograder.store import files
-from autograder.submissions import archives, filenames, intake
-from autograder.submissions.archives import Member, UnreadableError
-from autograder.submissions.filenames import Claim, Layout, Reader, Roster
+from autograder.submissions import archives, filenames, intake, members, moments, places
+from autograder.submissions.filenames import Claim, Layout, Reader, Tally
+from autograder.submissions.handed_in import HandedIn, Line, shortened
+from autograder.submissions.members import Member, Parts, UnreadableError
+from autograder.submissions.places import Place
+from autograder.submissions.roster import Account, Person, Roster, people
 
 TOTAL = 4 << 30  # bytes of a class's notebooks
-LISTED = 10_000  # lines of handed_in.csv
-COLUMNS = ("file", "student", "taken", "when", "when_from", "note")
-FORMAT = "%Y-%m-%d %H:%M:%S.%f UTC"  # as nbgrader writes timestamp.txt
-SLACK = 3600  # seconds that a folder of the exchange may be younger than it says
+SILENT = "nothing that a student meant to hand in"
 
-
-@dataclass(frozen=True)
-class Line:
-    """What became of one file: a line of handed_in.csv."""
-
-    file: str
-    student: str = ""
-    taken: str = "no"  # yes; no; older than the one taken; later: still being written; text: typed into the system
-    when: str = ""
-    when_from: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class HandedIn:
-    """A class's submissions, ready for `engine.grade_class`."""
-
-    folder: Path  # <student>/<chapter>/<chapter>.ipynb
-    layout: Layout
-    lines: tuple[Line, ...] = ()  # empty for nbgrader's folders, which are used as they are
-    students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
-
-    def trouble(self, most: int = 20) -> list[str]:
-        """What an instructor should look at: a line a file, of the first `most`."""
-        found = [line for line in self.lines if line.note and line.taken != "text"]
-        told = []
-        for line in found[:most]:
-            student = f" ({line.student})" if line.student else ""
-            taken = "" if line.taken == "yes" else "not taken: "
-            told.append(f"{taken}{harmless.line(line.file, 100)}{student}: {harmless.line(line.note)}")
-        return told + ([f"and {len(found) - most} more"] if len(found) > most else [])
+Settled = Callable[[Member], bool]
 
 
 @dataclass
 class _One:
-    """A file and what is known of it."""
+    """A file that is somebody's, and what is known of it."""
 
     member: Member
     claim: Claim
-    student: str
-    order: tuple[object, ...]
+    place: int  # of the file in its source
+    student: str = ""
+    order: tuple[object, ...] = ()
     when: str = ""
     when_from: str = ""
+    why_not: str = ""  # it is no submission
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def account(self) -> Account:
+        return self.claim.name, self.claim.lms
 
-def layout_of(folder: Path, chapter: Chapter) -> tuple[Path, Layout]:
-    """Who named what lies in a folder, and where in it: the inbound folder of an exchange, else the folder itself."""
-    for place in (folder, *sorted(folder.glob("*"))):
-        if (place / "inbound").is_dir() and (place / "outbound").is_dir():
-            return place / "inbound", Layout.EXCHANGE
-    with os.scandir(folder) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    folders = [name for name, is_folder in found if is_folder]
-    for layout in (Layout.MOODLE, Layout.EXCHANGE):
-        reader = Reader(layout)
-        if any(reader.read((name, "x.ipynb")) for name in folders):
-            return folder, layout
-    if any(os.path.lexists(folder / name / chapter.name) for name in folders):
-        return folder, Layout.NBGRADER  # a download's loose file in it is nobody's
-    for layout in (Layout.MOODLE, Layout.CANVAS):
-        reader = Reader(layout)
-        if any(name.lower().endswith(".ipynb") and reader.read((name,)) for name, is_folder in found if not is_folder):
-            return folder, layout
-    return folder, Layout.EXCHANGE if folder.name == "inbound" else Layout.NBGRADER
+    def line(self, taken: str, lost: bool = False) -> Line:
+        student = intake.student_name(self.student or self.claim.name)
+        return Line(self.member.path, student, taken, self.when, self.when_from, "; ".join(self.notes), lost)
 
 
 @contextmanager
@@ -106,227 +59,214 @@ def gathered(
     *,
     roster: Path | None = None,
     pattern: str = "",
-    settled: Callable[[Member], bool] | None = None,
+    layout: str = "",
+    settled: Settled | None = None,
 ) -> Iterator[HandedIn]:
     """Find the class in `source`: a folder, zip, tar or tar.gz; its files live as long as the block.
 
-    `pattern` is a regular expression as of nbgrader zip_collect. A file that is not `settled` is left for later. Raises
-    CourseError, which names the file and the mend; OSError for what is the disk's fault.
+    `pattern` is a regular expression as of nbgrader zip_collect, `layout` says who named the files where their names do
+    not. A file that is not `settled` is left for later. Raises CourseError, which names the file and the mend; OSError
+    for what is the disk's fault.
     """
     source = Path(source)
-    if source.is_dir() and not pattern:
-        source, layout = layout_of(source, chapter)
-        if layout is Layout.NBGRADER:
-            if roster is not None:
-                raise CourseError(f"{source}: its folders are the students' ids already; leave --roster out")
-            yield HandedIn(source, layout, students=_steady(source, chapter, settled) if settled else ())
+    wanted = filenames.layout_named(layout) if layout else None
+    ids = Roster(roster) if roster else None
+    with tempfile.TemporaryDirectory(prefix="across-handed-in-") as private:
+        if source.is_dir():
+            place = places.located(source, chapter, pattern, wanted)
+            if place.layout is Layout.NBGRADER and roster is not None:
+                raise CourseError(f"{place.path}: its folders are the students' ids already; leave --roster out")
+            if place.layout is Layout.NBGRADER and settled is None:
+                note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
+                astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
+                yield HandedIn(place.path, place.layout, tuple(astray))
+                return
+            yield _Gathering(place, chapter, settled, ids).gather(places.listed(place, chapter), Path(private))
             return
-    names = Roster(roster) if roster else None
-    with archives.opened(source) as members, tempfile.TemporaryDirectory(prefix="across-handed-in-") as folder:
-        yield _gather(source, members, chapter, names, pattern, settled or (lambda _: True), Path(folder))
+        with archives.opened(source) as archive:
+            place = _named(source, archive.names(), chapter, pattern, wanted)
+            with archives.sound(source):
+                found = archive.members(place.owner())
+            yield _Gathering(place, chapter, settled, ids).gather(found, Path(private))
 
 
-def _steady(source: Path, chapter: Chapter, settled: Callable[[Member], bool]) -> tuple[str, ...]:
-    """The students of nbgrader's folders of whom there is something, and none of it is still being written."""
-    theirs: dict[str, bool] = {}
-    for member in archives.folder(source):
-        if member.parts[1:2] == (chapter.name,):
-            student = intake.student_name(member.parts[0])
-            theirs[student] = theirs.get(student, True) and settled(member)
-    return tuple(sorted(student for student, at_rest in theirs.items() if at_rest))
+def _named(source: Path, names: Iterable[Parts], chapter: Chapter, pattern: str, layout: Layout | None) -> Place:
+    """Who named an archive's files: what most of them say. Raises CourseError if nobody that is known."""
+    if pattern:
+        return Place(source, Layout.PATTERN, Reader(Layout.PATTERN, pattern))
+    tally = Tally(chapter.name, [layout] if layout else list(filenames.PATTERNS))
+    for parts in names:
+        tally.add(parts)
+    if found := tally.most():
+        return Place(source, found[0], Reader(found[0]), found[1])
+    seen = harmless.visible("/".join(tally.first))[:80] or "nothing"
+    known = layout or f"Canvas, Moodle, nbgrader's exchange or nbgrader's folders of {chapter.name}"
+    raise CourseError(
+        f"{source}: these are no names of {known} (the first: {seen}); say how they are made with --name-pattern, as for "
+        "nbgrader zip_collect"
+    )
 
 
-def _gather(
-    source: Path,
-    members: list[Member],
-    chapter: Chapter,
-    roster: Roster | None,
-    pattern: str,
-    settled: Callable[[Member], bool],
-    folder: Path,
-) -> HandedIn:
-    paths = [member.parts for member in members]
-    found = (Layout.PATTERN, 0) if pattern else filenames.recognise(paths, chapter.name)
-    if found is None and source.name == "inbound":
-        found = Layout.EXCHANGE, 0
-    if found is None:
-        seen = harmless.visible(members[0].path)[:80] if members else "nothing"
-        raise CourseError(
-            f"{source}: these are no names of Canvas, Moodle, nbgrader's exchange or nbgrader's folders of {chapter.name} "
-            f"(the first: {seen}); say how they are made with --name-pattern, as for nbgrader zip_collect"
+class _Gathering:
+    """One class on its way into the private folder."""
+
+    def __init__(self, place: Place, chapter: Chapter, settled: Settled | None, roster: Roster | None) -> None:
+        self.place, self.chapter, self.roster = place, chapter, roster
+        self.settled = settled or (lambda member: True)
+        self.lines: list[Line] = []
+        self.moving: set[Account] = set()  # of whom something is still being written
+
+    def gather(self, found: list[Member], private: Path) -> HandedIn:
+        """Take the newest file of each student."""
+        theirs = self._claimed(found)
+        persons = people((one.claim for one in theirs), self.place.layout, self.roster)
+        stamps = {member.parts: member for member in found if member.parts[-1:] == ("timestamp.txt",)}
+        by_student: dict[str, list[_One]] = {}
+        for one in theirs:
+            if self._known(one, persons[one.account]):
+                self._dated(one, stamps.get((*one.member.parts[:-1], "timestamp.txt")))
+                by_student.setdefault(one.student, []).append(one)
+        newest, students = [], []
+        for student, ones in by_student.items():
+            if self.place.layout is Layout.NBGRADER and any(one.account in self.moving for one in ones):
+                continue
+            if best := self._newest(ones):
+                newest.append(best)
+            elif any(one.account in self.moving for one in ones):
+                continue
+            else:
+                (private / student / self.chapter.name).mkdir(parents=True)
+            students.append(student)
+        self._write(private, newest)
+        self.lines += [one.line("yes") for one in sorted(newest, key=lambda one: one.student)]
+        return HandedIn(
+            private, self.place.layout, self._lines(students), tuple(map(intake.student_name, sorted(students)))
         )
-    layout, above = found
-    reader = Reader(layout, pattern)
-    lines: list[Line] = []
-    claimed: list[tuple[Member, Claim]] = []
-    for member in members:
-        claim = reader.read(member.parts[above:]) if len(member.parts) > above else None
-        if why := _passed_over(member, claim, chapter, layout):
-            if why != SILENT:
-                taken = "text" if claim and claim.text else "no"
-                lines.append(Line(member.path, claim.name if claim else "", taken, note=why))
-        elif not settled(member):
-            lines.append(Line(member.path, taken="later", note="it is still being written"))
-        elif claim:
-            claimed.append((member, claim))
-    names = _names(claimed, layout)
-    stamps = {member.parts: member for member in members if member.parts[-1:] == ("timestamp.txt",)}
-    ones: dict[str, list[_One]] = {}
-    for at, (member, claim) in enumerate(claimed):
-        student, note = roster.find(claim) if roster else (None, "")
-        one = _One(member, claim, student or names[claim.name, claim.lms], ())
-        _date(one, layout, stamps.get((*member.parts[:-1], "timestamp.txt")))
-        one.order = _order(one, layout, chapter, at)
-        one.notes += [note] if note else []
-        ones.setdefault(one.student, []).append(one)
-    left = TOTAL
-    for student in sorted(ones):
-        newest, *older = sorted(ones[student], key=lambda one: one.order, reverse=True)
-        left -= _write(folder, newest, chapter, min(left, chapter.limits.notebook_bytes + 1))
-        if older:
-            newest.notes.append(f"the newest of {len(older) + 1} files")
-        lines.append(_line(newest, "yes"))
-        lines += [_line(one, "older") for one in older]
-    return HandedIn(folder, layout, tuple(lines), tuple(map(intake.student_name, sorted(ones))))
 
+    def _claimed(self, found: list[Member]) -> list[_One]:
+        """The files that are somebody's; of the others a line each."""
+        theirs, others = [], []
+        for number, member in enumerate(found):
+            claim = self.place.claim(member.parts)
+            if claim is None:
+                others.append(member)
+            elif claim.chapter not in ("", self.chapter.name):
+                continue
+            elif not self.settled(member):
+                self.moving.add((claim.name, claim.lms))
+                self.lines.append(Line(member.path, taken="later", note="it is still being written"))
+            elif self.place.layout is Layout.EXCHANGE and moments.forged(member, claim):
+                why = f"its folder belongs to {moments.user(member.owner)}, another user of this machine: not taken"
+                self.lines.append(Line(member.path, intake.student_name(claim.name), note=why, lost=True))
+            else:
+                theirs.append(_One(member, claim, number, why_not=self._why_not(member, claim)))
+        tops = {one.member.parts[: self.place.above + 1] for one in theirs}
+        for member in others:
+            self._nobodys(member, member.parts[: self.place.above + 1] in tops)
+        return theirs
 
-SILENT = "nothing that a student meant to hand in"
+    def _nobodys(self, member: Member, beside: bool) -> None:
+        """A line of a file that is of no student; `beside` files of one that are."""
+        if filenames.junk(member.parts) or member.parts[-1:] in (("timestamp.txt",), ("submission_secret.txt",)):
+            return
+        lost = not beside and (not member.parts or self.place.somebodys(member.parts, self.chapter.name))
+        if lost or self.place.layout is not Layout.NBGRADER:
+            note = member.why_not or f"its name is none of {self.place.layout}"
+            note += "; if the others are astray, say --layout" if lost else ""
+            self.lines.append(Line(member.path, note=note, lost=lost))
 
-
-def _passed_over(member: Member, claim: Claim | None, chapter: Chapter, layout: Layout) -> str:
-    """Why a file is no submission of the chapter; empty when it is one, be it unreadable."""
-    name = member.parts[-1] if member.parts else ""
-    if not claim:
-        if name in ("timestamp.txt", "submission_secret.txt", ".DS_Store") or member.parts[:1] == ("__MACOSX",):
-            return SILENT
-        return member.why_not or f"its name is none of {layout}"
-    if claim.chapter and claim.chapter != chapter.name:
-        return SILENT
-    if claim.text:
-        return "typed into Moodle's text field: no notebook"
-    if not claim.file.lower().endswith(".ipynb"):
+    def _why_not(self, member: Member, claim: Claim) -> str:
+        """Why a student's file is no submission of the chapter; empty when it is one, be it unreadable."""
+        ours = self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER)
+        if member.beyond:
+            return member.why_not
+        if claim.text:
+            return "typed into Moodle's text field: no notebook"
         if claim.file in ("timestamp.txt", "submission_secret.txt"):
             return SILENT
-        if claim.file.lower().endswith((".zip", ".gz", ".tar", ".7z", ".rar", ".tgz")):
-            return "an archive in the archive is not opened; ask for the notebook itself"
-        return "no notebook (.ipynb)"
-    if layout in (Layout.EXCHANGE, Layout.NBGRADER) and claim.file != f"{chapter.name}.ipynb":
-        return f"its name is not {chapter.name}.ipynb"
-    return ""
+        if not members.is_notebook((claim.file,)):
+            if claim.file.lower().endswith((".zip", ".gz", ".tar", ".7z", ".rar", ".tgz")):
+                return "an archive in the archive is not opened; ask for the notebook itself"
+            return member.why_not or "no notebook (.ipynb)"
+        if ours and len(member.parts) - self.place.above > (2 if self.place.layout is Layout.EXCHANGE else 3):
+            return SILENT  # a copy in a folder of theirs
+        return (
+            f"its name is not {self.chapter.name}.ipynb" if ours and claim.file != f"{self.chapter.name}.ipynb" else ""
+        )
 
+    def _known(self, one: _One, person: Person) -> bool:
+        """Give a file its student; without one it gets its line."""
+        one.student = person.student
+        one.notes += [person.note] if person.note else []
+        if not one.student:
+            self.lines.append(one.line("no", lost=not one.why_not))
+        return bool(one.student)
 
-def _names(claimed: list[tuple[Member, Claim]], layout: Layout) -> dict[tuple[str, str], str]:
-    """What each student is called. Two of one name are told apart by the system's number."""
-    people = {(claim.name, claim.lms) for _, claim in claimed}
-    shared = Counter(name for name, _ in people)
-    return {
-        (name, number): f"{name}_{number}" if number and (layout is Layout.CANVAS or shared[name] > 1) else name
-        for name, number in people
-    }
+    def _dated(self, one: _One, stamp: Member | None) -> None:
+        if one.why_not:
+            return
+        moment = moments.moment(one.member, one.claim, self.place.layout, stamp)
+        one.when, one.when_from = moment.when, moment.source
+        one.notes[:0] = moment.notes
+        one.order = self._order(one)
 
+    def _order(self, one: _One) -> tuple[object, ...]:
+        """What makes a file the newest. In an exchange, where anybody may write, the student's own goes before others'."""
+        named, number = filenames.rank(one.claim.file, self.chapter.name)
+        when = moments.readable(one.claim.when)
+        if self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER):
+            return moments.owned(one.member, one.claim), when, one.place
+        if not named:
+            one.notes.append(f"it is called {harmless.visible(one.claim.file)[:80]}, not {self.chapter.name}.ipynb")
+        doubtful = self.place.layout is Layout.CANVAS and not named and bool(filenames.SIGNS.match(one.claim.file))
+        if doubtful:
+            one.notes.append("a number stands before that: it may be of another, whose display name ends like theirs")
+        changed = f"{one.member.time:{moments.FORMAT}}" if one.member.time else ""
+        return named, not doubtful, when, one.claim.submission, -len(one.member.parts), number, changed, one.place
 
-def _date(one: _One, layout: Layout, stamp: Member | None) -> None:
-    """When it was handed in: timestamp.txt, the name, the member's own time, in this order; and which it was."""
-    said = ""
-    if stamp and layout in (Layout.EXCHANGE, Layout.NBGRADER):  # in a download a student may have written it
-        try:
-            said = stamp.read(intake.TIMESTAMP_BYTES).decode("utf-8", "replace").strip()
-        except UnreadableError as error:
-            one.notes.append(f"timestamp.txt {error}: ignored")
-    in_name, in_file = _readable(one.claim.when), _readable(said)
-    name = "the folder's name" if layout is Layout.EXCHANGE else "the file's name"
-    if in_file and in_name and in_name > in_file:
-        one.when, one.when_from = in_name, name
-        one.notes.append("its timestamp.txt is older than the folder's name: the name counts")
-    elif in_file or intake.DATE.fullmatch(said):
-        one.when, one.when_from = in_file or said, "timestamp.txt"
-    elif in_name or intake.DATE.fullmatch(one.claim.when):
-        one.when, one.when_from = in_name or one.claim.when, name
-    elif one.member.time:
-        one.when, one.when_from = f"{one.member.time:{FORMAT}}", "the file's own time, taken for UTC"
-    if one.claim.late:
-        one.notes.append("Canvas says LATE")
-    if layout is not Layout.EXCHANGE:
-        return
-    if not _owned(one):
-        one.notes.append(f"its folder belongs to another user ({_user(one.member.owner)}): is it theirs?")
-    told, seen = _readable(one.when), one.member.time
-    if told and seen and (seen - datetime.strptime(told, FORMAT).replace(tzinfo=UTC)).total_seconds() > SLACK:
-        one.notes.append(f"the file is from {seen:%Y-%m-%d %H:%M} UTC, later than that")
+    def _newest(self, ones: list[_One]) -> _One | None:
+        """The file that counts; of the others a line each. None if there is no notebook, which the first one's line says."""
+        notebooks = sorted((one for one in ones if not one.why_not), key=lambda one: one.order, reverse=True)
+        for one in sorted(ones, key=lambda one: not one.member.beyond):
+            if one.why_not and (one.why_not != SILENT or not notebooks):
+                one.notes.append(f"no {self.chapter.name}.ipynb" if one.why_not == SILENT else one.why_not)
+                if not notebooks:
+                    one.notes.append("they handed in no notebook, and are marked so")
+                self.lines.append(one.line("text" if one.claim.text and notebooks else "no"))
+        if not notebooks:
+            return None
+        newest, *older = notebooks
+        if older:
+            newest.notes.append(f"the newest of {len(notebooks)} files")
+        self.lines += [one.line("older") for one in older]
+        return newest
 
+    def _write(self, private: Path, newest: list[_One]) -> None:
+        """Write what `intake` reads, in the order of the source; where a class is too large, its largest are left out."""
+        cap, left = self.chapter.limits.notebook_bytes + 1, TOTAL
+        too_much: set[str] = set()
+        for one in sorted(newest, key=lambda one: (min(one.member.size, cap), one.student)):
+            left -= min(one.member.size, cap)
+            too_much |= {one.student} if left < 0 else set()
+        for one in sorted(newest, key=lambda one: one.place):
+            place = private / one.student / self.chapter.name
+            place.mkdir(parents=True)
+            try:
+                if one.student in too_much:
+                    raise UnreadableError(f"is one of the largest: the class has more than {TOTAL >> 30} GiB")
+                data = one.member.read(cap)
+            except UnreadableError as error:
+                one.notes.insert(0, f"it {error}: marked as invalid")
+                data = b""
+            (place / f"{self.chapter.name}.ipynb").write_bytes(data)
+            if one.when:
+                (place / "timestamp.txt").write_text(one.when, encoding="utf-8")
 
-def _readable(said: str) -> str:
-    """A time in the one form, comparable as text; empty if it is none."""
-    shown = said.strip()
-    if (date := intake.DATE.fullmatch(shown)) and shown.endswith(("UTC", "Z", "+00:00", "+0000", date[1])):
-        shown = date[1]
-    elif not (shown := _digits(shown)):
-        return ""
-    try:
-        return f"{datetime.fromisoformat(shown):{FORMAT}}"
-    except ValueError:
-        return ""
-
-
-def _digits(said: str) -> str:
-    """2016-01-30-15-00-00, as names of files have it."""
-    numbers = said.split("-")
-    if len(numbers) not in (5, 6) or not all(number.isascii() and number.isdigit() for number in numbers):
-        return ""
-    return f"{'-'.join(numbers[:3])} {':'.join(numbers[3:])}"
-
-
-def _user(owner: int | None) -> str:
-    try:
-        return "unknown" if owner is None else pwd.getpwuid(owner).pw_name
-    except KeyError:
-        return f"user {owner}"
-
-
-def _owned(one: _One) -> bool:
-    return one.member.owner is None or _user(one.member.owner) == one.claim.name
-
-
-def _order(one: _One, layout: Layout, chapter: Chapter, at: int) -> tuple[object, ...]:
-    """What makes a file the newest. In an exchange, where anybody may write, the student's own goes before others'."""
-    named, number = filenames.rank(one.claim.file, chapter.name)
-    if layout is Layout.EXCHANGE:
-        return _owned(one), _readable(one.claim.when), at
-    changed = f"{one.member.time:{FORMAT}}" if one.member.time else ""
-    if not named:
-        one.notes.append(f"it is called {harmless.visible(one.claim.file)[:80]}, not {chapter.name}.ipynb")
-    return named, _readable(one.claim.when), one.claim.submission, number, changed, at
-
-
-def _write(folder: Path, one: _One, chapter: Chapter, cap: int) -> int:
-    """Write what `intake` reads; returns how many bytes it has."""
-    place = folder / one.student / chapter.name
-    place.mkdir(parents=True)
-    try:
-        data = one.member.read(cap)
-        if not cap:
-            raise UnreadableError(f"the class has more than {TOTAL >> 30} GiB")
-    except UnreadableError as error:
-        one.notes.insert(0, f"it {error}: marked as invalid")
-        data = b""
-    (place / f"{chapter.name}.ipynb").write_bytes(data)
-    if one.when:
-        (place / "timestamp.txt").write_text(one.when, encoding="utf-8")
-    return len(data)
-
-
-def _line(one: _One, taken: str) -> Line:
-    student = intake.student_name(one.student)
-    return Line(one.member.path, student, taken, one.when, one.when_from, "; ".join(one.notes))
-
-
-def write_list(out: Path, found: HandedIn) -> Path:
-    """Write OUT/handed_in.csv: what became of each file, and why."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for line in found.lines[:LISTED]:
-        writer.writerow([harmless.field(value) for value in vars(line).values()])
-    if len(found.lines) > LISTED:
-        writer.writerow([f"and {len(found.lines) - LISTED} more files", "", "", "", "", ""])
-    return files.replace(Path(out) / "handed_in.csv", text.getvalue().encode())
+    def _lines(self, students: list[str]) -> tuple[Line, ...]:
+        """All lines; a forged file is no loss where its name's own student handed in, too."""
+        there = set(map(intake.student_name, students))
+        forged = self.place.layout is Layout.EXCHANGE
+        kept = [replace(line, lost=line.lost and not (forged and line.student in there)) for line in self.lines]
+        if self.place.layout is Layout.NBGRADER and self.place.path.is_dir():  # used as they are: only what is odd
+            kept = [line for line in kept if line.note]
+        return shortened(kept)

@@ -2,7 +2,8 @@
 
 Names are read by nbgrader's own `FileNameCollectorPlugin`, so that a pattern that serves `nbgrader zip_collect` serves
 `grade --name-pattern`, too. A name is taken apart from its front, which the system writes, never from its end, which the
-student does: `adalovelace_12_34_bobbrown_56_78_x.ipynb` is Ada's.
+student does: `adalovelace_12_34_bobbrown_56_78_x.ipynb` is Ada's. Who named the files of a class is what most of them say:
+the system's front is before every file, whatever a student calls theirs.
 
     Canvas    lovelaceada_[LATE_]12345_67890_x-2.ipynb          student lovelaceada_12345 (the user's number)
     Moodle    Ada Lovelace_123_assignsubmission_file_/x.ipynb   student Ada Lovelace; x.ipynb may follow without a folder
@@ -12,15 +13,13 @@ student does: `adalovelace_12_34_bobbrown_56_78_x.ipynb` is Ada's.
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from nbgrader.plugins.zipcollect import FileNameCollectorPlugin
@@ -31,13 +30,19 @@ LOG = logging.getLogger("autograder.submissions.filenames")
 LOG.setLevel(logging.CRITICAL)  # the plugin warns of every name that does not match
 ANY = [".ipynb", ""]
 
-CANVAS = r"(?P<student_id>[^_/]+)_(?:(?P<late>LATE)_)?(?P<lms>\d{1,20})_(?P<submission>\d{1,20})_(?P<file_id>[^/]+)\Z"
-MOODLE = r"(?P<student_id>[^/]+?)_(?P<lms>\d{1,20})_assignsubmission_(?P<kind>[a-z]+)_?/?(?P<file_id>(?s:.*))\Z"
+# Canvas leaves an underscore in a name; and it drops what is no letter, so that a name of signs only is empty
+CANVAS = (
+    r"(?P<student_id>[^/]*?)_(?:(?P<late>LATE)_)?(?P<lms>[0-9]{1,20})_(?P<submission>[0-9]{1,20})_(?P<file_id>[^/]+)\Z"
+)
+MOODLE = r"(?P<student_id>[^/]+?)_(?P<lms>[0-9]{1,20})_assignsubmission_(?P<kind>[a-z]+)_?/?(?P<file_id>(?s:.*))\Z"
 EXCHANGE = (
     r"(?P<student_id>[^/]+)\+(?P<chapter>[^+/]+)\+(?P<timestamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? [A-Za-z/_]+)"
     r"(?:\+[^+/]*)?/(?P<file_id>(?s:.+))\Z"
 )
-NBGRADER = r"(?P<student_id>[^/]+)/(?P<chapter>[^/]+)/(?P<file_id>[^/]+)\Z"
+NBGRADER = r"(?P<student_id>[^/]+)/(?P<chapter>[^/]+)/(?P<file_id>(?s:.+))\Z"
+SIGNS = re.compile(r"[0-9]{1,20}_")  # a number before a file's own name in Canvas: it may be the end of a person's name
+JUNK = {".DS_Store", "Thumbs.db", "desktop.ini"}
+ABOVE = 4  # folders that all of an archive's files may lie in
 
 
 class Layout(StrEnum):
@@ -77,59 +82,103 @@ class Reader:
 
     def __init__(self, layout: Layout, pattern: str = "") -> None:
         self.layout = layout
-        said = pattern or PATTERNS[layout]
+        expression = pattern or PATTERNS[layout]
         try:
-            groups = set(re.compile(said).groupindex)
+            self._regexp = re.compile(expression)
         except re.error as error:
-            raise CourseError(f"--name-pattern {said!r} is no regular expression ({error}); mend it") from None
-        if missing := {"student_id", "file_id"} - groups:
+            raise CourseError(f"--name-pattern {expression!r} is no regular expression ({error}); mend it") from None
+        if missing := {"student_id", "file_id"} - set(self._regexp.groupindex):
             raise CourseError(
-                f"--name-pattern {said!r}: it names no group {min(missing)}; write (?P<{min(missing)}>...), as for "
+                f"--name-pattern {expression!r}: it names no group {min(missing)}; write (?P<{min(missing)}>...), as for "
                 "nbgrader zip_collect"
             )
-        self._plugin: Any = FileNameCollectorPlugin(named_regexp=said, valid_ext=ANY, log=LOG)
+        self._plugin: Any = pattern and FileNameCollectorPlugin(named_regexp=pattern, valid_ext=ANY, log=LOG)
+
+    def _groups(self, path: str, extension: str) -> dict[str, str | None] | None:
+        if not self._plugin:
+            found = self._regexp.match(path)
+            return found and found.groupdict()
+        if extension not in self._plugin.valid_ext:
+            self._plugin.valid_ext = [*ANY, extension]
+        return self._plugin.collect(path)
 
     def read(self, parts: tuple[str, ...]) -> Claim | None:
         """What the path says; None where it is no name of this layout."""
-        # the plugin looks at what follows the last dot, too, which for an exchange's folder is a fraction of a second
-        extension = os.path.splitext(parts[-1])[1]
-        if extension not in self._plugin.valid_ext:
-            self._plugin.valid_ext = [*ANY, extension]
-        found = self._plugin.collect("/".join(parts))
-        if (
-            not found
-            or not found["file_id"]
-            or found["student_id"] in (None, "", ".", "..")
-            or "/" in found["student_id"]
-        ):
+        if not parts:
             return None
-        file = found["file_id"].rsplit("/", 1)[-1]
+        extension = os.path.splitext(parts[-1])[1]
+        found = self._groups("/".join(parts), extension)
+        if not found or not (file := found["file_id"]) or (name := found["student_id"]) is None or "/" in name:
+            return None
+        if name in ("", ".", "..") and self.layout is not Layout.CANVAS:  # Canvas's number makes a name of it
+            return None
+        file = file.rsplit("/", 1)[-1]
         if self.layout is Layout.PATTERN and not file.endswith(".ipynb"):
             file += extension
         return Claim(
-            found["student_id"],
+            name,
             file,
             lms=found.get("lms") or "",
             chapter=found.get("chapter") or "",
             when=found.get("timestamp") or "",
-            submission=int(found.get("submission") or 0),
+            submission=int(found.get("submission") or 0) if self.layout is Layout.CANVAS else 0,
             late=bool(found.get("late")),
             text=(found.get("kind") or "file") != "file",
         )
 
 
-def recognise(paths: Iterable[tuple[str, ...]], chapter: str) -> tuple[Layout, int] | None:
-    """Who named these files, and how many folders they all lie in; None if nobody that is known."""
-    paths = [parts for parts in paths if parts]
-    for above in range(4):
-        if above and len({parts[:above] for parts in paths}) != 1:
+READERS = {layout: Reader(layout) for layout in PATTERNS}
+
+
+def junk(parts: tuple[str, ...]) -> bool:
+    """Whether a file is one that systems add to archives and folders."""
+    return "__MACOSX" in parts or (parts and parts[-1]) in JUNK
+
+
+def fits(parts: tuple[str, ...], layout: Layout, chapter: str) -> bool:
+    """Whether a name is one of a layout; of nbgrader's folders any would be, but for the chapter."""
+    claim = READERS[layout].read(parts)
+    return claim is not None and (layout is not Layout.NBGRADER or claim.chapter == chapter)
+
+
+class Tally:
+    """Counts, name by name, which layout the files of a class fit, and how many folders they all lie in."""
+
+    def __init__(self, chapter: str, among: Sequence[Layout] = tuple(PATTERNS)) -> None:
+        self.first: tuple[str, ...] = ()  # the first name
+        self._chapter, self._among = chapter, among
+        self._counts: Counter[tuple[int, Layout]] = Counter()
+        self._above: tuple[str, ...] | None = None  # the folders that all files so far lie in
+
+    def add(self, parts: tuple[str, ...]) -> None:
+        """Count a file."""
+        if not parts or junk(parts):
+            return
+        self.first = self.first or parts
+        known = parts[: min(len(parts), ABOVE) - 1] if self._above is None else self._above
+        same = [mine == theirs for mine, theirs in zip(known, parts[:-1], strict=False)]
+        self._above = known[: same.index(False) if False in same else len(same)]
+        for above in range(len(self._above) + 1):
+            for layout in self._among:
+                self._counts[above, layout] += fits(parts[above:], layout, self._chapter)
+
+    def most(self) -> tuple[Layout, int] | None:
+        """The layout that most files fit, and how many folders they all lie in; None if nobody named them."""
+        deepest = len(self._above or ())
+        counts = {key: count for key, count in self._counts.items() if count and key[0] <= deepest}
+        order = {layout: -number for number, layout in enumerate(PATTERNS)}
+        if not counts:
             return None
-        for layout in PATTERNS:
-            reader = Reader(layout)
-            claims = (reader.read(parts[above:]) for parts in paths if len(parts) > above)
-            if any(claim and (layout is not Layout.NBGRADER or claim.chapter == chapter) for claim in claims):
-                return layout, above
-    return None
+        above, layout = max(counts, key=lambda key: (counts[key], -key[0], order[key[1]]))
+        return layout, above
+
+
+def layout_named(said: str) -> Layout:
+    """The layout that an instructor names. Raises CourseError."""
+    known = [layout.name.lower() for layout in PATTERNS]
+    if said.lower() not in known:
+        raise CourseError(f"--layout {said!r}: there is no such layout; give one of {', '.join(sorted(known))}")
+    return Layout[said.upper()]
 
 
 def rank(file: str, chapter: str) -> tuple[bool, int]:
@@ -137,62 +186,3 @@ def rank(file: str, chapter: str) -> tuple[bool, int]:
     stem = file[: -len(".ipynb")] if file.lower().endswith(".ipynb") else file
     found = re.fullmatch(rf"{re.escape(chapter)}(?:[-_](\d{{1,6}})| ?\((\d{{1,6}})\))?", stem, re.IGNORECASE)
     return (True, int(found[1] or found[2] or 0)) if found else (False, 0)
-
-
-class Roster:
-    """A CSV with the columns `id`, `name`, `lms id` (any one of the last two will do): which student is which.
-
-    Raises CourseError, which names the file, the line and the mend; OSError.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._by_number: dict[str, str] = {}
-        self._by_name: dict[str, set[str]] = {}
-        self.ids: set[str] = set()
-        try:
-            with open(path, encoding="utf-8-sig", newline="") as file:
-                self._read(csv.reader(file))
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise CourseError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from None
-
-    def _read(self, rows: Any) -> None:
-        head = [cell.strip().casefold().replace("_", " ") for cell in next(rows, [])]
-        if "id" not in head or not {"name", "lms id"} & set(head) or max(Counter(head).values()) > 1:
-            raise CourseError(f"{self.path}: its first line is {head}; it must name the columns id, name, lms id")
-        for row in rows:
-            line = f"{self.path}, line {rows.line_num}"
-            if not any(cell.strip() for cell in row):
-                continue
-            cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
-            student, number, name = cells.get("id", ""), cells.get("lms id", ""), cells.get("name", "")
-            if not student or "/" in student or "\0" in student or student in (".", "..") or len(student) > 100:
-                raise CourseError(f"{line}: {student!r} is no id; give one without a slash, of 1 to 100 characters")
-            if student in self.ids:
-                raise CourseError(f"{line}: the id {student!r} stands on an earlier line, too; keep one of them")
-            self.ids.add(student)
-            if number and self._by_number.setdefault(number, student) != student:
-                raise CourseError(f"{line}: the lms id {number} is another student's, too; correct one of them")
-            for key in _squashed(name):
-                self._by_name.setdefault(key, set()).add(student)
-
-    def find(self, claim: Claim) -> tuple[str | None, str]:
-        """The id of who is claimed to have handed in, or None and what to do about it."""
-        if claim.lms and claim.lms in self._by_number:
-            return self._by_number[claim.lms], ""
-        if claim.name in self.ids:
-            return claim.name, ""
-        found = set().union(*(self._by_name.get(key, set()) for key in _squashed(claim.name)))
-        if len(found) == 1:
-            return found.pop(), ""
-        if found:
-            return None, f"{self.path}: {len(found)} students are called so; give their lms id ({claim.lms or 'none'})"
-        number = f", lms id {claim.lms}" if claim.lms else ""
-        return None, f"{self.path}: no such name{number}; add a line"
-
-
-def _squashed(name: str) -> set[str]:
-    """A name as systems squash it: letters and digits only, first name first and last name first."""
-    words = name.replace(",", " ").split()
-    turned = {"".join(words[at:] + words[:at]) for at in range(len(words))}
-    return {key for each in turned if (key := "".join(c for c in each.casefold() if c.isalnum()))}

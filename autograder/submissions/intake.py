@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from autograder.model.course import Chapter, Limits, text
+from autograder.model.unseen import UNSEEN
 
 NOTHING = "nothing was submitted"
 NOTES = 20  # at most, of one submission
 MEANING = '\\<>&"*?[]'  # of a student's name
+BLANKS = re.compile(r"^ +| +$|(?<= ) +")  # of a student's name: what a page or a table would drop
+DIGEST = re.compile(r"\.{3}[0-9a-f]{16}$")  # how a long name ends: no other one may
 STUDENT_BYTES = 150  # of a student's name: it becomes the name of a folder
 TIMESTAMP_BYTES = 200
 BROKEN = re.compile("[\x00\ud800-\udfff]")  # NUL and halves of surrogate pairs: no file or database bears them
@@ -93,13 +96,14 @@ def collect(folder: Path, chapter: Chapter) -> list[Found]:
 def student_name(name: str) -> str:
     """Return a folder's name as printable text that can name a folder again; different names stay different.
 
-    Characters that are not printable (newlines, bidirectional controls, bytes that are no UTF-8), those that HTML or a
-    file pattern gives a meaning (nbgrader's pages put names into HTML as they are), a dot at the start and the backslash
-    that marks them are written as escapes; what is too long after that ends in a digest.
+    Characters that are not seen or not printable (fillers, newlines, bidirectional controls, bytes that are no UTF-8),
+    those that HTML or a file pattern gives a meaning (nbgrader's pages put names into HTML as they are), a dot at the
+    start, blanks but a single one between words, which a page would not show, and the backslash that marks them are
+    written as escapes; what is too long after that ends in a digest.
     """
-    shown = "".join(c if c.isprintable() and c not in MEANING else _escaped(c) for c in name)
-    shown = "\\x2e" + shown[1:] if shown.startswith(".") else shown
-    if len(shown.encode()) <= STUDENT_BYTES:
+    shown = "".join(c if c.isprintable() and c not in MEANING and not UNSEEN.match(c) else _escaped(c) for c in name)
+    shown = BLANKS.sub(lambda found: r"\x20" * len(found[0]), "\\x2e" + shown[1:] if shown.startswith(".") else shown)
+    if len(shown.encode()) <= STUDENT_BYTES and not DIGEST.search(shown):
         return shown
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{shown.encode()[: STUDENT_BYTES - 20].decode(errors='ignore')}...{digest}"

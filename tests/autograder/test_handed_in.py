@@ -18,7 +18,7 @@ from classroom import NAME
 from lms_downloads import MADE, put, tar
 
 from autograder.model.course import CourseError
-from autograder.submissions import archives, downloads, intake
+from autograder.submissions import archives, downloads, folders, handed_in, intake, members, moments
 from autograder.submissions.downloads import gathered
 from autograder.submissions.filenames import Layout
 
@@ -29,11 +29,7 @@ BIN = Path(sys.executable).parent
 def take(source, **how):
     """What is gathered: student -> the file's bytes; and the lines."""
     with gathered(source, TINY, **how) as found:
-        files = {
-            place.name: (place / NAME / f"{NAME}.ipynb").read_bytes()
-            for place in found.folder.iterdir()
-            if place.is_dir()
-        }
+        files = {each.parent.parent.name: each.read_bytes() for each in found.folder.glob(f"*/{NAME}/{NAME}.ipynb")}
         stamps = {each.parent.parent.name: each.read_text() for each in found.folder.glob("*/*/timestamp.txt")}
         return files, stamps, found
 
@@ -122,7 +118,7 @@ def test_nbgraders_folders_are_used_as_they_are(tmp_path):
     (place / f"{NAME}.ipynb").write_bytes(b"{}")
     (tmp_path / f"stray_1_2_{NAME}.ipynb").write_bytes(b"nobody's")
     with gathered(tmp_path, TINY) as found:
-        assert (found.folder, found.layout, found.lines) == (tmp_path, Layout.NBGRADER, ())
+        assert (found.folder, found.layout, found.students) == (tmp_path, Layout.NBGRADER, ())
 
 
 def test_a_pattern_of_nbgrader_zip_collect_serves(tmp_path):
@@ -212,7 +208,7 @@ def stock(home, root, command, *options):
 
 
 def test_what_students_submitted_by_nbgrader_is_found_newest_first(exchange):
-    for source in (exchange, exchange / "across", exchange / "across" / "inbound"):
+    for source in (exchange / "across", exchange / "across" / "inbound"):
         files, stamps, found = take(source)
         assert found.layout is Layout.EXCHANGE
         assert files["ada"] == b"2"
@@ -234,15 +230,14 @@ def test_in_an_exchange_the_students_own_goes_before_what_another_user_wrote(tmp
         place = tmp_path / "inbound" / f"{me}+{NAME}+{when} UTC+abc"
         place.mkdir(parents=True)
         (place / f"{NAME}.ipynb").write_bytes(says)
-    monkeypatch.setattr(downloads, "_user", lambda owner: me if owner == "me" else "another")
+    monkeypatch.setattr(moments, "user", lambda owner: me if owner == "me" else "another")
     owners = {b"mine": "me", b"forged": "mallory"}
-    listed = archives.folder
+    listed = folders.listed
 
-    def folder(source):
-        found = listed(source)
-        return [replace(member, owner=owners[member.read(9)]) for member in found]
+    def changed(*asked):
+        return [replace(member, owner=owners[member.read(9)]) for member in listed(*asked)]
 
-    monkeypatch.setattr(archives, "folder", folder)
+    monkeypatch.setattr(folders, "listed", changed)
     assert take(tmp_path / "inbound")[0] == {me: b"mine"}
 
 
@@ -315,7 +310,7 @@ def test_names_of_newlines_controls_and_case_stay_different_students(tmp_path):
     strange = [f"e\nve_5_6_{NAME}.ipynb", f"e\u202eve_7_8_{NAME}.ipynb", f"GOOD_1_2_{NAME}.ipynb"]
     _, _, found = take(zipped(tmp_path / "x.zip", **dict.fromkeys(strange, b"")))
     assert found.students == ("GOOD_1", "e\\nve_5", "e\\u202eve_7", "good_1")
-    path = downloads.write_list(tmp_path / "out", found)
+    path = handed_in.write_list(tmp_path / "out", found)
     with open(path, encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) == 5
     assert len(path.read_text().splitlines()) == 5
@@ -432,10 +427,10 @@ def test_a_file_swapped_for_a_link_after_the_look_is_not_followed(tmp_path):
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "class" / "a").mkdir(parents=True)
     (tmp_path / "class" / "a" / "x").write_bytes(b"hers")
-    (member,) = archives.folder(tmp_path / "class")
+    (member,) = folders.listed(tmp_path / "class", lambda name: True, lambda parts, user: parts)
     (tmp_path / "class" / "a" / "x").unlink()
     (tmp_path / "class" / "a" / "x").symlink_to(tmp_path / "secret")
-    with pytest.raises(archives.UnreadableError):
+    with pytest.raises(members.UnreadableError):
         member.read(100)
 
 
@@ -453,4 +448,4 @@ def test_a_hundred_thousand_members_are_listed(tmp_path):
             archive.writestr(f"{number}.txt", b"")
     files, _, found = take(tmp_path / "x.zip")
     assert files == {"ada_1": b"hers"}
-    assert downloads.write_list(tmp_path, found).read_text().count("\n") == downloads.LISTED + 2
+    assert handed_in.write_list(tmp_path, found).read_text().count("\n") == handed_in.LISTED + 2

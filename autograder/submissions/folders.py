@@ -1,0 +1,137 @@
+"""The files below a folder that others may write while it is read: links are never followed, nobody's files stop it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from autograder.submissions import members
+from autograder.submissions.members import Member, Owner, Parts, Quota, UnreadableError
+
+DEPTH = 6  # folders below a folder
+WHY = "is no plain file (a link, a pipe, a device or too deep a folder)"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What lies directly in the folder of a class."""
+
+    name: str
+    is_folder: bool
+
+
+def top(source: Path) -> list[Entry]:
+    """What lies directly in a folder, by name. Raises OSError if it cannot be listed."""
+    with os.scandir(source) as entries:
+        found = [Entry(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def listed(source: Path, wanted: Callable[[str], bool], owner: Owner) -> list[Member]:
+    """List the files of a folder, and those below its folders that are `wanted` by name.
+
+    What is named last comes first where there are too many, as an exchange names what is new; a student's own file comes
+    before those in folders below it. Raises OSError if the folder itself cannot be listed.
+    """
+    made: list[Member] = []
+    quota = Quota(owner)
+    above = os.stat(source).st_uid
+    for entry in reversed(top(source)):
+        if not entry.is_folder:
+            made += _file(source, (entry.name,), quota, above)
+        elif wanted(entry.name):
+            made += _below(source, (entry.name,), quota)
+    return sorted(made, key=lambda member: member.parts)
+
+
+def _below(source: Path, parts: Parts, quota: Quota) -> Iterator[Member]:
+    """The files below one folder."""
+    place, path = source.joinpath(*parts), "/".join(parts)
+    try:
+        owner = os.stat(place, follow_symlinks=False).st_uid
+        if not quota.see(parts, owner):
+            return
+        with os.scandir(place) as entries:
+            found = sorted(
+                (entry.is_dir(follow_symlinks=False), entry.name) for entry in islice(entries, members.SEEN + 1)
+            )
+    except FileNotFoundError:  # taken away meanwhile
+        return
+    except OSError as error:
+        yield _unseen(path, (*parts, "?"), "opened", error)
+        return
+    for is_folder, name in found:
+        below = (*parts, name)
+        if not quota.see(below, owner):
+            if isinstance(told := quota.refuse(f"{path}/{name}", below, owner), Member):
+                yield told
+            return
+        if is_folder and len(below) <= DEPTH:
+            yield from _below(source, below, quota)
+        else:
+            yield from _file(source, below, quota, owner)
+
+
+def _unseen(path: str, parts: Parts, what: str, error: OSError) -> Member:
+    """In place of a file that cannot be looked at: its student's fault. Raises the error that is the disk's."""
+    if error.errno == errno.EIO:
+        raise error
+    why = f"cannot be {what} ({error.strerror})"
+    return Member(path, parts, members.cannot(why), why_not=why)
+
+
+def _file(source: Path, parts: Parts, quota: Quota, owner: int) -> Iterator[Member]:
+    path = "/".join(parts)
+    taken = quota.take(path, parts, owner)
+    if taken is not True:
+        if isinstance(taken, Member):
+            yield taken
+        return
+    try:
+        status = os.lstat(source.joinpath(*parts))
+    except FileNotFoundError:  # taken away meanwhile
+        return
+    except OSError as error:
+        yield _unseen(path, parts, "looked at", error)
+        return
+    why = "" if stat.S_ISREG(status.st_mode) else WHY
+    yield Member(
+        path,
+        parts,
+        members.cannot(why) if why else _beneath(source, parts),
+        members.moment(status.st_mtime),
+        why,
+        (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns),
+        owner,
+        status.st_size,
+    )
+
+
+def _beneath(source: Path, parts: Parts) -> Callable[[int], bytes]:
+    def read(cap: int) -> bytes:
+        """Every folder on the way is opened as a folder: what was swapped for a link meanwhile is not followed."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        fds: list[int] = []
+        try:
+            fds.append(os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            for part in parts[:-1]:
+                fds.append(os.open(part, flags | os.O_DIRECTORY, dir_fd=fds[-1]))
+            fds.append(os.open(parts[-1], flags | os.O_NONBLOCK, dir_fd=fds[-1]))
+            if not stat.S_ISREG(os.fstat(fds[-1]).st_mode):
+                raise UnreadableError("is no plain file")
+            with open(fds.pop(), "rb") as file:
+                return members.capped(file, cap)
+        except OSError as error:
+            if error.errno == errno.EIO:
+                raise
+            raise UnreadableError(f"cannot be read ({error.strerror})") from None
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    return read

@@ -1,0 +1,93 @@
+"""What became of each file of a class: a line each for the instructor, the worst first, nobody's hiding another's."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.model import harmless
+from autograder.store import files
+from autograder.submissions.filenames import Layout
+
+LISTED = 10_000  # lines of handed_in.csv
+SHARE = 100  # of them, of one student
+COLUMNS = ("file", "student", "taken", "when", "when_from", "note")
+
+
+@dataclass(frozen=True)
+class Line:
+    """What became of one file: a line of handed_in.csv."""
+
+    file: str
+    student: str = ""
+    taken: str = "no"  # yes; no; older than the one taken; later: still being written; text: typed into the system
+    when: str = ""
+    when_from: str = ""
+    note: str = ""
+    lost: bool = False  # somebody's, and nobody gets a mark for it: the command does not end well
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """A class's submissions, ready for `class_run.grade_class`."""
+
+    folder: Path  # <student>/<chapter>/<chapter>.ipynb
+    layout: Layout
+    lines: tuple[Line, ...] = ()  # none for nbgrader's folders, which are used as they are, but of what is astray there
+    students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
+
+    @property
+    def lost(self) -> int:
+        """How many files are somebody's, and nobody gets a mark for them."""
+        return sum(line.lost for line in self.lines)
+
+    def trouble(self, most: int = 20) -> list[str]:
+        """What an instructor should look at: a line a file, of the first `most`, what is lost before all else."""
+        found = sorted(
+            (line for line in self.lines if line.note and line.taken != "text"), key=lambda line: not line.lost
+        )
+        shown, seen = [], Counter[str]()
+        for line in found:
+            seen[line.student] += 1
+            if line.lost or not line.student or seen[line.student] <= 3:  # three of one student say enough
+                shown.append(line)
+        told = []
+        for line in shown[:most]:
+            student = f" ({line.student})" if line.student else ""
+            taken = "" if line.taken == "yes" else "not taken: "
+            told.append(f"{taken}{harmless.line(line.file, 100)}{student}: {harmless.line(line.note)}")
+        return told + ([f"and {len(found) - len(told)} more"] if len(found) > len(told) else [])
+
+
+def shortened(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """The lines, of each student no more than SHARE, what is lost or taken before the rest."""
+    made: list[Line] = []
+    count: Counter[str] = Counter()
+    left_out: dict[str, Line] = {}
+    for line in sorted(lines, key=lambda line: (not line.lost, line.taken != "yes")):
+        count[line.student] += 1
+        if line.student and count[line.student] > SHARE:
+            left_out.setdefault(line.student, line)
+        else:
+            made.append(line)
+    more = [
+        Line(line.file, who, note=f"and {count[who] - SHARE - 1} more files of theirs")
+        for who, line in left_out.items()
+    ]
+    return (*made, *more)
+
+
+def write_list(out: Path, found: HandedIn) -> Path:
+    """Write OUT/handed_in.csv: what became of each file, and why."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for line in found.lines[:LISTED]:
+        writer.writerow([harmless.field(getattr(line, column)) for column in COLUMNS])
+    if len(found.lines) > LISTED:
+        writer.writerow([f"and {len(found.lines) - LISTED} more files", "", "", "", "", ""])
+    return files.replace(Path(out) / "handed_in.csv", text.getvalue().encode())

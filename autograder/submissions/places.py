@@ -1,0 +1,118 @@
+"""Where in a folder a class lies, and who named what is there: what most names say, and never what lies deeper."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.model.course import Chapter, CourseError
+from autograder.submissions import filenames, folders, members
+from autograder.submissions.filenames import Claim, Layout, Reader
+from autograder.submissions.members import Member, Owner, Parts
+
+ASTRAY = "a folder that is no submission"
+UNKNOWN = "?"  # in place of the names of files that are not looked at
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a class lies, and how its names are read."""
+
+    path: Path
+    layout: Layout
+    reader: Reader
+    above: int = 0  # folders of an archive that all files lie in
+    certain: bool = False  # by where it lies: no name there can tell otherwise
+
+    def claim(self, parts: Parts) -> Claim | None:
+        """What a name says."""
+        return self.reader.read(parts[self.above :])
+
+    def owner(self) -> Owner:
+        """Whose a file is, for a quota: those of one account, chapter and user, else those of one name."""
+
+        def owner(parts: Parts, user: int | None) -> tuple[object, ...]:
+            claim = self.claim(parts)
+            if claim is None:
+                return (parts[self.above : self.above + 1], user)
+            return (claim.name, claim.lms, claim.chapter, user)
+
+        return owner
+
+    def somebodys(self, parts: Parts, chapter: str) -> bool:
+        """Whether a name that is none of this layout's is all the same one of a submission."""
+        mine = parts[self.above :]
+        if self.certain:
+            return False
+        if self.layout is not Layout.NBGRADER and members.is_notebook(mine):
+            return True
+        others = () if self.layout is Layout.PATTERN else filenames.PATTERNS
+        return any(filenames.fits(mine, layout, chapter) for layout in others if layout is not self.layout)
+
+
+def located(source: Path, chapter: Chapter, pattern: str = "", layout: Layout | None = None) -> Place:
+    """Where in a folder a class lies, by what lies directly in it. Raises CourseError, OSError."""
+    if pattern:
+        return Place(source, Layout.PATTERN, Reader(Layout.PATTERN, pattern))
+    if layout in (None, Layout.EXCHANGE) and all((source / name).is_dir() for name in ("inbound", "outbound")):
+        return Place(source / "inbound", Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
+    if layout is None:
+        entries = folders.top(source)
+        inside = [_inside(source, entry.name, chapter.name) for entry in entries if entry.is_folder]
+        loose = [(entry.name,) for entry in entries if not entry.is_folder]
+        if source.name == "inbound" and any(filenames.fits(name, Layout.EXCHANGE, chapter.name) for name in inside):
+            return Place(source, Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
+        # what lies loose among nbgrader's folders is nobody's: so folders are asked first
+        layout = _most(inside, chapter.name, (Layout.MOODLE, Layout.EXCHANGE, Layout.NBGRADER))
+        layout = layout or _most(loose, chapter.name, (Layout.MOODLE, Layout.CANVAS))
+        if layout is None:
+            _not_a_root(source, [name[0] for name in inside])
+            layout = Layout.EXCHANGE if source.name == "inbound" else Layout.NBGRADER
+    return Place(source, layout, Reader(layout))
+
+
+def _inside(source: Path, folder: str, chapter: str) -> Parts:
+    """The name of a file that may lie in a folder."""
+    there = os.path.lexists(source / folder / chapter)
+    return (folder, chapter, UNKNOWN) if there else (folder, UNKNOWN)
+
+
+def _most(names: Iterable[Parts], chapter: str, among: tuple[Layout, ...]) -> Layout | None:
+    counts = Counter(layout for parts in names for layout in among if filenames.fits(parts, layout, chapter))
+    return max(among, key=counts.__getitem__) if counts else None
+
+
+def _not_a_root(source: Path, names: list[str]) -> None:
+    """Refuse the folder in which the exchanges of several courses lie: a student's own may look like one, too."""
+    courses = [name for name in names if all(os.path.isdir(source / name / each) for each in ("inbound", "outbound"))]
+    if courses and courses == names:
+        raise CourseError(f"{source}: there are exchanges in it; give the course's own folder: {source / courses[0]}")
+
+
+def listed(place: Place, chapter: Chapter) -> list[Member]:
+    """The files of a class's folder, and one member for each folder that is no submission. Raises OSError."""
+    astray: list[Member] = []
+
+    def wanted(name: str) -> bool:
+        if place.layout in (Layout.PATTERN, Layout.NBGRADER):
+            return True
+        claim = place.reader.read((name, UNKNOWN))
+        if claim is None:
+            parts = _inside(place.path, name, chapter.name)
+            astray.append(Member(name, parts, members.cannot(ASTRAY), why_not=ASTRAY))
+        return claim is not None and claim.chapter in ("", chapter.name)
+
+    return [*folders.listed(place.path, wanted, place.owner()), *astray]
+
+
+def strays(place: Place, chapter: Chapter) -> list[str]:
+    """What lies directly among nbgrader's folders and is named as in a download or an exchange."""
+    found = []
+    for entry in folders.top(place.path):
+        parts = _inside(place.path, entry.name, chapter.name) if entry.is_folder else (entry.name,)
+        if place.somebodys(parts, chapter.name):
+            found.append(entry.name)
+    return found

@@ -1,0 +1,136 @@
+"""Who a claim is of: accounts of the system, made into students by a roster where there is one.
+
+A student stands for one account. Whoever may choose a display name could choose another's: so where two accounts come to
+one student, the one whose number the roster gives is taken, and without that neither is.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder.model.course import CourseError
+from autograder.submissions.filenames import Claim, Layout
+
+ID_BYTES = 200  # of a student's id: it names a folder
+Account = tuple[str, str]  # the display name, the system's number
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who an account is."""
+
+    student: str = ""  # empty: nobody can say
+    sure: bool = False  # by the number
+    note: str = ""  # what to do about it
+    contested: bool = False  # the name alone would be another's
+
+
+class Roster:
+    """A CSV with the columns `id`, `name`, `lms id` (any one of the last two will do): which student is which.
+
+    Raises CourseError, which names the file, the line and the mend; OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._by_number: dict[str, str] = {}
+        self._numbers: dict[str, str] = {}
+        self._by_name: dict[str, set[str]] = {}
+        self.ids: set[str] = set()
+        try:
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                self._read(csv.reader(file))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise CourseError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from None
+
+    def _read(self, rows: Any) -> None:
+        head = [cell.strip().casefold().replace("_", " ") for cell in next(rows, [])]
+        if "id" not in head or not {"name", "lms id"} & set(head) or max(Counter(head).values()) > 1:
+            raise CourseError(f"{self.path}: its first line is {head}; it must name the columns id, name, lms id")
+        for row in rows:
+            line = f"{self.path}, line {rows.line_num}"
+            if not any(cell.strip() for cell in row):
+                continue
+            cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
+            student, number, name = cells.get("id", ""), cells.get("lms id", ""), cells.get("name", "")
+            if not student or set(student) & set("/\0") or student in (".", "..") or len(student.encode()) > ID_BYTES:
+                raise CourseError(f"{line}: {student!r} is no id; give one without a slash, of 1 to {ID_BYTES} bytes")
+            if student in self.ids:
+                raise CourseError(f"{line}: the id {student!r} stands on an earlier line, too; keep one of them")
+            self.ids.add(student)
+            if number and self._by_number.setdefault(number, student) != student:
+                raise CourseError(f"{line}: the lms id {number} is another student's, too; correct one of them")
+            if number:
+                self._numbers[student] = number
+            for key in _squashed(name):
+                self._by_name.setdefault(key, set()).add(student)
+
+    def find(self, claim: Claim) -> Person:
+        """Who is claimed to have handed in, by number, by id, by name; nobody where they contradict each other."""
+        number = f"lms id {claim.lms}" if claim.lms else "no lms id"
+        named = {claim.name} & self.ids or {
+            student for key in _squashed(claim.name) for student in self._by_name.get(key, ())
+        }
+        if student := self._by_number.get(claim.lms):
+            if not named or student in named:
+                return Person(student, True)
+            why = f"its {number} is that of {student}, its name that of {min(named)}; correct one of the two"
+            return Person(note=f"{self.path}: {why}", contested=True)
+        others = {student for student in named if claim.lms and student in self._numbers}
+        if len(named - others) == 1:
+            return Person((named - others).pop())
+        if not named:
+            return Person(note=f"{self.path}: no such name, {number}; add a line")
+        if named == others:
+            why = f"it has the name of {min(named)} and {number}, not {self._numbers[min(named)]}; ask who it is, add a line"
+        else:
+            why = f"{len(named)} students are called so; give the lms id of each ({number} is one of them)"
+        return Person(note=f"{self.path}: {why}", contested=True)
+
+
+def people(claims: Iterable[Claim], layout: Layout, roster: Roster | None) -> dict[Account, Person]:
+    """Who each account is: by the roster, else by its name and, where that is not enough, its number."""
+    accounts = {(claim.name, claim.lms): claim for claim in claims}
+    shared = Counter(name for name, _ in accounts)
+    found: dict[Account, Person] = {}
+    for (name, number), claim in accounts.items():
+        person = roster.find(claim) if roster else Person()
+        if not person.student:
+            numbered = number and layout is not Layout.PATTERN
+            numbered = numbered and (layout is Layout.CANVAS or shared[name] > 1 or person.contested)
+            note = person.note
+            if shared[name] > 1 and len(shared) > 1 and not note:  # of one name only are anonymous ones
+                note = f"{shared[name]} are called so: told apart by their numbers"
+            person = Person(f"{name}_{number}" if numbered else name, note=note)
+            if roster and person.student in roster.ids:
+                person = Person(note=f"{note}; it is not taken, for {person.student} is another's id")
+        found[name, number] = person
+    return _apart(found, roster)
+
+
+def _apart(found: dict[Account, Person], roster: Roster | None) -> dict[Account, Person]:
+    """The same, where no student is two accounts."""
+    numbers: dict[str, dict[str, bool]] = {}
+    for (name, number), person in found.items():
+        numbers.setdefault(person.student, {})[number or name] = person.sure
+    made = dict(found)
+    for account, person in found.items():
+        others = numbers[person.student]
+        if not person.student or len(others) == 1 or (person.sure and sum(others.values()) == 1):
+            continue
+        place = roster.path if roster else "a roster (--roster)"
+        says = f"{len(others)} accounts ({', '.join(sorted(others))}) are {person.student} by their name"
+        made[account] = Person(note=f"{says}: this one is not taken; give their lms ids in {place}")
+    return made
+
+
+def _squashed(name: str) -> set[str]:
+    """A name as systems squash it: letters and digits only, first name first and last name first."""
+    words = name.replace(",", " ").split()
+    turned = {"".join(words[at:] + words[:at]) for at in range(len(words))}
+    return {key for each in turned if (key := "".join(c for c in each.casefold() if c.isalnum()))}

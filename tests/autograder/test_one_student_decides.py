@@ -1,0 +1,400 @@
+"""No student decides what another handed in, loses it, or stops the command: layouts, accounts, numbers of files."""
+
+import csv
+import os
+import tarfile
+import zipfile
+
+import classroom
+import pytest
+from classroom import NAME
+from lms_downloads import put, tar
+from test_handed_in import line, roster, take
+
+from autograder.model import harmless
+from autograder.model.course import CourseError
+from autograder.submissions import arrivals, downloads, intake, moments
+from autograder.submissions.downloads import gathered
+from autograder.submissions.filenames import Layout
+
+TINY = classroom.chapter()
+STAMP = "2026-11-30 12:00:00.000000 UTC"
+
+
+def lay(folder, files):
+    """Write files below a folder: path -> bytes."""
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return folder
+
+
+def zip_of(path, files, system=3):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            put(archive, name, data)
+            archive.infolist()[-1].create_system = system
+    return path
+
+
+def canvas(count=6):
+    return {f"s{n}_{100 + n}_{9000 + n}_{NAME}.ipynb": b"%d" % n for n in range(count)}
+
+
+def moodle(count=6):
+    return {f"Student {n}_{100 + n}_assignsubmission_file_/{NAME}.ipynb": b"%d" % n for n in range(count)}
+
+
+def everyone(count=6):
+    return {f"s{n}_{100 + n}": b"%d" % n for n in range(count)}
+
+
+# who named the files
+
+
+def test_a_students_own_inbound_does_not_become_the_exchange(tmp_path):
+    hers = "Eve_5_assignsubmission_file_"
+    forged = f"{hers}/inbound/Student 0+{NAME}+{STAMP}+x/{NAME}.ipynb"
+    lay(tmp_path, {**moodle(), f"{hers}/{NAME}.ipynb": b"hers", forged: b"forged", f"{hers}/outbound/x": b""})
+    files, _, found = take(tmp_path)
+    assert found.layout is Layout.MOODLE
+    assert files == {**{f"Student {n}": b"%d" % n for n in range(6)}, "Eve": b"hers"}
+
+
+def test_a_students_own_inbound_does_not_become_the_exchange_of_nbgraders_folders(tmp_path):
+    lay(tmp_path, {f"ada/{NAME}/{NAME}.ipynb": b"", f"eve/inbound/ada+{NAME}+{STAMP}/{NAME}.ipynb": b"forged"})
+    lay(tmp_path, {f"eve/{NAME}/{NAME}.ipynb": b"", "eve/outbound/x": b""})
+    with gathered(tmp_path, TINY) as found:
+        assert (found.folder, found.layout) == (tmp_path, Layout.NBGRADER)
+
+
+def test_the_root_of_an_exchange_is_refused_with_the_course_to_give_instead(tmp_path):
+    lay(tmp_path, {f"across/inbound/ada+{NAME}+{STAMP}+x/{NAME}.ipynb": b"", "across/outbound/x": b""})
+    with pytest.raises(CourseError, match=r"give the course's own folder.*/across"):
+        take(tmp_path)
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_a_file_named_like_moodles_does_not_make_canvas_a_moodle_download(tmp_path, unpacked):
+    files = {**canvas(), f"eve_5_6_x_9_assignsubmission_file_{NAME}.ipynb": b"hers"}
+    (tmp_path / "in").mkdir()
+    source = lay(tmp_path / "in", files) if unpacked else zip_of(tmp_path / "x.zip", files)
+    taken, _, found = take(source)
+    assert found.layout is Layout.CANVAS
+    assert taken == everyone() | {"eve_5": b"hers"}
+
+
+def test_many_files_of_backslashes_do_not_make_canvas_nbgraders_folders(tmp_path):
+    odd = {f"eve_5_{n}_x\\{NAME}\\{NAME}.ipynb": b"hers" for n in range(50)}
+    files, _, found = take(zip_of(tmp_path / "x.zip", {**canvas(), **odd}))
+    assert found.layout is Layout.CANVAS
+    assert files == everyone() | {"eve_5": b"hers"}
+
+
+def test_backslashes_of_an_archive_made_on_windows_part_folders(tmp_path):
+    named = {name.replace("/", "\\"): data for name, data in moodle().items()}
+    assert len(take(zip_of(tmp_path / "x.zip", named, system=0))[0]) == 6
+
+
+def test_folders_named_like_moodles_do_not_take_over_an_exchange(tmp_path):
+    lay(tmp_path, {f"inbound/ada+{NAME}+{STAMP}+x/{NAME}.ipynb": b"hers", "outbound/x": b""})
+    lay(tmp_path, {f"inbound/Eve{n}_{n}_assignsubmission_file_/{NAME}.ipynb": b"" for n in range(5)})
+    for source in (tmp_path, tmp_path / "inbound"):
+        files, _, found = take(source)
+        assert found.layout is Layout.EXCHANGE
+        assert files == {"ada": b"hers"}
+
+
+def test_notebooks_that_do_not_fit_the_layout_are_an_error_and_the_others_are_taken(tmp_path):
+    strange = {"strange.ipynb": b"", f"Ada_1_assignsubmission_file_/{NAME}.ipynb": b"", "readme.txt": b""}
+    files, _, found = take(zip_of(tmp_path / "x.zip", {**canvas(), **strange}))
+    assert files == everyone()
+    assert {each.file for each in found.lines if each.lost} == set(strange) - {"readme.txt"}
+    assert found.lost == 2
+    assert "not taken" in found.trouble(1)[0]  # the worst comes first
+
+
+def test_a_download_that_lies_among_nbgraders_folders_is_an_error(tmp_path):
+    lay(tmp_path, {f"ada/{NAME}/{NAME}.ipynb": b"", f"bob_1_2_{NAME}.ipynb": b"", "notes.ipynb": b""})
+    with gathered(tmp_path, TINY) as found:
+        assert found.layout is Layout.NBGRADER
+        assert [each.file for each in found.lines if each.lost] == [f"bob_1_2_{NAME}.ipynb"]
+
+
+def test_the_layout_can_be_said(tmp_path):
+    source = zip_of(tmp_path / "x.zip", {**canvas(2), **moodle(5)})
+    assert take(source)[2].layout is Layout.MOODLE
+    files, _, found = take(source, layout="canvas")
+    assert (files, found.layout, found.lost) == (everyone(2), Layout.CANVAS, 5)
+    with pytest.raises(CourseError, match="canvas, exchange, moodle"):
+        take(source, layout="blackboard")
+
+
+def test_what_a_mac_adds_to_an_archive_is_nobodys(tmp_path):
+    files = {
+        f"class/ada/{NAME}/{NAME}.ipynb": b"hers",
+        f"__MACOSX/class/ada/{NAME}/._{NAME}.ipynb": b"",
+        ".DS_Store": b"",
+    }
+    taken, _, found = take(zip_of(tmp_path / "x.zip", files))
+    assert (taken, found.lost) == ({"ada": b"hers"}, 0)
+
+
+def test_who_handed_in_but_no_notebook_is_graded_as_having_handed_in_nothing(tmp_path):
+    files = {**canvas(1), "eve_5_6_more.zip": b"PK", "fay_7_8_photo.png": b""}
+    with gathered(zip_of(tmp_path / "x.zip", files), TINY) as found:
+        assert found.students == ("eve_5", "fay_7", "s0_100")
+        read = {each.student: intake.read(each, TINY) for each in intake.collect(found.folder, TINY)}
+        assert read["eve_5"].nothing
+        assert any("no notebook" in says and "fay_7" in says for says in found.trouble())
+
+
+# whose they are
+
+
+def test_two_numbers_that_a_roster_takes_for_one_student_are_neither(tmp_path):
+    files = {"lovelaceada_5_6_x.ipynb": b"hers", "lovelaceada_9_99_x.ipynb": b"forged"}
+    source = zip_of(tmp_path / "x.zip", {**canvas(1), **files})
+    taken, _, found = take(source, roster=roster(tmp_path, "id,name\nal1,Ada Lovelace\ns0,s0\n"))
+    assert taken == {"s0": b"0"}
+    assert {each.file for each in found.lines if each.lost} == set(files)
+    assert "5, 9" in line(found, "lovelaceada_5").note
+
+
+def test_a_roster_with_lms_ids_tells_namesakes_and_impostors_apart(tmp_path):
+    files = {"lovelaceada_5_6_x.ipynb": b"hers", "lovelaceada_9_99_x.ipynb": b"forged"}
+    text = "id,name,lms id\nal1,Ada Lovelace,5\n"
+    taken, _, found = take(zip_of(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
+    assert taken == {"al1": b"hers", "lovelaceada_9": b"forged"}
+    assert "al1" in line(found, "lovelaceada_9").note
+
+
+@pytest.mark.parametrize("text", ["id,name,lms id\nal1,Ada Lovelace,5\n", "id,name,lms id\nal1,,5\n"])
+def test_a_display_name_that_is_anothers_id_takes_nothing_of_theirs(tmp_path, text):
+    files = {f"al1_9_assignsubmission_file_/{NAME}.ipynb": b"forged"}
+    taken, _, _ = take(zip_of(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
+    assert "al1" not in taken
+    files[f"Ada Lovelace_5_assignsubmission_file_/{NAME}.ipynb"] = b"hers"
+    taken, _, _ = take(zip_of(tmp_path / "y.zip", files), roster=roster(tmp_path, text))
+    assert taken["al1"] == b"hers"
+
+
+def test_a_name_and_a_number_of_two_students_are_taken_for_neither(tmp_path):
+    text = "id,name,lms id\nal1,Ada Lovelace,5\nbb1,Bob Brown,7\n"
+    files = {f"brownbob_5_6_{NAME}.ipynb": b"?", f"brownbob_7_8_{NAME}.ipynb": b"his"}
+    taken, _, found = take(zip_of(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
+    assert taken == {"bb1": b"his", "brownbob_5": b"?"}
+    assert "correct one" in line(found, "brownbob_5").note
+
+
+def test_a_display_name_with_anothers_number_in_it_does_not_go_before_their_own(tmp_path):
+    # Canvas leaves `_12 3_` of a name alone and drops the blank after that
+    forged = f"lovelaceada_123_99999_105_777_{NAME}.ipynb"
+    files = {"lovelaceada_123_9001_mine.ipynb": b"hers", forged: b"forged"}
+    taken, _, found = take(zip_of(tmp_path / "x.zip", files))
+    assert taken == {"lovelaceada_123": b"hers"}
+    assert "another" in line(found, "105_777").note
+
+
+def test_a_canvas_name_with_an_underscore_is_read(tmp_path):
+    files = {**canvas(1), f"van_derbob_7_8_{NAME}.ipynb": b"his", f"_9_8_{NAME}.ipynb": b"nameless"}
+    assert take(zip_of(tmp_path / "x.zip", files))[0] == everyone(1) | {"van_derbob_7": b"his", "_9": b"nameless"}
+
+
+def test_a_file_of_no_name_is_its_students(tmp_path):
+    files, _, found = take(zip_of(tmp_path / "x.zip", {**canvas(1), "eve_5_6_.ipynb": b"hers"}))
+    assert files == everyone(1) | {"eve_5": b"hers"}
+    assert not found.lost
+
+
+def test_in_an_exchange_a_folder_for_another_user_of_the_machine_is_not_taken(tmp_path, monkeypatch):
+    lay(tmp_path, {f"inbound/ada+{NAME}+{STAMP}+x/{NAME}.ipynb": b"forged", "outbound/x": b""})
+    os.chown(tmp_path / "inbound" / f"ada+{NAME}+{STAMP}+x", 12345, -1)
+    assert take(tmp_path)[0] == {"ada": b"forged"}  # nobody here is called so: who knows
+    monkeypatch.setattr(moments, "number_of", lambda name: 999 if name == "ada" else None)
+    files, _, found = take(tmp_path)
+    assert files == {}
+    assert found.lost == 1
+
+
+def test_a_copy_in_a_folder_of_the_submission_does_not_go_before_the_submission(tmp_path):
+    place = f"inbound/ada+{NAME}+{STAMP}+x"
+    lay(tmp_path, {f"{place}/{NAME}.ipynb": b"it", f"{place}/old/{NAME}.ipynb": b"old", "outbound/x": b""})
+    assert take(tmp_path)[0] == {"ada": b"it"}
+    front = "Ada_1_assignsubmission_file_"
+    taken, _, _ = take(
+        zip_of(tmp_path / "x.zip", {f"{front}/{NAME}.ipynb": b"it", f"{front}/old/{NAME}.ipynb": b"old"})
+    )
+    assert taken == {"Ada": b"it"}
+
+
+# how many
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Low caps, of which the old one is what stopped the class."""
+    from autograder.submissions import archives, members
+
+    monkeypatch.setattr(archives, "MEMBERS", 50, raising=False)
+    monkeypatch.setattr(members, "FILES", 20)
+    monkeypatch.setattr(members, "NOTEBOOKS", 10)
+    monkeypatch.setattr(members, "SEEN", 30)
+
+
+def test_a_students_files_without_number_cost_only_that_student(tmp_path, few):
+    many = {f"Eve_5_assignsubmission_file_/{n}.txt": b"" for n in range(100)}
+    files = {**many, **moodle(), f"Eve_5_assignsubmission_file_/a/{NAME}.ipynb": b"hers"}
+    (tmp_path / "in").mkdir()
+    members = [(name, data) for name, data in files.items()]
+    for source in (
+        zip_of(tmp_path / "x.zip", files),
+        tar(tmp_path / "x.tar.gz", members),
+        lay(tmp_path / "in", files),
+    ):
+        taken, _, found = take(source)
+        assert {name: data for name, data in taken.items() if name != "Eve"} == {
+            f"Student {n}": b"%d" % n for n in range(6)
+        }
+        assert "Eve" in found.students
+        assert len(found.lines) < 60
+        assert any("Eve" in says and "20 other files" in says for says in found.trouble())
+
+
+def test_a_notebook_beside_a_folder_of_many_files_is_found(tmp_path, few):
+    place = f"inbound/ada+{NAME}+{STAMP}+x"
+    lay(tmp_path, {f"{place}/.venv/{n}/{n}.py": b"" for n in range(100)})
+    lay(tmp_path, {f"{place}/{NAME}.ipynb": b"hers", "outbound/x": b""})
+    assert take(tmp_path)[0] == {"ada": b"hers"}
+
+
+def test_folders_without_number_under_anothers_name_do_not_use_up_their_files(tmp_path, few):
+    lay(tmp_path, {f"inbound/ada+{NAME}+{STAMP}+x/{NAME}.ipynb": b"hers", "outbound/x": b""})
+    for n in range(40):
+        forged = tmp_path / "inbound" / f"ada+{NAME}+2099-01-01 00:00:00 UTC+{n}"
+        lay(forged, {f"{NAME}.ipynb": b"forged"})
+        os.chown(forged, 12345, -1)
+    monkey = take(tmp_path)[2]
+    assert line(monkey, STAMP).file.startswith("ada+")
+
+
+def test_a_watched_class_goes_on_beside_a_student_of_many_files(tmp_path, few):
+    lay(tmp_path, {f"ada/{NAME}/{NAME}.ipynb": b"hers"} | {f"eve/{NAME}/{n}.txt": b"" for n in range(100)})
+    batches = arrivals.batches(tmp_path, TINY, seconds=5.0, settle=0.0)
+    found = next(batches)
+    assert "ada" in found.students
+    batches.close()
+
+
+def test_a_student_who_takes_their_folder_away_does_not_end_the_watch(tmp_path):
+    lay(tmp_path, {f"{name}/{NAME}/{NAME}.ipynb": b"{}" for name in ("ada", "eve")})
+    batches = arrivals.batches(tmp_path, TINY, seconds=5.0, settle=0.0)
+    found = next(batches)
+    os.rename(tmp_path / "eve", tmp_path.parent / "gone")
+    assert {each.student for each in intake.collect(found.folder, TINY)} >= set(found.students) == {"ada", "eve"}
+    batches.close()
+
+
+def test_one_students_lines_do_not_hide_the_others(tmp_path):
+    odd = {f"aaa_1_{n}_{n}.png": b"" for n in range(500)}
+    _, _, found = take(zip_of(tmp_path / "x.zip", {**odd, **canvas(), "zoe_7_8_other.ipynb": b""}))
+    assert any("zoe" in says for says in found.trouble())
+    assert sum("aaa_1" in each.file for each in found.lines) <= 110
+    assert any("399 more" in each.note for each in found.lines if "aaa_1" in each.file)
+
+
+def test_a_class_of_more_bytes_than_are_read_costs_its_largest(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "TOTAL", 20)
+    files, _, found = take(zip_of(tmp_path / "x.zip", {"aa_1_2_x.ipynb": bytes(19), **canvas()}))
+    assert files == everyone() | {"aa_1": b""}
+    assert "the class has more" in line(found, "aa_1").note
+
+
+def test_an_honest_notebook_of_much_equal_output_is_read(tmp_path):
+    data = b'{"cells": [' + b'"loss: 0.1", ' * 300_000 + b'""]}'
+    assert take(zip_of(tmp_path / "x.zip", {f"ada_1_2_{NAME}.ipynb": data}))[0] == {"ada_1": data}
+
+
+def test_a_folder_that_cannot_be_opened_costs_only_its_student(tmp_path):
+    if os.geteuid():
+        pytest.skip("needs root, to be nobody for a while")
+    place = tmp_path / "in"
+    lay(place, {**moodle(2), f"Eve_5_assignsubmission_file_/{NAME}.ipynb": b""})
+    os.chmod(place / "Eve_5_assignsubmission_file_", 0)
+    for above in (place, *place.parents):
+        if above.stat().st_mode & 0o755 != 0o755 and above != above.parent:
+            os.chmod(above, 0o755)
+    os.seteuid(65534)
+    try:
+        taken, _, found = take(place)
+    finally:
+        os.seteuid(0)
+    assert set(taken) == {"Student 0", "Student 1"}
+    assert "Eve" in found.students
+
+
+# what they are called
+
+UNSEEN = "\u3164\u115f\u1160\u2800\u034f\uffa0\u17b4\u180b\ufe0f\U000e0100\u200b\u00ad\u2028\U0001d159\U00016fe4"
+
+
+@pytest.mark.parametrize("character", UNSEEN, ids=lambda c: f"U+{ord(c):04X}")
+def test_a_character_that_is_not_seen_is_shown(character):
+    assert character not in intake.student_name(f"ada{character}")
+    assert intake.student_name(f"ada{character}") != intake.student_name("ada")
+    assert character not in harmless.visible(f"ada{character}")
+
+
+def test_an_emoji_keeps_its_looks_in_prose():
+    assert harmless.visible("done ✔\ufe0f") == "done ✔\ufe0f"
+
+
+NAMES = (
+    "=x",
+    "'=x",
+    "''=x",
+    "a b",
+    "a  b",
+    "a b ",
+    " a b",
+    "\uff1dx",
+    "a;=x",
+    "a;'=x",
+    "a; =x",
+    "-1",
+    "a\u3164b",
+    "a\\u3164b",
+)
+
+
+def test_names_that_a_file_could_make_alike_stay_different_students_everywhere(tmp_path):
+    for name in NAMES:
+        lay(tmp_path, {f"{name}/{NAME}/{NAME}.ipynb": b""})
+    students = [each.student for each in intake.collect(tmp_path, TINY)]
+    fields = [harmless.field(student) for student in students]
+    assert len(set(fields)) == len(NAMES)
+    assert [harmless.unfield(each) for each in fields] == students
+    assert [harmless.line(student) for student in students] == students
+    assert not [each for each in fields if harmless.line(each).startswith(harmless.FORMULA)]
+
+
+@pytest.mark.parametrize(
+    "text", ["\uff1d1+1", "\uff0b1", "\uff0d1", "\uff201", "a;=1+1", "a; =1", ";;@x", "a;\uff1d1", "\t=1"]
+)
+def test_every_way_to_begin_a_formula_is_taken_for_text(text):
+    shown = harmless.field(text)
+    for cell in next(csv.reader([shown], delimiter=";")):
+        assert not cell.strip().startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"))
+    assert harmless.unfield(shown) == harmless.line(text)
+
+
+def test_a_name_cannot_be_made_to_look_like_anothers_long_one():
+    shown = intake.student_name("x" * 250)
+    assert intake.student_name(shown) != shown
+
+
+def test_a_tar_with_one_bad_name_loses_nobody_else(tmp_path):
+    odd = tarfile.TarInfo(f"{'x' * 1200}/{NAME}/{NAME}.ipynb")
+    files, _, found = take(tar(tmp_path / "x.tar.gz", [(odd, b""), (f"ada/{NAME}/{NAME}.ipynb", b"hers")]))
+    assert files == {"ada": b"hers"}
+    assert found.lost == 1
