@@ -14,7 +14,7 @@ import sys
 import tempfile
 from typing import Any
 
-from across._process import preload
+from across._process import preload, pristine
 from autograder.probe import answering
 from autograder.sandbox import entering
 
@@ -22,6 +22,8 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
 preload.preload(debugger=False)
 import ipykernel.kernelapp  # noqa: E402
 from tornado.ioloop import IOLoop  # noqa: E402
+
+from across._process import fresh_child  # noqa: E402
 
 before = entering.before
 
@@ -45,6 +47,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
     os.environ.update(message.get("cards", {}))
+    pristine.leave(fresh_child)
     _keep_to_share()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _start(channel, home)
@@ -67,6 +70,7 @@ def _start(channel: socket.socket, home: str) -> None:
     application = ipykernel.kernelapp.IPKernelApp.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
     application.initialize(["-f", f"{home}/connection.json", *quiet])
+    preload.log_as_in_a_notebook()
     answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
     with contextlib.suppress(OSError):
         channel.send(b"R")  # bound and listening: the client may connect
