@@ -15,7 +15,7 @@ import sys
 import tempfile
 from typing import Any
 
-from across._process import preload
+from across._process import preload, pristine
 from autograder.probe import answering
 from autograder.sandbox import entering
 
@@ -23,6 +23,8 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
 preload.preload(debugger=False)
 import ipykernel.kernelapp  # noqa: E402
 from tornado.ioloop import IOLoop  # noqa: E402
+
+from across._process import fresh_child  # noqa: E402
 
 before = entering.before
 
@@ -44,11 +46,10 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.clear()
     os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
-    os.environ.update(
-        PYTHONHASHSEED="0"
-    )  # as this process's own, see `forkserver`: a rerun orders sets in the same way
+    os.environ.update(PYTHONHASHSEED="0")  # as our own, see `forkserver`: a rerun orders sets in the same way
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
     os.environ.update(message.get("cards", {}))
+    pristine.leave(fresh_child)
     _keep_to_share()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _start(channel, home, _write_connection(message))
@@ -83,6 +84,7 @@ def _start(channel: socket.socket, home: str, sockets: str) -> None:
     application = ipykernel.kernelapp.IPKernelApp.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
     application.initialize(["-f", f"{home}/connection.json", *quiet])
+    preload.log_as_in_a_notebook()
     for file in os.scandir(sockets):
         os.chmod(file, 0o777)
     answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
