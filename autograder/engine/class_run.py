@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
 
-from autograder.gradebook.record import Recorder
+from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.grade import InfrastructureError, Job
 from autograder.model import course
@@ -100,8 +100,11 @@ def grade_class(
                 continue
             job = _job(submission, key, walls=not trust)
             if not again and recorder.known(submission.student) == job.digest:
-                recorder.renew(submission.student, submission.timestamp)
-                result.unchanged.append(submission.student)
+                try:
+                    recorder.renew(submission.student, submission.timestamp)
+                    result.unchanged.append(submission.student)
+                except UnrecordedError as error:
+                    result.faults[submission.student] = str(error)
             else:
                 jobs.append(job)
         done = len(result.unchanged) + len(result.faults)
@@ -112,8 +115,11 @@ def grade_class(
                 for submission in (job.submission for job in alike[first.digest]):
                     student, done = submission.student, done + 1
                     if isinstance(verdict, Verdict):
-                        recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
-                        result.graded.append(student)
+                        try:
+                            recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
+                            result.graded.append(student)
+                        except UnrecordedError as error:  # this one's alone
+                            result.faults[student] = str(error)
                     else:
                         result.faults[student] = str(verdict)
                     if progress is not None:

@@ -26,7 +26,7 @@ from nbformat.v4 import new_output
 from across._process import warm
 from autograder.job import assemble, check, execute, judge
 from autograder.job.kernel import MESSAGE, Kernel, StartError
-from autograder.model import course
+from autograder.model import course, recorded_notebook
 from autograder.model.verdict import Evidence, Halt, Stop
 from autograder.sandbox import boxes, cgroups
 from autograder.submissions.intake import Submission
@@ -98,7 +98,7 @@ def drive(job: dict[str, Any], told: Callable[[str], None]) -> dict[str, Any]:
     _explain_stops(run.notebook, run.seen.stops)
     return {
         "marks": [vars(mark) for mark in marks],
-        "notebook": run.notebook,
+        "notebook": recorded_notebook.rebuilt(assemble.assemble(run.submission, run.chapter), run.notebook),
         "notes": run.notes,
         "evidence": dataclasses.asdict(run.evidence()),
     }

@@ -38,6 +38,7 @@ class _Runner(PapermillNotebookClient):
     used = 0
     at = -1  # papermill marks the cell that killed the kernel as completed: so we note it ourselves
     told: Callable[[int], None]
+    counts: dict[int, int]  # cell -> its execution count: the kernel says what it likes
 
     async def _async_poll_kernel_alive(self) -> None:
         while self.kernel.alive() and not self.kernel.cut():  # nbclient itself looks once a second
@@ -48,6 +49,7 @@ class _Runner(PapermillNotebookClient):
     def begins(self, cell: NotebookNode, cell_index: int) -> None:
         """Note which cell is executed now."""
         self.at = cell_index
+        self.counts[cell_index] = len(self.counts) + 1
         self.told(cell_index)
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> Any:
@@ -80,8 +82,10 @@ class BoxedEngine(NBClientEngine):
         runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
         left = lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic()))  # noqa: E731
         runner.timeout_func = left  # type: ignore[assignment]  # nbclient bears fractions of a second
-        runner.told, runner.on_cell_execute = told, runner.begins
+        runner.told, runner.on_cell_execute, runner.counts = told, runner.begins, {}
         transcript.append(_run(runner, kernel))
+        for index, cell in enumerate(nb_man.nb.cells):
+            cell.execution_count = runner.counts.get(index)
 
 
 papermill_engines.register("boxed", BoxedEngine)
