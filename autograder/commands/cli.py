@@ -190,16 +190,21 @@ def certificates(folder: Path) -> None:
 
 @app.command()
 def report(chapter: ChapterName, out: Out) -> None:
-    """Write marks.csv, feedback and the class's report anew, with the marks that were given by hand meanwhile."""
+    """Write marks.csv, feedback and the class's report anew, with the marks that were given by hand meanwhile.
+
+    Exit code 1: a page shows no notebook, and says why.
+    """
     from autograder.model import course
     from autograder.report import class_page as reporter
     from autograder.report import outputs
 
     full = course.chapter(course.full_name(chapter))
     with progress("feedback") as advance:
-        outputs.write(out, full, progress=advance)
+        unmade = outputs.write(out, full, progress=advance)
     console.print(reporter.class_table(out, full))
     console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    grading.without_notebook(unmade)
+    sys.exit(INFRASTRUCTURE if unmade else OK)
 
 
 @app.command()

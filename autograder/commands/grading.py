@@ -129,7 +129,7 @@ def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, more: bool
         done = {*result.graded, *result.unchanged}
         faults = {name: why for name, why in outputs.left(out, chapter).items() if name not in done} | faults
     with progress("feedback") as advance:
-        outputs.write(out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance)
+        unmade = outputs.write(out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance)
     console.print(class_page.class_table(out, chapter))
     after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
@@ -141,10 +141,18 @@ def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, more: bool
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
     left(result.faults)
-    return INFRASTRUCTURE if result.faults else OK
+    without_notebook(unmade)
+    return INFRASTRUCTURE if result.faults or unmade else OK
 
 
 def left(faults: dict[str, str]) -> None:
     """Say who was not graded, and why."""
     for student, why in faults.items():
         errors.print(f"[bold red]not graded:[/] {plain(student)}: {plain(why)}", highlight=False)
+
+
+def without_notebook(unmade: dict[str, str]) -> None:
+    """Say whose page shows no notebook, and why."""
+    for student, why in unmade.items():
+        says = f"{plain(student)}: {plain(why)}; the marks stand, the notebook is in autograded/"
+        errors.print(f"[bold red]no notebook on the page:[/] {says}", highlight=False, soft_wrap=True)

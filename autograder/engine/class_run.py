@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from autograder.gradebook.record import Recorder
+from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
@@ -102,8 +102,11 @@ def grade_class(
                 continue
             job = _job(submission, rubric, key)
             if not again and recorder.known(submission.student) == job.digest:
-                recorder.renew(submission.student, submission.timestamp)
-                result.unchanged.append(submission.student)
+                try:
+                    recorder.renew(submission.student, submission.timestamp)
+                    result.unchanged.append(submission.student)
+                except UnrecordedError as error:
+                    result.faults[submission.student] = str(error)
             else:
                 jobs.append(job)
         done = len(result.unchanged) + len(result.faults)
@@ -113,27 +116,17 @@ def grade_class(
             for first, verdict in verdicts:
                 for submission in (job.submission for job in alike[first.digest]):
                     student, done = submission.student, done + 1
-                    if not isinstance(verdict, Verdict):
-                        result.faults[student] = str(verdict)
-                    elif why := _recorded(recorder, submission, _given_to(submission, verdict, first)):
-                        result.faults[student] = why
+                    if isinstance(verdict, Verdict):
+                        try:
+                            recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
+                            result.graded.append(student)
+                        except UnrecordedError as error:  # this one's alone
+                            result.faults[student] = str(error)
                     else:
-                        result.graded.append(student)
+                        result.faults[student] = str(verdict)
                     if progress is not None:
                         progress(done, len(found), student)
     return result
-
-
-def _recorded(recorder: Recorder, submission: Submission, verdict: Verdict) -> str:
-    """Record a verdict; why it could not be, where that is this submission's own affair. Raises OSError, GradebookError."""
-    try:
-        recorder.write(verdict, timestamp=submission.timestamp)
-    except (OSError, CourseError):  # the disk's, or the database's: the next one would fare no better
-        raise
-    except Exception as error:
-        LOG.exception("a verdict could not be recorded", extra={"student": submission.student})
-        return f"its verdict could not be recorded ({type(error).__name__}: {error})"
-    return ""
 
 
 def _alike(jobs: list[Job]) -> dict[str, list[Job]]:

@@ -40,12 +40,13 @@ c.HTMLExporter.sanitize_html = True
 # c.LateSubmissionPlugin.penalty_method = "zero"
 
 # Submissions are hostile until proven otherwise. "Autograde" in the formgrader replays the recorded verdict instead of
-# running a student's code here, without a sandbox; grade with `autograder grade`.
+# running a student's code here, without a sandbox; grade with `autograder grade`. Pages colour Python only, and not for long.
 try:
-    from autograder.gradebook.record import replay
+    from autograder.gradebook.replay import replay
 
     c.Autograde.autograde_preprocessors = replay()
-    c.HTMLExporter.filters = {{name: "autograder.model.harmless.html" for name in ("clean_html", "strip_files_prefix")}}
+    c.HTMLExporter.filters = {{name: "autograder.model.markup.html" for name in ("clean_html", "strip_files_prefix")}}
+    c.HTMLExporter.filters["highlight_code"] = "autograder.model.markup.coloured"
 except ImportError:  # another environment's nbgrader
     c.Autograde.autograde_preprocessors = []
 '''

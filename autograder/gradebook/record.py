@@ -13,27 +13,22 @@ where they are missing or older.
 from __future__ import annotations
 
 import contextlib
-import copy
 import csv
-import dataclasses
 import io
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, SubmittedNotebook
-from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
-from sqlalchemy import create_engine, select
+from sqlalchemy import select
 
-from autograder.gradebook import database, late_penalty, tables
+from autograder.gradebook import database, late_penalty, replay, tables
 from autograder.gradebook.tables import Gradebook
-from autograder.model import course, harmless
+from autograder.model import course, harmless, recorded_notebook
 from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.store import files
@@ -64,11 +59,17 @@ class Row:
 class Record:
     """All that is recorded of one submission."""
 
-    verdict: Verdict  # as graded; its notebook is empty where it was not asked for
+    verdict: Verdict  # as graded, without its notebook
     rows: tuple[Row, ...]  # in the chapter's order
     timestamp: str | None = None
     seconds_late: float = 0.0
     penalty: float = 0.0  # points taken off by nbgrader's late policy
+    packed: bytes = field(default=b"", repr=False)  # the executed notebook, as it is kept; empty where not asked for
+
+    @property
+    def notebook(self) -> dict[str, Any]:
+        """The notebook as executed, nbformat 4; empty where it was not asked for. Raises ValueError if it is too big."""
+        return tables.unpacked(self.packed) if self.packed else self.verdict.notebook
 
     @property
     def student(self) -> str:
@@ -79,6 +80,22 @@ class Record:
     def points(self) -> float:
         """What the submission is worth now."""
         return max(0.0, sum(row.points for row in self.rows) - self.penalty)
+
+
+class UnrecordedError(RuntimeError):
+    """One submission could not be recorded, or its files not be written: nobody else's is touched."""
+
+
+@contextlib.contextmanager
+def _of_one_submission() -> Iterator[None]:
+    """Raise UnrecordedError for what only this submission can have brought about, whatever it holds."""
+    try:
+        yield
+    except (OSError, CourseError):  # the disk's, the database's or the author's: everybody's
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {harmless.line(str(error), 300)}"
+        raise UnrecordedError(f"what came back of it could not be recorded ({what})") from error
 
 
 class Recorder:
@@ -107,9 +124,9 @@ class Recorder:
             files.replace(settings, database.default_config(self._url).encode(), mode=0o600)
         self._config = database.load_config(self.out)
         self._due = late_penalty.applied(self._config, self.chapter.name)
-        release = _notebook(self.chapter.release)
+        release = replay.released(self.chapter.release)
         for step in ("source", "release"):
-            files.replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", _bytes(release))
+            files.replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", replay.as_bytes(release))
         self._at = database.locate(self.out, self._url)
         self._gradebook = Gradebook(self._at)
         stack.callback(self._gradebook.shut)
@@ -130,20 +147,34 @@ class Recorder:
             return tables.secret(connection, made)
 
     def known(self, student: str) -> str | None:
-        """The digest of what is recorded of a student, if anything; its files are made again if they are missing."""
+        """The digest of what is recorded of a student, if anything that can be read is.
+
+        Its files are made again if they are missing.
+        """
         if student not in self._known:
             return None
         digest, timestamp, _ = self._known[student]
         when = tables.moment(timestamp)
-        if not self._written(student, digest, when) and (verdict := self.verdict(student)):
-            self._files(student, self._filled(verdict), when)
+        if self._written(student, digest, when):
+            return digest
+        try:
+            with _of_one_submission():
+                if verdict := self.verdict(student):
+                    self._files(student, self._filled(verdict), when)
+        except UnrecordedError:  # as if it had never been graded
+            return None
         return digest
 
     def renew(self, student: str, timestamp: str | None) -> bool:
-        """Apply the late policy again to a recorded verdict if it was handed in, or is due, at another time by now."""
+        """Apply the late policy again to a recorded verdict if it was handed in, or is due, at another time by now.
+
+        Raises UnrecordedError as `write` does.
+        """
         if student not in self._known or self._known[student][1:] == (timestamp, self._due):
             return False
-        if verdict := self.verdict(student):
+        with _of_one_submission():
+            verdict = self.verdict(student)
+        if verdict is not None:
             self.write(verdict, timestamp)
         return True
 
@@ -155,24 +186,26 @@ class Recorder:
     def write(self, verdict: Verdict, timestamp: str | None = None) -> None:
         """Record one submission: all of it or, if killed, nothing. Marks and comments given by hand stay.
 
-        `timestamp` is when it was handed in (timestamp.txt). Raises ValueError for what is no verdict of this chapter.
+        `timestamp` is when it was handed in (timestamp.txt). Raises ValueError for what is no verdict of this chapter,
+        UnrecordedError where this one cannot be recorded, whatever the reason.
         """
         student = _folder_name(verdict.student)
         timestamp = timestamp and harmless.visible(timestamp)
         if [mark.exercise for mark in verdict.marks] != list(self._exercises) or verdict.chapter != self.chapter.name:
             raise ValueError(f"{student}: not a verdict of {self.chapter.name} with one mark an exercise, in its order")
-        notebook = self._filled(verdict)
-        when = tables.moment(timestamp)
-        with self._gradebook.transaction() as connection:
-            tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when)
-            tables.keep(connection, verdict, timestamp, self._due)
-        self._known[student] = (verdict.digest, timestamp, self._due)
-        self._files(student, notebook, when)
+        with _of_one_submission():
+            verdict = replace(verdict, notebook=recorded_notebook.rebuilt(verdict.notebook, verdict.notebook))
+            notebook, when = self._filled(verdict), tables.moment(timestamp)
+            with self._gradebook.transaction() as connection:
+                tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when)
+                tables.keep(connection, verdict, timestamp, self._due)
+            self._known[student] = (verdict.digest, timestamp, self._due)
+            self._files(student, notebook, when)
 
     def _filled(self, verdict: Verdict) -> NotebookNode:
         """The notebook as nbgrader gets it: harmless, with our outputs in its grade cells."""
         marks = {self._exercises[mark.exercise].grade_id: mark for mark in verdict.marks}
-        return _filled(verdict, marks, self.chapter.answers)
+        return replay.filled(verdict, marks, self.chapter.answers)
 
     def _file(self, step: str, student: str) -> Path:
         return self.out / step / _folder_name(student) / self.chapter.name / f"{self.chapter.name}.ipynb"
@@ -181,64 +214,51 @@ class Recorder:
         """Whether the files say what the gradebook does: a grader may have been killed between the two."""
         handed_in = self._file("submitted", student).with_name("timestamp.txt")
         stamped = _text(handed_in) == (tables.stamp(when) if when else None)
-        return stamped and _digest(self._file("autograded", student)) == digest
+        return stamped and replay.digest_of(self._file("autograded", student)) == digest
 
     def _files(self, student: str, notebook: NotebookNode, when: datetime | None) -> None:
         nothing = {"outputs": [], "execution_count": None}
         cells = [{**cell, **nothing} if cell.cell_type == "code" else cell for cell in notebook.cells]
         bare = {**notebook, "cells": cells}
         submitted = self._file("submitted", student)
-        files.replace(submitted, _bytes(bare))
+        files.replace(submitted, replay.as_bytes(bare))
         if when:
             files.replace(submitted.parent / "timestamp.txt", tables.stamp(when).encode())
         else:
             (submitted.parent / "timestamp.txt").unlink(missing_ok=True)
-        files.replace(self._file("autograded", student), _bytes(notebook))
+        files.replace(self._file("autograded", student), replay.as_bytes(notebook))
 
 
-class Recorded(NbGraderPreprocessor):
-    """In place of executing a notebook: the recorded one, as `nbgrader autograde` would have made it."""
-
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Return the recorded notebook. Raises LookupError if there is none: `autograder grade` was not run on it."""
-        asked = resources["nbgrader"]
-        engine = create_engine(asked["db_url"])
-        try:
-            with engine.connect() as connection:
-                verdict = tables.load(connection, asked["assignment"], asked["student"])
-        finally:
-            engine.dispose()
-        if verdict is None:
-            raise LookupError(f"{asked['student']} was not graded yet: run `autograder grade {asked['assignment']}`")
-        marks = {mark.exercise: mark for mark in verdict.marks}
-        cells = {
-            cell.metadata["nbgrader"]["grade_id"]: marks[cell.metadata["across"]["exercise"]]
-            for cell in nb.cells
-            if cell.metadata.get("nbgrader", {}).get("grade")
-        }
-        released = {meta["grade_id"]: cell.source for cell in nb.cells if (meta := cell.metadata.get("nbgrader"))}
-        return _filled(verdict, cells, released), resources
+def records(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Record]:
+    """Everything recorded of a chapter but the notebooks, sorted by student. Raises CourseError if OUT has no gradebook."""
+    with _opened(out, chapter, db_url) as book:
+        return _records(book, chapter)
 
 
-def replay() -> list[Any]:
-    """The preprocessors that `nbgrader autograde` runs in OUT: see its nbgrader_config.py."""
-    return [Recorded, SaveAutoGrades, AssignLatePenalties, CheckCellMetadata]
+def whole(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Record]:
+    """The same, one at a time and each with its notebook: a class's notebooks do not fit into memory."""
+    with _opened(out, chapter, db_url) as book:
+        for each in _records(book, chapter):
+            with book.reading() as connection:
+                yield replace(each, packed=tables.packed(connection, chapter.name, each.student))
 
 
-def records(out: Path, chapter: Chapter, db_url: str | None = None, notebooks: bool = False) -> list[Record]:
-    """Everything recorded of a chapter, sorted by student. Raises CourseError if OUT has no gradebook."""
+@contextlib.contextmanager
+def _opened(out: Path, chapter: Chapter, db_url: str | None) -> Iterator[Gradebook]:
     if not database.exists(out, db_url):
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
     book = Gradebook(database.locate(out, db_url))
     try:
-        with book.reading() as connection:
-            found = tables.kept(connection, chapter.name, notebooks)
-            given = _given(book, chapter.name) if found else {}
-        return [
-            _record(chapter, verdict, timestamp, given.get(verdict.student, _Given())) for verdict, timestamp in found
-        ]
+        yield book
     finally:
         book.shut()
+
+
+def _records(book: Gradebook, chapter: Chapter) -> list[Record]:
+    with book.reading() as connection:
+        found = tables.kept(connection, chapter.name)
+        given = _given(book, chapter.name) if found else {}
+    return [_record(chapter, verdict, timestamp, given.get(verdict.student, _Given())) for verdict, timestamp in found]
 
 
 def rows(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Row]:
@@ -268,8 +288,8 @@ class _Given:
     """What the gradebook says of one submission beyond the verdict: by grade id."""
 
     # by machine, by hand, extra credit
-    scores: dict[str, tuple[float | None, float | None, float | None]] = dataclasses.field(default_factory=dict)
-    comments: dict[str, str] = dataclasses.field(default_factory=dict)
+    scores: dict[str, tuple[float | None, float | None, float | None]] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
     seconds_late: float = 0.0
     penalty: float = 0.0
 
@@ -335,35 +355,6 @@ def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: _Given)
     return replace(row, message=WAITS) if row.waiting else row
 
 
-def _filled(verdict: Verdict, marks: dict[str, Mark], released: dict[str, str]) -> NotebookNode:
-    notebook = tables.graded(harmless.notebook(verdict.notebook), marks, released)
-    notebook.metadata["across"] = {**notebook.metadata.get("across", {}), "digest": verdict.digest}
-    if all(mark.result is Result.INVALID for mark in verdict.marks):
-        why = "**Not graded.** The submission could not be read; this is the chapter as released.\n\n"
-        note = nbformat.v4.new_markdown_cell(why + harmless.literal(verdict.marks[0].message))
-        note["id"] = "across-not-graded"
-        if notebook.get("nbformat_minor", 5) < 5:
-            del note["id"]
-        notebook.cells.insert(0, note)
-    return notebook
-
-
-def _notebook(release: dict[str, Any]) -> NotebookNode:
-    notebook = nbformat.from_dict(copy.deepcopy(release))
-    assert isinstance(notebook, NotebookNode)
-    for cell in notebook.cells:
-        cell.source = course.text(cell)
-    return notebook
-
-
-def _digest(path: Path) -> str | None:
-    """Which verdict an autograded notebook is of; None if it is missing, or not whole."""
-    try:
-        return json.loads(path.read_bytes())["metadata"]["across"]["digest"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-
-
 def _text(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8")
@@ -371,13 +362,8 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _bytes(notebook: dict[str, Any]) -> bytes:
-    # without indents: with them, json is written by Python instead of C, and costs more than the gradebook
-    return (json.dumps(notebook, ensure_ascii=False, sort_keys=True) + "\n").encode()
-
-
 def _folder_name(student: str) -> str:
     """A student's name, which names folders here. Raises ValueError where `intake.student_name` did not make it."""
-    if student in ("", ".", "..") or set(student) & set('/<>&"') or not student.isprintable():
+    if not harmless.names_a_folder(student):
         raise ValueError(f"{student!r} cannot name a student's folder")
     return student

@@ -55,6 +55,7 @@ from autograder.model.verdict import Mark, Result, Verdict
 LOG = logging.getLogger("autograder.nbgrader")
 LOG.setLevel(logging.ERROR)  # the preprocessors warn of what the record says anyway
 OFFSET = re.compile(r"[+-]\d\d:?\d\d$")
+NOTEBOOK = 64 << 20  # bytes of one executed notebook that are read; what is recorded has fewer: see `recorded_notebook`
 TABLES = MetaData()
 VERDICTS = Table(
     "across_verdict",
@@ -299,23 +300,33 @@ def digests(connection: Connection, chapter: str) -> dict[str, tuple[str, str | 
     return {student: (digest, timestamp, due) for student, digest, timestamp, due in found}
 
 
-def kept(connection: Connection, chapter: str, notebooks: bool = False) -> list[tuple[Verdict, str | None]]:
-    """Every verdict that is kept, with its timestamp, by student; with its notebook where that is asked for."""
-    columns = [VERDICTS.c.verdict, VERDICTS.c.timestamp, *([VERDICTS.c.notebook] if notebooks else [])]
+def kept(connection: Connection, chapter: str) -> list[tuple[Verdict, str | None]]:
+    """Every verdict that is kept, without its notebook and with its timestamp, by student."""
+    columns = (VERDICTS.c.verdict, VERDICTS.c.timestamp)
     found: Any = connection.execute(select(*columns).where(VERDICTS.c.chapter == chapter).order_by(VERDICTS.c.student))
-    return [(_verdict(each[0], each[2] if notebooks else None), each[1]) for each in found]
+    return [(Verdict.from_json(json.loads(text), {}), timestamp) for text, timestamp in found]
+
+
+def packed(connection: Connection, chapter: str, student: str) -> bytes:
+    """A student's executed notebook as it is kept; empty if there is none."""
+    found = connection.execute(select(VERDICTS.c.notebook).where(_key(chapter, student))).scalar()
+    return b"" if found is None else bytes(found)
+
+
+def unpacked(notebook: bytes) -> dict[str, Any]:
+    """The notebook that is kept as these bytes. Raises ValueError where it has more than NOTEBOOK of its own."""
+    whole = zlib.decompressobj()
+    text = whole.decompress(notebook, NOTEBOOK)
+    if not whole.eof:
+        raise ValueError(f"the executed notebook has more than {NOTEBOOK >> 20} MiB")
+    return json.loads(text)
 
 
 def load(connection: Connection, chapter: str, student: str) -> Verdict | None:
-    """The verdict that is kept of a student, if any."""
+    """The verdict that is kept of a student, if any. Raises ValueError if its notebook cannot be read."""
     query = select(VERDICTS.c.verdict, VERDICTS.c.notebook).where(_key(chapter, student))
     found = connection.execute(query).one_or_none()
-    return None if found is None else _verdict(*found)
-
-
-def _verdict(text: str, notebook: bytes | None) -> Verdict:
-    cells = json.loads(zlib.decompress(notebook)) if notebook is not None else {}
-    return Verdict.from_json(json.loads(text), cells)
+    return None if found is None else Verdict.from_json(json.loads(found[0]), unpacked(bytes(found[1])))
 
 
 def _key(chapter: str, student: str) -> Any:

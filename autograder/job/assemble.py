@@ -49,6 +49,11 @@ def assemble(submission: Submission, chapter: Chapter) -> NotebookNode:
     return cast(NotebookNode, nbformat.from_dict(notebook))
 
 
+def is_executed(cell: NotebookNode) -> bool:
+    """Whether a cell of an assembled notebook is executed."""
+    return cell.cell_type == "code" and SKIP not in cell.metadata.get("tags", []) and bool(cell.source.strip())
+
+
 def executed(kinds: list[str], sources: list[str]) -> list[bool]:
     """Whether each code cell is executed: `check` never, `plain` always, `show` if an executed cell uses its names."""
     wanted = [kind == "plain" for kind in kinds]

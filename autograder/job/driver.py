@@ -22,6 +22,7 @@ from nbformat.v4 import new_output
 
 from autograder.job import execute, messages
 from autograder.job.kernel_client import MESSAGE, KernelClient, SilentError, lives
+from autograder.model import recorded_notebook
 from autograder.sandbox import entering
 
 for _name in (
@@ -72,5 +73,6 @@ def _execute(
 
     limits = execute.CellLimits(request.cell_seconds, request.output_bytes, request.until)
     transcript = execute.execute(notebook, kernel, limits, on_cell)
-    outputs = [list(cell.get("outputs", [])) for cell in notebook.cells]
+    left = recorded_notebook.room()
+    outputs = [recorded_notebook.outputs(cell.get("outputs"), left) for cell in notebook.cells]
     return messages.Executed(stopped=transcript.stopped, cell=transcript.cell, note=transcript.note, outputs=outputs)

@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
-from autograder.job.assemble import SKIP
+from autograder.job.assemble import SKIP, is_executed
 from autograder.job.kernel_client import MESSAGE, KernelClient
 from autograder.model.verdict import Stop
 
@@ -122,7 +122,7 @@ def execute(
     notebook: NotebookNode, kernel: KernelClient, limits: CellLimits, on_cell: Callable[[int], None]
 ) -> Transcript:
     """Execute `notebook` in place in a ready `kernel`. `on_cell` is called with each cell's number before it is executed."""
-    numbers = [n for n, cell in enumerate(notebook.cells) if _executed(cell)]
+    numbers = [n for n, cell in enumerate(notebook.cells) if is_executed(cell)]
     # only those: papermill spends half a millisecond on a cell that it passes over, and most are prose
     part = NotebookNode(notebook)
     part.cells = [notebook.cells[n] for n in numbers]
@@ -145,7 +145,3 @@ def execute(
         cell.metadata.pop("papermill", None)
     made = transcript[0]
     return replace(made, cell=numbers[made.cell]) if made.cell >= 0 else made
-
-
-def _executed(cell: NotebookNode) -> bool:
-    return cell.cell_type == "code" and SKIP not in cell.metadata.get("tags", []) and bool(cell.source.strip())

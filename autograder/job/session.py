@@ -23,6 +23,7 @@ from nbformat.v4 import new_output
 from across._process import warm
 from autograder.job import assemble, check, judge, messages
 from autograder.job.kernel_process import KernelProcess, StartError
+from autograder.model import recorded_notebook
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Stop
 from autograder.sandbox import boxes
@@ -206,11 +207,14 @@ class Session:
 
     def _take(self, notebook: NotebookNode, executed: messages.Executed) -> None:
         """Keep the outputs, and the errors of answers."""
-        for cell, outputs in zip(notebook.cells, executed.outputs, strict=False):
-            if cell.cell_type == "code":
-                cell.outputs = nbformat.from_dict(outputs)
-        self.notebook = notebook
-        for cell in notebook.cells:
+        ran = [assemble.is_executed(cell) for cell in notebook.cells[: executed.cell + 1]]
+        heard: list[dict[str, Any]] = [{"outputs": outputs} for outputs in executed.outputs]
+        for cell, count in zip(heard, ran, strict=False):
+            cell["execution_count"] = 1 if count else None
+        made = nbformat.from_dict(recorded_notebook.rebuilt(notebook, {"cells": heard}))
+        assert isinstance(made, NotebookNode)
+        self.notebook = made
+        for cell in made.cells:
             answer = _answer(cell)
             for output in cell.get("outputs", []):
                 if answer and output.get("output_type") == "error":

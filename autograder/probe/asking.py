@@ -221,7 +221,8 @@ def in_process(namespace: Mapping[str, Any]) -> Student:
     """
 
     def ask(frame: bytes, until: float, cap: int, graphs_asked: int) -> Any:
-        return opened(answering.reply(*opened(frame, cap), namespace), cap, graphs_asked)
+        source, name, inputs = opened(frame, cap)
+        return opened(answering.reply(source, name, inputs, namespace), cap, graphs_asked)
 
     return Student(ask)
 

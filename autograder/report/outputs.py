@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import csv
-import multiprocessing
 import os
-import signal
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
-from across._process import warm
 from autograder.gradebook import record
-from autograder.gradebook.record import Row
-from autograder.job.forkserver import InfrastructureError
+from autograder.gradebook.record import Record, Row
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Fault, Result
-from autograder.report import class_page, feedback
+from autograder.report import class_page, feedback, pages
 from autograder.store import files
 
-TRIES = 3  # at the feedback, when its processes are killed
+Progress = Callable[[int, int, str], None]  # (done, of how many, student)
 
 
 def write(
@@ -30,16 +26,17 @@ def write(
     *,
     faults: dict[str, str] | None = None,
     workers: int = 0,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> None:
+    progress: Progress | None = None,
+) -> dict[str, str]:
     """Write OUT/marks.csv, OUT/feedback/<student>/<chapter>.html and OUT/report.html from the gradebook in OUT.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
-    `left` before. `workers` pages are made at once (0: one a core). Raises CourseError if OUT has no gradebook or another
+    `left` before. `workers` pages are made at once (0: one a core). Returns the students whose page could not be made
+    whole, and why: it says so itself, and so does the report. Raises CourseError if OUT has no gradebook or another
     process writes there, OSError.
     """
     with files.only_writer(out):
-        _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress)
+        return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress)
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:
@@ -56,39 +53,45 @@ def left(out: Path, chapter: Chapter) -> dict[str, str]:
 
 
 def _write(
-    out: Path, chapter: Chapter, faults: dict[str, str], workers: int, progress: Callable[[int, int, str], None] | None
-) -> None:
-    class_ = record.records(out, chapter, notebooks=True)
+    out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None
+) -> dict[str, str]:
+    class_ = record.records(out, chapter)
     rows = [row for each in class_ if each.student not in faults for row in each.rows]
     record.write_marks(out, [*rows, *_left(chapter, faults)])
     class_page.write(out, chapter, faults)
-
-    def told(done: int) -> None:
-        if progress is not None:
-            progress(done, len(class_), class_[done - 1].student)
-
-    first, others = class_[:1], class_[1:]
-    feedback.write_all(out, chapter, first)  # here: what is rendered of the release once, every forked worker has
-    for tries in range(1, TRIES + 1):
-        try:
-            with ProcessPoolExecutor(
-                workers or os.cpu_count(), multiprocessing.get_context("fork"), initializer=_worker
-            ) as pool:
-                feedback.write_all(out, chapter, others, pool, lambda done: told(done + 1))
-            return
-        except BrokenProcessPool as error:  # somebody killed a worker: a page is the same at every try
-            if tries == TRIES:
-                raise InfrastructureError(f"the processes that write feedback were killed {TRIES} times") from error
+    unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
+    for student in faults.keys() - {each.student for each in class_}:
+        if harmless.names_a_folder(student):
+            feedback.write_ungraded(out, chapter, student, faults[student])
+    if unmade:
+        class_page.write(out, chapter, faults, unmade=unmade)
+    return unmade
 
 
-def _worker() -> None:
-    """Make a pool's process end with us, and leave Ctrl-C to us."""
-    warm.die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def _write_pages(out: Path, chapter: Chapter, count: int, workers: int, progress: Progress | None) -> dict[str, str]:
+    """Write the page of everyone who is recorded; who got one without their notebook, and why."""
+    unmade: dict[str, str] = {}
+    feedback.prepare(chapter)
+    with closing(pages.made(record.whole(out, chapter), partial(feedback.write, out, chapter), workers)) as made:
+        for done, (each, why) in enumerate(made, 1):
+            if why:
+                unmade[each.student] = why
+                _write_instead(out, chapter, each, why)
+            if progress is not None:
+                progress(done, count, each.student)
+    return unmade
 
 
-def _left(chapter: Chapter, faults: dict[str, str]) -> list[Row]:
+def _write_instead(out: Path, chapter: Chapter, each: Record, why: str) -> None:
+    try:
+        feedback.write_without_notebook(out, chapter, each, why)
+    except OSError:
+        raise
+    except Exception as error:  # not even the marks: whatever they hold, it is this student's page alone
+        feedback.write_ungraded(out, chapter, each.student, f"{why}; {type(error).__name__}")
+
+
+def _left(chapter: Chapter, faults: Mapping[str, str]) -> list[Row]:
     """A row for each exercise of those who were not graded."""
     return [
         Row(student, chapter.name, exercise.name, 0.0, exercise.max_points, Result.INVALID, Fault.INFRASTRUCTURE, why)

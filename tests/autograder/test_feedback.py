@@ -34,7 +34,7 @@ def page(tmp_path):
     def made(*args, **more):
         with Recorder(tmp_path, TINY) as recorder:
             recorder.write(classroom.verdict("ada", *args, **more))
-        [kept] = record.records(tmp_path, TINY, notebooks=True)
+        [kept] = record.whole(tmp_path, TINY)
         return BeautifulSoup(feedback.write(tmp_path, TINY, kept).read_text(encoding="utf-8"), "html.parser")
 
     return made

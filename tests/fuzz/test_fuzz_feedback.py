@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 
 from autograder.gradebook import record
 from autograder.gradebook.record import Record, Recorder, Row
-from autograder.model import harmless
+from autograder.model import harmless, markup
 from autograder.model.verdict import Fault, Result
 from autograder.report import class_page, feedback
 from autograder.submissions import intake
 
 TINY = classroom.chapter()
 LOADS = {"src", "href", "srcset", "action", "formaction", "background", "poster", "data", "ping", "xlink:href", "style"}
-TAGS = harmless.TAGS | set("html head meta title style body section div".split())
+TAGS = markup.TAGS | set("html head meta title style body section div".split())
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 PIECES = (  # that make HTML, Markdown, MathJax, ANSI or nothing when they are put together
@@ -205,7 +205,7 @@ def test_no_message_runs_in_the_page(odd):
 def test_what_nbgrader_gets_is_a_sound_notebook_of_texts_and_pictures(outputs, why):
     notebook = classroom.answered(TINY, why=why)
     notebook.cells[2]["outputs"] = outputs
-    made = harmless.notebook(notebook)
+    made = markup.notebook(notebook)
     nbformat.validate(made)
     json.dumps(made, allow_nan=False, ensure_ascii=False).encode()
     for output in made.cells[2].outputs:
@@ -216,7 +216,7 @@ def test_what_nbgrader_gets_is_a_sound_notebook_of_texts_and_pictures(outputs, w
 @examples(200)
 @given(ODD)
 def test_markup_that_was_cleaned_stays_clean(odd):
-    once = harmless.html(odd)
+    once = markup.html(odd)
     for parser in ("html5lib", "html.parser"):
         for tag in BeautifulSoup(f"<!DOCTYPE html><html><body>{once}</body></html>", parser).find_all(True):
             assert tag.name in TAGS, (parser, once)
@@ -246,7 +246,7 @@ def test_a_class_of_odd_students_is_recorded_and_shown(tmp_path):
             notebook = classroom.answered(TINY, pick=odd(30), spread=odd(), why=odd(30))
             notebook.cells[2]["outputs"] = outputs
             recorder.write(classroom.verdict(name, *marks, tiny=TINY, notebook=notebook), timestamp=None)
-    kept = record.records(tmp_path, TINY, notebooks=True)
+    kept = list(record.whole(tmp_path, TINY))
     assert [each.student for each in kept] == names
     for each in kept:
         assert_runs_nothing(feedback.write(tmp_path, TINY, each).read_text(encoding="utf-8"))
@@ -308,8 +308,8 @@ UNITS += [
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_a_page_is_made_within_bounds_whatever_is_written_again_and_again(unit):
     answer = (unit * TINY.limits.cell_bytes)[: TINY.limits.cell_bytes]
-    short = answer[: feedback.COLOURED]
-    prose = answer[: harmless.MARKDOWN]
+    short = answer[: markup.COLOURED]
+    prose = answer[: markup.MARKDOWN]
     page([])  # what is made once is not this answer's
 
     def made() -> None:
