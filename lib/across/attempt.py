@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-import sysconfig
 import traceback
-from collections.abc import Iterable
-from pathlib import Path
-from types import FrameType, TracebackType
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+
+from across._process.tracebacks import Frame, is_own, own_line
 
 _passed: set[str] = set()
 
@@ -106,25 +106,25 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
             raise self._outcome(error, trace) from None
 
     def _outcome(self, error: BaseException, trace: TracebackType | None) -> Attempt:
-        frames = list(traceback.walk_tb(trace))
+        walked = traceback.walk_tb(trace)
+        frames = [(frame.f_code.co_filename, number, frame.f_code.co_name) for frame, number in walked]
         if isinstance(error, NotImplementedError) and _is_stub(error, frames):
             return NotAttempted(f"{self.name}: not attempted yet. Replace the line that raises NotImplementedError.")
         said = _said(error)
         if isinstance(error, NotYet) or (isinstance(error, AssertionError) and len(frames) == 1):
             return NotYet(f"{self.name}: not yet. {said or 'The check does not hold.'}")
         what = type(error).__name__ + (f": {said}" if said else "")
-        if where := _line_in_function(error) or _own_line(frames):
+        if where := _line_in_function(error) or own_line(frames[1:]):  # below the check cell's own
             return Broke(f"{self.name}: your code raised {what} — {where}")
         return Broke(f"{self.name}: the check could not use what your code returned. {what}")
 
 
-Frames = list[tuple[FrameType, int]]
 IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
 
 
-def _is_stub(error: NotImplementedError, frames: Frames) -> bool:
+def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
     """A stub raises in the notebook itself; TensorFlow too raises NotImplementedError, from its own files."""
-    return "your turn" in str(error) or (len(frames) > 1 and _is_own(frames[-1][0]))
+    return "your turn" in str(error) or (len(frames) > 1 and is_own(frames[-1][0]))
 
 
 def _said(error: BaseException, limit: int = 300) -> str:
@@ -142,29 +142,6 @@ def _line_in_function(error: BaseException) -> str:
         re.findall(r'File "[^"]*", line (\d+), in (\w+) +\*\n\s*(.+)', str(error)) if IN_FUNCTION in str(error) else []
     )
     return "in {1}, line {0}: {2}".format(*marked[-1]) if marked else ""
-
-
-def _own_line(frames: Frames) -> str:
-    """`in round_robin, line 3: return devices[i]`: the deepest frame of the notebook below the check cell's own."""
-    for frame, number in reversed(frames[1:]):
-        if _is_own(frame):
-            summary = traceback.FrameSummary(frame.f_code.co_filename, number, frame.f_code.co_name)
-            return f"in {summary.name}, line {number}: {summary.line or '?'}"
-    return ""
-
-
-def _is_own(frame: FrameType) -> bool:
-    """Whether a frame is the notebook's (or the student's own module's), not the library's or an installed one's."""
-    file = frame.f_code.co_filename
-    return not file.startswith(_FOREIGN) and not file.startswith("<frozen") and "__autograph_generated" not in file
-
-
-_FOREIGN = tuple(
-    {
-        str(Path(__file__).parent) + os.sep,
-        *(sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib")),
-    }
-)
 
 
 def _coloured(text: str, colour: str) -> str:

@@ -2,35 +2,33 @@
 
     fresh.run(fn, 3, cpus=4)                    # fn(3) with four logical CPUs
     fresh.call(fn).output                       # what it printed, kept instead of shown
+    fresh.side_by_side(fn, [(3,), (4,)])        # [fn(3), fn(4)], in two processes at the same time
 
-The process is forked from a server that has imported TensorFlow and run nothing: about 0.1 s. The first call starts that
-server. Where warm forking is missing (macOS, Windows), and with `cold=True`, a new interpreter is started
-instead. Functions defined in a notebook work, with what they close over. Results travel by pickle: return numbers
-and arrays rather than tensors, whose unpickling starts TensorFlow in the process that asked.
+The process is forked from a server that has imported TensorFlow and run nothing: about 0.1 s. A warm kernel has such a
+server beside it; elsewhere the first call starts one. Where warm forking is missing (macOS, Windows), and with `cold=True`,
+a new interpreter is started instead. Functions defined in a notebook work, with what they close over. The process has our
+environment variables, working folder and `sys.path`, and a folder for temporary files that ends with it. Results travel by
+pickle: return numbers and arrays rather than tensors, whose unpickling starts TensorFlow in the process that asked.
 """
 
 from __future__ import annotations
 
 import atexit
-import codecs
 import contextlib
 import os
 import pickle
-import queue
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import cloudpickle
 
-from across._process import warm
+from across._process import pristine, supervision, warm
+from across._process.tracebacks import Frame, cell_sources, own_line
 
 T = TypeVar("T")
 TIMEOUT = 60.0  # seconds
@@ -61,7 +59,7 @@ class Outcome(Generic[T]):
 
     value: T | None  # None when it failed
     error: BaseException | None
-    stdout: str
+    stdout: str  # of more than 16 MiB the end
     stderr: str
     seconds: float = field(compare=False)  # of the whole call, the process's start included
 
@@ -116,10 +114,39 @@ def call(
     return _call(fn, args, kwargs, cpus, env, timeout, cold, show=False)
 
 
+def side_by_side(
+    fn: Callable[..., T],
+    arguments: Sequence[tuple[Any, ...]],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> list[T]:
+    """Return `fn(*each)` for each of `arguments`, in order, each in a fresh process of its own, all at the same time.
+
+    The first that fails ends all: raises what it raised, with a note of which process it was and at which of its lines,
+    or Died, which says which it was. Raises TimeoutError, which names who had not returned after `timeout` seconds.
+    """
+    name, until = _name(fn), time.monotonic() + timeout
+    server = _server_path(until, cold=False)
+    with supervision.Group(server and os.path.dirname(server)) as group:
+        calls: list[_Call[T]] = []
+        for number, args in enumerate(arguments):
+            process = f"process {number} (counting from 0)"
+            calls.append(_Call(group, server, name, process, _pickled(name, (fn, args, {})), None, env))
+        try:
+            failed = group.wait(until - time.monotonic(), lambda ended: any(each.failed(ended) for each in calls))
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: no return from {name} within {timeout:g} s; all were ended.") from None
+        for each in calls:
+            if each.member is failed:
+                raise each.failure()
+        return [each.outcome().result() for each in calls]
+
+
 def warm_up() -> None:
     """Start the server in the background, so that the first `run` does not wait for TensorFlow's import."""
-    if warm.available():
-        _server(launch=True)
+    if warm.available() and not pristine.socket_path():
+        _own_server()
 
 
 def _call(
@@ -132,25 +159,93 @@ def _call(
     cold: bool,
     show: bool,
 ) -> Outcome[T]:
-    name = getattr(fn, "__name__", repr(fn))
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="across-") as folder:
-        Path(folder, "call").write_bytes(_pickled(name, (fn, args, kwargs)))
-        task = {"folder": folder, "cpus": cpus, "env": dict(env or {}), "cwd": os.getcwd(), "path": sys.path}
-        process = _Cold(task) if cold or not warm.available() else _Warm(task, start + timeout)
-        try:
-            stdout, stderr, code = _follow(process, start + timeout, show)
-        finally:
-            process.close()
+    name, started = _name(fn), time.monotonic()
+    pickled = _pickled(name, (fn, args, kwargs))
+    server = _server_path(started + timeout, cold)
+    with supervision.Group(server and os.path.dirname(server)) as group:
+        call: _Call[T] = _Call(group, server, name, "the fresh process", pickled, cpus, env)
+        with contextlib.suppress(TimeoutError):
+            group.wait(started + timeout - time.monotonic(), on_look=call.show if show else lambda: None)
+        return call.outcome(started, timeout)
+
+
+class _Call(Generic[T]):
+    """One call in a fresh process, a member of a group: it lies in a folder of its own, and so will its answer."""
+
+    def __init__(
+        self,
+        group: supervision.Group,
+        server: str | None,
+        name: str,
+        process: str,
+        pickled: bytes,
+        cpus: int | None,
+        env: Mapping[str, str] | None,
+    ) -> None:
+        """Start it: `pickled` is function and arguments, `name` and `process` are for messages."""
+        self.name = name
+        self.process = process
+        self.started = time.monotonic()
+        self.folder = Path(tempfile.mkdtemp(prefix="call-", dir=group.folder))
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        environment = {**os.environ, "TMPDIR": str(temporary), **(env or {})}
+        if server is not None:  # what it asks of this module in turn, the same server does
+            environment[pristine.ADDRESS] = pristine.address(server)
+        task = {"cpus": cpus, "env": environment, "cwd": os.getcwd(), "path": sys.path, "sources": cell_sources()}
+        (self.folder / "task").write_bytes(pickle.dumps(task))
+        (self.folder / "call").write_bytes(pickled)
+        if server is not None:
+            self.member = group.fork(process, server, {"folder": str(self.folder)})
+        else:
+            command = [sys.executable, "-m", "across._process.fresh_child", str(self.folder)]
+            self.member = group.spawn(process, command, {**environment, **_importable(), **(env or {})})
+
+    def show(self) -> None:
+        """Print here what it has printed since the last time."""
+        for log, stream in ((self.member.stdout, sys.stdout), (self.member.stderr, sys.stderr)):
+            if text := log.new():
+                stream.write(text)
+                stream.flush()
+
+    def outcome(self, started: float | None = None, timeout: float = 0.0) -> Outcome[T]:
+        """What became of it; one that runs is out of its `timeout` seconds."""
         value, error = None, None
+        stdout, stderr = self.member.stdout.text(), self.member.stderr.text()
         try:
-            ok, found = pickle.loads(Path(folder, "answer").read_bytes())
-            value, error = (pickle.loads(found), None) if ok else (None, _revived(*found))
+            returned, answer = pickle.loads((self.folder / "answer").read_bytes())
+            value, error = (pickle.loads(answer), None) if returned else (None, self._revived(*answer))
         except FileNotFoundError:
-            error = _no_answer(name, code, timeout, stderr)
+            error = Died(f"{self.process} of {self.name} ended without an answer {self.member.how_it_ended()}")
+            if self.member.code is None:
+                error = TimeoutError(f"{self.name} did not return within {timeout:g} s; its process was ended.")
         except Exception as failure:
-            error = RemoteError(f"{name}: its result cannot be read here: {type(failure).__name__}: {failure}")
-    return Outcome(value, error, stdout, stderr, time.monotonic() - start)
+            error = RemoteError(f"{self.name}: its result cannot be read here: {type(failure).__name__}: {failure}")
+        return Outcome(value, error, stdout, stderr, time.monotonic() - (started or self.started))
+
+    def failed(self, ended: supervision.Member) -> bool:
+        """Whether this call is that of `ended`, and failed."""
+        return ended is self.member and (ended.code != 0 or not (self.folder / "answer").exists())
+
+    def failure(self) -> BaseException:
+        """The error of one that failed."""
+        error = self.outcome().error
+        return error or Died(f"{self.process} of {self.name} failed after it had returned {self.member.how_it_ended()}")
+
+    def _revived(self, pickled: bytes | None, described: str, text: str, frames: Sequence[Frame]) -> BaseException:
+        """The exception as it was raised, its traceback as the cause; in a note, where."""
+        error: BaseException = RemoteError(described)
+        if pickled is not None:
+            with contextlib.suppress(Exception):  # an exception whose constructor wants what its pickle lacks
+                loaded = pickle.loads(pickled)
+                error = loaded if isinstance(loaded, BaseException) else error
+        error.__cause__ = RemoteTraceback(text)
+        error.add_note(f"in {self.process}" + (f", {line}" if (line := own_line(frames)) else ""))
+        return error
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    return getattr(fn, "__name__", repr(fn))
 
 
 def _pickled(name: str, call: Any) -> bytes:
@@ -160,143 +255,20 @@ def _pickled(name: str, call: Any) -> bytes:
         raise TypeError(f"{name} cannot be sent to a fresh process: {error}") from error
 
 
-def _no_answer(name: str, code: int | None, timeout: float, stderr: str) -> Exception:
-    if code is None:
-        return TimeoutError(f"{name} did not return within {timeout:g} s; its process was ended.")
-    how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
-    last = f" Its last words: {words[-1].strip()}" if (words := stderr.strip().splitlines()) else ""
-    return Died(f"the process of {name} ended without an answer ({how}).{last}")
-
-
-def _revived(pickled: bytes | None, described: str, text: str) -> BaseException:
-    """The exception as it was raised, its traceback as the cause."""
-    error: BaseException = RemoteError(described)
-    if pickled is not None:
-        with contextlib.suppress(Exception):  # an exception whose constructor wants what its pickle lacks
-            loaded = pickle.loads(pickled)
-            error = loaded if isinstance(loaded, BaseException) else error
-    error.__cause__ = RemoteTraceback(text)
-    return error
-
-
-class _Process(Protocol):
-    stdout: int  # file descriptors to read
-    stderr: int
-
-    def poll(self) -> int | None: ...
-
-    def close(self) -> None: ...
-
-
-class _Warm:
-    """A child of the fork server."""
-
-    def __init__(self, task: Mapping[str, Any], until: float) -> None:
-        server = _server().ready(max(1.0, until - time.monotonic()))
-        self.stdout, out = os.pipe()
-        self.stderr, err = os.pipe()
-        try:
-            Path(task["folder"], "task").write_bytes(pickle.dumps(dict(task)))
-            self.child = server.request({"folder": task["folder"]}, [out, err])
-        except BaseException:
-            os.close(self.stdout)
-            os.close(self.stderr)
-            raise
-        finally:
-            os.close(out)
-            os.close(err)
-
-    def poll(self) -> int | None:
-        self.child.alive()
-        return self.child.returncode
-
-    def close(self) -> None:
-        self.child.close()
-
-
-class _Cold:
-    """A new interpreter."""
-
-    def __init__(self, task: Mapping[str, Any]) -> None:
-        Path(task["folder"], "task").write_bytes(pickle.dumps(dict(task)))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "across._process.fresh_child", task["folder"]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **_importable(), **task["env"]},
-            start_new_session=True,
-        )
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.stdout, self.stderr = (os.dup(stream.fileno()) for stream in (self.process.stdout, self.process.stderr))
-        self.process.stdout.close()
-        self.process.stderr.close()
-
-    def poll(self) -> int | None:
-        if self.process.returncode is not None or not hasattr(os, "waitid"):
-            return self.process.poll()
-        # unreaped, its process group keeps its number, so that `close` cannot hit another's
-        ended = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if ended is None:
-            return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-
-    def close(self) -> None:
-        if hasattr(os, "killpg") and self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)  # what it started goes with it
-        self.process.kill()
-        self.process.wait()
-
-
-def _follow(process: _Process, until: float, show: bool) -> tuple[str, str, int | None]:
-    """Read what the process prints until it has ended or time is up; return it with the exit code, None if it goes on."""
-    chunks: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
-    decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
-    kept: tuple[list[str], list[str]] = ([], [])
-
-    def read(number: int, fd: int) -> None:
-        with os.fdopen(fd, "rb", buffering=0) as stream:
-            while data := stream.read(1 << 16):
-                chunks.put((number, data))
-        chunks.put((number, b""))
-
-    for number, fd in enumerate((process.stdout, process.stderr)):
-        threading.Thread(target=read, args=(number, fd), daemon=True).start()
-    open_streams = {0, 1}
-    ended_at: float | None = None
-    while open_streams and time.monotonic() < until:
-        try:
-            number, data = chunks.get(timeout=0.05)
-        except queue.Empty:
-            if process.poll() is not None:  # a process that it started may hold the streams open for ever
-                ended_at = ended_at or time.monotonic()
-                if time.monotonic() - ended_at > 0.5:
-                    break
-            continue
-        if not data:
-            open_streams.discard(number)
-        text = decoders[number].decode(data, final=not data)
-        kept[number].append(text)
-        if show and text:
-            stream = (sys.stdout, sys.stderr)[number]
-            stream.write(text)
-            stream.flush()
-    code = process.poll()
-    while code is None and not open_streams and time.monotonic() < until:
-        time.sleep(0.001)
-        code = process.poll()
-    return "".join(kept[0]), "".join(kept[1]), code
-
-
 _servers: dict[int, warm.ForkServer] = {}  # by process id: a forked process must not use its parent's
 
 
-def _server(launch: bool = False) -> warm.ForkServer:
-    """This process's fork server, launched if it does not run."""
+def _server_path(until: float, cold: bool) -> str | None:
+    """The socket of a fork server that answers; None where a new interpreter has to do. Raises warm.ServerError."""
+    if cold or not warm.available():
+        return None
+    return pristine.socket_path() or _own_server().ready(max(1.0, until - time.monotonic())).path
+
+
+def _own_server() -> warm.ForkServer:
+    """This process's own fork server, launched if it does not run."""
     server = _servers.get(os.getpid())
-    if server is None or server.process is None or server.process.poll() is not None:
+    if server is None or not server.alive():
         if server is not None:
             server.close()
         _servers.clear()

@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from across import devices, fresh, memory
 from across.pictures import Picture, table_html, table_text
 
-DEADLINE = 60.0  # seconds
+T = TypeVar("T")
+DEADLINE = 60.0  # seconds that one waits for the others
 PIECE = 64  # MiB: the tensors that a program of `share` makes
 
 
@@ -34,43 +34,35 @@ class Meeting:
     def all(self, name: str) -> None:
         """Say that this process has come to point `name`; wait until every one has. Raises TimeoutError."""
         self.done(name)
-        self._until(lambda: len(list(Path(self.folder).glob(f"{name}.*"))) >= self.of, name)
+        self._wait(name, range(self.of))
 
     def turn(self, name: str) -> None:
         """Wait until the process before this one is done with `name`. Raises TimeoutError."""
         if self.number:
-            self._until(Path(self.folder, f"{name}.{self.number - 1}").exists, name)
+            self._wait(name, [self.number - 1])
 
     def done(self, name: str) -> None:
         """Say that this process is done with `name`."""
         Path(self.folder, f"{name}.{self.number}").touch()
 
-    def _until(self, there: Callable[[], bool], name: str) -> None:
+    def _wait(self, name: str, numbers: Iterable[int]) -> None:
         deadline = time.monotonic() + DEADLINE
-        while not there():
+        while missing := [number for number in numbers if not Path(self.folder, f"{name}.{number}").exists()]:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"process {self.number} waited {DEADLINE:g} s for the others at {name!r}")
+                late = ", ".join(map(str, missing))
+                raise TimeoutError(f"process {self.number} waited {DEADLINE:g} s at {name!r} for process {late}")
             time.sleep(0.005)
 
 
-def together(fn: Callable[..., Any], n: int, *args: Any, env: Mapping[str, str] | None = None) -> list[Any]:
+def together(
+    fn: Callable[..., T], n: int, *args: Any, env: Mapping[str, str] | None = None, timeout: float = 2 * DEADLINE
+) -> list[T]:
     """Run `fn(meeting, *args)` in `n` fresh processes at the same time; return their results in order.
 
-    Raises what one of them raised.
+    The first that fails ends all, and what it raised is raised here: see `fresh.side_by_side`. `timeout`: seconds.
     """
-    fresh.run(int)  # the server is up, for all of them
-    outcomes: list[fresh.Outcome[Any] | None] = [None] * n
     with tempfile.TemporaryDirectory(prefix="across-") as folder:
-
-        def one(i: int) -> None:
-            outcomes[i] = fresh.call(fn, Meeting(folder, i, n), *args, env=env, timeout=2 * DEADLINE)
-
-        threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    return [outcome.result() for outcome in outcomes if outcome is not None]
+        return fresh.side_by_side(fn, [(Meeting(folder, i, n), *args) for i in range(n)], env=env, timeout=timeout)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,20 @@
 import os
+import re
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from across import fresh
-from across._process import warm
+from across._process import supervision, warm
 
 needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
 either = pytest.mark.parametrize("cold", [pytest.param(False, marks=needs_fork), True], ids=["warm", "cold"])
@@ -205,13 +209,90 @@ def test_the_server_ends_with_the_process_that_started_it():
 
 
 @needs_fork
-def test_a_forked_process_starts_a_server_of_its_own():
-    def nested() -> int:
-        return fresh.run(os.getppid, timeout=100)
+def test_a_fresh_process_asks_the_server_that_forked_it():
+    def nested() -> tuple[int, int]:
+        return os.getppid(), fresh.run(os.getppid, timeout=100)
 
-    server = fresh._server().ready().process
+    server = fresh._own_server().ready().process
     assert server is not None
-    assert fresh.run(nested, timeout=120) not in (server.pid, os.getpid())
+    assert fresh.run(nested, timeout=120) == (server.pid, server.pid)
+
+
+@either
+def test_temporary_files_end_with_the_process(cold):
+    def leaves_files() -> list[str]:
+        import tensorflow as tf
+
+        @tf.function
+        def translated(x):  # by TensorFlow's AutoGraph, into a file
+            if x > 0:
+                x += 1
+            return x
+
+        translated(tf.constant(1))
+        _, path = tempfile.mkstemp()
+        return [os.path.join(tempfile.gettempdir(), name) for name in os.listdir(tempfile.gettempdir())] + [path]
+
+    files = fresh.run(leaves_files, cold=cold, timeout=120)
+    assert any("__autograph_generated_file" in file for file in files)
+    assert [file for file in files if os.path.exists(file)] == []
+
+
+@either
+def test_the_environment_there_is_the_callers_at_the_call(cold, monkeypatch: pytest.MonkeyPatch):
+    fresh.run(int, timeout=120)  # the server is up
+    monkeypatch.setenv("ACROSS_TEST", "set after the server was started")
+    assert fresh.run(lambda: os.environ["ACROSS_TEST"], cold=cold, timeout=120) == "set after the server was started"
+
+
+def test_of_very_much_output_the_end_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supervision, "LOG", 1 << 20)
+
+    def floods() -> None:
+        for number in range(300_000):
+            print(f"line {number} é")
+
+    outcome = fresh.call(floods, timeout=120)
+    assert outcome.error is None
+    assert len(outcome.stdout) < 3 << 20
+    assert outcome.stdout.endswith("line 299999 é\n")
+    assert "was dropped here" in outcome.stdout
+
+
+CELLS = """
+import tensorflow as tf
+from across import fresh, programs
+
+@tf.function
+def up(x):
+    if x > 0:
+        x += 1
+    return x
+
+def breaks(meeting=None):
+    raise ValueError("no")  # this line
+=====
+print(fresh.run(lambda: int(up(tf.constant(1)))))
+=====
+fresh.run(breaks)
+=====
+programs.together(breaks, 2)
+"""
+
+
+@needs_fork
+def test_code_of_a_notebook_keeps_its_source():
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS.split("=====\n")]
+    NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=120, allow_errors=True).execute()
+    assert "".join(output.get("text", "?") for output in cells[1].outputs) == "2\n"  # AutoGraph read it
+    for cell, process in ((cells[2], "the fresh process"), (cells[3], "process ")):
+        remote, _, shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(cell.outputs[-1].traceback)).partition(
+            "direct cause"
+        )
+        assert re.search(r'in breaks\n +raise ValueError\("no"\)  # this line', remote)
+        assert re.search(
+            rf'ValueError: no\nin {process}.*, in breaks, line \d+: raise ValueError\("no"\)  # this', shown
+        )
 
 
 def test_importing_the_package_does_not_import_tensorflow():

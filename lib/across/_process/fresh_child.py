@@ -1,6 +1,6 @@
 """The other side of `across.fresh`: what the fresh process does.
 
-Imported by the fork server, it imports TensorFlow and runs no op; run as a script (a cold start), it leaves TensorFlow to
+Imported by a fork server, it imports TensorFlow and runs no op; run as a script (a cold start), it leaves TensorFlow to
 the function that it is given.
 """
 
@@ -11,6 +11,7 @@ import os
 import pickle
 import socket
 import sys
+import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import cloudpickle
 
 from across import devices
+from across._process.tracebacks import Frame, learn_sources
 
 if __name__ != "__main__":
     import tensorflow as tf
@@ -27,21 +29,25 @@ if __name__ != "__main__":
 
 
 def child(message: dict[str, Any], fds: Sequence[int], connection: socket.socket) -> int:
-    """Serve one call: `message["folder"]` holds it, `fds` are its stdout and stderr (see across._process.warm)."""
+    """Serve one call: `message["folder"]` holds it, `fds` are its stdout and stderr (see across._process.forking)."""
     for number, fd in enumerate(fds, start=1):
         os.dup2(fd, number)
         os.close(fd)
     sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-    return serve(Path(message["folder"]))
-
-
-def serve(folder: Path) -> int:
-    """Do the call that lies in `folder` and leave its answer there; return the exit code."""
-    task = pickle.loads((folder / "task").read_bytes())
+    folder = Path(message["folder"])
+    task = _task(folder)
+    os.environ.clear()
     os.environ.update(task["env"])
+    return serve(folder, task)
+
+
+def serve(folder: Path, task: dict[str, Any]) -> int:
+    """Do the call that lies in `folder` and leave its answer there; return the exit code: 1 if it raised."""
+    tempfile.tempdir = None  # found anew, in the environment
     sys.path[:] = task["path"]
     os.chdir(task["cwd"])
+    learn_sources(task["sources"])
     try:
         if task["cpus"] is not None:
             devices.simulate(task["cpus"])
@@ -55,7 +61,11 @@ def serve(folder: Path) -> int:
     (folder / "new").rename(folder / "answer")  # whole or not at all
     sys.stdout.flush()
     sys.stderr.flush()
-    return 0
+    return 0 if answer[0] else 1
+
+
+def _task(folder: Path) -> dict[str, Any]:
+    return pickle.loads((folder / "task").read_bytes())
 
 
 def _pickled(value: Any) -> bytes:
@@ -67,15 +77,18 @@ def _pickled(value: Any) -> bytes:
         ) from error
 
 
-def _failure(error: Exception) -> tuple[bytes | None, str, str]:
+def _failure(error: Exception) -> tuple[bytes | None, str, str, list[Frame]]:
+    """The exception, pickled if it can be, and described; its traceback as text and as frames."""
     described = f"{type(error).__name__}: {error}"
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    walked = traceback.walk_tb(error.__traceback__)
+    frames = [(frame.f_code.co_filename, number, frame.f_code.co_name) for frame, number in walked]
     try:
-        return cloudpickle.dumps(error), described, text
+        return cloudpickle.dumps(error), described, text, frames
     except Exception:
-        return None, described, text
+        return None, described, text, frames
 
 
 if __name__ == "__main__":
     faulthandler.enable()
-    sys.exit(serve(Path(sys.argv[1])))
+    sys.exit(serve(Path(sys.argv[1]), _task(Path(sys.argv[1]))))

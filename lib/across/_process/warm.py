@@ -29,7 +29,7 @@ from typing import Any
 from across._process import forking
 from across._process.forking import FOLDER, MESSAGE, ServerError, die_with_parent
 
-__all__ = ["MESSAGE", "Child", "ForkServer", "ServerError", "available", "die_with_parent", "request"]
+__all__ = ["MESSAGE", "Child", "ForkServer", "ServerError", "answers", "available", "die_with_parent", "request"]
 
 
 def available() -> bool:
@@ -81,11 +81,16 @@ class Child:
                 self.receive(0)
         return self.returncode is None
 
+    def kill(self) -> None:
+        """Kill the child's process group if it is alive, without waiting."""
+        if self.returncode is None:
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_WR)  # the server does it
+
     def close(self, timeout: float = 5.0) -> None:
         """Kill the child's process group if it is alive, wait until it is reaped, and close the connection."""
         if self.returncode is None:
-            with contextlib.suppress(OSError):
-                self.connection.shutdown(socket.SHUT_WR)  # the server kills the group
+            self.kill()
             with contextlib.suppress(TimeoutError):
                 self.wait(timeout)
         self.connection.close()
@@ -184,6 +189,16 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def answers(path: str) -> bool:
+    """Whether there is a fork server at `path`."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        try:
+            connection.connect(path)
+        except OSError:
+            return False
+    return True
 
 
 def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), timeout: float = 30.0) -> Child:
