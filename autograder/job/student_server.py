@@ -15,7 +15,7 @@ import sys
 import tempfile
 from typing import Any
 
-from across._process import preload
+from across._process import preload, pristine
 from autograder.probe import answering
 from autograder.sandbox import entering
 
@@ -23,6 +23,8 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
 preload.preload(debugger=False)
 import ipykernel.kernelapp  # noqa: E402
 from tornado.ioloop import IOLoop  # noqa: E402
+
+from across._process import fresh_child  # noqa: E402
 
 before = entering.before
 
@@ -49,6 +51,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     )  # as this process's own, see `forkserver`: a rerun orders sets in the same way
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
     os.environ.update(message.get("cards", {}))
+    pristine.leave(fresh_child)
     _keep_to_share()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _start(channel, home, _write_connection(message))
@@ -85,6 +88,7 @@ def _start(channel: socket.socket, home: str, sockets: str) -> None:
     application.initialize(["-f", f"{home}/connection.json", *quiet])
     for file in os.scandir(sockets):
         os.chmod(file, 0o777)
+    preload.log_as_in_a_notebook()
     answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
     with contextlib.suppress(OSError):
         channel.send(b"R")  # bound and listening: the client may connect

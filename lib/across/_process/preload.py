@@ -5,9 +5,9 @@ No op is run: after one, forked children hang.
 
 from __future__ import annotations
 
-import builtins
 import importlib
 import inspect
+import logging
 import os
 import sys
 
@@ -18,7 +18,7 @@ LATER = (
     "matplotlib.backends.backend_agg numpy.random packaging.requirements tornado.ioloop tornado.platform.asyncio "
     "pygments.formatters.html pygments.formatters.terminal256 pygments.lexers.python pygments.styles.default stack_data "
     "across.attempt across.devices across.diagnosis across.doctor across.fresh across.kernels across.layers "
-    "across.link across.memory across.pictures across.placement across.programs across.smi"
+    "across.link across.memory across.pictures across.placement across.programs across.smi across._process.fresh_child"
 ).split()
 
 
@@ -41,17 +41,27 @@ def preload(debugger: bool = True) -> None:
 
 
 def _import_tensorflow() -> None:
-    builtins.get_ipython = lambda: None  # type: ignore[attr-defined]
-    sys.ps1 = ">>> "  # TensorFlow chooses its log stream when it is imported: as in a notebook
-    try:
-        import tensorflow as tf
+    """As a script imports it: what `pristine` leaves beside a kernel is no notebook."""
+    import tensorflow as tf
 
-        for lazy in ("layers", "Sequential"):
-            getattr(tf.keras, lazy)
-        tf.distribute.MirroredStrategy  # noqa: B018 - lazy: resolved before the fork
-    finally:
-        del builtins.get_ipython  # type: ignore[attr-defined]
-        del sys.ps1
+    for lazy in ("layers", "Sequential"):
+        getattr(tf.keras, lazy)
+    tf.distribute.MirroredStrategy  # noqa: B018 - lazy: resolved before the fork
+
+
+def log_as_in_a_notebook() -> None:
+    """Have TensorFlow log as it does when a notebook imports it. Call it in a kernel that is initialised."""
+    from tensorflow.python.autograph.utils import ag_logging
+    from tensorflow.python.ops import logging_ops
+    from tensorflow.python.platform import tf_logging
+
+    logging_ops.enable_interactive_logging()
+    ag_logging.echo_log_to_stdout = True
+    logger = logging.getLogger("tensorflow")
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+    tf_logging._logger = None
+    tf_logging.get_logger()  # which looks for `sys.ps1` and takes `sys.stdout` as they are now
 
 
 def _first_traceback() -> None:

@@ -14,9 +14,11 @@ from typing import Any
 
 import ipykernel.kernelapp
 
-from across._process import preload
+from across._process import preload, pristine
 
 preload.preload()
+from across._process import fresh_child  # noqa: E402 - it imports TensorFlow
+
 if not sys.flags.safe_path:
     del sys.path[0]  # the folder in which the server was started: `python -m` put it there
 
@@ -32,5 +34,9 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(message["env"])
     os.environ["JPY_PARENT_PID"] = str(os.getppid())
     tempfile.tempdir = None
+    pristine.leave(fresh_child)
     sys.argv = ["ipykernel_launcher.py", *message["argv"]]
-    ipykernel.kernelapp.launch_new_instance(parent_handle=os.getppid())  # a kernel ends with its parent
+    application = ipykernel.kernelapp.IPKernelApp.instance(parent_handle=os.getppid())  # a kernel ends with its parent
+    application.initialize()
+    preload.log_as_in_a_notebook()
+    application.start()
