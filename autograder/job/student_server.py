@@ -87,6 +87,7 @@ def _start(channel: socket.socket, home: str, sockets: str) -> None:
     preload.log_as_in_a_notebook()
     for file in os.scandir(sockets):
         os.chmod(file, 0o777)
+    preload.log_as_in_a_notebook()
     answering.serve(channel, IOLoop.current(), application.shell.user_ns)  # type: ignore[union-attr]
     with contextlib.suppress(OSError):
         channel.send(b"R")  # bound and listening: the client may connect

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,46 @@ def test_shutting_a_kernel_down_ends_what_it_started(turned_on: None):
     client.stop_channels()
     manager.shutdown_kernel(now=True)
     wait_for(lambda: all(map(gone, pids)), "the end of the kernel and its child")
+
+
+def test_fresh_processes_come_from_a_server_beside_the_kernel_that_ends_with_it(turned_on: None):
+    manager, client = start_new_kernel(startup_timeout=DEADLINE, extra_arguments=QUIET)
+    value(client, "__import__('tensorflow').add(1, 2)")  # from here on the kernel itself could not be forked
+    value(client, "globals().update(fresh=__import__('across.fresh').fresh, os=__import__('os'))")
+    kernel, beside, own = literal_eval(value(client, "(os.getpid(), fresh.run(os.getppid), len(fresh._servers))"))
+    assert own == 0
+    assert f"\nPPid:\t{kernel}\n" in Path(f"/proc/{beside}/status").read_text()
+    assert literal_eval(value(client, "fresh.run(eval, \"int(__import__('tensorflow').add(1, 2))\")")) == 3
+    draw = "[float(fresh.run(eval, \"__import__('numpy').random.random()\")) for _ in range(2)]"
+    assert len(set(literal_eval(value(client, draw)))) == 2
+    folder = Path(literal_eval(value(client, "os.environ['ACROSS_FORK_SERVER']")).partition(os.pathsep)[0]).parent
+    assert (folder / "warm").is_socket()
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    wait_for(lambda: gone(beside) and not folder.exists(), "the end of the server beside the kernel")
+
+
+def test_a_kernel_whose_server_was_killed_starts_another(kernel: tuple[KernelManager, Any]):
+    _, client = kernel
+    value(client, "globals().update(fresh=__import__('across.fresh').fresh, os=__import__('os'))")
+    beside = int(value(client, "fresh.run(os.getppid)"))
+    os.kill(beside, signal.SIGKILL)
+    wait_for(lambda: gone(beside), "its end")
+    assert value(client, "fresh.run(int)") == "0"
+    assert value(client, "len(fresh._servers)") == "1"
+
+
+def test_tensorflow_logs_in_a_kernel_as_in_a_notebook_and_beside_it_as_in_a_script(turned_on: None):
+    ask = (
+        "import logging, tensorflow as tf\nfrom across import fresh\n"
+        "def ask():\n    tf.get_logger().info('told'), tf.get_logger().warning('warned')\n"
+        "    (handler,) = logging.getLogger('tensorflow').handlers\n    return type(handler.stream).__name__\n"
+    )
+    (here,) = executed(ask + "print(ask())")
+    assert "".join(output.text for output in here).split("\n")[-2] == "OutStream"
+    assert "INFO:tensorflow:told" in here[0].text
+    (beside,) = executed(ask + "outcome = fresh.call(ask)\nprint(outcome.value, repr(outcome.output))")
+    assert beside[0].text == r"TextIOWrapper 'WARNING:tensorflow:warned\n'" + "\n"
 
 
 def test_variables_that_tensorflow_reads_when_it_starts_make_a_cold_kernel(turned_on: None):

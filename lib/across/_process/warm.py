@@ -192,13 +192,15 @@ class ForkServer:
 
 
 def answers(path: str) -> bool:
-    """Whether there is a fork server at `path`."""
+    """Whether the fork server at `path` answers: one that was just killed can be connected to for a moment."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(10.0)
         try:
             connection.connect(path)
+            connection.send(b"no request")
+            return connection.recv(1) == b""  # it hangs up on that
         except OSError:
             return False
-    return True
 
 
 def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), timeout: float = 30.0) -> Child:
