@@ -115,6 +115,12 @@ text = _one("text", lambda value: value if type(value) is str else None)
 device = _one("a device's name", _device)  # "/CPU:2", "/device:cpu:2" and "CPU:2" are all "CPU:2"
 
 
+def device_in(devices: Iterable[str]) -> Expected:
+    """One of these devices, however it is spelled; as "CPU:2"."""
+    listed = sorted(devices)
+    return _one(f"one of {', '.join(listed)}", lambda value: found if (found := _device(value)) in listed else None)
+
+
 def between(low: float, high: float, kind: Expected = number) -> Expected:
     """A number from `low` to `high`; of `kind` whole, a whole one."""
     words = f"{kind.words} of {low:g} or more" if high == math.inf else f"{kind.words} from {low:g} to {high:g}"
