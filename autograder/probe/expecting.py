@@ -22,7 +22,7 @@ import numpy as np
 LARGEST = 1e300  # of a number; beyond, a sum or a product may be no number any more
 SMALLEST = 1e-300  # that is not 0
 WHOLE = 1 << 63  # a whole number is below
-DEVICE = re.compile(r"/?(?:device:)?([A-Z_]+:\d{1,4})", re.ASCII)
+DEVICE = re.compile(r"/?(?:DEVICE:)?([A-Z_]+:\d{1,4})", re.ASCII)
 
 
 class _UnfitError(Exception):

@@ -8,7 +8,6 @@ from functools import cache
 import judging
 import pytest
 
-from autograder.authoring import verify
 from autograder.model import course
 from autograder.probe import listed
 
