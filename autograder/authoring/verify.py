@@ -25,8 +25,8 @@ from autograder.model import course
 from autograder.model.course import Chapter, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
-from autograder.probe import asking
-from autograder.probe.asking import Variant
+from autograder.probe import listed
+from autograder.probe.listed import Variant
 from autograder.submissions.intake import Submission
 
 SEEDS = 20  # for the reference
@@ -160,7 +160,7 @@ def _full(verdict: Verdict, mutant: Mutant) -> bool:
 
 @cache
 def load(chapter: str) -> None:
-    """Import a chapter's check file, for what it lists. Raises CourseError."""
+    """Import a chapter's check file, to see that it can be. Raises CourseError."""
     file = course.check_file(chapter)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
@@ -179,7 +179,7 @@ def _trials(chapter: Chapter, seeds: int) -> Iterator[Trial]:
     for seed in range(1, seeds + 1):
         yield Trial("reference", "", seed, reference)
     yield Trial("blank", "", 1, {})
-    for variant in asking.variants(chapter.name):
+    for variant in listed.variants(chapter.name):
         answers = {**reference, variant.answer: variant.written_over(reference[variant.answer])}
         for seed in range(1, min(FEW, seeds) + 1):
             yield Trial(
@@ -272,13 +272,13 @@ def _said(chapter: Chapter, trial: Trial, marks: dict[str, Mark]) -> Iterator[st
 
 
 def _says(chapter: str, misconception: str) -> str:
-    return next((each.says for each in asking.variants(chapter) if each.name == misconception and each.says), "")
+    return next((each.says for each in listed.variants(chapter) if each.name == misconception and each.says), "")
 
 
 def _count(found: Verified, mutant: Mutant, survived: list[bool]) -> None:
-    listed = [each for each in asking.equivalents(found.chapter) if mutants.same(mutant, each.answer, each.change)]
-    if all(survived) and listed:
-        found.equivalents.append((mutant, listed[0].because))
+    same = [each for each in listed.equivalents(found.chapter) if mutants.same(mutant, each.answer, each.change)]
+    if all(survived) and same:
+        found.equivalents.append((mutant, same[0].because))
     elif all(survived):
         found.survivors.append(mutant)
     else:
@@ -287,6 +287,6 @@ def _count(found: Verified, mutant: Mutant, survived: list[bool]) -> None:
         file = course.check_file(found.chapter).name
         found.faults += [
             f"{file}, equivalent {each.change}: a check tells it from the reference; take it out of the list"
-            for each in listed
+            for each in same
             if each.change is not None
         ]

@@ -7,7 +7,6 @@ Distributed Systems" (2015), section 3.2.1.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from autograder.probe import graphs
+from autograder.probe import expecting, graphs
 
 v1 = tf.compat.v1
 TIMEOUT = 10_000  # milliseconds for one run of a student's graph
@@ -23,9 +22,8 @@ WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoo
 
 
 def device_of(name: object) -> str | None:
-    """ "/CPU:2", "/device:CPU:2" and "CPU:2" are "CPU:2"; anything else is None."""
-    found = re.fullmatch(r"/?(?:device:)?([A-Z]+:\d+)", name.upper()) if type(name) is str else None
-    return found[1] if found else None
+    """ "/CPU:2", "/device:CPU:2" and "cpu:2" are "CPU:2"; anything else is None."""
+    return expecting.device.read(name) if expecting.device.fits(name) else None
 
 
 def session(graph: tf.Graph) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,16 +14,15 @@ from autograder.checks.placing import (
     device_of,
     elsewhere,
     greedy,
-    imported,
     names,
-    ran,
-    session,
     some_devices,
     spans,
     telling,
     wishes,
 )
-from autograder.probe.asking import exercise, kept, probe
+from autograder.checks.students_graphs import PINNED, Halves, Step, built, same, shuffled, went
+from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
+from autograder.probe.expecting import device, device_in, dict_of, one_of, shown, text
 
 # where
 
@@ -56,17 +54,13 @@ def held(student):
 
 def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
     """Compare the devices that the student names for tensors that were `made` on the `wanted` ones."""
-    assert type(answers) is list, (
-        f"The kernel answered with a {type(answers).__name__}; expected what `where` returned."
-    )
-    assert len(answers) == len(wanted), f"The kernel gave {len(answers)} answers about {len(wanted)} tensors."
-    for got, device in zip(answers, wanted, strict=True):
-        assert type(got) is str, (
-            f"`where` returned a value of type {type(got).__name__}; expected a device's name, as in D."
+    name = text.named("a device's name, as in D")
+    for place, got in each_answer(answers, wanted, name, "`where` returned"):
+        assert "job:" not in got, (
+            f"`where` returned the whole name {shown(got)}; expected only its end, spelled as in D."
         )
-        assert "job:" not in got, f"`where` returned the whole name {got!r}; expected only its end, spelled as in D."
-        assert device_of(got), f"`where` returned {got!r}; expected a device's name, spelled as in D."
-        assert device_of(got) == device_of(device), f"A tensor was {made} and you say it is at {got}; {hint}."
+        found = device.named("a device's name, spelled as in D")(got, "`where` returned")
+        assert found == device_of(place), f"A tensor was {made} and you say it is at {shown(got)}; {hint}."
 
 
 def asked_where(student, rng, wanted: list[str], by_function: bool) -> Any:
@@ -95,31 +89,10 @@ def test_what_a_function_computed_elsewhere_is_found(student, rng):
 
 # prediction
 
-OPS = ["ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp"]
-
-
-@probe
-def recorded(student):
-    return student.prediction
-
-
-@exercise("prediction")
-def test_every_op_has_a_recorded_device(student):
-    guess = student.ask(recorded)
-    assert type(guess) is dict, (
-        f"`prediction` is of type {type(guess).__name__}; expected a dictionary with four entries."
-    )
-    missing = [op for op in OPS if op not in guess]
-    assert not missing, f"`prediction` has no entry for {', '.join(missing)}; expected one for each of the four ops."
-    empty = [op for op in OPS if guess[op] is None]
-    assert len(empty) < len(OPS), "Nothing is predicted yet: expected a device in place of each None."
-    assert not empty, f"{', '.join(empty)} is left open; a prediction is a commitment: expected a device there too."
-    for op in OPS:
-        assert type(guess[op]) is str, (
-            f"{op} is predicted at a value of type {type(guess[op]).__name__}; expected a device's name."
-        )
-        there = device_of(guess[op]) in {f"CPU:{i}" for i in range(4)}
-        assert there, f"{op} is predicted at {guess[op]!r}; there is no such device: expected one of D, or default."
+one_of_d = device_in(f"CPU:{i}" for i in range(4)).named("one of D, or default")
+test_every_op_has_a_recorded_device = recorded(
+    "prediction", dict.fromkeys(("ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp"), one_of_d)
+)
 
 
 # place: the student's rules against TensorFlow's placer
@@ -130,16 +103,12 @@ def placed(student, ops, default, before):
     return student.place([student.Op(*op) for op in ops], default, before)
 
 
-def check_place(got: Any, ops: Sequence[Wish], truth: dict[str, str], before: dict[str, str]) -> None:
+def check_place(got: Any, ops: Sequence[Wish], ran_on: dict[str, str], before: dict[str, str]) -> None:
     """Compare the student's placement with the one that happened, in the words of the rule that was missed."""
-    assert type(got) is dict, (
-        f"`place` returned a value of type {type(got).__name__}; expected a dictionary from name to device."
-    )
+    got = dict_of().named("a dictionary from name to device")(got, "`place` returned")
     for name, pin, variable in ops:
         assert name in got, f"`place` says nothing about {name!r}; expected a device for every op of the list."
-        said = got[name]
-        assert device_of(said), f"`place` says {said!r} for {name!r}; expected a device's name."
-        if device_of(said) == truth[name]:
+        if device(got[name], f"Where {name!r} goes, `place` says") == ran_on[name]:
             continue
         if name in before:
             why = "had been placed by an earlier run: rule 1 comes first"
@@ -147,7 +116,7 @@ def check_place(got: Any, ops: Sequence[Wish], truth: dict[str, str], before: di
             why = f"touches the variable {variable!r}: rule 0 beats {'its pin' if pin else 'the default'}"
         else:
             why = "is pinned and touches no variable: see rule 2" if pin else "is pinned nowhere: see rule 3"
-        raise AssertionError(f"You place {name!r} on {said}, TensorFlow ran it elsewhere: it {why}.")
+        raise AssertionError(f"You place {name!r} on {got[name]}, TensorFlow ran it elsewhere: it {why}.")
 
 
 @exercise("place")
@@ -193,73 +162,6 @@ def test_what_an_earlier_run_placed_stays(student, rng):
 # split
 
 
-@probe(graphs=1)
-def traced(student, size, devices):
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
-
-    def program(a, b):
-        return student.split(a, b, devices)
-
-    spec = tf.TensorSpec([size, size], tf.float32)
-    graph = tf.function(program, autograph=False).get_concrete_function(spec, spec)
-    if graph.graph.as_graph_def().library.function:  # functions inside: write their bodies out
-        graph = convert_variables_to_constants_v2(graph)
-    graph_def = graph.graph.as_graph_def()
-    printing = {node.name for node in graph_def.node if node.op in ("PrintV2", "StringFormat")}  # may not come in
-    nodes = [node for node in graph_def.node if node.name not in printing]
-    del graph_def.node[:]
-    for node in nodes:
-        inputs = [name for name in node.input if name.lstrip("^") not in printing]
-        del node.input[:]
-        node.input.extend(inputs)
-        graph_def.node.append(node)
-    return graph_def, [tensor.name for tensor in graph.inputs], [tensor.name for tensor in graph.outputs]
-
-
-TRIPLES = [  # never what the notebook asks for (1, 2, 3), nor its first two swapped, nor the sum on the default device
-    (i, j, k)
-    for i, j, k in itertools.permutations(range(4), 3)
-    if i != 1 and j != 2 and k not in (0, 3) and (i, j) != (2, 1)
-]
-PINNED = [each for each in TRIPLES if 0 not in each[:2]]  # a product that nobody pinned runs on CPU:0
-PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
-
-
-class Halves:
-    """The student's `split`, traced there and run here on fresh matrices."""
-
-    def __init__(self, student: Any, rng: np.random.Generator, triples: list[tuple[int, ...]] = TRIPLES) -> None:
-        size = int(rng.integers(2, 6))
-        self.devices = [f"/cpu:{i}" for i in triples[rng.integers(len(triples))]]
-        self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
-        answer: Any = student.ask(traced, size=size, devices=self.devices)
-        whole = type(answer) is tuple and len(answer) == 3
-        assert whole, "Your code did not lead to a graph that can be run."
-        graph_def, inputs, outputs = answer
-        graph = imported(graph_def)
-        single = type(outputs) is list and len(outputs) == 1
-        assert single, "`split` returned no single tensor; expected one: the sum."
-        try:
-            feed = {graph.get_tensor_by_name(name): x for name, x in zip(inputs, (self.a, self.b), strict=True)}
-            out = graph.get_tensor_by_name(outputs[0])
-            products = [op.outputs[0] for op in graph.get_operations() if op.type in PRODUCTS]
-        except (ValueError, TypeError, KeyError):
-            raise AssertionError("The graph that your code built does not hold together.") from None
-        with session(graph) as running:
-            self.where, (self.total, *values) = ran(running, [out, *products], feed)
-        while out.op.type == "Identity":
-            out = out.op.inputs[0]
-        self.last = self.where.get(out.op.name)
-        self.products = [
-            (value, self.where.get(tensor.op.name)) for value, tensor in zip(values, products, strict=True)
-        ]
-
-
-def same(got: Any, wanted: np.ndarray) -> bool:
-    numbers = np.asarray(got)
-    return numbers.dtype.kind == "f" and numbers.shape == wanted.shape and np.allclose(numbers, wanted, atol=1e-3)
-
-
 @exercise("split", weight=1)
 def test_the_sum_is_right(student, rng):
     halves = Halves(student, rng)
@@ -268,8 +170,9 @@ def test_the_sum_is_right(student, rng):
     )
     one = same(halves.total, halves.a @ halves.b) or same(halves.total, halves.b @ halves.a)
     assert not one, "`split` returned one of the two products; expected their sum."
-    twice = same(halves.total, 2 * halves.a @ halves.b) or same(halves.total, 2 * halves.b @ halves.a)
-    assert not twice, "You computed the same product twice; the order of the factors matters: expected a @ b + b @ a."
+    if same(halves.total, 2 * halves.a @ halves.b) or same(halves.total, 2 * halves.b @ halves.a):
+        says = "You computed the same product twice; the order of the factors matters: expected a @ b + b @ a."
+        raise Misconception("same_product_twice", says)
     assert same(halves.total, halves.a @ halves.b + halves.b @ halves.a), "The sum is off; expected a @ b + b @ a."
 
 
@@ -278,18 +181,18 @@ def test_each_product_runs_on_its_own_device(student, rng):
     halves = Halves(student, rng, PINNED)
     ordered = [("a @ b", halves.a @ halves.b), ("b @ a", halves.b @ halves.a)]
     found = []
-    for text, value in ordered:
+    for product, value in ordered:
         places = {place for got, place in halves.products if same(got, value)}
-        assert places, f"No matrix product in your graph computes {text}; expected one."
-        found.append((text, places))
+        assert places, f"No matrix product in your graph computes {product}; expected one."
+        found.append((product, places))
     wanted = [device_of(device) for device in halves.devices]
     (_, first), (_, second) = found
     assert first != second, f"Both products ran on {', '.join(sorted(map(str, first)))}; expected two devices at work."
     swapped = first == {wanted[1]} and second == {wanted[0]}
     assert not swapped, "Each product ran on the other's device; expected a @ b on the first of the list."
-    for (text, places), device, nth in zip(found, wanted, ("first", "second"), strict=False):
+    for (product, places), right, nth in zip(found, wanted, ("first", "second"), strict=False):
         seen = ", ".join(sorted(map(str, places)))
-        assert places == {device}, f"{text} ran on {seen}; expected the {nth} device of the list that was passed in."
+        assert places == {right}, f"{product} ran on {seen}; expected the {nth} device of the list that was passed in."
 
 
 @exercise("split", weight=2)
@@ -304,54 +207,6 @@ def test_the_sum_is_formed_on_the_third_device(student, rng):
 # Device functions: the graph is built there under the student's function, and run here
 
 
-@probe(graphs=1)
-def built(student, maker, arguments, steps):
-    """Build `steps` ([kind, name, pin]; kinds: new and old variables, and products) under a device function."""
-    graph = tf.Graph()
-    function = getattr(student, maker)(*arguments)
-    with graph.as_default(), tf.compat.v1.device(function):
-        value = tf.compat.v1.placeholder(tf.float32, [], name="one")
-        for kind, name, pin in steps:
-            if kind == "new":
-                tf.compat.v1.Variable(1.0, name=name, use_resource=True)
-            elif kind == "old":
-                tf.compat.v1.Variable(1.0, name=name, use_resource=False)
-            elif pin is None:
-                value = tf.multiply(value, value, name=name)
-            else:
-                with tf.device(pin):
-                    value = tf.multiply(value, value, name=name)
-    return graph.as_graph_def()
-
-
-Step = list[Any]  # kind, name, pin
-
-
-def went(graph_def: Any, steps: list[Step]) -> dict[str, str]:
-    """Run a graph that was `built` and return where each of its steps ran."""
-    graph = imported(graph_def)
-    try:
-        first = [graph.get_operation_by_name(f"{name}/Assign") for kind, name, _ in steps if kind != "product"]
-        last = [graph.get_operation_by_name(name) for kind, name, _ in steps if kind == "product"]
-        one: Any = graph.get_tensor_by_name("one:0")
-    except (KeyError, ValueError):
-        raise AssertionError("The graph that was built under your device function is not the one asked for.") from None
-    with session(graph) as running:
-        places = {**ran(running, first)[0], **ran(running, last, {one: 1.0})[0]}
-    whole = all(name in places for _, name, _ in steps)
-    assert whole, "The graph that was built under your device function is not the one asked for."
-    return places
-
-
-def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> list[Step]:
-    """Steps of those kinds in any order, freshly named; `pin` gives the products a device block of their own."""
-    order = [kinds[i] for i in rng.permutation(len(kinds))]
-    return [
-        [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind == "product" else None]
-        for kind, name in zip(order, names(rng, len(kinds)), strict=True)
-    ]
-
-
 KIND = {"new": "a VarHandleOp", "old": "a VariableV2", "product": "a Mul"}
 
 
@@ -364,7 +219,9 @@ def check_variables_on(student: Any, rng: np.random.Generator, kind: str) -> Non
     variables = {places[name] for each, name, _ in steps if each == kind}
     products = {places[name] for each, name, _ in steps if each == "product"}
     swapped = variables == {device_of(rest)} and products == {device_of(first)}
-    assert not swapped, "Variables and all the rest changed places; expected the variables on `first`."
+    if swapped:
+        says = "Variables and all the rest changed places; expected the variables on `first`."
+        raise Misconception("swapped", says)
     for each, name, _ in steps:
         wanted = device_of(first if each == kind else rest)
         which = "`first`" if each == kind else "`rest`"
@@ -390,7 +247,9 @@ def check_turns(places: dict[str, str], steps: list[Step], devices: list[str]) -
     wanted = [device_of(devices[i % len(devices)]) for i in range(len(seen))]
     if seen == wanted:
         return
-    assert len(set(seen)) > 1, f"All {len(seen)} variables went to {seen[0]}; expected them to take turns."
+    if len(set(seen)) == 1:
+        says = f"All {len(seen)} variables went to {seen[0]}; expected them to take turns."
+        raise Misconception("always_the_first", says)
     began = wanted.index(seen[0]) if seen[0] in wanted else 0
     later = [device_of(devices[(i + began) % len(devices)]) for i in range(len(seen))]
     text = f"{len(seen)} variables over {len(devices)} devices went to {', '.join(seen)}"
@@ -441,28 +300,27 @@ def chosen(student, tasks, devices, copy):
 def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str], copy: float) -> None:
     """Compare task by task, and say when the student's choice would have finished."""
     got = student.ask(chosen, tasks=tasks, devices=devices, copy=copy)
-    assert type(got) is dict, (
-        f"`soonest` returned a value of type {type(got).__name__}; expected a dictionary from name to device."
-    )
+    got = dict_of().named("a dictionary from name to device")(got, "`soonest` returned")
     for name, _, _ in tasks:
         assert name in got, f"`soonest` says nothing about {name!r}; expected a device for every task."
-        known = type(got[name]) is str and got[name] in devices
-        assert known, f"{name!r} is put on {got[name]!r}; expected one of the devices given."
+        one_of(devices).named("one of the devices given")(got[name], f"{name!r} is put on")
     wanted = greedy(tasks, devices, copy)
-    if {name: got[name] for name in wanted} == wanted:
-        return
     got = {name: got[name] for name in wanted}
-    assert got != greedy(tasks, devices, 0.0), (
-        f"You placed as if copies were free; expected the {copy:g} s of each copy to count."
-    )
-    assert got != greedy(tasks, devices, copy, start=True), (
-        "You took the device that is free soonest; expected the one where the task would finish soonest."
-    )
+    if got == wanted:
+        return
+    if got == greedy(tasks, devices, 0.0):
+        says = f"You placed as if copies were free; expected the {copy:g} s of each copy to count."
+        raise Misconception("copies_are_free", says)
+    if got == greedy(tasks, devices, copy, start=True):
+        says = "You took the device that is free soonest; expected the one where the task would finish soonest."
+        raise Misconception("free_soonest", says)
     for i, (name, _, _) in enumerate(tasks):
         if got[name] == wanted[name]:
             continue
         mine, best = (spans(tasks[: i + 1], {**wanted, name: each[name]}, copy)[name][2] for each in (got, wanted))
-        assert mine != best, f"{name!r} would finish after {mine:g} s on two devices; expected the one listed first."
+        if mine == best:
+            says = f"{name!r} would finish after {mine:g} s on two devices; expected the one listed first."
+            raise Misconception("last_of_a_tie", says)
         raise AssertionError(
             f"{name!r} would finish after {mine:g} s where you put it; another device finishes sooner."
         )

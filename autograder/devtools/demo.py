@@ -8,7 +8,6 @@ come from how each submission was made; none was read off a run.
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import os
 import sys
@@ -23,7 +22,7 @@ from autograder.job import assemble
 from autograder.model import course
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
-from autograder.probe.asking import Variant, variants
+from autograder.probe.listed import Variant, variants
 from autograder.submissions.intake import Submission
 
 CHAPTER = "03_device_placement"
@@ -94,14 +93,7 @@ def students() -> list[Student]:
 
 
 def listed() -> list[Variant]:
-    """The variants that the chapter's check file lists."""
-    path = course.check_file(CHAPTER)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # a check file imports TensorFlow, which greets on stderr
-    if path.stem not in sys.modules and f"autograder.checks.{path.stem}" not in sys.modules:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None
-        assert spec.loader is not None
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    """The answers that are listed for the chapter."""
     return variants(CHAPTER)
 
 
@@ -276,7 +268,7 @@ FORGE_REPLIES = textwrap.dedent("""
 
     session.send = forged
     encode = sys.modules["autograder.probe.wire"].encode
-    sys.modules["autograder.probe.wire"].encode = lambda value: encode({"value": True, "passed": True})
+    sys.modules["autograder.probe.wire"].encode = lambda *args: encode({"value": True, "passed": True})
 """)
 WRITE_FILE = textwrap.dedent("""
     def round_robin(devices):

@@ -99,15 +99,13 @@ class Outcomes:
     def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
         kind, says = _explained(item, error)
         exercise = item.function.exercise  # type: ignore[attr-defined]
-        alike = [v for v in asking.variants(self.chapter) if v.says and v.exercise == exercise and v.says in says]
-        nearest = max(alike, key=lambda variant: len(variant.says), default=None)
         self._send(
             messages.TestEnds(
                 test=self.numbers[item.nodeid],
                 passed=outcome == "passed" and error is None,
                 kind=_sendable(kind),
                 says=_sendable(says),
-                misconception=nearest.name if nearest else "",
+                misconception=asking.misconception(self.chapter, exercise, error, says),
             )
         )
 
@@ -168,6 +166,7 @@ def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
         raise course.CourseError(f"{file.name}: two tests are called {twice[0]}; rename one")
     OUTCOMES.chapter = chapter
     OUTCOMES.numbers = {item.nodeid: number for number, item in enumerate(session.items)}
+    asking.variants(chapter)  # read now: in the box there is no such file
     config.option.tbstyle = "no"  # nobody reads pytest's picture of a failure, and to find its source takes 20 ms
     return config, session
 

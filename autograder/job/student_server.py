@@ -46,7 +46,9 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.clear()
     os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
-    os.environ.update(PYTHONHASHSEED="0")  # as our own, see `forkserver`: a rerun orders sets in the same way
+    os.environ.update(
+        PYTHONHASHSEED="0"
+    )  # as this process's own, see `forkserver`: a rerun orders sets in the same way
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
     os.environ.update(message.get("cards", {}))
     pristine.leave(fresh_child)
@@ -84,7 +86,6 @@ def _start(channel: socket.socket, home: str, sockets: str) -> None:
     application = ipykernel.kernelapp.IPKernelApp.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
     application.initialize(["-f", f"{home}/connection.json", *quiet])
-    preload.log_as_in_a_notebook()
     for file in os.scandir(sockets):
         os.chmod(file, 0o777)
     preload.log_as_in_a_notebook()

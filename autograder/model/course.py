@@ -102,7 +102,7 @@ def check_file(name: str) -> Path:
 
 
 def check_sources(name: str) -> list[Path]:
-    """The files that a chapter's checks are made of: its own, then what it imports of those beside it, by name.
+    """The files that a chapter's checks are made of: its own, then the answers that it lists and what it imports, by name.
 
     A file that is missing or is no Python is listed, too, and imports nothing: whoever needs it says so.
     """
@@ -115,7 +115,8 @@ def check_sources(name: str) -> list[Path]:
         found[path] = None
         fresh += [folder / f"{module}.py" for module in _imported(path) if (folder / f"{module}.py").is_file()]
     own, *others = found
-    return [own, *sorted(others)]
+    listed = folder / f"listed_{name}.toml"
+    return [own, *([listed] if listed.is_file() else []), *sorted(others)]
 
 
 def _imported(path: Path) -> set[str]:

@@ -48,6 +48,15 @@ class Misconception(AssertionError):  # noqa: N818
         self.name = name
 
 
+def misconception(chapter: str, exercise: str, error: BaseException | None, says: str) -> str:
+    """The name of the listed wrong answer that a failed test of `exercise` speaks of: raised, or known by its sentence."""
+    if isinstance(error, Misconception):
+        return error.name
+    alike = [each for each in variants(chapter) if each.says and each.exercise == exercise and each.says in says]
+    nearest = max(alike, key=lambda variant: len(variant.says), default=None)
+    return nearest.name if nearest else ""
+
+
 @dataclass(frozen=True)
 class Probe:
     """A function whose source is run in the student's kernel."""
@@ -221,8 +230,8 @@ def in_process(namespace: Mapping[str, Any]) -> Student:
     """
 
     def ask(frame: bytes, until: float, cap: int, graphs_asked: int) -> Any:
-        source, name, inputs = opened(frame, cap)
-        return opened(answering.reply(source, name, inputs, namespace), cap, graphs_asked)
+        source, name, inputs, may = opened(frame, cap)
+        return opened(answering.reply(source, name, inputs, may, namespace), cap, graphs_asked)
 
     return Student(ask)
 

@@ -22,7 +22,7 @@ import numpy as np
 LARGEST = 1e300  # of a number; beyond, a sum or a product may be no number any more
 SMALLEST = 1e-300  # that is not 0
 WHOLE = 1 << 63  # a whole number is below
-DEVICE = re.compile(r"/?(?:device:)?([A-Z_]+:\d{1,4})", re.ASCII)
+DEVICE = re.compile(r"/?(?:DEVICE:)?([A-Z_]+:\d{1,4})", re.ASCII)
 
 
 class _UnfitError(Exception):
@@ -113,6 +113,12 @@ whole = _one("a whole number", _whole)
 truth = _one("True or False", _truth)
 text = _one("text", lambda value: value if type(value) is str else None)
 device = _one("a device's name", _device)  # "/CPU:2", "/device:cpu:2" and "CPU:2" are all "CPU:2"
+
+
+def device_in(devices: Iterable[str]) -> Expected:
+    """One of these devices, however it is spelled; as "CPU:2"."""
+    listed = sorted(devices)
+    return _one(f"one of {', '.join(listed)}", lambda value: found if (found := _device(value)) in listed else None)
 
 
 def between(low: float, high: float, kind: Expected = number) -> Expected:

@@ -1,9 +1,12 @@
 """Questions to a student, asked in this process: what a check sees, and what a student is told."""
 
+import collections
+import enum
+
 import numpy as np
 import pytest
 
-from autograder.probe import asking, wire
+from autograder.probe import asking, expecting, wire
 from autograder.probe.asking import Refused, in_process, probe
 
 
@@ -73,8 +76,116 @@ def test_a_reply_over_the_cap_breaks_the_protocol():
         ask(lambda x: np.zeros(20 << 20, np.uint8))
 
 
-def test_a_variant_whose_old_text_is_gone_is_an_authors_fault():
-    variant = asking.Variant("ch", "f", "v", False, change=("sum", "mean"))
-    assert variant.written_over("x = sum(y)") == "x = mean(y)"
-    with pytest.raises(ValueError, match="does not hold 'sum'"):
-        variant.written_over("x = max(y)")
+class Fancy(dict):
+    """A dictionary that claims to be another."""
+
+    def items(self):
+        return [("forged", 1)]
+
+
+class Name(str):
+    """A text that claims to be another."""
+
+    def __str__(self):
+        return "forged"
+
+    __repr__ = __str__
+
+
+class Level(enum.IntEnum):
+    """A number with a name."""
+
+    HIGH = 3
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (np.int64(3), 3),
+        (np.float32(0.5), 0.5),
+        (np.bool_(True), True),
+        (np.str_("x"), "x"),
+        (np.array(3), 3),
+        (np.maximum(2, 3), 3),
+        ([np.int8(1), (np.float64(2.0),)], [1, (2.0,)]),
+        (np.array(["a", "b"]), ["a", "b"]),
+        (np.array([1, "a", None], dtype=object), [1, "a", None]),
+        ({3, 1, 2}, [1, 2, 3]),
+        (range(3), [0, 1, 2]),
+        ({"a": 1}.keys(), ["a"]),
+        (collections.deque([1, 2]), [1, 2]),
+        (collections.OrderedDict(a=1), {"a": 1}),
+        (collections.defaultdict(list, a=[np.int64(1)]), {"a": [1]}),
+        (collections.Counter("aab"), {"a": 2, "b": 1}),
+        (Pair(1, 2), (1, 2)),
+        (Level.HIGH, 3),
+        (Name("x"), "x"),
+        (Fancy(a=1), {"a": 1}),
+        ({Name("x"): Level.HIGH}, {"x": 3}),
+    ],
+)
+def test_a_right_answer_loses_nothing_for_its_python_type(value, plain):
+    got = ask(lambda x: value)
+    assert got == plain
+    assert type(got) is type(plain)
+    assert repr(got) == repr(plain)
+
+
+def test_an_array_stays_an_array_and_a_tensor_becomes_one():
+    tf = pytest.importorskip("tensorflow")
+    for value in (np.arange(3.0), tf.range(3.0), tf.Variable([0.0, 1.0, 2.0])):
+        got = ask(lambda x, value=value: value)
+        assert (type(got), got.tolist()) == (np.ndarray, [0.0, 1.0, 2.0])
+    assert ask(lambda x: tf.constant(3.0)) == 3.0
+
+
+@pytest.mark.parametrize("value", [(n for n in [1]), object, len, np.datetime64("2020"), 1j])
+def test_what_is_nothing_plain_is_said_with_its_type(value):
+    with pytest.raises(Refused, match="cannot be looked at"):
+        ask(lambda x: value)
+
+
+def test_a_call_is_answered_case_by_case_and_begins_its_sentence():
+    student = in_process({"double": lambda x: 2 * x if x < 3 else "six"})
+    pairs = student.call("double", [[1], [2], [3]], expecting.whole)
+    assert [next(pairs), next(pairs)] == [([1], 2), ([2], 4)]
+    with pytest.raises(AssertionError, match=r"^`double\(3\)` returned 'six'; expected a whole number\.$"):
+        next(pairs)
+    assert student.call_once("double", 2, returns=expecting.whole) == 4
+
+
+@pytest.mark.parametrize("reply", [None, 3, [], [1, 2], {"a": 1}, np.zeros(3), "abc"])
+def test_another_number_of_answers_than_of_cases_is_the_students(reply):
+    student = asking.Student(lambda *_: {"value": reply})
+    with pytest.raises(AssertionError, match=r"^Your notebook answered with .*; expected a list of 3 answers\.$"):
+        list(student.call("f", [[1], [2], [3]]))
+
+
+def test_a_recorded_guess_needs_every_entry_and_nothing_else():
+    test = asking.recorded("guess", {"a": expecting.whole, ("b", "c"): expecting.truth})
+    said = []
+    for guess in ({"a": 1, ("b", "c"): 0}, {}, {"a": 1}, {"a": None, ("b", "c"): None}, {"a": 1, ("b", "c"): None}, 3):
+        try:
+            test(in_process({"guess": guess}))
+            said.append("")
+        except AssertionError as error:
+            said.append(str(error))
+    assert said[0] == ""
+    assert [bool(each) for each in said[1:]] == [True] * 5
+    assert "has no entry for b c" in said[2]
+    assert "Nothing is predicted yet" in said[3]
+    assert "b c is left open" in said[4]
+
+
+def test_a_misconception_has_the_name_that_it_is_raised_with(monkeypatch):
+    listed = [
+        asking.Variant("ch", "f", name, False, "x", says=says, exercise="f")
+        for name, says in (("a", "off"), ("b", "is off"))
+    ]
+    monkeypatch.setattr(asking, "variants", lambda chapter: listed)
+    assert asking.misconception("ch", "f", asking.Misconception("c", "it is off"), "it is off") == "c"
+    assert asking.misconception("ch", "f", AssertionError(), "it is off") == "b"
+    assert asking.misconception("ch", "g", AssertionError(), "it is off") == ""

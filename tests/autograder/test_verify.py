@@ -9,8 +9,8 @@ from autograder.authoring import checks_page, mutants, verify
 from autograder.authoring.verify import Trial, Verified
 from autograder.model import course
 from autograder.model.verdict import Evidence, Outcome
-from autograder.probe import asking
-from autograder.probe.asking import Equivalent, Variant
+from autograder.probe import listed
+from autograder.probe.listed import Equivalent, Variant
 
 TINY = chapter()
 SAYS = "divide by how many"  # in the message of classroom.FAILED
@@ -24,8 +24,8 @@ def tiny(monkeypatch):
     """A course of one chapter that lists nothing."""
     monkeypatch.setattr(course, "chapter", lambda _name: TINY)
     monkeypatch.setattr(course, "chapter_names", lambda: [NAME])
-    monkeypatch.setattr(asking, "_VARIANTS", {(NAME, "pick", WRONG.name): WRONG, (NAME, "pick", RIGHT.name): RIGHT})
-    monkeypatch.setattr(asking, "_EQUIVALENTS", {})
+    monkeypatch.setattr(listed, "variants", lambda chapter: [WRONG, RIGHT])
+    monkeypatch.setattr(listed, "equivalents", lambda chapter: [])
 
 
 def found(*results):
@@ -110,20 +110,20 @@ def test_a_mutant_that_lives_on_some_seeds_is_killed_and_listed():
     assert "lets live: 1" in checks_page.section(made)
 
 
-def listed(monkeypatch, change):
+def list_equivalent(monkeypatch, change):
     each = Equivalent(NAME, "pick", change, "it does the same")
-    monkeypatch.setattr(asking, "_EQUIVALENTS", {(NAME, "pick", change): each})
+    monkeypatch.setattr(listed, "equivalents", lambda chapter: [each])
 
 
 def test_an_equivalent_mutant_is_not_counted_but_listed(monkeypatch):
-    listed(monkeypatch, None)
+    list_equivalent(monkeypatch, None)
     made = found(*mutant_trials([False], [True, True, True]))
     assert (made.mutants, made.share, made.good) == (1, 1.0, True)
     assert "it does the same" in checks_page.section(made)
 
 
 def test_a_mutant_listed_as_equivalent_that_is_killed_is_the_authors_fault(monkeypatch):
-    listed(monkeypatch, ("names[0]", "names[-1]"))
+    list_equivalent(monkeypatch, ("names[0]", "names[-1]"))
     first = next(each for each in mutants.mutants("pick", SOURCE) if each.operator == "LastForFirst")
     made = found((Trial("mutant", "", 1, {}, first), graded(pick=FAILED)))
     assert "take it out of the list" in made.faults[0]

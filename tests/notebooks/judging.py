@@ -53,7 +53,7 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     """
     from autograder.authoring import build
     from autograder.model import course
-    from autograder.probe import asking
+    from autograder.probe import asking, listed
 
     checks = importlib.import_module(f"autograder.checks.test_{chapter}")
     solved = build.solution_source(chapter)
@@ -75,7 +75,7 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     found = {"reference": judged(solved, seeds), "blank": judged(stubs, range(1)), "tests": {}}
     for test in tests:
         found["tests"].setdefault(test.exercise, []).append(test.__name__)
-    for variant in asking.variants(chapter):
+    for variant in listed.variants(chapter):
         answers = {**solved, variant.answer: variant.written_over(solved[variant.answer])}
         for seed in variant_seeds:
             key = f"{variant.answer}/{variant.name}/{seed}"

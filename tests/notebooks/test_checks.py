@@ -8,20 +8,17 @@ from functools import cache
 import judging
 import pytest
 
-from autograder.authoring import verify
 from autograder.model import course
-from autograder.probe import asking
+from autograder.probe import listed
 
 CHAPTERS = course.chapter_names()
-for chapter in CHAPTERS:
-    verify.load(chapter)  # for what it lists
 EXERCISES = [(name, each.name) for name in CHAPTERS for each in course.chapter(name).exercises if not each.manual]
-VARIANTS = [(name, variant) for name in CHAPTERS for variant in asking.variants(name)]
+VARIANTS = [(name, variant) for name in CHAPTERS for variant in listed.variants(name)]
 judged = cache(judging.judged)
 
 
 def called(each: object) -> str | None:
-    return f"{each.answer}-{each.name}" if isinstance(each, asking.Variant) else None
+    return f"{each.answer}-{each.name}" if isinstance(each, listed.Variant) else None
 
 
 @pytest.mark.parametrize(("chapter", "exercise"), EXERCISES)

@@ -1,0 +1,96 @@
+"""Listed answers: rows of a file beside the checks, each whole, none misspelled."""
+
+import ast
+
+import pytest
+
+from autograder.model import course
+from autograder.model.course import CourseError
+from autograder.probe import listed
+from autograder.probe.listed import Equivalent, Variant
+
+ROWS = """
+[mean.wrong]
+adds = { says = "You added", change = ["mean", "sum"] }
+
+[mean.right.by_hand]
+source = '''
+def mean(x):
+    return sum(x) / len(x)
+'''
+
+[[mean.equivalent]]
+change = ["0", "-0"]
+because = "it is nothing"
+
+[[mean.equivalent]]
+because = "any is right"
+"""
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write the listed answers of a chapter."""
+    monkeypatch.setattr(course, "check_file", lambda chapter: tmp_path / f"test_{chapter}.py")
+
+    def write(chapter: str, content: str) -> None:
+        (tmp_path / f"listed_{chapter}.toml").write_text(content, encoding="utf-8")
+
+    return write
+
+
+def test_every_row_becomes_an_answer(written):
+    written("one", ROWS)
+    by_hand = "def mean(x):\n    return sum(x) / len(x)\n"
+    assert listed.variants("one") == [
+        Variant("one", "mean", "adds", False, "", ("mean", "sum"), "You added", "mean"),
+        Variant("one", "mean", "by_hand", True, by_hand, ("", ""), "", "mean"),
+    ]
+    assert listed.equivalents("one") == [
+        Equivalent("one", "mean", ("0", "-0"), "it is nothing"),
+        Equivalent("one", "mean", None, "any is right"),
+    ]
+
+
+def test_a_chapter_may_list_none(written):
+    assert listed.variants("none") == []
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("[mean.wrong]\nadds = { change = ['a', 'b'] }", "says what it must be told"),
+        ("[mean.right]\nadds = { says = 'x', change = ['a', 'b'] }", "a right one nothing"),
+        ("[mean.wrong]\nadds = { says = 'x', change = ['a'] }", r"a change is \[old, new\]"),
+        ("[mean.wrong]\nadds = { says = 'x' }", "a change or a source"),
+        ("[mean.wrong]\nadds = { says = 'x', change = ['a', 'b'], sorce = 'x' }", "a change or a source"),
+        ("[mean.wrnog]\nadds = { says = 'x', change = ['a', 'b'] }", "there are wrong, right and equivalent"),
+        ("[[mean.equivalent]]\nchange = ['a', 'b']", "a row has a because"),
+        ("mean", "listed_bad.toml"),
+    ],
+)
+def test_a_row_that_is_not_whole_is_the_authors_to_mend(written, row, says):
+    listed._read.cache_clear()
+    written("bad", row)
+    with pytest.raises(CourseError, match=says):
+        listed.variants("bad")
+
+
+@pytest.mark.parametrize("chapter", course.chapter_names())
+def test_every_misconception_that_a_check_raises_is_listed(chapter):
+    raised = {
+        node.args[0].value
+        for path in course.check_sources(chapter)
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Misconception"
+        if isinstance(node.args[0], ast.Constant)
+    }
+    assert raised <= {each.name for each in listed.variants(chapter) if not each.correct}
+
+
+def test_a_variant_whose_old_text_is_gone_is_an_authors_fault():
+    variant = Variant("ch", "f", "v", False, change=("sum", "mean"))
+    assert variant.written_over("x = sum(y)") == "x = mean(y)"
+    with pytest.raises(ValueError, match="does not hold 'sum'"):
+        variant.written_over("x = max(y)")
