@@ -45,7 +45,7 @@ RULE = re.compile(r"\s*text-align\s*:\s*(?:left|right|center|justify)\s*;?\s*", 
 # attributes, styles or commands of its own.
 TAG = re.compile(r"<[A-Za-z/!?]")
 LINK = re.compile(r"\]\s*(?:\(|:)\s*<?\s*(?!https?://|mailto:|#)\S", re.IGNORECASE)
-REFERENCE = re.compile(r"^ {0,3}\[[^\]]*\]:\s*<?(?!https?://|mailto:|#)", re.MULTILINE | re.IGNORECASE)
+REFERENCE = re.compile(r"^ {0,3}\[[^\]]*\]:\s*<?(?!https?://|mailto:|#)\S", re.MULTILINE | re.IGNORECASE)
 MATH = re.compile(
     r"\\(?:(?:href|url|html\w*|data|style|class|cssId|mmlToken|unicode|bbox|fcolorbox|enclose|includegraphics|texttip"
     r"|mathtip|tooltip|toggle|ref|eqref|require|setoptions|[gex]?def|(?:re|provide)?newcommand|renewcommand"

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import zlib
 from dataclasses import replace
 
 import classroom
@@ -13,10 +14,10 @@ import nbformat
 import nbformat.v4 as v4
 import pytest
 from classroom import BLANK, FAILED, HOSTILE, INVALID, NAME, TIMEOUT
-from sqlalchemy import event
+from sqlalchemy import event, update
 
-from autograder.gradebook import record
-from autograder.gradebook.record import Recorder
+from autograder.gradebook import record, tables
+from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course
 from autograder.model.course import CourseError
@@ -194,6 +195,15 @@ def test_outputs_that_could_run_never_reach_nbgrader(out):
         "![x](data:text/html;base64,PHNjcmlwdD4=)",
         "$\\href{javascript:alert(1)}{x}$",
         "```\n```\n<script>alert(1)</script>\n`````",
+        "$\\mmlToken{mi}[href='https://example.org']{x}$",
+        "$$\\mmlToken1[style='background:url(https://example.org)']{x}$$",
+        "$\\bbox[background:url(https://example.org)]{x}$",
+        "$\\fcolorbox{red;background:url(https://example.org)}{red}{x}$",
+        "$\\cancel[padding='1;background:url(https://example.org)']{x}$",
+        "&#36;\\\\&#104;ref{https://example.org}{x}&#36;",
+        "&#36;&#92;mmlToken{mi}[href='https://example.org']{x}&#36;",
+        "$\\gdef\\x{\\href}$",
+        "~~~ `rego\nx\n~~~",
     ],
 )
 def test_an_explanation_cannot_put_html_into_nbgraders_pages(out, source):
@@ -207,10 +217,72 @@ def test_an_explanation_cannot_put_html_into_nbgraders_pages(out, source):
     assert "as it was typed" in html
 
 
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("See ![the *lanes*](https://example.org/seen.png).", "See ! [the *lanes*](https://example.org/seen.png)."),
+        ("![x][1]\n\n[1]: https://example.org/seen.png", "! [x][1]\n\n[1]: https://example.org/seen.png"),
+        ('```rego\n"' + "\\" * 60 + "\n```\n", '```\n"' + "\\" * 60 + "\n```\n"),
+        ("- a\n\n  ~~~~ ruby x\n  y\n  ~~~~\n> ```js\n> z", "- a\n\n  ~~~~\n  y\n  ~~~~\n> ```\n> z"),
+        ("``` `not a fence` ```", "``` `not a fence` ```"),
+        ("```mermaid\ngraph TD;\n```", "```\ngraph TD;\n```"),
+    ],
+)
+def test_an_explanation_loads_no_picture_and_calls_no_lexer(out, source, shown):
+    write(out, classroom.verdict("ada", notebook=classroom.answered(TINY, why=source)))
+    assert autograded(out).cells[6].source == shown
+
+
 def test_plain_prose_reaches_nbgrader_as_it_was_typed(out):
-    source = "`a < b`, so *the first* [device](https://tensorflow.org):\n\n- $x < y$\n"
+    source = "`a < b`, so *the first* [device](https://tensorflow.org):\n\n- $x < y$\n- of the data: \\(\\alpha\\)\n"
+    source += "\n- [ ] to do\n\n|a|b|\n|-|-:|\n|1|2|\n\n```\ncode\n```\n"
     write(out, classroom.verdict("ada", notebook=classroom.answered(TINY, why=source)))
     assert autograded(out).cells[6].source == source
+
+
+def unwritable(verdict):
+    """A verdict that nothing can write: what has no name yet, for all that was thought of is mended."""
+    return replace(verdict, notes=(object(),))
+
+
+def test_what_cannot_be_recorded_of_one_leaves_the_others_as_they_are(out):
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict("ada"))
+        with pytest.raises(UnrecordedError, match=r"could not be recorded \(TypeError"):
+            recorder.write(unwritable(classroom.verdict("bo")))
+        recorder.write(classroom.verdict("cy"))
+        assert recorder.known("bo") is None
+    assert [each.student for each in record.records(out, TINY)] == ["ada", "cy"]
+    assert scores(out, "cy") == scores(out, "ada")
+    with gradebook(out) as book:
+        assert {each.student_id for each in book.assignment_submissions(NAME)} == {"ada", "cy"}
+
+
+def test_a_record_that_cannot_be_read_is_as_none_at_all(out):
+    write(out, classroom.verdict("ada"), classroom.verdict("bo"))
+    with gradebook(out) as book, book.transaction() as connection:
+        broken = update(tables.VERDICTS).where(tables.VERDICTS.c.student == "ada")
+        connection.execute(broken.values(notebook=zlib.compress(b"[" * 100_000)))
+    (out / "autograded" / "ada" / NAME / f"{NAME}.ipynb").unlink()
+    with Recorder(out, TINY) as recorder:
+        assert recorder.known("ada") is None
+        assert recorder.known("bo") == "d" * 64
+        with pytest.raises(UnrecordedError):
+            recorder.renew("ada", "2026-01-05 12:00:00 UTC")
+    assert [each.points for each in record.records(out, TINY)] == [5.0, 5.0]
+
+
+def test_a_notebook_that_would_fill_the_memory_is_not_unpacked():
+    with pytest.raises(ValueError, match="more than 64 MiB"):
+        tables.unpacked(zlib.compress(b" " * (65 << 20)))
+
+
+def test_notebooks_come_one_at_a_time(out):
+    write(out, *(classroom.verdict(student) for student in ("ada", "bo")))
+    assert [each.notebook for each in record.records(out, TINY)] == [{}, {}]
+    kept = record.whole(out, TINY)
+    assert next(kept).notebook == classroom.verdict("ada").notebook
+    assert next(kept).student == "bo"
 
 
 def test_lost_files_are_made_again_from_the_record(out):

@@ -17,10 +17,11 @@ from classroom import NAME, PICTURE
 from fuzzing import bounded, examples
 from hypothesis import given
 from hypothesis import strategies as st
+from nbconvert.filters import markdown_mistune
 
 from autograder.gradebook import record
 from autograder.gradebook.record import Record, Recorder, Row
-from autograder.model import harmless, markup
+from autograder.model import harmless, markup, recorded_notebook
 from autograder.model.verdict import Fault, Result
 from autograder.report import class_page, feedback
 from autograder.submissions import intake
@@ -71,6 +72,16 @@ PIECES = (  # that make HTML, Markdown, MathJax, ANSI or nothing when they are p
     "![a][x]",
     "$\\href{javascript:alert(1)}{x}$",
     "\\unicode{<img src=x onerror=alert(1)>}",
+    "\\mmlToken{mi}[href='https://example.org']",
+    "\\bbox[background:url(//example.org)]",
+    "\\cancel",
+    "&#36;",
+    "&#92;",
+    "&#109;mlToken",
+    "mmlToken",
+    "](https://example.org)",
+    "\n```rego\n",
+    "\n> ~~~ ruby x\n",
     "```",
     "~~~",
     "> ",
@@ -95,10 +106,14 @@ PIECES = (  # that make HTML, Markdown, MathJax, ANSI or nothing when they are p
     "\U000e0041",
 )
 ODD = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12).map("".join)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | ODD,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3),
-    max_leaves=8,
+DEEP = st.sampled_from((100, 480, 900)).map(lambda depth: json.loads("[" * depth + "]" * depth))
+VALUES = (
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | ODD,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3),
+        max_leaves=8,
+    )
+    | DEEP
 )
 MIMES = st.sampled_from(
     "text/plain text/html text/markdown text/latex image/svg+xml image/png image/jpeg image/gif application/json"
@@ -211,6 +226,41 @@ def test_what_nbgrader_gets_is_a_sound_notebook_of_texts_and_pictures(outputs, w
     for output in made.cells[2].outputs:
         assert set(output.get("data", {})) <= {"text/plain", "image/png", "image/jpeg"}
         assert not output.get("metadata")
+
+
+@examples(200)
+@given(st.lists(OUTPUTS | VALUES, max_size=6), VALUES)
+def test_what_is_recorded_is_recorded_again_as_it_is(outputs, count):
+    notebook = classroom.answered(TINY)
+    notebook.cells[2]["outputs"], notebook.cells[2]["execution_count"] = outputs, count
+    once = recorded_notebook.rebuilt(notebook, notebook)
+    assert recorded_notebook.rebuilt(once, once) == once
+    assert {cell.get("execution_count") for cell in once["cells"]} <= {None, 1}
+
+
+class LexerError(Exception):
+    """A lexer was asked for."""
+
+
+@examples(400)
+@given(ODD)
+def test_prose_is_text_and_links_to_pages_in_nbgraders_pages(odd):
+    """As its formgrader renders it, where MathJax reads what stands outside of code."""
+
+    def lexer(*_, **__):
+        raise LexerError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markdown_mistune, "get_lexer_by_name", lexer)
+        rendered = markdown_mistune.markdown2html_mistune(markup.markdown(odd))
+    page = BeautifulSoup(rendered, "html.parser")
+    assert not page.find_all(["img", "script", "iframe", "svg", "math", "style", "div"])
+    for tag in page.find_all(True):
+        assert re.match("https?://|mailto:|#", tag.get("href", "#"), re.IGNORECASE), tag
+        assert not tag.get("src"), tag
+    for code in page.find_all(["pre", "code"]):
+        code.decompose()
+    assert not markup.MATH.search(page.text)
 
 
 @examples(200)
