@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
