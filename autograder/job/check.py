@@ -15,6 +15,7 @@ from autograder.model.verdict import Lost, Outcome
 from autograder.sandbox import boxes
 
 PATIENCE = 3  # questions' time that a test may take: what it runs in its own process, it runs on student's data
+SLOW = "SlowCheck"  # the kind of an outcome whose test was given up
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as a box tells it
 
 
@@ -31,6 +32,7 @@ class Answers:
     exercise: str = ""  # whose test ran then
     note: str = ""  # which one, and what came
     outside: bool = False  # the checker was killed, by nothing that we know of
+    slow: str = ""  # the exercise of a test that did not end of itself: its author's fault
 
 
 def ask(
@@ -60,8 +62,10 @@ def ask(
             heard = _Heard(rubric, numbers)
             try:
                 while (message := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
-                    heard.add(messages.received(message, messages.TestBegins | messages.TestEnds))
+                    heard.add(messages.received(message, messages.FromChecker))
             except TimeoutError:
+                if heard.computes and time.monotonic() < until:
+                    return heard.slow(patience)
                 return heard.ended(Lost.DEADLINE, "a check did not end in time")
             except (messages.MessageError, ValueError):
                 return heard.ended(Lost.PROTOCOL, "what came confused the checker")
@@ -87,13 +91,20 @@ class _Heard:
         self.outcomes: list[Outcome] = []
         self.lost: Lost | None = None
         self.note = ""
+        self.graph = False  # a graph of the student's is in the test that runs
+        self.computes = False  # the check itself, on nothing but plain values: it does not wait for the student
 
-    def add(self, message: messages.TestBegins | messages.TestEnds) -> None:
+    def add(self, message: messages.FromChecker) -> None:
         """Take one message. Raises messages.MessageError for a test that was not to be run."""
+        if isinstance(message, messages.Asks | messages.Answered):
+            # what is made of a student's graph may take as long as that student likes
+            self.graph |= isinstance(message, messages.Answered) and message.graph
+            self.computes = isinstance(message, messages.Answered) and not self.graph
+            return
         if not 0 <= message.test < len(self._tests):
             raise messages.MessageError(f"there is no test {message.test}")
         if isinstance(message, messages.TestBegins):
-            self.running = message.test
+            self.running, self.graph, self.computes = message.test, False, True
             return
         test = self._tests[message.test]
         if message.kind in set(Lost):
@@ -104,6 +115,14 @@ class _Heard:
         self.running = None
         if message.test in self.left:  # a second word about it comes when what it used was taken down
             self.left.remove(message.test)
+
+    def slow(self, seconds: float) -> Answers:
+        """The answers there are, when the test that runs is given up because it computes for so long."""
+        assert self.running is not None
+        test = self._tests[self.running]
+        kind, says = f"{SLOW}: no end within {seconds:g} s", f"Not yet: `{test.exercise}` could not be looked at."
+        self.outcomes.append(Outcome(test.exercise, test.name, False, test.weight, kind, says))
+        return Answers(tuple(self.outcomes), slow=test.exercise)
 
     def ended(self, why: Lost, note: str, outside: bool = False) -> Answers:
         """The answers there are, when no more come."""

@@ -109,7 +109,11 @@ class Outcomes:
             )
         )
 
-    def _send(self, message: messages.TestBegins | messages.TestEnds) -> None:
+    def on_question(self, asks: bool, graph: bool) -> None:
+        """Say who is waited for: the student, or the check."""
+        self._send(messages.Asks() if asks else messages.Answered(graph))
+
+    def _send(self, message: messages.FromChecker) -> None:
         if self.connection is not None:
             self.connection.send(messages.written(message))
 
@@ -219,7 +223,8 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     entering.enter(request.box)
     os.chdir("/tmp")
     JOB.seed = request.seed
-    JOB.student = asking.Student(asking.by_socket(socket.socket(fileno=questions)), request.deadline, request.cap)
+    channel = asking.by_socket(socket.socket(fileno=questions))
+    JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)
     OUTCOMES.connection = connection
     SESSION.items[:] = [SESSION.items[number] for number in request.tests]
     if SESSION.items:

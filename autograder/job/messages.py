@@ -1,7 +1,8 @@
 """What the processes of one job say to each other: typed, and decoded as what was agreed or not at all.
 
 The worker asks a driver to execute a notebook (`Execute`), and hears which cell begins (`CellBegins`) and what became of it
-(`Executed`); it asks a checker for its plan, or to run tests (`RunTests`), and hears of each (`TestBegins`, `TestEnds`).
+(`Executed`); it asks a checker for its plan, or to run tests (`RunTests`), and hears of each when it begins, asks, is answered
+and ends (`FromChecker`).
 """
 
 from __future__ import annotations
@@ -72,6 +73,16 @@ class TestBegins(msgspec.Struct, frozen=True, tag="begins"):
     test: int  # its place in the plan
 
 
+class Asks(msgspec.Struct, frozen=True, tag="asks"):
+    """The test that runs asks the kernel a question: from now on it waits for the student."""
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answered"):
+    """The kernel has answered: from now on the check itself computes."""
+
+    graph: bool  # on a graph of the student's
+
+
 class TestEnds(msgspec.Struct, frozen=True, tag="ends", kw_only=True):
     """A test, or the part of it that went wrong, has ended."""
 
@@ -84,6 +95,7 @@ class TestEnds(msgspec.Struct, frozen=True, tag="ends", kw_only=True):
     misconception: str = ""
 
 
+FromChecker = TestBegins | Asks | Answered | TestEnds
 Message = TypeVar("Message")
 
 

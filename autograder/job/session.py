@@ -89,6 +89,7 @@ class Session:
         self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
         self.until = time.monotonic() + self.limits.notebook_seconds
         self.notebook: NotebookNode | None = None
+        self.slow: set[str] = set()  # exercises whose check was given up
         self.doubted: set[str] = set()  # what was given another life for: each thing once
 
     def run(self) -> Graded:
@@ -109,7 +110,7 @@ class Session:
         whole = {each.name for each in self.chapter.exercises} - {
             test.exercise for test in self.rubric.tests if (test.exercise, test.name) not in ended
         }
-        done = self.blank | self.seen.lost.keys() | whole
+        done = self.blank | self.seen.lost.keys() | whole | self.slow
         out = []
         for exercise in self.chapter.exercises:
             gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
@@ -294,6 +295,9 @@ class Session:
         self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
         if refused := kernel.forks_refused():
             self.notes.append(f"a process or thread was refused {refused} times: it had {self.limits.pids}")
+        if answers.slow:  # its other tests would be as slow, or wait behind it
+            self.slow.add(answers.slow)
+            return self._over()
         if answers.lost is None:
             return True
         if answers.outside and self._once("checker"):  # at the second time it is something that the submission does

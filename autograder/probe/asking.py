@@ -138,8 +138,16 @@ def each_answer(
 class Student:
     """The student's kernel as a check sees it: something that can be asked, and nothing else."""
 
-    def __init__(self, channel: Channel, deadline: float = 30.0, cap: int = 16 << 20) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        deadline: float = 30.0,
+        cap: int = 16 << 20,
+        on_question: Callable[[bool, bool], None] = lambda asks, graphs: None,
+    ) -> None:
+        """`on_question` hears when a question is asked, (True, False), and answered: (False, whether by a graph)."""
         self._channel = channel
+        self._on_question = on_question
         self._deadline = deadline
         self._cap = cap
         self.seconds: list[float] = []
@@ -153,8 +161,10 @@ class Student:
         frame = wire.encode([probe.source, probe.name, inputs, probe.graphs])
         started = time.perf_counter()
         try:
+            self._on_question(True, False)
             until = time.monotonic() + (deadline or self._deadline)
             answer = self._channel(frame, until, self._cap, probe.graphs)
+            self._on_question(False, probe.graphs > 0)
         except graphs.GraphError as error:
             raise Refused(str(error)) from None
         finally:

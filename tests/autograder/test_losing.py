@@ -1,0 +1,140 @@
+"""Losing, delaying or confusing a process at each step of a job never earns a point, and is never this machine's fault.
+
+A course of one exercise with three tests and one beside it. What the student's code does at the Nth call of its function is
+what is tried; the marks are held against the plan, not against what came back.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from autograder.authoring import build
+from autograder.engine import class_run
+from autograder.job import forkserver, grade
+from autograder.model import course
+from autograder.model.verdict import Fault, Result
+from autograder.sandbox import boxes
+from autograder.submissions.intake import Submission
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+
+NAME = "92_losing"
+SOURCE = """\
+# %% [markdown]
+# # Losing
+
+# %%
+import os, time
+
+# %% answer="double"
+def double(x):
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %% check="double" points=3
+assert double(2) == 4, "twice 2 is 4"
+
+# %% answer="shift"
+def shift(x):
+    ### BEGIN SOLUTION
+    return x + 1
+    ### END SOLUTION
+
+# %% check="shift" points=2
+assert shift(1) == 2, "1 and 1 more is 2"
+"""
+CHECKS = """\
+import time
+from autograder.probe.asking import exercise, probe
+
+@probe
+def doubled(student, x):
+    return student.double(x)
+
+@probe
+def shifted(student, x):
+    return student.shift(x)
+
+@exercise("double")
+def test_once(student):
+    assert student.ask(doubled, x=1) == 2, "No."
+
+@exercise("shift")
+def test_shift(student):
+    assert student.ask(shifted, x=3) == 4, "No."
+
+@exercise("double")
+def test_twice(student):
+    assert student.ask(doubled, x=2) == 4, "No."
+
+@exercise("double")
+def test_thrice(student):
+    got = student.ask(doubled, x=3)
+    while got == "for ever":
+        time.sleep(1)
+    assert got == 6, "No."
+"""
+AT = "calls = 0\ndef double(x):\n    global calls\n    calls += 1\n    if x == {n}:\n        {act}\n    return 2 * x\n"
+SHORT = {"cell_seconds": 6.0, "question_seconds": 1.5, "notebook_seconds": 20.0, "memory_bytes": 1 << 30}
+ACTS = {
+    "exits": "os._exit(0)",
+    "kills itself": "os.kill(os.getpid(), 9)",
+    "sleeps": "time.sleep(60)",
+    "hogs": "return [bytearray(1 << 20) for _ in range(1 << 14)] and 0",
+    "floods": "return 'x' * (17 << 20)",
+    "breaks the frame": "os.write(3, b'ASK1' + bytes(64))",
+    "closes the channel": "os.close(3)",
+}
+
+
+@pytest.fixture(scope="module")
+def rubric(tmp_path_factory):
+    root = tmp_path_factory.mktemp("course")
+    for folder in ("solutions", "notebooks", "autograder/checks"):
+        (root / folder).mkdir(parents=True)
+    (root / "solutions" / f"{NAME}.py").write_text(SOURCE)
+    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACROSS_COURSE", str(root))
+        course.chapter.cache_clear()
+        build.build()
+        yield forkserver.make_rubric(NAME, limits=SHORT)
+        class_run.close()
+        course.chapter.cache_clear()
+
+
+def graded(rubric, double: str):
+    submission = Submission("mal", NAME, {"double": double, "shift": "def shift(x):\n    return 1 + x\n"})
+    verdict = grade.grade_job(grade.Job(submission, rubric, 1))
+    return {mark.exercise: mark for mark in verdict.marks}, verdict
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("act", ACTS)
+def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other(rubric, act, n):
+    marks, verdict = graded(rubric, AT.format(n=n, act=ACTS[act]))
+    assert marks["double"].points == 0.0, marks["double"]
+    assert marks["double"].fault in (Fault.STUDENT, Fault.LIMIT)
+    assert marks["double"].result is not Result.PASSED
+    assert marks["shift"].points == 2.0, (marks["shift"], verdict.notes)
+
+
+def test_a_notebook_that_sleeps_its_time_away_earns_what_was_seen_to_pass_at_most(rubric):
+    marks, _ = graded(rubric, "time.sleep(5.5)\n" + AT.format(n=2, act="time.sleep(60)"))
+    assert marks["double"].points == 0.0
+
+
+def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(rubric):
+    marks, verdict = graded(rubric, AT.format(n=3, act="return 'for ever'"))
+    assert (marks["double"].fault, marks["double"].points) == (Fault.AUTHOR, 2.0)
+    assert marks["shift"].points == 2.0
+    assert [each.test for each in verdict.evidence.outcomes if each.broke] == ["test_thrice"]
+
+
+def test_the_honest_get_all(rubric):
+    marks, verdict = graded(rubric, "def double(x):\n    return x + x\n")
+    assert [mark.points for mark in marks.values()] == [3.0, 2.0]
+    assert [(each.exercise, each.test) for each in verdict.evidence.outcomes] == [
+        (each.exercise, each.name) for each in rubric.tests
+    ]
