@@ -9,6 +9,8 @@ import classroom
 import pytest
 from classroom import NAME
 from lms_downloads import put, tar
+from test_engine import NAME as SMALL
+from test_engine import command, hand_in, small  # noqa: F401 - fixtures
 from test_handed_in import line, roster, take
 
 from autograder.model import harmless
@@ -398,3 +400,35 @@ def test_a_tar_with_one_bad_name_loses_nobody_else(tmp_path):
     files, _, found = take(tar(tmp_path / "x.tar.gz", [(odd, b""), (f"ada/{NAME}/{NAME}.ipynb", b"hers")]))
     assert files == {"ada": b"hers"}
     assert found.lost == 1
+
+
+# the command
+
+
+def test_the_command_grades_everyone_else_keeps_them_apart_and_ends_with_2(small, hand_in, tmp_path):  # noqa: F811
+    for name in NAMES:
+        folder = hand_in(name, {})
+    (folder / f"bob_1_2_{SMALL}.ipynb").write_bytes(b"")
+    out = tmp_path / "out"
+    ran = command("grade", "small", "--submissions", folder, "--out", out, root=small)
+    assert ran.returncode == 2, ran.stderr
+    assert f"bob_1_2_{SMALL}.ipynb" in ran.stderr
+    with open(out / "marks.csv", newline="", encoding="utf-8") as file:
+        marked = {harmless.unfield(row["student"]) for row in csv.DictReader(file)}
+    assert marked == {intake.student_name(name) for name in NAMES}
+    assert len(marked) == len(NAMES)
+    assert len(list((out / "feedback").iterdir())) == len(NAMES)
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_files_of_one_student_cost_nobody_else(tmp_path):
+    place = f"Eve_5_assignsubmission_file_/{NAME}"
+    source = tmp_path / "x.zip"
+    with zipfile.ZipFile(source, "w") as archive:
+        for number in range(200_001):
+            archive.writestr(f"{place}/{number}", b"")
+        for name, data in moodle().items():
+            put(archive, name, data)
+    taken, _, found = take(source)
+    assert len(taken) == 6
+    assert "Eve" in found.students
