@@ -31,11 +31,12 @@ LOG = logging.getLogger("autograder.submissions.filenames")
 LOG.setLevel(logging.CRITICAL)  # the plugin warns of every name that does not match
 ANY = [".ipynb", ""]
 
+# Moodle writes a blank for an underscore in a name.
 # Canvas leaves an underscore in a name; and it drops what is no letter, so that a name of signs only is empty
 CANVAS = (
     r"(?P<student_id>[^/]*?)_(?:(?P<late>LATE)_)?(?P<lms>[0-9]{1,20})_(?P<submission>[0-9]{1,20})_(?P<file_id>[^/]+)\Z"
 )
-MOODLE = r"(?P<student_id>[^/]+?)_(?P<lms>[0-9]{1,20})_assignsubmission_(?P<kind>[a-z]+)_?/?(?P<file_id>(?s:.*))\Z"
+MOODLE = r"(?P<student_id>[^_/]+)_(?P<lms>[0-9]{1,20})_assignsubmission_(?P<kind>[a-z]+)_?/?(?P<file_id>(?s:.*))\Z"
 EXCHANGE = (
     r"(?P<student_id>[^/]+)\+(?P<chapter>[^+/]+)\+(?P<timestamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? [A-Za-z/_]+)"
     r"(?:\+[^+/]*)?/(?P<file_id>(?s:.+))\Z"
