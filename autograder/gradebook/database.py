@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from nbgrader.api import InvalidEntry
@@ -99,9 +100,11 @@ def told(url: str) -> Iterator[None]:
 
 @contextmanager
 def alone(url: str) -> Iterator[None]:
-    """In PostgreSQL, one at a time: until the block ends, or we do."""
+    """One at a time, in PostgreSQL and in a file of SQLite's: until the block ends, or we do."""
     if not shared(url):
-        yield
+        place = make_url(url).database
+        with _only(place) if place else nullcontext():
+            yield
         return
     engine = create_engine(url)
     try:
@@ -110,6 +113,22 @@ def alone(url: str) -> Iterator[None]:
             yield
     finally:
         engine.dispose()
+
+
+@contextmanager
+def _only(place: str) -> Iterator[None]:
+    """Hold a file of SQLite's, or while there is none the one that becomes it. SQLite's own locks are of another kind."""
+    while True:
+        there = os.path.exists(place)
+        fd = os.open(place, os.O_RDONLY) if there else os.open(f"{place}.new", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.stat(place if os.path.exists(place) else f"{place}.new")):
+                    yield
+                    return
+        finally:
+            os.close(fd)
 
 
 def patient(url: str) -> str:

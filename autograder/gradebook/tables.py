@@ -83,11 +83,11 @@ class Gradebook(nbgrader.api.Gradebook):
     def __init__(self, url: str) -> None:
         self.url = url
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        with _replaced(nbgrader.api, "get_alembic_version", _schema), database.told(url):
+        schema = _replaced(nbgrader.api, "get_alembic_version", _schema)
+        with schema, database.told(url), database.alone(url):  # two that make the tables at once would both fail
             _create(url)
-            with database.alone(url):  # two that make the tables at once would both fail
-                super().__init__(database.patient(url), COURSE_ID)
-                TABLES.create_all(self.engine)
+            super().__init__(database.patient(url), COURSE_ID)
+            TABLES.create_all(self.engine)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -95,6 +95,8 @@ class Gradebook(nbgrader.api.Gradebook):
         with database.told(self.url), self.engine.begin() as connection:
             if connection.dialect.name == "postgresql":  # else two that enter one student would both find none
                 connection.execute(select(func.pg_advisory_xact_lock(database.ALONE)))
+            else:  # who first reads and then writes would not wait for another writer, but fail
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
             mine, self.db = self.db, _session(connection)
             try:
                 with (
@@ -174,14 +176,17 @@ def _schema() -> str | None:
 
 
 def _create(url: str) -> None:
-    """Create a SQLite gradebook whole or not at all: nbgrader takes one with any table in it for complete."""
+    """Create a SQLite gradebook whole or not at all: nbgrader takes one with any table in it for complete.
+
+    `database.alone` holds the file that is to become it, so what a killed grader left in it is cut off, not unlinked.
+    """
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or os.path.exists(parsed.database):
         return
     new = f"{parsed.database}.new"
-    for left in (new, f"{new}-journal"):  # by a grader that was killed; an old journal would be played into a new file
-        with suppress(FileNotFoundError):
-            os.unlink(left)
+    os.truncate(new, 0)
+    with suppress(FileNotFoundError):  # an old journal would be played into a new file
+        os.unlink(f"{new}-journal")
     nbgrader.api.Gradebook(f"sqlite:///{new}", COURSE_ID).close()
     os.replace(new, parsed.database)
 

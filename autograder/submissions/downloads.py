@@ -16,7 +16,7 @@ from pathlib import Path
 
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
-from autograder.submissions import archives, filenames, intake, members, moments, places
+from autograder.submissions import archives, exchange, filenames, intake, members, moments, places
 from autograder.submissions.filenames import Claim, Layout, Reader, Tally
 from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
@@ -145,19 +145,24 @@ class _Gathering:
 
     def _claimed(self, found: list[Member]) -> list[_One]:
         """The files that are somebody's; of the others a line each."""
-        theirs, others = [], []
-        for number, member in enumerate(found):
+        handed, others = [], []
+        for member in found:
             claim = self.place.claim(member.parts)
             if claim is None:
                 others.append(member)
-            elif claim.chapter not in ("", self.chapter.name):
-                continue
-            elif not self.settled(member):
+            elif claim.chapter in ("", self.chapter.name):
+                handed.append((member, claim))
+        forged = exchange.forged(handed) if self.place.layout is Layout.EXCHANGE else {}
+        theirs = []
+        for number, (member, claim) in enumerate(handed):
+            if not self.settled(member):
                 self.moving.add((claim.name, claim.lms))
                 self.lines.append(Line(member.path, taken="later", note="it is still being written"))
-            elif self.place.layout is Layout.EXCHANGE and moments.forged(member, claim):
-                why = f"its folder belongs to {moments.user(member.owner)}, another user of this machine: not taken"
-                self.lines.append(Line(member.path, intake.student_name(claim.name), note=why, lost=True))
+            elif number in forged:
+                notebook = members.is_notebook(member.parts)
+                self.lines.append(
+                    Line(member.path, intake.student_name(claim.name), note=forged[number], lost=notebook)
+                )
             else:
                 theirs.append(_One(member, claim, number, why_not=self._why_not(member, claim)))
         tops = {one.member.parts[: self.place.above + 1] for one in theirs}
@@ -215,7 +220,7 @@ class _Gathering:
         named, number = filenames.rank(one.claim.file, self.chapter.name)
         when = moments.readable(one.claim.when)
         if self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER):
-            return moments.owned(one.member, one.claim), when, one.place
+            return exchange.owned(one.member, one.claim), when, one.place
         if not named:
             one.notes.append(f"it is called {harmless.visible(one.claim.file)[:80]}, not {self.chapter.name}.ipynb")
         doubtful = self.place.layout is Layout.CANVAS and not named and bool(filenames.SIGNS.match(one.claim.file))

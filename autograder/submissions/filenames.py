@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from nbgrader.plugins.zipcollect import FileNameCollectorPlugin
@@ -30,11 +31,12 @@ LOG = logging.getLogger("autograder.submissions.filenames")
 LOG.setLevel(logging.CRITICAL)  # the plugin warns of every name that does not match
 ANY = [".ipynb", ""]
 
+# Moodle writes a blank for an underscore in a name.
 # Canvas leaves an underscore in a name; and it drops what is no letter, so that a name of signs only is empty
 CANVAS = (
     r"(?P<student_id>[^/]*?)_(?:(?P<late>LATE)_)?(?P<lms>[0-9]{1,20})_(?P<submission>[0-9]{1,20})_(?P<file_id>[^/]+)\Z"
 )
-MOODLE = r"(?P<student_id>[^/]+?)_(?P<lms>[0-9]{1,20})_assignsubmission_(?P<kind>[a-z]+)_?/?(?P<file_id>(?s:.*))\Z"
+MOODLE = r"(?P<student_id>[^_/]+)_(?P<lms>[0-9]{1,20})_assignsubmission_(?P<kind>[a-z]+)_?/?(?P<file_id>(?s:.*))\Z"
 EXCHANGE = (
     r"(?P<student_id>[^/]+)\+(?P<chapter>[^+/]+)\+(?P<timestamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? [A-Za-z/_]+)"
     r"(?:\+[^+/]*)?/(?P<file_id>(?s:.+))\Z"
@@ -42,6 +44,7 @@ EXCHANGE = (
 NBGRADER = r"(?P<student_id>[^/]+)/(?P<chapter>[^/]+)/(?P<file_id>(?s:.+))\Z"
 SIGNS = re.compile(r"[0-9]{1,20}_")  # a number before a file's own name in Canvas: it may be the end of a person's name
 JUNK = {".DS_Store", "Thumbs.db", "desktop.ini"}
+UNKNOWN = "?"  # in place of the names of files that are not looked at
 ABOVE = 4  # folders that all of an archive's files may lie in
 
 
@@ -94,11 +97,11 @@ class Reader:
             )
         self._plugin: Any = pattern and FileNameCollectorPlugin(named_regexp=pattern, valid_ext=ANY, log=LOG)
 
-    def _groups(self, path: str, extension: str) -> dict[str, str | None] | None:
+    def _groups(self, path: str) -> dict[str, str | None] | None:
         if not self._plugin:
             found = self._regexp.match(path)
             return found and found.groupdict()
-        if extension not in self._plugin.valid_ext:
+        if (extension := os.path.splitext(path)[1]) not in self._plugin.valid_ext:
             self._plugin.valid_ext = [*ANY, extension]
         return self._plugin.collect(path)
 
@@ -106,15 +109,14 @@ class Reader:
         """What the path says; None where it is no name of this layout."""
         if not parts:
             return None
-        extension = os.path.splitext(parts[-1])[1]
-        found = self._groups("/".join(parts), extension)
+        found = self._groups("/".join(parts))
         if not found or not (file := found["file_id"]) or (name := found["student_id"]) is None or "/" in name:
             return None
         if name in ("", ".", "..") and self.layout is not Layout.CANVAS:  # Canvas's number makes a name of it
             return None
         file = file.rsplit("/", 1)[-1]
         if self.layout is Layout.PATTERN and not file.endswith(".ipynb"):
-            file += extension
+            file += os.path.splitext(parts[-1])[1]
         return Claim(
             name,
             file,
@@ -135,6 +137,12 @@ def junk(parts: tuple[str, ...]) -> bool:
     return "__MACOSX" in parts or (parts and parts[-1]) in JUNK
 
 
+def front(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """What of a name says whose the file is: all of it, but what a file in folders is called itself."""
+    return (*parts[:-1], UNKNOWN) if len(parts) > 1 else parts
+
+
+@lru_cache(1000)  # one student's files without number are looked at once
 def fits(parts: tuple[str, ...], layout: Layout, chapter: str) -> bool:
     """Whether a name is one of a layout; of nbgrader's folders any would be, but for the chapter."""
     claim = READERS[layout].read(parts)
@@ -160,7 +168,7 @@ class Tally:
         self._above = known[: same.index(False) if False in same else len(same)]
         for above in range(len(self._above) + 1):
             for layout in self._among:
-                self._counts[above, layout] += fits(parts[above:], layout, self._chapter)
+                self._counts[above, layout] += fits(front(parts[above:]), layout, self._chapter)
 
     def most(self) -> tuple[Layout, int] | None:
         """The layout that most files fit, and how many folders they all lie in; None if nobody named them."""

@@ -91,18 +91,12 @@ def parted(path: str, windows: bool = False) -> tuple[Parts, str]:
     if path.startswith(("/", "\\")) or ".." in every or (every and every[0][1:] == ":"):
         return (), "its name leads out of the archive"
     parts = tuple(every) if windows else tuple(part for part in path.split("/") if part not in ("", "."))
-    if any(len(os.fsencode(part)) > 255 for part in parts if _encodable(part)):
-        return (), "its name is too long for a file"
-    if not all(map(_encodable, parts)):
+    try:
+        if any(len(os.fsencode(part)) > 255 for part in parts):
+            return (), "its name is too long for a file"
+    except UnicodeEncodeError:
         return (), "its name cannot be written as a file's"
     return parts, "" if parts else "it has no name"
-
-
-def _encodable(part: str) -> bool:
-    try:
-        return bool(os.fsencode(part))
-    except UnicodeEncodeError:
-        return False
 
 
 def cannot(why: str) -> Callable[[int], bytes]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from autograder.submissions import intake
+from autograder.submissions import exchange, intake
 from autograder.submissions.filenames import Claim, Layout
 from autograder.submissions.members import Member, UnreadableError
 
@@ -53,8 +51,8 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None) -
 def _odd(member: Member, claim: Claim, told: str) -> list[str]:
     """What is odd about a folder of an exchange, where anybody may write."""
     notes = []
-    if not owned(member, claim):
-        notes.append(f"its folder belongs to another user ({user(member.owner)}): is it theirs?")
+    if not exchange.owned(member, claim):
+        notes.append(f"its folder belongs to another user ({exchange.user(member.owner)}): is it theirs?")
     seen = member.time
     if told and seen and (seen - datetime.strptime(told, FORMAT).replace(tzinfo=UTC)).total_seconds() > SLACK:
         notes.append(f"the file is from {seen:%Y-%m-%d %H:%M} UTC, later than that")
@@ -80,31 +78,3 @@ def _digits(text: str) -> str:
     if len(numbers) not in (5, 6) or not all(number.isascii() and number.isdigit() for number in numbers):
         return ""
     return f"{'-'.join(numbers[:3])} {':'.join(numbers[3:])}"
-
-
-def user(owner: int | None) -> str:
-    """What a user of this machine is called."""
-    try:
-        return "unknown" if owner is None else pwd.getpwuid(owner).pw_name
-    except KeyError:
-        return f"user {owner}"
-
-
-def number_of(name: str) -> int | None:
-    """The number of a user of this machine; None if nobody is called so."""
-    try:
-        return pwd.getpwnam(name).pw_uid
-    except (KeyError, ValueError):  # a NUL
-        return None
-
-
-def owned(member: Member, claim: Claim) -> bool:
-    """Whether a folder belongs to the user whose name it has, or to nobody that can be known."""
-    return member.owner is None or user(member.owner) == claim.name
-
-
-def forged(member: Member, claim: Claim) -> bool:
-    """Whether one user of this machine handed in under another's name; the instructor and root may."""
-    if owned(member, claim) or member.owner in (0, os.getuid()):
-        return False
-    return number_of(claim.name) not in (None, member.owner)

@@ -6,15 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions import filenames, folders, members
-from autograder.submissions.filenames import Claim, Layout, Reader
+from autograder.submissions.filenames import UNKNOWN, Claim, Layout, Reader
 from autograder.submissions.members import Member, Owner, Parts
 
 ASTRAY = "a folder that is no submission"
-UNKNOWN = "?"  # in place of the names of files that are not looked at
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,14 @@ class Place:
     def owner(self) -> Owner:
         """Whose a file is, for a quota: those of one account, chapter and user, else those of one name."""
 
+        @lru_cache(1000)
+        def named(parts: Parts) -> tuple[object, ...]:
+            claim = self.reader.read(parts)
+            return (claim.name, claim.lms, claim.chapter) if claim else (parts[:1],)
+
         def owner(parts: Parts, user: int | None) -> tuple[object, ...]:
-            claim = self.claim(parts)
-            if claim is None:
-                return (parts[self.above : self.above + 1], user)
-            return (claim.name, claim.lms, claim.chapter, user)
+            mine = parts[self.above :]
+            return (user, *named(mine if self.layout is Layout.PATTERN else filenames.front(mine)))
 
         return owner
 

@@ -18,7 +18,7 @@ from classroom import NAME
 from lms_downloads import MADE, put, tar
 
 from autograder.model.course import CourseError
-from autograder.submissions import archives, downloads, folders, handed_in, intake, members, moments
+from autograder.submissions import archives, downloads, folders, handed_in, intake, members
 from autograder.submissions.downloads import gathered
 from autograder.submissions.filenames import Layout
 
@@ -230,7 +230,7 @@ def test_in_an_exchange_the_students_own_goes_before_what_another_user_wrote(tmp
         place = tmp_path / "inbound" / f"{me}+{NAME}+{when} UTC+abc"
         place.mkdir(parents=True)
         (place / f"{NAME}.ipynb").write_bytes(says)
-    monkeypatch.setattr(moments, "user", lambda owner: me if owner == "me" else "another")
+    monkeypatch.setattr("autograder.submissions.exchange.user", lambda owner: me if owner == "me" else "another")
     owners = {b"mine": "me", b"forged": "mallory"}
     listed = folders.listed
 

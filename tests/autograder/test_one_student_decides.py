@@ -9,11 +9,13 @@ import classroom
 import pytest
 from classroom import NAME
 from lms_downloads import put, tar
+from test_engine import NAME as SMALL
+from test_engine import command, hand_in, small  # noqa: F401 - fixtures
 from test_handed_in import line, roster, take
 
 from autograder.model import harmless
 from autograder.model.course import CourseError
-from autograder.submissions import arrivals, downloads, intake, moments
+from autograder.submissions import arrivals, downloads, exchange, intake
 from autograder.submissions.downloads import gathered
 from autograder.submissions.filenames import Layout
 
@@ -207,14 +209,51 @@ def test_a_file_of_no_name_is_its_students(tmp_path):
     assert not found.lost
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a folder away")
 def test_in_an_exchange_a_folder_for_another_user_of_the_machine_is_not_taken(tmp_path, monkeypatch):
     lay(tmp_path, {f"inbound/ada+{NAME}+{STAMP}+x/{NAME}.ipynb": b"forged", "outbound/x": b""})
     os.chown(tmp_path / "inbound" / f"ada+{NAME}+{STAMP}+x", 12345, -1)
     assert take(tmp_path)[0] == {"ada": b"forged"}  # nobody here is called so: who knows
-    monkeypatch.setattr(moments, "number_of", lambda name: 999 if name == "ada" else None)
+    monkeypatch.setattr(exchange, "number_of", lambda name: 999 if name == "ada" else None)
     files, _, found = take(tmp_path)
     assert files == {}
     assert found.lost == 1
+
+
+def handed(root, owners):
+    """An exchange on a hub whose users are called otherwise than its students: (name, hour) -> the user's number."""
+    (root / "outbound").mkdir(parents=True, exist_ok=True)
+    for (name, hour), owner in owners.items():
+        place = root / "inbound" / f"{name}+{NAME}+2026-11-30 {hour:02}:00:00.000000 UTC+x"
+        lay(place, {f"{NAME}.ipynb": f"{owner}".encode()})
+        os.chown(place, owner, -1)
+    return root
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give folders away")
+
+
+@needs_root
+def test_who_hands_in_under_several_names_takes_nobodys_place(tmp_path):
+    ada, mallory = 12345, 12346
+    source = handed(tmp_path, {("ada", 10): ada, ("ada", 23): mallory, ("mallory", 9): mallory, ("bob", 1): 12347})
+    files, _, found = take(source)
+    assert files == {"ada": b"12345", "bob": b"12347"}
+    assert any("2 names" in says for says in found.trouble())
+
+
+@needs_root
+def test_of_two_who_hand_in_under_one_name_neither_is_taken(tmp_path):
+    files, _, found = take(handed(tmp_path, {("ada", 10): 12345, ("ada", 23): 12346, ("bob", 1): 12347}))
+    assert files == {"bob": b"12347"}
+    assert found.lost == 2
+
+
+@needs_root
+def test_where_all_students_are_one_user_everybody_is_taken(tmp_path):
+    files, _, found = take(handed(tmp_path, {("ada", 10): 12345, ("bob", 1): 12345, ("eve", 2): 0}))
+    assert set(files) == {"ada", "bob", "eve"}
+    assert not found.lost
 
 
 def test_a_copy_in_a_folder_of_the_submission_does_not_go_before_the_submission(tmp_path):
@@ -268,6 +307,7 @@ def test_a_notebook_beside_a_folder_of_many_files_is_found(tmp_path, few):
     assert take(tmp_path)[0] == {"ada": b"hers"}
 
 
+@needs_root
 def test_folders_without_number_under_anothers_name_do_not_use_up_their_files(tmp_path, few):
     lay(tmp_path, {f"inbound/ada+{NAME}+{STAMP}+x/{NAME}.ipynb": b"hers", "outbound/x": b""})
     for n in range(40):
@@ -398,3 +438,35 @@ def test_a_tar_with_one_bad_name_loses_nobody_else(tmp_path):
     files, _, found = take(tar(tmp_path / "x.tar.gz", [(odd, b""), (f"ada/{NAME}/{NAME}.ipynb", b"hers")]))
     assert files == {"ada": b"hers"}
     assert found.lost == 1
+
+
+# the command
+
+
+def test_the_command_grades_everyone_else_keeps_them_apart_and_ends_with_2(small, hand_in, tmp_path):  # noqa: F811
+    for name in NAMES:
+        folder = hand_in(name, {})
+    (folder / f"bob_1_2_{SMALL}.ipynb").write_bytes(b"")
+    out = tmp_path / "out"
+    ran = command("grade", "small", "--submissions", folder, "--out", out, root=small)
+    assert ran.returncode == 2, ran.stderr
+    assert f"bob_1_2_{SMALL}.ipynb" in ran.stderr
+    with open(out / "marks.csv", newline="", encoding="utf-8") as file:
+        marked = {harmless.unfield(row["student"]) for row in csv.DictReader(file)}
+    assert marked == {intake.student_name(name) for name in NAMES}
+    assert len(marked) == len(NAMES)
+    assert len(list((out / "feedback").iterdir())) == len(NAMES)
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_files_of_one_student_cost_nobody_else(tmp_path):
+    place = f"Eve_5_assignsubmission_file_/{NAME}"
+    source = tmp_path / "x.zip"
+    with zipfile.ZipFile(source, "w") as archive:
+        for number in range(200_001):
+            archive.writestr(f"{place}/{number}", b"")
+        for name, data in moodle().items():
+            put(archive, name, data)
+    taken, _, found = take(source)
+    assert len(taken) == 6
+    assert "Eve" in found.students

@@ -1,0 +1,69 @@
+"""Whose a folder of an exchange is: anybody may write there under any name, but not as another user of the machine.
+
+Names and users need not be alike (a hub's `ada` may be the user `jupyter-ada`), and all may be one user, whose folders
+then say nothing. What root or the instructor copied there is as good as the student's own.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections import defaultdict
+from collections.abc import Sequence
+
+from autograder.submissions.filenames import Claim
+from autograder.submissions.members import Member
+
+Handed = tuple[Member, Claim]
+
+
+def user(owner: int | None) -> str:
+    """What a user of this machine is called."""
+    try:
+        return "unknown" if owner is None else pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"user {owner}"
+
+
+def number_of(name: str) -> int | None:
+    """The number of a user of this machine; None if nobody is called so."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):  # a NUL
+        return None
+
+
+def owned(member: Member, claim: Claim) -> bool:
+    """Whether a folder belongs to the user whose name it has, or to nobody that can be known."""
+    return member.owner is None or user(member.owner) == claim.name
+
+
+def forged(handed: Sequence[Handed]) -> dict[int, str]:
+    """Which of these are not taken, by their index, and why: another may have written them.
+
+    A user under whose name another hands in; a user who hands in under several names, of all but their own; and where two
+    users hand in under one name that is neither's, both.
+    """
+    found: dict[int, str] = {}
+    students = {number: pair for number, pair in enumerate(handed) if pair[0].owner not in (None, 0, os.getuid())}
+    names: defaultdict[int | None, set[str]] = defaultdict(set)
+    for member, claim in students.values():
+        names[member.owner].add(claim.name)
+    for number, (member, claim) in students.items():
+        if owned(member, claim):
+            continue
+        who = f"its folder belongs to {user(member.owner)}, "
+        if number_of(claim.name) is not None:
+            found[number] = f"{who}and {claim.name} is another user of this machine: not taken"
+        elif len(names) > 1 and len(names[member.owner]) > 1:
+            found[number] = f"{who}who hands in under {len(names[member.owner])} names: not taken; ask whose it is"
+    left: defaultdict[str, set[int | None]] = defaultdict(set)
+    for number, (member, claim) in students.items():
+        if number not in found:
+            left[claim.name].add(member.owner)
+    for number, (_, claim) in students.items():
+        owners = left[claim.name]
+        if number not in found and len(owners) > 1 and not any(user(each) == claim.name for each in owners):
+            users = " and ".join(sorted(map(user, owners)))
+            found[number] = f"{users} both hand in under this name: not taken; ask whose it is"
+    return found
