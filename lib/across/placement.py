@@ -8,15 +8,13 @@ that the program has; placing comes before that rewriting, and its answer is the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from across._draw import lanes
 from across._draw.partitions import (
     INPUT,
-    OP,
-    PLUMBING,
-    VARIABLE,
     Op,
     Output,
     first_outputs,
@@ -25,6 +23,8 @@ from across._draw.partitions import (
     renamed,
     short_device,
 )
+from across._draw.placed import Edge, Placed, device_order
+from across._draw.recording import Recorder
 from across.pictures import Picture, table_html, table_text
 
 if TYPE_CHECKING:
@@ -33,91 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["Edge", "Op", "Trace", "short_device", "trace", "trace_graph"]
 
 
-@dataclass(frozen=True)
-class Edge:
-    """A tensor on its way from one op to another."""
-
-    source: str
-    target: str
-    copied: bool  # it had to be copied to another device
-
-
 @dataclass(frozen=True, repr=False)
-class Trace:
+class Trace(Placed):
     """What ran where, in one run. Iterating gives the ops that ran; `given` is what they started from.
 
     A Trace holds plain values only: it can come back from another process (`fresh.run`).
     """
-
-    everything: tuple[Op, ...]  # TensorFlow's own plumbing too
-    available: tuple[str, ...] = field(default=())  # every device that there was
-
-    @property
-    def ops(self) -> tuple[Op, ...]:
-        """The ops that ran, each after those it reads."""
-        return tuple(op for op in self.everything if op.kind == OP)
-
-    @property
-    def given(self) -> tuple[Op, ...]:
-        """The inputs and variables that the function was given, and where they were."""
-        return tuple(op for op in self.everything if op.kind in (INPUT, VARIABLE))
-
-    def __iter__(self) -> Iterator[Op]:
-        return iter(self.ops)
-
-    def __len__(self) -> int:
-        return len(self.ops)
-
-    def __getitem__(self, name: str) -> Op:
-        """The op called `name`. Raises KeyError, naming the ones there are."""
-        for op in self.everything:
-            if op.name == name:
-                return op
-        raise KeyError(f"no op {name!r}; there are: {', '.join(op.name for op in self.ops)}")
-
-    def devices(self) -> list[str]:
-        """The devices that ran something, in order: ["CPU:0", "CPU:2"]."""
-        return sorted({op.device for op in self.ops}, key=_device_order)
-
-    def of_type(self, *types: str) -> list[Op]:
-        """The ops of these types: `of_type("MatMul")`."""
-        return [op for op in self.ops if op.type in types]
-
-    def on(self, device: str) -> list[Op]:
-        """The ops that ran on a device, "CPU:1" or "/CPU:1"."""
-        return [op for op in self.ops if op.device == short_device(device)]
-
-    def placed(self) -> dict[str, str]:
-        """Op name to device."""
-        return {op.name: op.device for op in self.ops}
-
-    def edges(self) -> list[Edge]:
-        """The tensors between what is shown; a way through plumbing counts as one edge."""
-        known = {op.name: op for op in self.everything}
-        found: dict[tuple[str, str], bool] = {}
-        for op in self.everything:
-            if op.kind == PLUMBING:
-                continue
-            ways = [(source, op.device) for source in op.inputs]
-            ways = [(source, known[source].device != device) for source, device in ways if source in known]
-            seen = set()
-            while ways:
-                source, copied = ways.pop(0)
-                if (source, copied) in seen:
-                    continue
-                seen.add((source, copied))
-                if known[source].kind != PLUMBING:
-                    key = (source, op.name)
-                    found[key] = found.get(key, False) or copied
-                    continue
-                here = known[source].device
-                ways += [(s, copied or known[s].device != here) for s in known[source].inputs if s in known]
-        return [Edge(source, target, copied) for (source, target), copied in found.items()]
-
-    def copies(self) -> list[tuple[str, str]]:
-        """What was copied to which device, each once: [("MatMul", "CPU:2")]."""
-        device = {op.name: op.device for op in self.everything}
-        return list(dict.fromkeys((edge.source, device[edge.target]) for edge in self.edges() if edge.copied))
 
     def draw(self, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
         """Draw the ops as boxes in one lane a device; what is copied between devices is dashed.
@@ -125,9 +46,7 @@ class Trace:
         `devices` names the lanes ("/CPU:1" or "CPU:1"), in order; without it there is one for every device, or, with
         more than 8 of them, for every device that was used.
         """
-        from across._draw.lanes import draw
-
-        return draw(self, title=title, devices=devices)
+        return lanes.draw(self, title=title, devices=devices)
 
     def rows(self) -> list[list[str]]:
         """One row an op: name, type, device, dtype, shape."""
@@ -150,8 +69,6 @@ def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     is listed where its variable is. Ops that other threads run op by op are not seen. What `fn` raises is raised.
     """
     import tensorflow as tf
-
-    from across._draw.recording import Recorder
 
     tf.config.list_logical_devices()  # starts TensorFlow, if it has not run yet
     with Recorder(fn, args, kwargs) as recorder:
@@ -208,13 +125,7 @@ def _config(cpus: int | None, soft: bool) -> tf.compat.v1.ConfigProto:
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({short_device(name) for name in names}, key=_device_order))
-
-
-def _device_order(device: str) -> tuple[str, str, int]:
-    task, _, where = device.rpartition(" ")
-    kind, _, number = where.partition(":")
-    return task, kind, int(number) if number.isdigit() else -1
+    return tuple(sorted({short_device(name) for name in names}, key=device_order))
 
 
 def _shape_text(op: Op) -> str:

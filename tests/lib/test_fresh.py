@@ -1,6 +1,5 @@
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -12,24 +11,13 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from processes import ended
 
 from across import fresh
 from across._process import supervision, warm
 
 needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
 either = pytest.mark.parametrize("cold", [pytest.param(False, marks=needs_fork), True], ids=["warm", "cold"])
-
-
-def ended(pid: int, seconds: float = 30.0) -> bool:
-    """Whether a process ends within the deadline."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([fd], [], [], seconds)[0])
-    finally:
-        os.close(fd)
 
 
 def add(a: int, b: int = 0) -> int:

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from across import placement
+from across._draw import partitions
 from across._draw.partitions import short_device
 from across.placement import Op, Trace, trace, trace_graph
 
@@ -344,9 +344,9 @@ def test_what_the_function_raises_is_raised(in_four):
 def small() -> Trace:
     return Trace(
         (
-            Op("x", "Input", "CPU:0", "float32", (2, None), kind=placement.INPUT),
+            Op("x", "Input", "CPU:0", "float32", (2, None), kind=partitions.INPUT),
             Op("a", "MatMul", "CPU:1", "float32", (2, None), ("x",)),
-            Op("hidden", "Identity", "CPU:0", "float32", None, ("a",), kind=placement.PLUMBING),
+            Op("hidden", "Identity", "CPU:0", "float32", None, ("a",), kind=partitions.PLUMBING),
             Op("b", "Relu", "CPU:1", "float32", None, ("hidden",)),
             Op("b_1", "Assert", "CPU:1", "", None, ("b",)),
         ),

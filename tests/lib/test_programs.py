@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import ended
 
 from across import fresh, programs
 from across._process import warm
 
 pytestmark = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
-
-
-def ended(pid: int, seconds: float = 30.0) -> bool:
-    """Whether a process ends within the deadline."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([fd], [], [], seconds)[0])
-    finally:
-        os.close(fd)
 
 
 def meet_but_one(meeting: programs.Meeting, bad: int, how: str, folder: str) -> None:

@@ -1,5 +1,4 @@
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 from across._process import warm
 from across._process.warm import Child, ForkServer, ServerError
@@ -53,18 +53,6 @@ MODULE = """
         os.chdir(message.get("place", here))
         return lambda: os.chdir(here)
 """
-
-
-def ended(pid: int, seconds: float = 30.0) -> bool:
-    """Whether a process ends within the deadline."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([fd], [], [], seconds)[0])
-    finally:
-        os.close(fd)
 
 
 @pytest.fixture(scope="module")

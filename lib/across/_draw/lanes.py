@@ -14,12 +14,11 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from across._draw.partitions import OP, PLUMBING, Op, short_device
+from across._draw.placed import Placed
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from across.placement import Trace
 
 LANES = 8  # more are not shown unless they were used
 BOX_HEIGHT, ROW_GAP, BOX_GAP, LANE_GAP, MARGIN, HEADER = 27.0, 25.0, 10.0, 12.0, 8.0, 22.0
@@ -43,7 +42,7 @@ class _Place:
 _Sides = tuple[float, float]
 
 
-def draw(trace: Trace, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
+def draw(trace: Placed, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
     """Draw a trace; see `Trace.draw`."""
     lanes = _lanes(trace, devices)
     trace = replace(
@@ -82,7 +81,7 @@ def draw(trace: Trace, *, title: str = "", devices: Sequence[str] | None = None)
     return render(figure, describe(trace, title))
 
 
-def describe(trace: Trace, title: str = "") -> str:
+def describe(trace: Placed, title: str = "") -> str:
     """What the picture shows, in words: "3 ops on 2 devices. CPU:0: Mul (c). CPU:1: ... Copied: ..."."""
     ops, devices = trace.ops, trace.devices()
     told = [f"{len(ops)} op{'s' * (len(ops) != 1)} on {len(devices)} device{'s' * (len(devices) != 1)}"]
@@ -98,7 +97,7 @@ def describe(trace: Trace, title: str = "") -> str:
     return (f"{title}: " if title else "") + ". ".join(told) + "."
 
 
-def _lanes(trace: Trace, devices: Sequence[str] | None) -> list[str]:
+def _lanes(trace: Placed, devices: Sequence[str] | None) -> list[str]:
     if devices is not None:
         return list(dict.fromkeys(short_device(device) for device in devices))
     used = dict.fromkeys(op.device for op in (*trace.ops, *trace.given))

@@ -1,0 +1,99 @@
+"""Ops and where they ran: what can be said of them without TensorFlow, and what a picture of them is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from across._draw.partitions import INPUT, OP, PLUMBING, VARIABLE, Op, short_device
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A tensor on its way from one op to another."""
+
+    source: str
+    target: str
+    copied: bool  # it had to be copied to another device
+
+
+@dataclass(frozen=True, repr=False)
+class Placed:
+    """What ran where, in one run. Iterating gives the ops that ran; `given` is what they started from."""
+
+    everything: tuple[Op, ...]  # TensorFlow's own plumbing too
+    available: tuple[str, ...] = field(default=())  # every device that there was
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops that ran, each after those it reads."""
+        return tuple(op for op in self.everything if op.kind == OP)
+
+    @property
+    def given(self) -> tuple[Op, ...]:
+        """The inputs and variables that the function was given, and where they were."""
+        return tuple(op for op in self.everything if op.kind in (INPUT, VARIABLE))
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def __getitem__(self, name: str) -> Op:
+        """The op called `name`. Raises KeyError, naming the ones there are."""
+        for op in self.everything:
+            if op.name == name:
+                return op
+        raise KeyError(f"no op {name!r}; there are: {', '.join(op.name for op in self.ops)}")
+
+    def devices(self) -> list[str]:
+        """The devices that ran something, in order: ["CPU:0", "CPU:2"]."""
+        return sorted({op.device for op in self.ops}, key=device_order)
+
+    def of_type(self, *types: str) -> list[Op]:
+        """The ops of these types: `of_type("MatMul")`."""
+        return [op for op in self.ops if op.type in types]
+
+    def on(self, device: str) -> list[Op]:
+        """The ops that ran on a device, "CPU:1" or "/CPU:1"."""
+        return [op for op in self.ops if op.device == short_device(device)]
+
+    def placed(self) -> dict[str, str]:
+        """Op name to device."""
+        return {op.name: op.device for op in self.ops}
+
+    def edges(self) -> list[Edge]:
+        """The tensors between what is shown; a way through plumbing counts as one edge."""
+        known = {op.name: op for op in self.everything}
+        found: dict[tuple[str, str], bool] = {}
+        for op in self.everything:
+            if op.kind == PLUMBING:
+                continue
+            ways = [(source, op.device) for source in op.inputs]
+            ways = [(source, known[source].device != device) for source, device in ways if source in known]
+            seen = set()
+            while ways:
+                source, copied = ways.pop(0)
+                if (source, copied) in seen:
+                    continue
+                seen.add((source, copied))
+                if known[source].kind != PLUMBING:
+                    key = (source, op.name)
+                    found[key] = found.get(key, False) or copied
+                    continue
+                here = known[source].device
+                ways += [(s, copied or known[s].device != here) for s in known[source].inputs if s in known]
+        return [Edge(source, target, copied) for (source, target), copied in found.items()]
+
+    def copies(self) -> list[tuple[str, str]]:
+        """What was copied to which device, each once: [("MatMul", "CPU:2")]."""
+        device = {op.name: op.device for op in self.everything}
+        return list(dict.fromkeys((edge.source, device[edge.target]) for edge in self.edges() if edge.copied))
+
+
+def device_order(device: str) -> tuple[str, str, int]:
+    """Where a device comes in a sorted list of devices: CPU:2 before CPU:10, other tasks after this one."""
+    task, _, where = device.rpartition(" ")
+    kind, _, number = where.partition(":")
+    return task, kind, int(number) if number.isdigit() else -1
