@@ -1,0 +1,26 @@
+"""Answers with a million graphs in place of one, to keep the checker reading."""
+
+from corpus import answering
+
+EXERCISE = "round_robin"
+submission = answering(
+    EXERCISE,
+    """
+import sys
+
+wire = sys.modules["autograder.probe.wire"]
+
+
+def forged(value, *more):
+    header = b'{"d": [["value", [' + b", ".join([b'{"g": 2}'] * 900_000) + b"]]]}"
+    body = bytes([10, 0]) * 900_000
+    return wire.HEAD.pack(wire.MAGIC, len(header), len(body)) + header + body
+
+
+wire.encode = forged
+
+
+def round_robin(devices):
+    return lambda op: op.device
+""",
+)
