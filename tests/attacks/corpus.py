@@ -4,7 +4,8 @@ An attack module sets `EXERCISE`, whose verdict the folder's name says, and `sub
 the notebook's bytes or a function that writes whatever it likes where the notebook should be. `release` and `solved` are
 the chapter's notebooks as JSON. Where it also does an honest part, `EARNS` says what that is worth, exercise by exercise;
 `STUDENT` is the folder of a student whose name is itself an attack. Where one idea is tried at several places, `EACH`
-holds a submission for each of them, by name, in place of `submission`. `autograder.devtools.attacks` grades them all as one class.
+holds a submission for each of them, by name, in place of `submission`. `autograder.devtools.attacks` grades them all as
+one class.
 """
 
 import copy
@@ -90,7 +91,7 @@ TESTS = ("first", "second", "third")  # of an exercise
 
 def at_each_test(exercise: str, does: str, honest: Sequence[str] = (), before: str = "") -> dict[str, Submission]:
     """`from_test`, for each of the three tests of an exercise."""
-    return {f"{name}_test": from_test(exercise, i, does, honest, before) for i, name in enumerate(TESTS)}
+    return {f"from_the_{name}_test_on": from_test(exercise, i, does, honest, before) for i, name in enumerate(TESTS)}
 
 
 def sending_graphs(spoil: str) -> Submission:

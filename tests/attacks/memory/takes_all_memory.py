@@ -1,4 +1,4 @@
-"""Answers one exercise rightly and then takes all memory, from each of its tests on."""
+"""Answers one exercise rightly and then takes all memory."""
 
 from corpus import at_each_test
 

@@ -1,4 +1,4 @@
-"""Gives the checker a graph that fills 3 GB, by numbers that only the run knows, from each test of an exercise on."""
+"""Gives the checker a graph that fills 3 GB, by numbers that only the run knows."""
 
 from corpus import at_each_test
 

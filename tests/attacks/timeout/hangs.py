@@ -1,4 +1,4 @@
-"""Answers one exercise rightly and then never ends, from each of its tests on."""
+"""Answers one exercise rightly and then never ends."""
 
 from corpus import at_each_test
 

@@ -1,4 +1,4 @@
-"""Answers one exercise rightly and then kills the kernel, from each of its tests on."""
+"""Answers one exercise rightly and then kills the kernel."""
 
 from corpus import at_each_test
 

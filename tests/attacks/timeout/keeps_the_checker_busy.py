@@ -1,4 +1,4 @@
-"""Gives the checker a graph with one operation that takes an hour, from each test of an exercise on."""
+"""Gives the checker a graph with one operation that takes an hour."""
 
 from corpus import at_each_test
 
