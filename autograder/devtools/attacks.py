@@ -97,27 +97,35 @@ def corpus() -> list[Attack]:
     folder = corpus_folder()
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))  # attacks import `corpus`, what they are written with
-    return [_load(path) for path in sorted(folder.glob("*/*.py")) if path.parent.name != "__pycache__"]
+    paths = [path for path in sorted(folder.glob("*/*.py")) if path.parent.name != "__pycache__"]
+    return [attack for path in paths for attack in _load(path)]
 
 
-def _load(path: Path) -> Attack:
+def _load(path: Path) -> list[Attack]:
     spec = importlib.util.spec_from_file_location(f"attack_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     says: dict[str, Any] = vars(module)
-    if "EXERCISE" not in says or "submission" not in says:
-        raise course.CourseError(f"{path}: an attack sets EXERCISE and submission; see tests/attacks/corpus.py")
-    return Attack(
-        path.stem,
-        (module.__doc__ or "").strip(),
-        path.parent.name,
-        says["EXERCISE"],
-        says["submission"],
-        says.get("EARNS", {}),
-        says.get("STUDENT", ""),
-    )
+    each = says.get("EACH") or {"": says.get("submission")}
+    if "EXERCISE" not in says or None in each.values():
+        raise course.CourseError(
+            f"{path}: an attack sets EXERCISE and submission (or EACH); see tests/attacks/corpus.py"
+        )
+    tries = (module.__doc__ or "").strip()
+    return [
+        Attack(
+            f"{path.stem}_{which}" if which else path.stem,
+            f"{tries.removesuffix('.')}: {which.replace('_', ' ')}." if which else tries,
+            path.parent.name,
+            says["EXERCISE"],
+            submission,
+            says.get("EARNS", {}),
+            says.get("STUDENT", ""),
+        )
+        for which, submission in each.items()
+    ]
 
 
 def solved_notebook() -> Notebook:

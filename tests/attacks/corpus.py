@@ -3,7 +3,9 @@
 An attack module sets `EXERCISE`, whose verdict the folder's name says, and `submission(release, solved)`, which returns
 the notebook's bytes or a function that writes whatever it likes where the notebook should be. `release` and `solved` are
 the chapter's notebooks as JSON. Where it also does an honest part, `EARNS` says what that is worth, exercise by exercise;
-`STUDENT` is the folder of a student whose name is itself an attack. `autograder.devtools.attacks` grades them all as one class.
+`STUDENT` is the folder of a student whose name is itself an attack. Where one idea is tried at several places, `EACH`
+holds a submission for each of them, by name, in place of `submission`. `autograder.devtools.attacks` grades them all as
+one class.
 """
 
 import copy
@@ -52,6 +54,68 @@ def answering(exercise: str, source: str, honest: Sequence[str] = ()) -> Submiss
         for name in honest:
             by_id(notebook, name)["source"] = text(by_id(solved, name))
         return dumps(notebook)
+
+    return submission
+
+
+def from_test(exercise: str, test: int, does: str, honest: Sequence[str] = (), before: str = "") -> Submission:
+    """Answer `exercise` rightly before its test number `test`, from 0; then, called again, do what the source `does` does.
+
+    A test calls the function once. `before` is run first; `honest` as in `answering`.
+    """
+
+    def submission(release: Notebook, solved: Notebook) -> bytes:
+        right = text(by_id(solved, exercise))
+        does_it = textwrap.indent(textwrap.dedent(does).strip(chr(10)), " " * 8)
+        source = f"""
+{textwrap.dedent(before)}
+
+{right}
+
+_right, _calls = {exercise}, []
+
+
+def {exercise}(*args, **kwargs):
+    _calls.append(1)
+    if len(_calls) > {test}:
+{does_it}
+    return _right(*args, **kwargs)
+"""
+        return answering(exercise, source, honest)(release, solved)
+
+    return submission
+
+
+TESTS = ("first", "second", "third")  # of an exercise
+
+
+def at_each_test(exercise: str, does: str, honest: Sequence[str] = (), before: str = "") -> dict[str, Submission]:
+    """`from_test`, for each of the three tests of an exercise."""
+    return {f"from_the_{name}_test_on": from_test(exercise, i, does, honest, before) for i, name in enumerate(TESTS)}
+
+
+def sending_graphs(spoil: str) -> Submission:
+    """Answer `round_robin` rightly, but send what the source of a function `spoil(graph)` makes of every graph."""
+
+    def submission(release: Notebook, solved: Notebook) -> bytes:
+        source = f"""
+import tensorflow as tf
+{textwrap.dedent(spoil)}
+
+_honest = tf.Graph.as_graph_def
+
+
+def _spoiled(self, *args, **kwargs):
+    graph = _honest(self, *args, **kwargs)
+    return spoil(graph) or graph
+
+
+tf.Graph.as_graph_def = _spoiled
+
+
+{text(by_id(solved, "round_robin"))}
+"""
+        return answering("round_robin", source)(release, solved)
 
     return submission
 
