@@ -107,11 +107,12 @@ def test_a_module_can_be_held_in_the_head():
     assert long == {}
 
 
-def test_ci_calls_exactly_the_test_command_of_the_readme():
+def test_ci_calls_exactly_the_test_command_of_the_readme_then_the_classes_and_lets_nothing_be_missing():
     readme = (ROOT / "README.md").read_text()
     command = "uv run pytest"
     assert re.search(rf"^{command}(?:\s+#.*)?$", readme, re.MULTILINE)
-    assert (ROOT / ".ci" / "run").read_text().rstrip().splitlines()[-1] == command
+    last = (ROOT / ".ci" / "run").read_text().rstrip().splitlines()[-2:]
+    assert last == [f"{command} --nothing-missing", f"{command} --nothing-missing -m classes"]
 
 
 def test_every_page_links_to_files_that_are_there_and_the_readme_leads_to_every_page():

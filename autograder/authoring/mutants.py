@@ -109,7 +109,8 @@ def _classic(source: str) -> Iterator[tuple[str, str]]:
         from cosmic_ray.mutating import mutate_code
         from cosmic_ray.plugins import get_operator, operator_names
     except ImportError:
-        raise CourseError("mutants need cosmic-ray: it is in the development group, `uv sync` installs it") from None
+        says = "mutants need cosmic-ray: `uv sync` installs it in a checkout, elsewhere the extra `verify` does"
+        raise CourseError(says) from None
     for name in sorted(operator_names()):
         if CLASSIC.fullmatch(name):
             for occurrence in range(200):

@@ -1,0 +1,61 @@
+"""The option with which CI runs the tests: what cannot run for want of a sandbox, a browser or a server fails there.
+
+A skipped test of the sandbox would hide everything that it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+OPTION = "--nothing-missing"
+MAY_SKIP = re.compile(
+    "|".join(
+        (
+            "only root can",  # an ordinary user runs the rest, and another machine of CI is root's
+            "an ordinary user's boxes have but his own number",
+            "no control groups (here|may be made here)",  # to an ordinary user; boxes have a watcher then, tested too
+            "this user may not make",  # a mount namespace of the test's own
+            "a matter of x86_64|has no such call|no 32-bit system calls",
+            "libseccomp is not here to compare with",
+            "no device file here",
+        )
+    )
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    said = "fail what would be skipped: but for gpu, and what another machine or user shows"
+    parser.addoption(OPTION, action="store_true", help=said)
+
+
+def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why a test, or a whole file, was skipped."""
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that skips, where nothing may be missing."""
+    report = yield
+    expected = hasattr(report, "wasxfail") or item.get_closest_marker("gpu")
+    if item.config.getoption(OPTION) and report.skipped and not expected and not MAY_SKIP.search(reason(report)):
+        report.outcome, report.longrepr = "failed", f"{OPTION}: {item.nodeid} was {_lower(reason(report))}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """Fail a file that skips as a whole, where nothing may be missing."""
+    report = yield
+    if collector.config.getoption(OPTION) and report.skipped and not MAY_SKIP.search(reason(report)):
+        report.outcome, report.longrepr = "failed", f"{OPTION}: {collector.nodeid} was {_lower(reason(report))}"
+    return report
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,84 @@
+"""What CI counts as a failure: a test that is skipped for want of something that CI must have."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).parent / "conftest.py"
+TESTS = """
+import os
+import pytest
+
+@pytest.mark.skipif(True, reason="bubblewrap is missing: install it")
+def test_of_the_sandbox():
+    pass
+
+def test_in_a_browser():
+    pytest.skip("no chromium with chromedriver here")
+
+@pytest.fixture
+def server():
+    pytest.skip("no PostgreSQL server here")
+
+def test_of_a_database(server):
+    pass
+
+@pytest.mark.gpu
+def test_on_a_card():
+    pytest.skip("TensorFlow sees no GPU on this machine")
+
+@pytest.mark.skipif(True, reason="only root can become an ordinary user for this test")
+def test_of_root():
+    pass
+
+@pytest.mark.xfail
+def test_expected_to_fail():
+    assert False
+
+def test_that_runs():
+    pass
+"""
+WHOLE_FILE = "import pytest\npytest.importorskip('no_such_package')\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Run pytest on `TESTS` with the options given; the exit code and what it printed."""
+    shutil.copy(CONFTEST, tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -rA\nmarkers = gpu\n")
+    (tmp_path / "test_some.py").write_text(TESTS)
+
+    def run(*options: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_on_a_developers_machine_what_is_missing_is_skipped(run):
+    code, printed = run()
+    assert (code, "1 passed, 5 skipped, 1 xfailed" in printed) == (0, True), printed
+
+
+def test_in_ci_it_fails_and_says_what_is_missing(run):
+    code, printed = run("--nothing-missing")
+    assert code == 1
+    assert "1 passed, 2 skipped, 1 xfailed" in printed, printed
+    for name, why in (
+        ("test_of_the_sandbox", "bubblewrap is missing: install it"),
+        ("test_in_a_browser", "no chromium with chromedriver here"),
+        ("test_of_a_database", "no PostgreSQL server here"),
+    ):
+        assert f"--nothing-missing: test_some.py::{name} was skipped: {why}" in printed
+
+
+def test_in_ci_a_file_that_skips_as_a_whole_fails_too(run, tmp_path):
+    (tmp_path / "test_none.py").write_text(WHOLE_FILE)
+    assert run("test_none.py")[0] == 5  # pytest's "no tests"
+    code, printed = run("--nothing-missing", "test_none.py")
+    assert code == 2
+    assert "--nothing-missing: test_none.py was skipped: could not import 'no_such_package'" in printed, printed
