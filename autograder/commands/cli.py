@@ -285,9 +285,9 @@ def verify(
     from autograder.model import course
 
     if attacks:
-        from autograder.devtools import attacks as corpus
+        from autograder.devtools import verify_attacks
 
-        sys.exit(OK if corpus.verify(workers, stock) else AUTHOR)
+        sys.exit(OK if verify_attacks.verify(workers, stock) else AUTHOR)
     names = [course.full_name(name) for name in chapters or course.chapter_names()]
     if changed:
         known = checks_page.digests()

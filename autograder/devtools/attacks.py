@@ -1,7 +1,7 @@
 """The corpus of attacks, graded as one class beside honest students by the real command, and what it did then.
 
 `tests/attacks/<expected verdict>/NAME.py` is one attack; its folder and its module constants say what it must get. `run`
-grades them all and looks at what was left behind; `wrongs` lists what is not as it must be; `verify` is the command.
+grades them all and looks at what was left behind; `wrongs` lists what is not as it must be.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from autograder.authoring import build
 from autograder.devtools import demo
 from autograder.model import course
-from autograder.sandbox import boxes
 from autograder.sandbox.cgroups import ROOT
 from autograder.submissions import intake
 
@@ -108,8 +106,8 @@ def _load(path: Path) -> list[Attack]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     says: dict[str, Any] = vars(module)
-    each = says.get("EACH") or {"": says.get("submission")}
-    if "EXERCISE" not in says or None in each.values():
+    each: dict[str, Submission] = says.get("EACH") or ({"": says["submission"]} if "submission" in says else {})
+    if "EXERCISE" not in says or not each:
         raise course.CourseError(
             f"{path}: an attack sets EXERCISE and submission (or EACH); see tests/attacks/corpus.py"
         )
@@ -309,30 +307,3 @@ def table(graded: Graded, attacks: Sequence[Attack]) -> Table:
         points = sum(graded.points(student).values())
         made.add_row(student, "nothing: an honest student", "full marks", "", f"{points:g}", f"{full:g}")
     return made
-
-
-def verify(workers: int = 0, stock: bool = False, out: Path | None = None) -> bool:
-    """Grade the corpus, print its table, and say whether all is as it must be: `autograder verify --attacks`.
-
-    With `stock`, the corpus is also graded by nbgrader's own autograder, in a box of its own, and the table of
-    docs/security.md is written anew. `out` keeps the class (by default it is thrown away).
-    Raises SandboxError where no box can be built.
-    """
-    if problem := boxes.problem():
-        raise boxes.SandboxError(problem)
-    console, attacks = Console(), corpus()
-    with tempfile.TemporaryDirectory(prefix="attacks-") as temporary:
-        place = out or Path(temporary)
-        place.mkdir(parents=True, exist_ok=True)
-        graded = run(place, attacks, workers)
-        console.print(table(graded, attacks))
-        bad = wrongs(graded, attacks)
-    for sentence in bad:
-        console.print(f"[bold red]not as it must be:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
-    if not bad:
-        console.print("None scored above what it earned, touched another student or this machine, or outlived its job.")
-    if stock:
-        from autograder.devtools import stock as stocks
-
-        stocks.compare(attacks, graded, console, workers)
-    return not bad
