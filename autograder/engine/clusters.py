@@ -6,43 +6,55 @@ Neither was there where this was written: what is sent is tested as text, and no
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
 
 from autograder.model.course import CourseError
+from autograder.store import settings
 
 if TYPE_CHECKING:
     from distributed.security import Security
 
 UNRUN = "Nothing was sent. This is checked as text only: no {} was there where it was written."
-SIZE = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B?", re.IGNORECASE)
 SECRET = "/etc/across-tls"  # where a pod finds the certificate
 PORT = 8786
 
 
-@dataclass(frozen=True)
-class Cluster:
+ONE_LINE = r"\A[^\n]+\Z"
+Text = Annotated[str, Meta(pattern=ONE_LINE, description="a line in quotes")]
+Lines = Annotated[list[Text], Meta(description='a list of lines in quotes: ["--exclusive"]')]
+Count = Annotated[int, Meta(ge=1, description="a number of at least 1")]
+Cards = Annotated[int, Meta(ge=0, description="a number of at least 0")]
+Seconds = Annotated[float, Meta(ge=1, description="a number of seconds, at least 1")]
+Size = Annotated[str, Meta(pattern=r"(?i)\A\d+(\.\d+)?\s?[KMGT]i?B?\Z", description='it like "16GiB"')]
+Time = Annotated[str, Meta(pattern=r"\A(\d+-)?\d{1,3}:\d\d:\d\d\Z", description='it like "04:00:00"')]
+Tls = Annotated[Text, Meta(description='the folder that `autograder certificates` wrote: tls = "/shared/across-tls"')]
+Course = Annotated[Text, Meta(description='the course on the nodes: course = "/shared/across"')]
+Image = Annotated[Text, Meta(description='an image that holds the course: image = "registry/across:3"')]
+
+
+class Cluster(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What both kinds of file say. A worker grades as many submissions at once as it has cores."""
 
-    tls: Path = field(metadata={"says": 'the folder that `autograder certificates` wrote: tls = "/shared/across-tls"'})
-    workers: int = 2
-    cores: int = 2  # of each worker
-    memory: str = (
+    tls: Tls
+    workers: Count = 2
+    cores: Count = 2  # of each worker
+    memory: Size = (
         "8GiB"  # of each worker: 1.5 GiB for the warm servers, and what the chapter's limits let students have
     )
-    gpus: int = 0  # of each worker
-    patience: float = 600.0  # seconds to wait for a worker: the queue may be long
+    gpus: Cards = 0  # of each worker
+    patience: Seconds = 600.0  # seconds to wait for a worker: the queue may be long
 
     @property
     def security(self) -> Security:
         """TLS for every role. Raises CourseError."""
         from autograder.engine import dask_executor
 
-        return dask_executor.security(self.tls)
+        return dask_executor.security(Path(self.tls))
 
     def _worker(self) -> list[str]:
         """What a worker's command line says besides its scheduler and its certificate."""
@@ -51,17 +63,16 @@ class Cluster:
         return said + (["--resources", f"GPU={self.gpus}"] if self.gpus else [])
 
 
-@dataclass(frozen=True)
-class Slurm(Cluster):
+class Slurm(Cluster, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Each worker is a job of Slurm, submitted by dask-jobqueue. The scheduler runs in our process."""
 
-    course: str = field(kw_only=True, metadata={"says": 'the course on the nodes: course = "/shared/across"'})
-    python: str = ""  # on the nodes; empty: .venv/bin/python of the course
-    queue: str = ""
-    account: str = ""
-    walltime: str = "04:00:00"
-    interface: str = ""  # of the network: ib0
-    directives: list[str] = field(default_factory=list)  # further ones for sbatch: "--exclusive"
+    course: Course
+    python: Text = ""  # on the nodes; empty: .venv/bin/python of the course
+    queue: Text = ""
+    account: Text = ""
+    walltime: Time = "04:00:00"
+    interface: Text = ""  # of the network: ib0
+    directives: Lines = []  # further ones for sbatch: "--exclusive"
 
     def options(self) -> dict[str, Any]:
         """What dask-jobqueue is given."""
@@ -101,15 +112,14 @@ class Slurm(Cluster):
             yield made
 
 
-@dataclass(frozen=True)
-class Kubernetes(Cluster):
+class Kubernetes(Cluster, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Each worker is a pod of a DaskCluster, a resource of Dask's operator, which must be installed."""
 
-    image: str = field(kw_only=True, metadata={"says": 'an image that holds the course: image = "registry/across:3"'})
-    name: str = "across"
-    namespace: str = "default"
-    course: str = "/across"  # in the image
-    tls_secret: str = "across-tls"  # a secret with the two files of `tls`
+    image: Image
+    name: Text = "across"
+    namespace: Text = "default"
+    course: Text = "/across"  # in the image
+    tls_secret: Text = "across-tls"  # a secret with the two files of `tls`
 
     def manifest(self) -> dict[str, Any]:
         """The DaskCluster: dask-kubernetes' own, with TLS in place of TCP and what a sandbox needs of a pod."""
@@ -179,37 +189,4 @@ class Kubernetes(Cluster):
 
 def read(kind: str, path: Path) -> Slurm | Kubernetes:
     """What a file says. Raises CourseError, which names the file, the key and the mend."""
-    wanted = Slurm if kind == "slurm" else Kubernetes
-    try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CourseError(f"{path}: cannot be read: {error}") from None
-    known = {each.name: each for each in fields(wanted)}
-    if unknown := sorted(said.keys() - known):
-        raise CourseError(f"{path}: unknown key {unknown[0]!r}; it knows {', '.join(known)}")
-    for name, each in known.items():
-        if name not in said:
-            if each.default is MISSING and each.default_factory is MISSING:
-                raise CourseError(f"{path}: {name} is missing; write {each.metadata['says']}")
-            continue
-        said[name] = _value(f"{path}: {name} = {said[name]!r}", name, str(each.type), said[name])
-    return wanted(**said)
-
-
-def _value(where: str, name: str, kind: str, said: Any) -> Any:
-    if kind in ("int", "float"):
-        least = 0 if name == "gpus" else 1
-        if isinstance(said, bool) or not isinstance(said, int if kind == "int" else int | float) or said < least:
-            raise CourseError(f"{where}; write a number of at least {least}")
-        return said
-    if kind == "list[str]":
-        if not isinstance(said, list) or not all(isinstance(each, str) and "\n" not in each for each in said):
-            raise CourseError(f"{where}; write a list of lines in quotes")
-        return said
-    if not isinstance(said, str) or "\n" in said or not said:
-        raise CourseError(f"{where}; write a line in quotes")
-    if name == "memory" and not SIZE.fullmatch(said):
-        raise CourseError(f'{where}; write it like "16GiB"')
-    if name == "walltime" and not re.fullmatch(r"(\d+-)?\d{1,3}:\d\d:\d\d", said):
-        raise CourseError(f'{where}; write it like "04:00:00"')
-    return Path(said) if kind == "Path" else said
+    return settings.read(path, Slurm if kind == "slurm" else Kubernetes, CourseError)

@@ -8,56 +8,60 @@ shared = true           # may be cut into shares of memory; needs control groups
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from autograder.gpu.cards import Card, Cards
 from autograder.gpu.ledger import LeaseError, Slot
 from autograder.sandbox import cgroups
+from autograder.store import settings
 
 MIB = 1 << 20
 FILE = "gpus.toml"
 IDLE = 256 * MIB  # bytes
 
 
+class File(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file may say."""
+
+    idle_mib: Annotated[int, Meta(ge=0, description="a number of MiB")] = IDLE // MIB
+    slot: Annotated[
+        list[dict[str, Any]] | None, Meta(description="[[slot]], in two brackets, before each card's lines")
+    ] = None
+
+
+class Declared(Struct, frozen=True, forbid_unknown_fields=True):
+    """What it may say of a card."""
+
+    uuid: Annotated[str, Meta(description='as `nvidia-smi -L` says it: uuid = "GPU-..."')]
+    shared: Annotated[bool, Meta(description="true or false, and of a slice false")] = False
+
+
 def declared(path: Path, cards: Cards) -> tuple[list[Slot], int]:
     """The slots, and the bytes that a free card may have in use. Raises CardsError, and LeaseError for the file's fault."""
     found = cards.found()
-    try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        said = {}
-    except (OSError, ValueError) as error:
-        raise LeaseError(f"{path.name}: cannot be read: {error}") from None
-    if unknown := sorted(said.keys() - {"idle_mib", "slot"}):
-        raise LeaseError(f"{path.name}: unknown key {unknown[0]!r}; it knows idle_mib and [[slot]]")
-    idle = said.get("idle_mib", IDLE // MIB)
-    if type(idle) is not int or idle < 0:
-        raise LeaseError(f"{path.name}: idle_mib = {idle!r}; write a number of MiB")
-    if "slot" not in said:
-        return [Slot(card.uuid, card.total, slice=card.slice) for card in found], idle * MIB
-    if not isinstance(said["slot"], list) or not all(isinstance(each, dict) for each in said["slot"]):
-        raise LeaseError(f"{path.name}: slot = ...; write [[slot]], in two brackets, before each card's lines")
-    slots = []
-    for number, each in enumerate(said["slot"], 1):
-        slots.append(_slot(f"{path.name}, slot {number}", each, found))
+    file = settings.read(path, File, LeaseError, path.name) if path.exists() else File()
+    if file.slot is None:
+        return [Slot(card.uuid, card.total, slice=card.slice) for card in found], file.idle_mib * MIB
+    slots: list[Slot] = []
+    for number, said in enumerate(file.slot, 1):
+        where = f"{path.name}, slot {number}"
+        slots.append(_slot(where, settings.convert(said, Declared, LeaseError, where), found))
         if slots[-1].uuid in {slot.uuid for slot in slots[:-1]}:
-            raise LeaseError(f"{path.name}, slot {number}: card {slots[-1].uuid} a second time; delete one of the two")
-    return slots, idle * MIB
+            raise LeaseError(f"{where}: card {slots[-1].uuid} a second time; delete one of the two")
+    return slots, file.idle_mib * MIB
 
 
-def _slot(where: str, said: dict[str, Any], found: Sequence[Card]) -> Slot:
-    if unknown := sorted(said.keys() - {"uuid", "shared"}):
-        raise LeaseError(f"{where}: unknown key {unknown[0]!r}; a slot knows uuid and shared")
-    card = next((card for card in found if card.uuid == said.get("uuid")), None)
+def _slot(where: str, said: Declared, found: Sequence[Card]) -> Slot:
+    card = next((card for card in found if card.uuid == said.uuid), None)
     if card is None:
         there = ", ".join(card.uuid for card in found) or "none"
-        raise LeaseError(f"{where}: NVML finds no card {said.get('uuid')!r}; it finds: {there}")
-    shared = said.get("shared", False)
-    if not isinstance(shared, bool) or (shared and card.slice):
-        raise LeaseError(f"{where}: shared = {shared!r}; write true or false, and of a slice false")
-    if shared and not cgroups.available():
+        raise LeaseError(f"{where}: NVML finds no card {said.uuid!r}; it finds: {there}")
+    if said.shared and card.slice:
+        raise LeaseError(f"{where}: shared = true; write true or false, and of a slice false")
+    if said.shared and not cgroups.available():
         raise LeaseError(f"{where}: a shared card needs control groups, by which boxes are told apart; drop shared")
-    return Slot(card.uuid, card.total, shared, card.slice)
+    return Slot(card.uuid, card.total, said.shared, card.slice)
