@@ -27,6 +27,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2  # noqa: F401
 
+from across._process import fresh_child, pristine
 from autograder.job import messages
 from autograder.model import course, digests
 from autograder.model.verdict import ASSERT, REFUSED, Lost
@@ -222,6 +223,8 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     entering.hold([questions, connection.fileno()])
     entering.enter(request.box)
     os.chdir("/tmp")
+    if "across.fresh" in sys.modules:  # the checks use it: 5 ms that others need not pay
+        pristine.leave(fresh_child)
     JOB.seed = request.seed
     channel = asking.by_socket(socket.socket(fileno=questions))
     JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)

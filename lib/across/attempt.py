@@ -110,13 +110,13 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
         frames = [(frame.f_code.co_filename, number, frame.f_code.co_name) for frame, number in walked]
         if isinstance(error, NotImplementedError) and _is_stub(error, frames):
             return NotAttempted(f"{self.name}: not attempted yet. Replace the line that raises NotImplementedError.")
-        said = _said(error)
+        message = _message(error)
         if isinstance(error, NotYet) or (isinstance(error, AssertionError) and len(frames) == 1):
-            return NotYet(f"{self.name}: not yet. {said or 'The check does not hold.'}")
-        what = type(error).__name__ + (f": {said}" if said else "")
-        if where := _line_in_function(error) or own_line(frames[1:]):  # below the check cell's own
-            return Broke(f"{self.name}: your code raised {what} — {where}")
-        return Broke(f"{self.name}: the check could not use what your code returned. {what}")
+            return NotYet(f"{self.name}: not yet. {message or 'The check does not hold.'}")
+        raised = type(error).__name__ + (f": {message}" if message else "")
+        if place := _line_in_function(error) or own_line(frames[1:]):  # below the check cell's own
+            return Broke(f"{self.name}: your code raised {raised} — {place}")
+        return Broke(f"{self.name}: the check could not use what your code returned. {raised}")
 
 
 IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
@@ -127,7 +127,7 @@ def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
     return "your turn" in str(error) or (len(frames) > 1 and is_own(frames[-1][0]))
 
 
-def _said(error: BaseException, limit: int = 300) -> str:
+def _message(error: BaseException, limit: int = 300) -> str:
     """The line of the exception's text that says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

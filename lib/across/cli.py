@@ -45,13 +45,13 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="for programs: one 
 
     from across import doctor as examine
 
-    found = examine.facts()
+    facts = examine.facts()
     if json:
         import json as text
 
-        print(text.dumps(found, indent=2))
+        print(text.dumps(facts, indent=2))
     else:
-        Console().print(examine.rendered(found))
+        Console().print(examine.rendered(facts))
 
 
 @app.command()

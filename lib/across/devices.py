@@ -83,14 +83,14 @@ def here() -> Here:
     """Say which devices TensorFlow has in this process, or will have once it starts. Does not start it."""
     import tensorflow as tf
 
-    found: list[Device] = []
+    devices: list[Device] = []
     for kind in ("CPU", "GPU"):
         number = 0
         for physical in tf.config.list_physical_devices(kind):
             model, memory, capability = _facts(physical)
             for piece in tf.config.get_logical_device_configuration(physical) or [None]:
                 limit = getattr(piece, "memory_limit", None)
-                found.append(
+                devices.append(
                     Device(
                         name=f"/{kind}:{number}",
                         type=kind,
@@ -101,7 +101,7 @@ def here() -> Here:
                     )
                 )
                 number += 1
-    return Here(tuple(found), started())
+    return Here(tuple(devices), started())
 
 
 def started() -> bool:
@@ -123,12 +123,12 @@ def simulate(n: int) -> list[str]:
     if n < 1:
         raise ValueError(f"simulate({n}): at least one CPU is needed")
     cpu = tf.config.list_physical_devices("CPU")[0]
-    have = len(tf.config.get_logical_device_configuration(cpu) or [None])
-    if have != n:
+    configured = len(tf.config.get_logical_device_configuration(cpu) or [None])
+    if configured != n:
         if started():
             raise TooLate(
-                f"TensorFlow has already started with {have} logical CPU{'s' * (have > 1)}: restart the kernel and call "
-                f"simulate({n}) before the first op, or run your function in a process of its own by "
+                f"TensorFlow has already started with {configured} logical CPU{'s' * (configured > 1)}: restart the kernel "
+                f"and call simulate({n}) before the first op, or run your function in a process of its own by "
                 f"fresh.run(fn, cpus={n})."
             )
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * n)
@@ -141,15 +141,15 @@ def best(n: int, *, quiet: bool = False) -> list[str]:
     Pieces of a split card count as GPUs. Raises TooLate when logical CPUs are needed and TensorFlow has started with
     fewer than `n`.
     """
-    found = here()
-    if len(found.gpus) >= n:
-        names = [device.name for device in found.gpus[:n]]
-        line = f"{n} GPU{'s' * (n > 1)}: {', '.join(dict.fromkeys(device.model for device in found.gpus[:n]))}."
+    machine = here()
+    if len(machine.gpus) >= n:
+        names = [device.name for device in machine.gpus[:n]]
+        line = f"{n} GPU{'s' * (n > 1)}: {', '.join(dict.fromkeys(device.model for device in machine.gpus[:n]))}."
     else:
-        cpus = [device.name for device in found.devices if device.type == "CPU"]
-        names = cpus[:n] if found.settled and len(cpus) >= n else simulate(n)
-        why = f"this machine has {len(found.gpus) or 'no'} GPU{'s' * (len(found.gpus) > 1)}"
-        line = f"{n} logical CPU{'s' * (n > 1)} stand in for {n} devices: {why}."
+        cpus = [device.name for device in machine.devices if device.type == "CPU"]
+        names = cpus[:n] if machine.settled and len(cpus) >= n else simulate(n)
+        reason = f"this machine has {len(machine.gpus) or 'no'} GPU{'s' * (len(machine.gpus) > 1)}"
+        line = f"{n} logical CPU{'s' * (n > 1)} stand in for {n} devices: {reason}."
     if not quiet:
         print(line)
     return names

@@ -204,14 +204,14 @@ def gather() -> Facts:
 
 def cards_on_bus(root: Path = Path("/sys/bus/pci/devices")) -> int:
     """How many graphics or compute cards of NVIDIA the PCI bus has; a container sees the host's bus."""
-    found = 0
+    cards = 0
     for device in root.glob("*"):
         try:
             vendor, kind = ((device / name).read_text().strip() for name in ("vendor", "class"))
         except OSError:
             continue
-        found += vendor == NVIDIA and kind.startswith(DISPLAY)
-    return found
+        cards += vendor == NVIDIA and kind.startswith(DISPLAY)
+    return cards
 
 
 def driver(proc: Path = Path("/proc/driver/nvidia/version")) -> str:
@@ -269,8 +269,8 @@ def ladder(facts: Facts, *, title: str = "From the program down to the card") ->
             axes.text(3.3, y, f"{finding.key}: {finding.says}", color=INK, fontsize=FONT - 1, va="center")
         reached = reached or here
     passed = [question for question, _, _ in RUNGS[: [finding for _, _, finding in RUNGS].index(ended)]]
-    told = f"{len(passed)} questions answered no" if passed else "the first question answered yes"
-    return render(figure, f"Ladder of {len(RUNGS)} questions, {title}: {told}; finding {ended.key!r}: {ended.says}")
+    outcome = f"{len(passed)} questions answered no" if passed else "the first question answered yes"
+    return render(figure, f"Ladder of {len(RUNGS)} questions, {title}: {outcome}; finding {ended.key!r}: {ended.says}")
 
 
 def _loads(library: str) -> bool:

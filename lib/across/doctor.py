@@ -73,50 +73,50 @@ def shows(chapter: str, gpus: int) -> str:
     if gpus >= wanted:
         return f"runs on {wanted} GPU{'s' * (wanted > 1)}: placement, copies and speed are real"
     if wanted > 1:
-        have = f"{gpus} GPU{'s' * (gpus != 1)} of {wanted}" if gpus else "no GPU"
-        return f"runs on {wanted} logical CPUs ({have}): placement, copies and errors are real, speed is not"
+        available = f"{gpus} GPU{'s' * (gpus != 1)} of {wanted}" if gpus else "no GPU"
+        return f"runs on {wanted} logical CPUs ({available}): placement, copies and errors are real, speed is not"
     return "runs on the CPU"
 
 
 def advice(names: list[str]) -> list[str]:
     """What is missing here, each with the mend."""
-    says = []
+    sentences = []
     if not names:
-        says.append("No chapters here: start in the course's folder, or set ACROSS_COURSE to it.")
+        sentences.append("No chapters here: start in the course's folder, or set ACROSS_COURSE to it.")
     if not warm.available():
-        says.append(f"No fork server on {sys.platform}: kernels and fresh processes start cold, about 4 s each.")
+        sentences.append(f"No fork server on {sys.platform}: kernels and fresh processes start cold, about 4 s each.")
     if sys.platform != "linux":
-        says.append("Grading needs Linux with bubblewrap; students need neither.")
+        sentences.append("Grading needs Linux with bubblewrap; students need neither.")
     elif not shutil.which("bwrap"):
-        says.append("Grading needs bubblewrap: `apt-get install bubblewrap`. Students do not.")
-    return says
+        sentences.append("Grading needs bubblewrap: `apt-get install bubblewrap`. Students do not.")
+    return sentences
 
 
-def rendered(found: dict[str, Any]) -> RenderableType:
+def rendered(facts: dict[str, Any]) -> RenderableType:
     """The facts as tables for the terminal."""
     machine = Table(title="this machine", show_header=False, title_justify="left")
-    machine.add_row("Python", f"{found['python']} on {found['system']}")
+    machine.add_row("Python", f"{facts['python']} on {facts['system']}")
     machine.add_row(
-        "packages", ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items())
+        "packages", ", ".join(f"{name} {version or 'missing'}" for name, version in facts["packages"].items())
     )
-    machine.add_row("CUDA build", found["cuda"] or "no")
-    for device in found["devices"]:
+    machine.add_row("CUDA build", facts["cuda"] or "no")
+    for device in facts["devices"]:
         memory = f", {device['memory'] / GIB:.1f} GiB" if device["memory"] else ""
         capability = device["compute_capability"]
         compute = f", compute capability {capability[0]}.{capability[1]}" if capability else ""
         machine.add_row(device["name"], f"{device['model']}{memory}{compute}")
-    machine.add_row("GPU", f"{found['diagnosis']['says']} {found['diagnosis']['mend']}")
-    limits = found["limits"]
+    machine.add_row("GPU", f"{facts['diagnosis']['says']} {facts['diagnosis']['mend']}")
+    limits = facts["limits"]
     machine.add_row("cgroup", limits["cgroup"] or "none")
     machine.add_row("CPU limit", f"{limits['cpus']:g} CPUs" if limits["cpus"] else "none")
     machine.add_row("memory limit", f"{limits['memory'] / GIB:.1f} GiB" if limits["memory"] else "none")
     machine.add_row("process limit", str(limits["processes"] or "none"))
-    machine.add_row("warm kernels", "yes" if found["warm_kernels"] else "no")
-    machine.add_row("bubblewrap", found["bubblewrap"] or "missing")
+    machine.add_row("warm kernels", "yes" if facts["warm_kernels"] else "no")
+    machine.add_row("bubblewrap", facts["bubblewrap"] or "missing")
     course = Table("chapter", "here", title="the course", title_justify="left")
-    for name, says in found["chapters"].items():
-        course.add_row(name, says)
-    return Group(machine, course, *found["advice"])
+    for name, sentence in facts["chapters"].items():
+        course.add_row(name, sentence)
+    return Group(machine, course, *facts["advice"])
 
 
 def cgroup() -> str:

@@ -280,8 +280,8 @@ def _own_server() -> warm.ForkServer:
 
 def _importable() -> dict[str, str]:
     """The environment in which a new interpreter finds this package, installed or not."""
-    found = [str(Path(__file__).parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(found)}
+    folders = [str(Path(__file__).parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(folders)}
 
 
 @atexit.register

@@ -34,7 +34,7 @@ class Kernel:
     dtypes: dict[str, tuple[str, ...]]  # which dtypes each of the op's type attributes may have; none named: any
     host: tuple[str, ...] = ()  # inputs and outputs that stay in the CPU's memory, wherever the kernel is
 
-    def said(self) -> str:
+    def description(self) -> str:
         """Its dtypes in words: "T: float32"."""
         return "; ".join(f"{name}: {', '.join(allowed)}" for name, allowed in self.dtypes.items()) or "any"
 
@@ -57,7 +57,9 @@ class Kernels:
         grouped: dict[tuple[str, str], list[str]] = {}
         for kernel in self.found:
             grouped.setdefault((kernel.device, ", ".join(kernel.host)), []).append(
-                ", ".join(next(iter(kernel.dtypes.values()), ("any",))) if len(kernel.dtypes) < 2 else kernel.said()
+                ", ".join(next(iter(kernel.dtypes.values()), ("any",)))
+                if len(kernel.dtypes) < 2
+                else kernel.description()
             )
         order = sorted(grouped, key=lambda key: (TYPES.index(key[0]), key[1]))
         return [[self.op, key[0], ", ".join(dict.fromkeys(grouped[key])), key[1]] for key in order]
@@ -98,16 +100,16 @@ def of(op: str) -> Kernels:
     from tensorflow.python.framework import kernels
 
     listed = [kernel for kernel in kernels.get_registered_kernels_for_op(op).kernel if not kernel.label]
-    found = {repr(k): k for k in (_read(kernel) for kernel in listed) if k.device in TYPES}
-    return Kernels(op, tuple(sorted(found.values(), key=lambda k: (TYPES.index(k.device), k.said()))))
+    distinct = {repr(k): k for k in (_read(kernel) for kernel in listed) if k.device in TYPES}
+    return Kernels(op, tuple(sorted(distinct.values(), key=lambda k: (TYPES.index(k.device), k.description()))))
 
 
 def ops() -> dict[str, set[str]]:
     """Every op that has a kernel, with the device types that it has one for."""
-    found: dict[str, set[str]] = {}
+    device_types: dict[str, set[str]] = {}
     for kernel in _all():
-        found.setdefault(kernel.op, set()).add(kernel.device_type)
-    return found
+        device_types.setdefault(kernel.op, set()).add(kernel.device_type)
+    return device_types
 
 
 def counts() -> dict[str, int]:

@@ -39,15 +39,15 @@ def draw(facts: Facts, *, title: str = "What is here, layer by layer") -> Pictur
     """Draw the layers of a machine: filled where there is what is wanted, dashed where not."""
     from across.pictures import FONT, INK, PALETTE, new_figure, readable_on, render
 
-    found = layers(facts)
-    height = 0.5 * len(found) + 0.45
+    shown = layers(facts)
+    height = 0.5 * len(shown) + 0.45
     figure = new_figure(7.5, height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, 7.5)
     axes.set_ylim(height, 0)
     axes.axis("off")
     axes.text(0.1, 0.22, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="center")
-    for row, layer in enumerate(found):
+    for row, layer in enumerate(shown):
         y = 0.65 + 0.5 * row
         fill = PALETTE[0] if layer.there else "none"
         ink = readable_on(fill) if layer.there else INK
@@ -56,8 +56,8 @@ def draw(facts: Facts, *, title: str = "What is here, layer by layer") -> Pictur
         axes.text(0.3, y, layer.name, color=ink, fontsize=FONT, fontweight="bold", va="center")
         axes.text(1.55, y, layer.job, color=ink, fontsize=FONT - 0.5, va="center")
         axes.text(3.95, y, layer.found, color=INK, fontsize=FONT, va="center")
-    told = "; ".join(f"{layer.name}: {layer.found}{'' if layer.there else ' (missing)'}" for layer in found)
-    return render(figure, f"Six layers, {title}. {told}.")
+    sentence = "; ".join(f"{layer.name}: {layer.found}{'' if layer.there else ' (missing)'}" for layer in shown)
+    return render(figure, f"Six layers, {title}. {sentence}.")
 
 
 def _library(name: str, job: str, stems: tuple[str, ...], facts: Facts) -> Layer:

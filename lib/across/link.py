@@ -42,7 +42,7 @@ def measure(sizes: Sequence[int], repeats: int = 9) -> dict[int, list[float]]:
     Sizes take turns, so that what else the machine does falls on all of them alike. Raises OSError when there is no
     loopback interface, or when a transfer takes longer than 20 s.
     """
-    found: dict[int, list[float]] = {size: [] for size in sizes}
+    seconds: dict[int, list[float]] = {size: [] for size in sizes}
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(TIMEOUT)
         far = subprocess.Popen([sys.executable, "-c", _FAR_END, str(listener.getsockname()[1])])
@@ -53,13 +53,13 @@ def measure(sizes: Sequence[int], repeats: int = 9) -> dict[int, list[float]]:
                 near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 _once(near, max(sizes, default=0))  # the first transfer grows the buffers
                 for _ in range(repeats):
-                    for size in found:
+                    for size in seconds:
                         _once(near, 0)  # takes what the message before left behind: a cold cache, a sleeping process
-                        found[size].append(_once(near, size))
+                        seconds[size].append(_once(near, size))
         finally:
             far.kill()
             far.wait()
-    return found
+    return seconds
 
 
 def _once(near: socket.socket, size: int) -> float:

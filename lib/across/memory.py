@@ -61,11 +61,11 @@ class _Mallinfo(ctypes.Structure):
 def _mapped() -> float:
     """MiB that malloc has mapped in large blocks (glibc's mallinfo2: hblkhd)."""
     try:
-        ask = ctypes.CDLL(None).mallinfo2
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
     except (OSError, AttributeError, TypeError):  # not glibc, or older than 2.33
         return math.nan
-    ask.restype = _Mallinfo
-    return ask().hblkhd / MIB
+    mallinfo2.restype = _Mallinfo
+    return mallinfo2().hblkhd / MIB
 
 
 def _resident() -> tuple[float, float]:
@@ -101,8 +101,8 @@ def draw(readings: Sequence[Reading], *, title: str) -> Picture:
         axes.plot(seconds, values, style, color=colour, linewidth=2.2, drawstyle="steps-post", label=name)
     axes.set_ylim(bottom=min(0.0, *(min(values) for values in lines.values())))
     axes.legend(loc="upper left", frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK)
-    told = [f"{name} rises to {max(values):.0f} and ends at {values[-1]:.0f}" for name, values in lines.items()]
-    return pictures.render(figure, f"Memory over {seconds[-1]:.2g} seconds, {title}, in MiB: {'; '.join(told)}.")
+    sentences = [f"{name} rises to {max(values):.0f} and ends at {values[-1]:.0f}" for name, values in lines.items()]
+    return pictures.render(figure, f"Memory over {seconds[-1]:.2g} seconds, {title}, in MiB: {'; '.join(sentences)}.")
 
 
 class Paper:
@@ -132,9 +132,9 @@ def paper(cards: int) -> Iterator[Paper]:
     eager._set_context(fresh)
     try:
         fresh._initialize_physical_devices()
-        there = [device for device in fresh._physical_devices if device.device_type != "GPU"]
+        others = [device for device in fresh._physical_devices if device.device_type != "GPU"]
         gpus = [eager.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(cards)]
-        fresh._physical_devices = [*there, *gpus]
+        fresh._physical_devices = [*others, *gpus]
         fresh._physical_device_to_index = {device: i for i, device in enumerate(fresh._physical_devices)}
         fresh._visible_device_list = list(fresh._physical_devices)
         fresh._memory_growth_map = dict.fromkeys(gpus)
@@ -246,15 +246,15 @@ class Program:
         doubled = size > self.next
         while size > self.next:
             self.next *= 2
-        ask = min(self.next, left)
-        while ask > self.card.free:
-            ask = int(ask * SMALLER)
-            if ask < size:
+        request = min(self.next, left)
+        while request > self.card.free:
+            request = int(request * SMALLER)
+            if request < size:
                 raise OutOfMemory(
                     f"{self.name}: no room for a tensor of {size} MiB; {self.card.free} MiB are free on the card"
                 )
         self.next *= 1 if doubled else 2
-        self.regions.append([ask, ask])
+        self.regions.append([request, request])
         return self.regions[-1]
 
     def free(self) -> None:
@@ -322,8 +322,8 @@ def draw_card(history: Sequence[tuple[str, list[tuple[str, int, int, int]]]], to
     axes.legend(
         loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK
     )
-    told = [
+    sentences = [
         f"after {event}: " + (", ".join(f"{name} holds {sum(sizes)}" for name, *sizes in held if sum(sizes)) or "empty")
         for event, held in history
     ]
-    return pictures.render(figure, f"{title}. A card of {total} MiB; {'; '.join(told)}.")
+    return pictures.render(figure, f"{title}. A card of {total} MiB; {'; '.join(sentences)}.")

@@ -134,12 +134,12 @@ def bars(values: Mapping[str, float | Sequence[float]], *, title: str, unit: str
     several = max(len(run) for run in runs.values()) > 1
     if several:
         axes.set_xlabel(f"{unit} (bar: median; dots: each run)", color=INK, fontsize=FONT)
-    told = [
+    sentences = [
         f"{name} {median(run):.3g}"
         + (f" ({min(run):.3g} to {max(run):.3g} in {len(run)} runs)" if len(run) > 1 else "")
         for name, run in runs.items()
     ]
-    return render(figure, f"Bar chart, {title}, in {unit}: {'; '.join(told)}.")
+    return render(figure, f"Bar chart, {title}, in {unit}: {'; '.join(sentences)}.")
 
 
 @dataclass(frozen=True)
@@ -189,11 +189,11 @@ def timeline(spans: Sequence[Span], *, title: str, unit: str) -> Picture:
     for span, text in texts:  # a label that does not fit would cover its neighbours: the alt text keeps it
         left, right = (axes.transData.transform((x, 0))[0] for x in (span.start, span.end))
         text.set_visible(text.get_window_extent().width <= right - left - 2)
-    told = [
+    sentences = [
         f"{lane}: " + ", ".join(f"{s.label or 'busy'} {s.start:.3g} to {s.end:.3g}" for s in spans if s.lane == lane)
         for lane in lanes
     ]
-    return render(figure, f"Timeline, {title}, in {unit}. {'; '.join(told)}.")
+    return render(figure, f"Timeline, {title}, in {unit}. {'; '.join(sentences)}.")
 
 
 def _stacked(spans: Sequence[Span]) -> tuple[list[tuple[Span, int]], int]:

@@ -130,16 +130,16 @@ def on_model(asks: Sequence[Ask], total: int) -> Shared:
     """The same by the model of `across.memory`."""
     card, rows = memory.Card(total), []
     for ask in asks:
-        program, error, got = None, "", 0
+        program, error, allocated = None, "", 0
         try:
             program = card.start(ask.name, limit=ask.limit, fraction=ask.fraction, growth=ask.growth)
-            while got < ask.needs:
-                size = min(PIECE, ask.needs - got)
+            while allocated < ask.needs:
+                size = min(PIECE, ask.needs - allocated)
                 program.allocate(size)
-                got += size
+                allocated += size
         except memory.OutOfMemory:
             error = "out of memory"
-        rows.append(Got(ask.name, ask.needs, got, program.held if program else 0, error))
+        rows.append(Got(ask.name, ask.needs, allocated, program.held if program else 0, error))
     return Shared(tuple(rows), total, "MODEL of a card")
 
 
@@ -166,8 +166,8 @@ def _program(meeting: Meeting, asks: Sequence[Ask], total: int, device: str) -> 
                 piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
                 tf.config.set_logical_device_configuration(card, [piece])
         with tf.device(device):
-            while (got := sum(kept_size(each) for each in kept)) < ask.needs:
-                kept.append(tf.zeros([min(PIECE, ask.needs - got), memory.MIB // 4]))
+            while (allocated := sum(kept_size(each) for each in kept)) < ask.needs:
+                kept.append(tf.zeros([min(PIECE, ask.needs - allocated), memory.MIB // 4]))
     except Exception as failure:
         error = "out of memory" if isinstance(failure, tf.errors.ResourceExhaustedError) else str(failure)[:80]
     held = before - free_on_card()

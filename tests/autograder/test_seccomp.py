@@ -36,13 +36,21 @@ one = 1
 assert one == 1
 """
 CHECKS = """\
+import os
 from pathlib import Path
 
+from across import fresh
 from autograder.probe.asking import exercise
 
 @exercise("one")
 def test_this_very_process_is_filtered(student, rng):
     assert "Seccomp:\\t2" in Path("/proc/self/status").read_text(), "no filter on the checker"
+
+@exercise("one")
+def test_what_it_runs_afresh_is_filtered_and_in_its_box(student, rng):
+    beside, status = fresh.run(lambda: (os.getppid(), Path("/proc/self/status").read_text()))
+    assert "Seccomp:\\t2" in status, "no filter on what a check runs afresh"
+    assert f"PPid:\\t{os.getpid()}\\n" in Path(f"/proc/{beside}/status").read_text(), "the server is not the box's"
 """
 needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 here_only = pytest.mark.skipif(bool(seccomp.problem()), reason=seccomp.problem())
@@ -375,6 +383,47 @@ def anew(student):
 @needs_a_box
 def test_a_fresh_process_is_forked_in_the_box(student):
     assert student.ask(anew) == 3
+
+
+@probe
+def beside(student):
+    import os
+
+    from across import fresh
+
+    def look():
+        import os
+
+        def status(pid):
+            with open(f"/proc/{pid}/status") as file:
+                return dict(line.rstrip("\n").split(":\t", 1) for line in file)
+
+        links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        with open("/proc/self/cgroup") as file:
+            groups = file.read()
+        return status(os.getpid()), groups, [os.readlink(link) for link in links if os.path.lexists(link)]
+
+    def status_of_server():
+        import os
+
+        with open(f"/proc/{os.getppid()}/status") as file:
+            return file.read()
+
+    with open("/proc/self/status") as file:
+        here = dict(line.rstrip("\n").split(":\t", 1) for line in file)
+    with open("/proc/self/cgroup") as file:
+        groups = file.read()
+    there, its_groups, links = fresh.run(look)
+    shed = ("Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+    same = {key: (here[key], there[key]) for key in shed if here[key] != there[key]}
+    sockets = [link for link in links if link.startswith("socket:")]
+    return [same, groups == its_groups, len(sockets), f"\nPPid:\t{os.getpid()}\n" in fresh.run(status_of_server)]
+
+
+@needs_a_box
+def test_a_fresh_process_is_one_of_the_kernels_own_in_all_that_it_may(student):
+    """The same user, rights, filter and groups; of sockets its own connection: not the one on which the kernel is asked."""
+    assert student.ask(beside) == [{}, True, 1, True]
 
 
 @probe

@@ -61,12 +61,12 @@ def draw(trace: Placed, *, title: str = "", devices: Sequence[str] | None = None
     rows_height = max((place.row for place in boxes.values()), default=0) * (BOX_HEIGHT + ROW_GAP) + BOX_HEIGHT
     height = HEADER + rows_height + 2 * MARGIN
     width = max(sides[lanes[-1]][1] if lanes else 0.0, 7.0 * len(title), 330.0 if edges else 0.0) + 4
-    whole = top + height + (22.0 if edges or trace.given else 4.0)
-    figure = new_figure(width / 72, whole / 72)
+    total_height = top + height + (22.0 if edges or trace.given else 4.0)
+    figure = new_figure(width / 72, total_height / 72)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set_xlim(0, width)
-    axes.set_ylim(whole, 0)
+    axes.set_ylim(total_height, 0)
     if title:
         axes.text(4, 4, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
     for lane in lanes:
@@ -77,24 +77,24 @@ def draw(trace: Placed, *, title: str = "", devices: Sequence[str] | None = None
         _draw_edge(axes, way, ports[number], origin, edge.copied)
     for name, place in boxes.items():
         _draw_box(axes, place, labels[name], origin, PALETTE[lanes.index(place.lane) % len(PALETTE)])
-    _draw_legend(axes, whole - 11, {edge.copied for edge in edges}, any(op.kind != OP for op in shown))
+    _draw_legend(axes, total_height - 11, {edge.copied for edge in edges}, any(op.kind != OP for op in shown))
     return render(figure, describe(trace, title))
 
 
 def describe(trace: Placed, title: str = "") -> str:
     """What the picture shows, in words: "3 ops on 2 devices. CPU:0: Mul (c). CPU:1: ... Copied: ..."."""
     ops, devices = trace.ops, trace.devices()
-    told = [f"{len(ops)} op{'s' * (len(ops) != 1)} on {len(devices)} device{'s' * (len(devices) != 1)}"]
+    sentences = [f"{len(ops)} op{'s' * (len(ops) != 1)} on {len(devices)} device{'s' * (len(devices) != 1)}"]
     for device in devices:
         named = [op.type if _same(op) else f"{op.type} ({op.name})" for op in ops if op.device == device]
-        told.append(f"{device} ran {', '.join(named)}")
+        sentences.append(f"{device} ran {', '.join(named)}")
     if trace.given:
-        told.append("Given: " + ", ".join(f"{op.type.lower()} {op.name} on {op.device}" for op in trace.given))
+        sentences.append("Given: " + ", ".join(f"{op.type.lower()} {op.name} on {op.device}" for op in trace.given))
     if idle := [device for device in trace.available if device not in devices]:
-        told.append(f"Nothing ran on {', '.join(idle)}")
+        sentences.append(f"Nothing ran on {', '.join(idle)}")
     copies = [f"{name} from {trace[name].device} to {device}" for name, device in trace.copies()]
-    told.append(f"Copied between devices: {', '.join(copies)}" if copies else "Nothing was copied between devices")
-    return (f"{title}: " if title else "") + ". ".join(told) + "."
+    sentences.append(f"Copied between devices: {', '.join(copies)}" if copies else "Nothing was copied between devices")
+    return (f"{title}: " if title else "") + ". ".join(sentences) + "."
 
 
 def _lanes(trace: Placed, devices: Sequence[str] | None) -> list[str]:

@@ -66,25 +66,25 @@ class Placed:
     def edges(self) -> list[Edge]:
         """The tensors between what is shown; a way through plumbing counts as one edge."""
         known = {op.name: op for op in self.everything}
-        found: dict[tuple[str, str], bool] = {}
+        edges: dict[tuple[str, str], bool] = {}
         for op in self.everything:
             if op.kind == PLUMBING:
                 continue
             ways = [(source, op.device) for source in op.inputs]
             ways = [(source, known[source].device != device) for source, device in ways if source in known]
-            seen = set()
+            visited = set()
             while ways:
                 source, copied = ways.pop(0)
-                if (source, copied) in seen:
+                if (source, copied) in visited:
                     continue
-                seen.add((source, copied))
+                visited.add((source, copied))
                 if known[source].kind != PLUMBING:
                     key = (source, op.name)
-                    found[key] = found.get(key, False) or copied
+                    edges[key] = edges.get(key, False) or copied
                     continue
-                here = known[source].device
-                ways += [(s, copied or known[s].device != here) for s in known[source].inputs if s in known]
-        return [Edge(source, target, copied) for (source, target), copied in found.items()]
+                device = known[source].device
+                ways += [(s, copied or known[s].device != device) for s in known[source].inputs if s in known]
+        return [Edge(source, target, copied) for (source, target), copied in edges.items()]
 
     def copies(self) -> list[tuple[str, str]]:
         """What was copied to which device, each once: [("MatMul", "CPU:2")]."""
@@ -94,6 +94,6 @@ class Placed:
 
 def device_order(device: str) -> tuple[str, str, int]:
     """Where a device comes in a sorted list of devices: CPU:2 before CPU:10, other tasks after this one."""
-    task, _, where = device.rpartition(" ")
-    kind, _, number = where.partition(":")
+    task, _, local = device.rpartition(" ")
+    kind, _, number = local.partition(":")
     return task, kind, int(number) if number.isdigit() else -1

@@ -79,7 +79,7 @@ class Recorder:
         sources = tuple(self._source(tensor) for tensor in inputs)
         name = op_name.decode() if isinstance(op_name, bytes) else op_name or ""
         resource = [tensor for tensor in inputs if tensor.dtype.name == "resource"]
-        where = next((tensor.device for tensor in [*outputs, *resource]), self._context.device_name or "/CPU:0")
+        device = next((tensor.device for tensor in [*outputs, *resource]), self._context.device_name or "/CPU:0")
         dtype, shape = output_of(outputs[0]) if outputs else ("", None)
         if type_name == "VarHandleOp":
             facts = dict(zip(attrs[::2], attrs[1::2], strict=True))
@@ -87,7 +87,7 @@ class Recorder:
         op = Op(
             name=self._unique(name.strip("/") or op_type(type_name)),
             type=op_type(type_name),
-            device=short_device(where),
+            device=short_device(device),
             dtype=dtype,
             shape=shape,
             inputs=sources,
@@ -101,9 +101,9 @@ class Recorder:
         sources = [self._source(tensor) for tensor in inputs]
         if not graphs:  # compiled by XLA: one op to TensorFlow
             name = self._unique(type_name.removeprefix("__inference_").rpartition("_")[0] or type_name)
-            where = short_device(outputs[0].backing_device) if outputs else "CPU:0"
+            device = short_device(outputs[0].backing_device) if outputs else "CPU:0"
             dtype, shape = output_of(outputs[0]) if outputs else ("", None)
-            self._add(Op(name, "function", where, dtype, shape, tuple(sources)), outputs)
+            self._add(Op(name, "function", device, dtype, shape, tuple(sources)), outputs)
             return
         outermost = max(graphs, key=lambda graph: _fits(graph, len(inputs), len(outputs)))
         for graph in graphs:
@@ -188,10 +188,10 @@ def _names_of(
 
     python = inspect.unwrap(getattr(fn, "python_function", fn))
     try:
-        given = dict(inspect.signature(python).bind(*args, **kwargs).arguments)
+        arguments = dict(inspect.signature(python).bind(*args, **kwargs).arguments)
     except (TypeError, ValueError):
-        given = {f"argument_{i}": value for i, value in enumerate(args)} | dict(kwargs)
-    around = _mentioned(python)
+        arguments = {f"argument_{i}": value for i, value in enumerate(args)} | dict(kwargs)
+    mentioned = _mentioned(python)
     inputs: dict[int, str] = {}
     variables: dict[int, str] = {}
 
@@ -216,9 +216,9 @@ def _names_of(
             for part in _mentioned(inspect.unwrap(getattr(value, "python_function", value))):
                 note("", part, depth - 1)
 
-    for value in around:
+    for value in mentioned:
         note("", value, DEEPEST)
-    for name, value in given.items():
+    for name, value in arguments.items():
         note(name, value, DEEPEST)
     return inputs, variables
 

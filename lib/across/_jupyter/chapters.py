@@ -16,12 +16,16 @@ def folder() -> Path:
     Raises NoSuchChapter if there is none.
     """
     chosen = os.environ.get("ACROSS_COURSE")
-    here = Path.cwd()
-    places = [Path(chosen)] if chosen else [here, *here.parents, Path(__file__).resolve().parents[3]]
+    working_folder = Path.cwd()
+    places = (
+        [Path(chosen)] if chosen else [working_folder, *working_folder.parents, Path(__file__).resolve().parents[3]]
+    )
     for place in places:
         if any((place / "notebooks").glob("[0-9][0-9]_*.ipynb")):
             return (place / "notebooks").resolve()
-    raise NoSuchChapter(f"no folder notebooks/ with chapters in {chosen or here}; start in the course's folder")
+    raise NoSuchChapter(
+        f"no folder notebooks/ with chapters in {chosen or working_folder}; start in the course's folder"
+    )
 
 
 def names() -> list[str]:
@@ -36,7 +40,7 @@ def find(name: str) -> Path:
     """
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
-    found = [full for full in names() if Path(name).stem in (full, full[:2], full[3:])]
-    if len(found) != 1:
+    matching = [full for full in names() if Path(name).stem in (full, full[:2], full[3:])]
+    if len(matching) != 1:
         raise NoSuchChapter(f"no chapter {name!r}; there are: {', '.join(names())}")
-    return folder() / f"{found[0]}.ipynb"
+    return folder() / f"{matching[0]}.ipynb"

@@ -42,10 +42,10 @@ class Report:
         return not self.errors and all(check.passed is not False for check in self.checks)
 
 
-def run(path: Path, told: Callable[[int, int], None] = lambda done, of: None) -> Report:
+def run(path: Path, on_progress: Callable[[int, int], None] = lambda done, of: None) -> Report:
     """Run the notebook at `path` in its folder; the file stays as it is.
 
-    `told` hears how many code cells are done, of how many.
+    `on_progress` is called with how many code cells are done, and of how many.
     A cell that takes longer than 120 s is interrupted; a kernel that dies ends the run.
     """
     notebook = nbformat.read(path, as_version=4)
@@ -59,7 +59,7 @@ def run(path: Path, told: Callable[[int, int], None] = lambda done, of: None) ->
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
-        on_cell_executed=lambda cell, cell_index, **_: told(next(done), count),
+        on_cell_executed=lambda cell, cell_index, **_: on_progress(next(done), count),
     )
     started = time.monotonic()
     errors = []
@@ -72,22 +72,22 @@ def run(path: Path, told: Callable[[int, int], None] = lambda done, of: None) ->
     seconds = time.monotonic() - started
     checks = []
     for number, cell in enumerate(notebook.cells, 1):
-        graded = cell.metadata.get("nbgrader", {})
-        says = _error(cell)
-        if graded.get("grade"):
-            name = cell.metadata.get("across", {}).get("exercise", graded["grade_id"])
-            checks.append(Check(name, float(graded["points"]), *_outcome(cell, says)))
-        elif says:
-            errors.append(f"cell {number}: {says}")
+        metadata = cell.metadata.get("nbgrader", {})
+        sentence = _error(cell)
+        if metadata.get("grade"):
+            name = cell.metadata.get("across", {}).get("exercise", metadata["grade_id"])
+            checks.append(Check(name, float(metadata["points"]), *_outcome(cell, sentence)))
+        elif sentence:
+            errors.append(f"cell {number}: {sentence}")
     return Report(path.stem, seconds, tuple(checks), tuple(errors))
 
 
-def _outcome(cell: nbformat.NotebookNode, says: str) -> tuple[bool | None, str]:
+def _outcome(cell: nbformat.NotebookNode, sentence: str) -> tuple[bool | None, str]:
     if cell.metadata["nbgrader"].get("solution"):
         return None, "graded by hand"
     if cell.get("execution_count") is None:
         return False, "did not run"
-    return not says, says
+    return not sentence, sentence
 
 
 def _error(cell: nbformat.NotebookNode) -> str:

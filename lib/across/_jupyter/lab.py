@@ -53,7 +53,7 @@ def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
 
 def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
     """JupyterLab's command line."""
-    given = [
+    options = [
         f"--ServerApp.root_dir={notebooks}",
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
@@ -62,8 +62,8 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
         "--log-level=WARN",  # the address is shown all the same
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        given.append("--ServerApp.allow_root=True")  # in a container one is often root
-    return given
+        options.append("--ServerApp.allow_root=True")  # in a container one is often root
+    return options
 
 
 def free_port(wanted: int | None = None) -> int:

@@ -90,10 +90,10 @@ class Log:
                 first_kept = file.seek(-KEPT, os.SEEK_END)
                 kept = file.read()
                 file.truncate(0)
-            said = f"\n(all but the end of {LOG >> 20} MiB was dropped here)\n"
-            self._before_cut = said + kept.decode("utf-8", "replace")
+            notice = f"\n(all but the end of {LOG >> 20} MiB was dropped here)\n"
+            self._before_cut = notice + kept.decode("utf-8", "replace")
             already_read = max(0, self._read - first_kept)
-            self._unread = (said if self._read < first_kept else "") + kept[already_read:].decode("utf-8", "replace")
+            self._unread = (notice if self._read < first_kept else "") + kept[already_read:].decode("utf-8", "replace")
             self._decoder.reset()
             self._read = 0
 
