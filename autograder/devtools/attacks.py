@@ -108,12 +108,12 @@ def _load(path: Path) -> list[Attack]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     says: dict[str, Any] = vars(module)
-    each = says.get("EACH") or {"": says.get("submission")}
-    if "EXERCISE" not in says or None in each.values():
+    if "EXERCISE" not in says or not ("submission" in says or "EACH" in says):
         raise course.CourseError(
             f"{path}: an attack sets EXERCISE and submission (or EACH); see tests/attacks/corpus.py"
         )
     tries = (module.__doc__ or "").strip()
+    each: dict[str, Submission] = says["EACH"] if "EACH" in says else {"": says["submission"]}
     return [
         Attack(
             f"{path.stem}_{which}" if which else path.stem,
