@@ -164,6 +164,7 @@ def _launched(chapter: str) -> Servers:
     here = str(course.root()), chapter
     if here not in _STARTED:
         if not _STARTED:
+            boxes.remove_leftovers()
             atexit.register(close)
         checks = {"ACROSS_COURSE": here[0], "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
         _STARTED[here] = Servers(

@@ -29,7 +29,9 @@ def available():
     """Whether a program can be run so: root may make mount namespaces here, and change its user."""
     if os.getuid() != 0:
         return False
-    return subprocess.run([*_prefix(Path("/mnt")), "true"], capture_output=True, check=False, timeout=30).returncode == 0
+    return (
+        subprocess.run([*_prefix(Path("/mnt")), "true"], capture_output=True, check=False, timeout=30).returncode == 0
+    )
 
 
 def _closed(base):
