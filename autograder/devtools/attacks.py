@@ -158,17 +158,16 @@ def run(place: Path, attacks: Sequence[Attack], workers: int = 0) -> Graded:
     """
     hand_in(place / "submissions", attacks)
     canary = f"canary-{secrets.token_hex(8)}"
-    shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryDirectory(prefix="attacks-", dir=shm) as work:
-        before, started = set(children()), time.monotonic()
-        with adopting():
-            pid, servers = _grade(place, Path(work), canary, workers or (os.cpu_count() or 1) + 1)
-            seconds = time.monotonic() - started
-            left = orphans(before)
-        if len(servers) != SERVERS:
-            raise RuntimeError("the fork servers' folders were not seen, so that nothing can be said about them")
-        folders = [*os.listdir(work), *(folder for folder in servers if os.path.exists(folder))]
-        groups = sorted(path.name for path in ROOT.glob(f"**/across/j{pid}-*"))
+    before, started = set(children()), time.monotonic()
+    with adopting():
+        pid, servers = _grade(place, canary, workers or (os.cpu_count() or 1) + 1)
+        seconds = time.monotonic() - started
+        left = orphans(before)
+    if len(servers) != SERVERS:
+        raise RuntimeError("the fork servers' folders were not seen, so that nothing can be said about them")
+    folders = [folder for folder in servers if os.path.exists(folder)]
+    folders += [str(path) for shared in ("/dev/shm", "/tmp") for path in Path(shared).glob(f"across-{pid}-*")]
+    groups = sorted(path.name for path in ROOT.glob(f"**/across/j{pid}-*"))
     rows: dict[str, dict[str, dict[str, str]]] = {}
     with open(place / "out" / "marks.csv", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -176,21 +175,20 @@ def run(place: Path, attacks: Sequence[Attack], workers: int = 0) -> Graded:
     return Graded(place / "out", rows, seconds, canary, left, groups, folders)
 
 
-def _grade(place: Path, workroom: Path, canary: str, workers: int) -> tuple[int, set[str]]:
+def _grade(place: Path, canary: str, workers: int) -> tuple[int, set[str]]:
     """Run the command as an instructor does; whatever happens it is ended by the deadline.
 
-    Returns its process id, which its control groups are named after, and the folders of its fork servers.
+    Returns its process id, with which the names of its control groups and folders begin, and the folders of its fork servers.
     """
     servers: set[str] = set()
     command = [sys.executable, "-m", "autograder", "grade", CHAPTER, "--submissions", str(place / "submissions")]
     command += ["--out", str(place / "out"), "--workers", str(workers)]
-    workroom.chmod(0o711)
     with open(place / "log", "w+b") as log:
         process = subprocess.Popen(
             command,
             stdout=log,
             stderr=log,
-            env={**os.environ, "ACROSS_WORKROOM": str(workroom), "SECRET": canary},
+            env={**os.environ, "SECRET": canary},
             start_new_session=True,
         )
         try:

@@ -1,7 +1,8 @@
 """The warm servers of one worker: student's kernels, one chapter's checkers, drivers. Started once, used for every job.
 
-Each is a process of `across._process.warm`; they end with the process that started them. The student's server gets an
-environment with hardly anything of ours in it, because its memory is inherited by every student's kernel.
+Each is a process of `across._process.warm`; they end with the process that started them. They get an environment with
+hardly anything of ours in it: the memory of the student's server is inherited by every student's kernel, and the others
+listen to what those say. The student's has a fixed seed of hashes, so that the same answers order a set in the same way.
 
 Servers know what they were made of: the chapter, its checks and the grader, as these were on the disk when they were
 launched and still were when they stood. A job is graded by servers that were made of what its rubric says, or by none.
@@ -163,15 +164,14 @@ def _launched(chapter: str) -> Servers:
     here = str(course.root()), chapter
     if here not in _STARTED:
         if not _STARTED:
+            boxes.remove_leftovers()
             atexit.register(close)
-        place = {"ACROSS_COURSE": here[0], "ACROSS_WORKROOM": str(boxes.workroom())}
+        checks = {"ACROSS_COURSE": here[0], "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
         _STARTED[here] = Servers(
             chapter,
-            warm.ForkServer("autograder.job.student_server", env=_plain(), bare=True),
-            warm.ForkServer(
-                "autograder.job.checker", env={**place, "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
-            ),
-            warm.ForkServer("autograder.job.driver"),
+            warm.ForkServer("autograder.job.student_server", env={**_plain(), "PYTHONHASHSEED": "0"}, bare=True),
+            warm.ForkServer("autograder.job.checker", env={**_plain(), **checks}, bare=True),
+            warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
         )
     return _STARTED[here]
 
@@ -196,5 +196,6 @@ def _made_of(chapter: str) -> str:
 
 
 def _plain() -> dict[str, str]:
+    """What a server needs of our environment: its children read what students' processes say, and hold no secret."""
     keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
-    return {name: os.environ[name] for name in keep if name in os.environ} | {"PYTHONHASHSEED": "0"}
+    return {name: os.environ[name] for name in keep if name in os.environ}

@@ -79,7 +79,7 @@ def grade_job(job: Job) -> Verdict:
         raise
     except Exception as error:  # whatever it is: one submission is not graded, the others are
         LOG.warning("a job failed", exc_info=not isinstance(error, EXPECTED), extra={"box": name})
-        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC and not job.rubric.sandboxed
         where = f"; make room in {boxes.workroom().parent}, where boxes are made" if full else ""
         raise InfrastructureError(f"{type(error).__name__}: {error}{where}") from error
     finally:
@@ -88,10 +88,8 @@ def grade_job(job: Job) -> Verdict:
 
 def _sweep(name: str) -> None:
     """Remove what of the job's boxes could not be removed when they were closed."""
-    boxes.sweep(name)
-    for folder in boxes.workroom().glob(f"{name}*"):
-        LOG.warning("a box's folder was left, and is removed now", extra={"box": folder.name})
-        boxes.remove(folder)
+    for left in boxes.sweep(name):
+        LOG.warning("something of a box was left, and is removed now", extra={"box": left})
 
 
 @contextlib.contextmanager

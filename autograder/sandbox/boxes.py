@@ -258,13 +258,7 @@ def problem() -> str:
 
 @cache
 def workroom() -> Path:
-    """Our folder for boxes without walls: in memory where there is some; short, for sockets' paths.
-
-    Made at the first call, which also removes what graders that were killed have left.
-    """
-    if shared := os.environ.get("ACROSS_WORKROOM"):
-        return Path(shared)
-    remove_leftovers()
+    """Our folder for boxes without walls: in memory where there is some; short, for sockets' paths."""
     for place in ("/dev/shm", "/tmp"):
         path = Path(place, owners.new_name("across-"))
         try:
@@ -337,15 +331,15 @@ def _waited(pid: int) -> float:
     return longest / 1e9
 
 
-def out_of_memory(name: str) -> bool:
-    """Whether something in the group `name` was killed because its memory was used up; False where there is no group."""
-    return any(group.name == name and group.oom_kills() > 0 for group in cgroups.leftovers(name))
-
-
-def sweep(prefix: str) -> None:
-    """Remove the groups that boxes named `prefix...` left behind when the process that held them was killed."""
-    for group in cgroups.leftovers(prefix):
+def sweep(prefix: str) -> list[str]:
+    """Remove what boxes named `prefix...` left: groups that were not empty in time, folders; their names."""
+    groups = cgroups.leftovers(prefix)
+    for group in groups:
         group.close()
+    folders = list(workroom().glob(f"{prefix}*")) if workroom.cache_info().currsize else []
+    for folder in folders:
+        remove(folder)
+    return [*(group.name for group in groups), *(folder.name for folder in folders)]
 
 
 def _read(fd: int, end: bytes, ended: int, deadline: float = 20.0) -> bytes:

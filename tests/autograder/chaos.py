@@ -92,17 +92,24 @@ class Run:
 
 
 def processes(mark: Path) -> dict[str, list[int]]:
-    """The living processes that bear `mark`, by what they are (see VICTIMS)."""
-    found: dict[int, tuple[int, str]] = {}
+    """The living processes that bear `mark`, or were started by one that does, by what they are (see VICTIMS).
+
+    What builds and holds a box has hardly an environment.
+    """
+    every: dict[int, tuple[int, str]] = {}
+    bear: set[int] = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                if str(mark).encode() not in (folder / "environ").read_bytes():
-                    continue
                 state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
                 if state != "Z":
                     command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    found[int(folder.name)] = (int(parent), command)
+                    every[int(folder.name)] = (int(parent), command)
+                if str(mark).encode() in (folder / "environ").read_bytes():
+                    bear.add(int(folder.name))
+    while more := {pid for pid, (parent, _) in every.items() if parent in bear} - bear:
+        bear |= more
+    found = {pid: each for pid, each in every.items() if pid in bear}
     kinds: dict[str, list[int]] = {}
     for pid, (parent, command) in found.items():
         kinds.setdefault(_kind(found.get(parent, (0, "")), found, command), []).append(pid)
@@ -133,9 +140,21 @@ def leftovers(mark: Path, graders: list[int], deadline: float = 30.0) -> list[st
         time.sleep(0.05)
     left = [f"{kind} {pids}" for kind, pids in alive.items()]
     for grader in graders:
+        left += _builders(f"j{grader}-")
         left += [f"group {group.name}" for group in cgroups.leftovers(f"j{grader}-")]
         left += [str(folder) for folder in Path("/dev/shm").glob(f"across-{grader}-*")]
     return left
+
+
+def _builders(prefix: str) -> list[str]:
+    """The command lines of the processes that build or hold a box whose name begins so."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if words[0] == b"bwrap" and any(word.startswith(prefix.encode()) for word in words):
+                found.append(b" ".join(words).decode(errors="replace"))
+    return found
 
 
 def meaning(out: Path) -> dict[str, object]:
@@ -143,7 +162,7 @@ def meaning(out: Path) -> dict[str, object]:
     said: dict[str, object] = {"gradebook.db": _database(out / "gradebook.db")}
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
-        if path.is_file() and path.name not in ("gradebook.db", ".lock"):
+        if path.is_file() and path.name not in ("gradebook.db", ".lock", "grading.log"):
             text = path.read_bytes()
             said[name] = _without(json.loads(text)) if path.suffix == ".ipynb" else text
             if name == "report.html":  # it tells seconds

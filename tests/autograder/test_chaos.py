@@ -134,24 +134,16 @@ def test_any_victim_at_any_moment(eight):
 
 
 @pytest.mark.skipif(not MAY, reason="a small /dev/shm needs a mount namespace, and this user may not make one")
-def test_no_room_for_boxes_is_said_and_the_class_is_graded_once_there_is(eight):
+def test_a_dev_shm_that_others_have_filled_costs_nobody_anything(eight):
     out = eight.folder / "crowded"
     fill = "mount -t tmpfs -o size=16m tmpfs /dev/shm; head -c 100M /dev/zero >/dev/shm/fill; exec "
     crowded = eight.grade(out, prefix=["unshare", "-m", "sh", "-c", fill + '"$@"', "sh"])
     try:
-        assert crowded.end() == 1, crowded.said
-        assert "No space left on device; make room in /dev/shm" in crowded.said
-        assert "Traceback" not in crowded.said
-        assert sorted(path.name for path in out.iterdir()) == [".lock", ".seed"]  # nobody was graded
+        assert crowded.end() == 0, crowded.said
+        assert chaos.meaning(out) == eight.wanted
         assert chaos.leftovers(crowded.mark, [crowded.process.pid]) == []
     finally:
         crowded.close()
-    again = eight.grade(out)
-    try:
-        assert again.end() == 0, again.said
-        assert chaos.meaning(out) == eight.wanted
-    finally:
-        again.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])

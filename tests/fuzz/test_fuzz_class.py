@@ -97,7 +97,10 @@ def _grade(place: Path, work: str, seconds: float) -> tuple[int, int, str]:
             [*command, "--out", str(place / "out"), "--workers", "2"],
             stdout=log,
             stderr=log,
-            env={**os.environ, "ACROSS_WORKROOM": work},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), work]).strip(os.pathsep),
+            },
             start_new_session=True,
         )
         try:
@@ -110,7 +113,7 @@ def _grade(place: Path, work: str, seconds: float) -> tuple[int, int, str]:
 
 
 def _processes(work: str, deadline: float = 10.0) -> list[str]:
-    """The processes with our workroom in their environment that do not end by themselves; they are ended."""
+    """The processes with the folder `work` in their PYTHONPATH that do not end by themselves; they are ended."""
     until = time.monotonic() + deadline
     while (found := _of(work)) and time.monotonic() < until:
         time.sleep(0.05)
@@ -124,7 +127,7 @@ def _of(work: str) -> dict[int, str]:
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if f"ACROSS_WORKROOM={work}".encode() in (folder / "environ").read_bytes():
+            if work.encode() in (folder / "environ").read_bytes():
                 found[int(folder.name)] = (folder / "comm").read_text().strip()
     return found
 

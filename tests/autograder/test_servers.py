@@ -1,0 +1,57 @@
+"""What the warm servers give to the processes that they fork: hashes that a rerun has again, and nothing of our environment."""
+
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_engine import NAME, small  # noqa: F401 - a fixture
+
+from autograder.job import forkserver
+from autograder.job.kernel_process import KernelProcess
+from autograder.model import course
+from autograder.probe import asking
+from autograder.probe.asking import probe
+from autograder.sandbox import boxes, owners
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+SECRET = secrets.token_hex(8)
+HASH = "print(hash('across'))"
+
+
+@pytest.fixture(scope="module")
+def servers(small):  # noqa: F811
+    """The servers of a small chapter, started by a process whose environment holds a secret."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET", SECRET)
+        return forkserver.servers(forkserver.make_rubric(NAME))
+
+
+@probe
+def hashes(student):
+    import subprocess
+    import sys
+
+    said = subprocess.run([sys.executable, "-c", "print(hash('across'))"], capture_output=True, text=True)
+    return [hash("across"), int(said.stdout)]
+
+
+def test_a_kernel_and_what_it_starts_have_the_hashes_of_every_other_box(servers):
+    kernel = KernelProcess(servers.student.path, owners.new_name("j"), course.LIMITS)
+    try:
+        kernel.ready()
+        got = asking.Student(asking.by_socket(kernel.questions), deadline=90.0).ask(hashes)
+    finally:
+        kernel.close()
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    want = subprocess.run([sys.executable, "-c", HASH], env=environment, capture_output=True, text=True, check=True)
+    assert got == [int(want.stdout)] * 2
+
+
+@pytest.mark.parametrize("name", ["student", "checker", "driver"])
+def test_no_server_has_our_environment(servers, name):
+    environment = Path(f"/proc/{getattr(servers, name).process.pid}/environ").read_text()
+    assert "PATH=" in environment
+    assert SECRET not in environment
