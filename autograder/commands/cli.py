@@ -151,22 +151,23 @@ def grade(
     if engine == executors.LOCAL:
         grading.launch(name, how)
     from autograder.gradebook import late_penalty
-    from autograder.submissions import arrivals, downloads
+    from autograder.submissions import arrivals, downloads, filenames
 
-    full, named = course.chapter(name), {"roster": roster, "pattern": name_pattern, "layout": layout}
+    full, names = course.chapter(name), filenames.Names(name_pattern, layout)
     with executors.opened(engine, name, tls, gpus) as executor:
         how |= {"executor": executor} if executor else {}
         if dry_run:
             how["limits"] = course.read_limits(limit or ())
-            with downloads.gathered(submissions, full, **named) as found:
+            with downloads.gathered(submissions, full, names=names, roster=roster) as found:
                 code = grading.tell(found)
                 sys.exit(max(code, grading.rehearse(name, found.folder, out, json_, **how)))
         if any(said is not None for said in policy):
             late_penalty.settle(out, name, *policy, db_url=db or None)
         if watch:
-            batches = arrivals.batches(submissions, full, seconds=watch_for, complain=grading.complain, **named)
+            how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
+            batches = arrivals.batches(submissions, full, names=names, roster=roster, **how_long)
             sys.exit(grading.watch(name, batches, out, **how))
-        with downloads.gathered(submissions, full, **named) as found:
+        with downloads.gathered(submissions, full, names=names, roster=roster) as found:
             code = grading.tell(found, out)
             sys.exit(max(code, grading.grade_to_the_end(name, found.folder, out, **how)))
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from autograder.model.course import Chapter, CourseError
-from autograder.submissions import downloads, filenames, places
+from autograder.submissions import downloads, places
+from autograder.submissions.filenames import Names
 from autograder.submissions.handed_in import HandedIn
 from autograder.submissions.members import Member
 
@@ -48,9 +48,8 @@ def batches(
     source: Path,
     chapter: Chapter,
     *,
+    names: Names | None = None,
     roster: Path | None = None,
-    pattern: str = "",
-    layout: str = "",
     seconds: float | None = None,
     settle: float = SETTLED,
     complain: Callable[[str], None] = lambda says: None,
@@ -59,17 +58,24 @@ def batches(
 
     What cannot be read (an archive that is only half there) is told to `complain`, once, and tried again when it changes.
     """
+    names = names or Names()
     rest = Rest(settle)
     end = None if seconds is None else time.monotonic() + seconds
     done: dict[str, Mark] = {}
+    refused = ""
     while True:
-        still = rest.look(_marks(source, chapter, pattern, layout))
+        try:
+            still = rest.look(_marks(source, chapter, names))
+            refused = ""
+        except CourseError as error:  # what lies there is no class yet
+            still = {}
+            if refused != str(error):
+                complain(refused := str(error))
         if still.items() - done.items():  # one that is being replaced is no change: it comes when it is at rest again
             done |= still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
-                named: dict[str, Any] = {"roster": roster, "pattern": pattern, "layout": layout}
-                with downloads.gathered(source, chapter, settled=settled, **named) as found:
+                with downloads.gathered(source, chapter, names=names, roster=roster, settled=settled) as found:
                     yield found
             except (CourseError, FileNotFoundError) as error:
                 complain(str(error))
@@ -79,12 +85,12 @@ def batches(
         time.sleep(min(LOOK, left))
 
 
-def _marks(source: Path, chapter: Chapter, pattern: str, layout: str) -> dict[str, Mark]:
+def _marks(source: Path, chapter: Chapter, names: Names) -> dict[str, Mark]:
     try:
         if not Path(source).is_dir():
             status = Path(source).stat()
             return {str(source): (status.st_ino, status.st_size, status.st_mtime_ns)}
-        place = places.located(Path(source), chapter, pattern, filenames.layout_named(layout) if layout else None)
+        place = places.located(Path(source), chapter, names)
         return {member.path: member.mark for member in places.listed(place, chapter) if member.mark}
     except FileNotFoundError:  # not there yet, or being replaced
         return {}

@@ -17,7 +17,7 @@ from pathlib import Path
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions import archives, exchange, filenames, intake, members, moments, places
-from autograder.submissions.filenames import Claim, Layout, Reader, Tally
+from autograder.submissions.filenames import Claim, Layout, Names, Reader, Tally
 from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
 from autograder.submissions.places import Place
@@ -57,23 +57,20 @@ def gathered(
     source: Path,
     chapter: Chapter,
     *,
+    names: Names | None = None,
     roster: Path | None = None,
-    pattern: str = "",
-    layout: str = "",
     settled: Settled | None = None,
 ) -> Iterator[HandedIn]:
     """Find the class in `source`: a folder, zip, tar or tar.gz; its files live as long as the block.
 
-    `pattern` is a regular expression as of nbgrader zip_collect, `layout` says who named the files where their names do
-    not. A file that is not `settled` is left for later. Raises CourseError, which names the file and the mend; OSError
-    for what is the disk's fault.
+    A file that is not `settled` is left for later. Raises CourseError, which names the file and the mend; OSError for
+    what is the disk's fault.
     """
-    source = Path(source)
-    wanted = filenames.layout_named(layout) if layout else None
+    source, names = Path(source), names or Names()
     ids = Roster(roster) if roster else None
     with tempfile.TemporaryDirectory(prefix="across-handed-in-") as private:
         if source.is_dir():
-            place = places.located(source, chapter, pattern, wanted)
+            place = places.located(source, chapter, names)
             if place.layout is Layout.NBGRADER and roster is not None:
                 raise CourseError(f"{place.path}: its folders are the students' ids already; leave --roster out")
             if place.layout is Layout.NBGRADER and settled is None:
@@ -84,23 +81,23 @@ def gathered(
             yield _Gathering(place, chapter, settled, ids).gather(places.listed(place, chapter), Path(private))
             return
         with archives.opened(source) as archive:
-            place = _named(source, archive.names(), chapter, pattern, wanted)
+            place = _named(source, archive.names(), chapter, names)
             with archives.sound(source):
                 found = archive.members(place.owner())
             yield _Gathering(place, chapter, settled, ids).gather(found, Path(private))
 
 
-def _named(source: Path, names: Iterable[Parts], chapter: Chapter, pattern: str, layout: Layout | None) -> Place:
+def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names) -> Place:
     """Who named an archive's files: what most of them say. Raises CourseError if nobody that is known."""
-    if pattern:
-        return Place(source, Layout.PATTERN, Reader(Layout.PATTERN, pattern))
-    tally = Tally(chapter.name, [layout] if layout else list(filenames.PATTERNS))
-    for parts in names:
+    if names.pattern:
+        return Place(source, Layout.PATTERN, names.pattern)
+    tally = Tally(chapter.name, [names.layout] if names.layout else list(filenames.PATTERNS))
+    for parts in every:
         tally.add(parts)
     if found := tally.most():
         return Place(source, found[0], Reader(found[0]), found[1])
     seen = harmless.visible("/".join(tally.first))[:80] or "nothing"
-    known = layout or f"Canvas, Moodle, nbgrader's exchange or nbgrader's folders of {chapter.name}"
+    known = names.layout or f"Canvas, Moodle, nbgrader's exchange or nbgrader's folders of {chapter.name}"
     raise CourseError(
         f"{source}: these are no names of {known} (the first: {seen}); say how they are made with --name-pattern, as for "
         "nbgrader zip_collect"
@@ -177,7 +174,12 @@ class _Gathering:
         lost = not beside and (not member.parts or self.place.somebodys(member.parts, self.chapter.name))
         if lost or self.place.layout is not Layout.NBGRADER:
             note = member.why_not or f"its name is none of {self.place.layout}"
-            note += "; if the others are astray, say --layout" if lost else ""
+            mend = (
+                "widen --name-pattern"
+                if self.place.layout is Layout.PATTERN
+                else "if the others are astray, say --layout"
+            )
+            note += f"; {mend}" if lost else ""
             self.lines.append(Line(member.path, note=note, lost=lost))
 
     def _why_not(self, member: Member, claim: Claim) -> str:

@@ -181,12 +181,20 @@ class Tally:
         return layout, above
 
 
-def layout_named(said: str) -> Layout:
-    """The layout that an instructor names. Raises CourseError."""
-    known = [layout.name.lower() for layout in PATTERNS]
-    if said.lower() not in known:
-        raise CourseError(f"--layout {said!r}: there is no such layout; give one of {', '.join(sorted(known))}")
-    return Layout[said.upper()]
+class Names:
+    """What an instructor says of the names: a pattern as of nbgrader zip_collect, a layout, or nothing.
+
+    Raises CourseError for a pattern that cannot serve, a layout that is none, and both at once.
+    """
+
+    def __init__(self, pattern: str = "", layout: str = "") -> None:
+        known = {each.name.lower(): each for each in PATTERNS}
+        if layout and layout.lower() not in known:
+            raise CourseError(f"--layout {layout!r}: there is no such layout; give one of {', '.join(sorted(known))}")
+        if pattern and layout:
+            raise CourseError("--layout and --name-pattern: each says how files are named; give one of the two")
+        self.pattern = Reader(Layout.PATTERN, pattern) if pattern else None
+        self.layout = known[layout.lower()] if layout else None
 
 
 def rank(file: str, chapter: str) -> tuple[bool, int]:

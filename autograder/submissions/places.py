@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions import filenames, folders, members
-from autograder.submissions.filenames import UNKNOWN, Claim, Layout, Reader
+from autograder.submissions.filenames import UNKNOWN, Claim, Layout, Names, Reader
 from autograder.submissions.members import Member, Owner, Parts
 
 ASTRAY = "a folder that is no submission"
@@ -56,10 +56,11 @@ class Place:
         return any(filenames.fits(mine, layout, chapter) for layout in others if layout is not self.layout)
 
 
-def located(source: Path, chapter: Chapter, pattern: str = "", layout: Layout | None = None) -> Place:
+def located(source: Path, chapter: Chapter, names: Names) -> Place:
     """Where in a folder a class lies, by what lies directly in it. Raises CourseError, OSError."""
-    if pattern:
-        return Place(source, Layout.PATTERN, Reader(Layout.PATTERN, pattern))
+    if names.pattern:
+        return Place(source, Layout.PATTERN, names.pattern)
+    layout = names.layout
     if layout in (None, Layout.EXCHANGE) and all((source / name).is_dir() for name in ("inbound", "outbound")):
         return Place(source / "inbound", Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
     if layout is None:

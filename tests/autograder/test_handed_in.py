@@ -20,15 +20,15 @@ from lms_downloads import MADE, put, tar
 from autograder.model.course import CourseError
 from autograder.submissions import archives, downloads, folders, handed_in, intake, members
 from autograder.submissions.downloads import gathered
-from autograder.submissions.filenames import Layout
+from autograder.submissions.filenames import Layout, Names
 
 TINY = classroom.chapter()
 BIN = Path(sys.executable).parent
 
 
-def take(source, **how):
+def take(source, pattern="", layout="", **how):
     """What is gathered: student -> the file's bytes; and the lines."""
-    with gathered(source, TINY, **how) as found:
+    with gathered(source, TINY, names=Names(pattern, layout), **how) as found:
         files = {each.parent.parent.name: each.read_bytes() for each in found.folder.glob(f"*/{NAME}/{NAME}.ipynb")}
         stamps = {each.parent.parent.name: each.read_text() for each in found.folder.glob("*/*/timestamp.txt")}
         return files, stamps, found

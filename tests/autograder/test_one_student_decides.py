@@ -335,6 +335,20 @@ def test_a_student_who_takes_their_folder_away_does_not_end_the_watch(tmp_path):
     batches.close()
 
 
+def test_what_is_no_class_yet_does_not_end_the_watch(tmp_path):
+    lay(tmp_path, {"eve/inbound/x": b"", "eve/outbound/x": b""})  # as an exchange's root would look
+    told = []
+
+    def more(says):
+        told.append(says)
+        lay(tmp_path, {f"ada/{NAME}/{NAME}.ipynb": b"{}"})
+
+    batches = arrivals.batches(tmp_path, TINY, seconds=20.0, settle=0.0, complain=more)
+    assert "ada" in next(batches).students
+    assert len(told) == 1
+    batches.close()
+
+
 def test_one_students_lines_do_not_hide_the_others(tmp_path):
     odd = {f"aaa_1_{n}_{n}.png": b"" for n in range(500)}
     _, _, found = take(zip_of(tmp_path / "x.zip", {**odd, **canvas(), "zoe_7_8_other.ipynb": b""}))
