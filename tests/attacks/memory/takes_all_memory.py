@@ -1,4 +1,4 @@
-"""Answers one exercise rightly and then takes all memory."""
+"""Answers one exercise rightly, holding 3 GiB, which it may, and then takes all memory."""
 
 from corpus import at_each_test
 
@@ -6,11 +6,18 @@ EXERCISE = "place"
 EARNS = {"where": 2.0}
 EACH = at_each_test(
     EXERCISE,
-    """
-    hoard = []
-    while True:
-        hoard.append(bytearray(1 << 28))
-        hoard[-1][::4096] = b"x" * (1 << 16)  # a byte a page
-    """,
+    "hold(272)",
     honest=tuple(EARNS),
+    before="""
+    HELD, TOUCHED = [], b"x" * ((64 << 20) // 4096)
+
+
+    def hold(pieces):
+        for _ in range(pieces):
+            HELD.append(bytearray(64 << 20))
+            HELD[-1][::4096] = TOUCHED
+
+
+    hold(48)
+    """,
 )
