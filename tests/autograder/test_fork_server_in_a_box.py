@@ -1,0 +1,83 @@
+"""The server of fresh processes that a kernel's process leaves beside itself works in every kind of box."""
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from boxed import inside
+from test_sandbox import as_nobody  # noqa: F401 - a fixture
+
+from across._process import pristine, warm
+from autograder.sandbox import boxes
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+
+
+def rights():
+    """Of this process: the lines that say what it may."""
+    names = ("Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+    return [line for line in Path("/proc/self/status").read_text().splitlines() if line.split(":")[0] in names]
+
+
+def child(message, fds, connection):
+    groups = Path("/proc/self/cgroup").read_text()
+    connection.send(json.dumps([rights(), groups, os.getppid(), parent(os.getppid())]).encode())
+    return message["code"]
+
+
+def leave_and_ask():
+    """Leave a server and have it fork: what the child may that we may not, whether all is in place, its exit code."""
+    held = os.open("/box/held", os.O_RDWR | os.O_CREAT)
+    pristine.leave(SimpleNamespace(child=child))
+    path = pristine.socket_path()
+    assert path is not None
+    with warm.request(path, {"code": 7}) as forked:
+        its_rights, groups, server, grandparent = forked.receive(30)
+        code = forked.wait(30)
+    folder = f"/proc/{server}/fd"  # of a box with another user than ours nobody may look into it
+    links = [os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)] if os.access(folder, os.R_OK) else []
+    os.close(held)
+    return [
+        [line for line in its_rights if line not in rights()],
+        grandparent == os.getpid(),
+        groups == Path("/proc/self/cgroup").read_text(),
+        [link for link in links if "held" in link],
+        code,
+    ]
+
+
+def parent(pid):
+    try:
+        return int(Path(f"/proc/{pid}/status").read_text().split("\nPPid:\t")[1].split()[0])
+    except OSError:
+        return 0
+
+
+EXPECTED = [[], True, True, [], 7]
+
+
+def test_what_it_forks_is_in_the_box_and_has_the_kernels_rights_and_limits():
+    found, code, _ = inside(leave_and_ask)
+    assert (found, code) == (EXPECTED, 0)
+
+
+@root_only
+def test_in_an_ordinary_users_box_as_well(as_nobody):  # noqa: F811
+    assert as_nobody(lambda: inside(leave_and_ask)[:2]) == [EXPECTED, 0]
+
+
+def test_where_no_process_is_to_be_had_there_is_none_and_nothing_is_left():
+    def refused():
+        before = os.listdir("/tmp")
+
+        def fork():
+            raise OSError
+
+        os.fork = fork
+        pristine.leave(SimpleNamespace(child=child))
+        return [pristine.socket_path(), os.listdir("/tmp") == before]
+
+    assert inside(refused)[:2] == ([None, True], 0)
