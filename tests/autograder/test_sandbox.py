@@ -16,7 +16,7 @@ import pytest
 from boxed import CAPS, inside, tried
 
 import across
-from autograder.model.course import LIMITS
+from autograder.model.course import Limits
 from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
@@ -324,8 +324,9 @@ def test_a_bubblewrap_that_fails_says_why(monkeypatch):
 
 
 def test_the_limits_of_a_chapter_become_the_boxs():
-    caps = boxes.caps(LIMITS)
-    assert (caps.memory, caps.pids, caps.file) == (LIMITS.memory_bytes, LIMITS.pids, LIMITS.file_bytes)
+    limits = Limits()
+    caps = boxes.caps(limits)
+    assert (caps.memory, caps.pids, caps.file) == (limits.memory_bytes, limits.pids, limits.file_bytes)
 
 
 def test_a_grader_installed_into_the_environment_is_not_in_the_box(tmp_path):
