@@ -22,7 +22,7 @@ from autograder.authoring import build
 from autograder.engine import class_run
 from autograder.gradebook.record import Recorder
 from autograder.job import forkserver, grade
-from autograder.model import course
+from autograder.model.course import Course, find
 from autograder.report import outputs
 from autograder.submissions.intake import Submission
 
@@ -36,13 +36,13 @@ def used(pid: int) -> float:
     return sum(map(int, fields[11:15])) / TICK
 
 
-def measure(chapter: str, times: int) -> dict[str, list[float]]:
+def measure(course: Course, chapter: str, times: int) -> dict[str, list[float]]:
     """Part -> seconds, once for each time."""
-    rubric = forkserver.make_rubric(chapter)
-    class_run.try_reference(rubric)
-    servers, release = forkserver.servers(rubric), rubric.chapter
+    rubric = forkserver.make_rubric(course, chapter)
+    class_run.try_reference(course, rubric)
+    servers, release = forkserver.servers(course, rubric), rubric.chapter
     found: dict[str, list[float]] = {}
-    solution = build.solution_source(chapter)
+    solution = build.solution_source(course, chapter)
     with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder), release) as recorder:
         for seed in range(1, times + 1):
             submission = Submission(f"student-{seed}", chapter, solution)
@@ -52,7 +52,7 @@ def measure(chapter: str, times: int) -> dict[str, list[float]]:
                 time.process_time(),
                 time.perf_counter(),
             )
-            verdict = grade.grade_job(grade.Job(submission, rubric, seed))
+            verdict = grade.grade_job(grade.Job(submission, rubric, seed), course)
             took = {"wall": time.perf_counter() - started, "worker": time.process_time() - ours}
             took |= {name: used(pid) - before[name] for name, pid in pids.items()}
             took |= {f"{step} (wall)": seconds for step, seconds in verdict.evidence.seconds.items()}
@@ -70,7 +70,8 @@ def measure(chapter: str, times: int) -> dict[str, list[float]]:
 
 def main(times: Annotated[int, typer.Option(min=2)] = 10) -> None:
     """Print a table: median, and the smallest."""
-    chapters = {name: measure(name, times) for name in course.chapter_names()}
+    course = find()
+    chapters = {name: measure(course, name, times) for name in course.chapters}
     made = Table(
         title=f"seconds for one submission, median (smallest) of {times}; processor's where not said otherwise"
     )

@@ -30,10 +30,11 @@ from rich.table import Table
 
 from autograder.devtools import bench, demo
 from autograder.gradebook import record
-from autograder.model import course
+from autograder.model.course import find
 
 SIZES = (10, 30, 100, 300, 1000)
 CLASS, CHAPTERS = 300, 14
+COURSE = find()
 CARD_SECONDS = 8.0  # assumed, not measured: what CUDA's start adds to a job that holds a card
 RUNS = 20
 
@@ -65,11 +66,11 @@ def measure(sizes: list[int], console: Console) -> Costs:
     for size in sizes:
         place = Path(tempfile.mkdtemp(prefix="scale-"))
         try:
-            bench.write_class(place / "class", size)
+            bench.write_class(COURSE, place / "class", size)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             started = time.perf_counter()
             with bench._memory() as peak:
-                command = [sys.executable, "-m", "autograder", "grade", demo.CHAPTER]
+                command = [sys.executable, "-m", "autograder", "--course", str(COURSE.root), "grade", demo.CHAPTER]
                 command += ["--submissions", str(place / "class"), "--out", str(place / "out")]
                 subprocess.run(command, check=True, capture_output=True, timeout=7200)
             wall = time.perf_counter() - started
@@ -79,7 +80,7 @@ def measure(sizes: list[int], console: Console) -> Costs:
             console.print(
                 f"{size} submissions: {wall:.1f} s, CPU {cpu:.1f} s, {max(peak) / 1e6:.0f} MB", highlight=False
             )
-            found = record.records(place / "out", course.chapter(demo.CHAPTER))
+            found = record.records(place / "out", COURSE.chapter(demo.CHAPTER))
             jobs += [each.verdict.seconds for each in found]
             writes.append(_written(place, found[:50]))
             pages.append(_rendered(place / "out", size))
@@ -92,7 +93,7 @@ def measure(sizes: list[int], console: Console) -> Costs:
 
 def _written(place: Path, found: list[record.Record]) -> float:
     """Seconds that the recorder takes for one verdict, in a gradebook of its own."""
-    chapter = course.chapter(demo.CHAPTER)
+    chapter = COURSE.chapter(demo.CHAPTER)
     with record.Recorder(place / "out", chapter) as theirs:
         verdicts = [verdict for each in found if (verdict := theirs.verdict(each.student))]
     with record.Recorder(place / "another", chapter) as recorder:
@@ -109,7 +110,7 @@ def _rendered(out: Path, size: int) -> float:
 
     shutil.rmtree(out / "feedback")
     started = time.perf_counter()
-    outputs.write(out, course.chapter(demo.CHAPTER), faults={}, workers=0)
+    outputs.write(out, COURSE.chapter(demo.CHAPTER), faults={}, workers=0)
     return (time.perf_counter() - started) * (os.cpu_count() or 1) / size
 
 

@@ -1,3 +1,9 @@
+# ---
+# jupyter:
+#   across:
+#     rows: S1-S8
+# ---
+
 # %% [markdown]
 # # What does TensorFlow see on this machine, and why?
 # You installed TensorFlow; it imports, it computes. On your card? Between `tf.matmul` and a GPU lie several layers, and

@@ -1,3 +1,9 @@
+# ---
+# jupyter:
+#   across:
+#     rows: S9-S12 S32
+# ---
+
 # %% [markdown]
 # # GPU memory
 # **Who owns the memory of a card, and how do two programs share it?**

@@ -1,3 +1,11 @@
+# ---
+# jupyter:
+#   across:
+#     devices: 4
+#     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 15}
+#     rows: S2 S13-S20
+# ---
+
 # %% [markdown]
 # # Device placement
 # **Which device runs each op, and how do I decide it?**

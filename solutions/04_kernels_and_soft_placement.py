@@ -1,3 +1,10 @@
+# ---
+# jupyter:
+#   across:
+#     devices: 2
+#     rows: S21-S23
+# ---
+
 # %% [markdown]
 # # Kernels and soft placement
 # **Why can this op not run there, and what happens then?**

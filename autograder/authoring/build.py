@@ -9,13 +9,19 @@ names file, cell and mend. The same source always gives the same bytes.
     # %% [markdown] answer="explain" points=3         prose, graded by hand
     # %% tags=["show"]                                shows something; nothing later uses a name that it binds
 
-A chapter that is graded on cards says so before its first cell; others are graded without any (gpus: simulate):
+What a chapter wants of the grader besides the usual it says before its first cell; every key may be left out:
 
     # ---
     # jupyter:
     #   across:
-    #     gpus: 1                 cards for each submission: 0, 1, 2 or simulate
-    #     gpu_memory_mib: 4096    optional: so much of each is enough
+    #     limits: {cell_seconds: 60}          what it sets differently of `Limits`
+    #     checker: {cpu_seconds: 1200}        and of `CheckerCaps`
+    #     allowed_ops: [Bincount]             operations that its graphs may hold besides `probe.graphs.ALLOWED`
+    #     devices: 4                          how many it can use, for `across doctor` to compare
+    #     gpus: 1                             cards for each submission: 0, 1, 2 or simulate, which needs none
+    #     gpu_memory_mib: 4096                so much of each is enough
+    #     rows: S1-S8 S12                     rows of the course that it covers as a whole
+    #     due: 2026-11-30T23:59+01:00         for nbgrader's late policy
     # ---
 
 Of a solution's region students see `raise NotImplementedError("your turn")` or, if it has lines that start with `#: `,
@@ -41,9 +47,10 @@ import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+from autograder.authoring import chapter_header
 from autograder.job.assemble import SHOW, _binds, _uses, executed
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model import digests
+from autograder.model.course import Course, CourseError
 
 STUB = 'raise NotImplementedError("your turn")'
 PROSE_STUB = "*Your answer goes here.*"
@@ -51,7 +58,6 @@ BEGIN, END, SEEN = "### BEGIN SOLUTION", "### END SOLUTION", "#:"
 HEADER = re.compile(r"# ?%%(?!%)")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 KEYS = {"answer", "check", "points", "answers", "covers", "tags"}
-SECTION = re.compile(r"S[1-9][0-9]*")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -85,16 +91,16 @@ class Cell:
         return self.keys.get("answers", [self.name])
 
 
-def build(check: bool = False) -> list[str]:
+def build(course: Course, check: bool = False) -> list[str]:
     """Build every chapter; return the chapters whose notebook was written or, with `check`, is stale.
 
     Raises CourseError with a line for each slip of an author and, with `check`, for each notebook without a source.
     """
     changed, slips = [], []
-    for name in course.chapter_names():
-        path = notebook_path(name)
+    for name in course.chapters:
+        path = course.notebook(name)
         try:
-            text = dumps(release(name))
+            text = dumps(release(course, name))
         except CourseError as error:
             slips.append(str(error))
             continue
@@ -104,26 +110,21 @@ def build(check: bool = False) -> list[str]:
         if not check:
             _write(path, text)
     if check:
-        built = sorted(path.stem for path in (course.root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-        strays = [name for name in built if name not in course.chapter_names()]
+        built = sorted(path.stem for path in (course.root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+        strays = [name for name in built if name not in course.chapters]
         slips += [f"notebooks/{name}.ipynb: has no source in solutions/; delete it" for name in strays]
     if slips:
         raise CourseError("\n".join(slips))
-    course.chapter.cache_clear()
     return changed
 
 
-def notebook_path(name: str) -> Path:
-    """Where the built notebook of a chapter is."""
-    return course.root() / "notebooks" / f"{name}.ipynb"
-
-
-def release(name: str) -> NotebookNode:
+def release(course: Course, name: str) -> NotebookNode:
     """Return a chapter as students get it. Raises CourseError with a line for each slip in its source."""
     from nbgrader.preprocessors import CheckCellMetadata, ClearOutput, ComputeChecksums, LockCells  # 0.5 s
 
-    cells = _read(name)
-    slips = _slips(name, cells)
+    text, source = _notebook(course, name)
+    cells = _read(name, text, source)
+    slips = _slips(course, name, cells)
     if slips:
         raise CourseError("\n".join(slips))
     notebook = nbformat.v4.new_notebook(cells=[_expanded(cell) for cell in cells])
@@ -132,9 +133,7 @@ def release(name: str) -> NotebookNode:
         _clear(cell, node)
     for preprocessor in (LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums):
         notebook, _ = preprocessor().preprocess(notebook, {})
-    needs = _notebook(name)[1].metadata.get("across", {})
-    course.needs(f"solutions/{name}.py, header", needs)
-    notebook.metadata["across"] = {"chapter": name, **needs}
+    notebook.metadata["across"] = {"chapter": name, **chapter_header.read(course, name, source.metadata)}
     _give_ids(notebook)
     notebook.metadata["across"]["release"] = release_digest(notebook)
     nbformat.validate(notebook)
@@ -144,10 +143,10 @@ def release(name: str) -> NotebookNode:
     return notebook
 
 
-def solved(name: str) -> NotebookNode:
+def solved(course: Course, name: str) -> NotebookNode:
     """Return the release of a chapter with the reference in every answer cell; all metadata is the release's."""
-    notebook = release(name)
-    sources = solution_source(name)
+    notebook = release(course, name)
+    sources = solution_source(course, name)
     for cell in notebook.cells:
         meta = cell.metadata.get("nbgrader", {})
         if meta.get("solution"):
@@ -155,14 +154,15 @@ def solved(name: str) -> NotebookNode:
     return notebook
 
 
-def solution_source(name: str) -> dict[str, str]:
+def solution_source(course: Course, name: str) -> dict[str, str]:
     """Return the reference of every answer cell, prose included: grade id to source, without solution marks."""
-    return {cell.name: reference(cell.node.source) for cell in _read(name) if cell.kind in ("answer", "prose")}
+    cells = _read(name, *_notebook(course, name))
+    return {cell.name: reference(cell.node.source) for cell in cells if cell.kind in ("answer", "prose")}
 
 
 def release_digest(notebook: NotebookNode | dict[str, Any]) -> str:
-    """SHA-256 of a release: of everything in it but the digest itself."""
-    content = copy.deepcopy(dict(notebook))
+    """SHA-256 of a release: of everything in it but the digest itself and the chapter's header."""
+    content = copy.deepcopy(digests.without_header(notebook))
     content["metadata"]["across"].pop("release", None)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -183,17 +183,16 @@ def reference(source: str) -> str:
     return "\n".join(lines)
 
 
-def _read(name: str) -> list[Cell]:
-    text, notebook = _notebook(name)
+def _read(name: str, text: str, notebook: NotebookNode) -> list[Cell]:
     lines = [number for number, line in enumerate(text.splitlines(), 1) if HEADER.match(line)]
     if len(lines) != len(notebook.cells):  # text before the first header, or a header within a string
         lines = [0] * len(notebook.cells)
     return [_cell(name, line, node) for line, node in zip(lines, notebook.cells, strict=True)]
 
 
-def _notebook(name: str) -> tuple[str, NotebookNode]:
+def _notebook(course: Course, name: str) -> tuple[str, NotebookNode]:
     """A chapter's source: its text, and what jupytext makes of it."""
-    path = course.root() / "solutions" / f"{name}.py"
+    path = course.source(name)
     try:
         text = path.read_text(encoding="utf-8")
         return text, jupytext.reads(text, fmt="py:percent")
@@ -218,9 +217,9 @@ def _cell(chapter: str, line: int, node: NotebookNode) -> Cell:
     return Cell(kind, name, node, f"{chapter}, {what}" + f" (line {line})" * bool(line))
 
 
-def _slips(chapter: str, cells: list[Cell]) -> list[str]:
+def _slips(course: Course, chapter: str, cells: list[Cell]) -> list[str]:
     """What is wrong in a source, a line each."""
-    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(cell), *_region_slips(cell))]
+    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(course, cell), *_region_slips(cell))]
     answers = [cell.name for cell in cells if cell.kind in ("answer", "prose")]
     exercises = [cell.name for cell in cells if cell.graded]
     for names, what in ((answers, "answer"), (exercises, "exercise")):
@@ -246,7 +245,7 @@ def _slips(chapter: str, cells: list[Cell]) -> list[str]:
     return slips + _show_slips(cells)
 
 
-def _header_slips(cell: Cell) -> list[str]:
+def _header_slips(course: Course, cell: Cell) -> list[str]:
     keys, slips = cell.keys, []
     for key in keys.keys() - KEYS:
         slips.append(f"unknown header key {key!r}; a header knows {', '.join(sorted(KEYS))}")
@@ -270,10 +269,8 @@ def _header_slips(cell: Cell) -> list[str]:
         for key, example in (("answers", '["pick"]'), ("covers", '["S15"]'), ("tags", '["show"]'))
         if key in keys and not _is_names(keys[key])
     ]
-    covers = keys["covers"] if _is_names(keys.get("covers")) else []
-    slips += [
-        f"covers {row!r}, which is no row of the course such as S15" for row in covers if not SECTION.fullmatch(row)
-    ]
+    if _is_names(keys.get("covers")):
+        slips += chapter_header.row_slips(course, keys["covers"])
     if cell.name and SHOW in keys.get("tags", []):
         slips.append("tagged show, but answers and checks are not mere shows; drop the tag")
     return slips

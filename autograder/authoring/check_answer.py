@@ -16,8 +16,7 @@ from rich.text import Text
 
 from autograder.authoring import build
 from autograder.job import messages
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError, Exercise, near
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import ENDS
 
@@ -48,21 +47,25 @@ class _Listener:
             self.ended.append(message)
 
 
-def check(chapter: str, exercise: str, answer: str | None = None, seeds: Sequence[int] = SEEDS) -> list[Said]:
+def check(
+    course: Course, chapter: str, exercise: str, answer: str | None = None, seeds: Sequence[int] = SEEDS
+) -> list[Said]:
     """What every test of `exercise` says of `answer`, the source of its cell; None: of the reference.
 
     Every other cell is the reference's. Executes the chapter in this process: once in a process. Raises CourseError for
     an exercise that there is not, or is graded by hand, and for cells that raise.
     """
-    found = {each.name: each for each in course.chapter(chapter).exercises if not each.manual}
+    released = course.chapter(chapter)
+    found = {each.name: each for each in released.exercises if not each.manual}
     if exercise not in found:
-        raise CourseError(f"{chapter}: no checked exercise {exercise!r}; {course.near(exercise, found)}")
+        raise CourseError(f"{chapter}: no checked exercise {exercise!r}; {near(exercise, found)}")
     cells = {} if answer is None else {_cell_of(found[exercise]): answer}
-    from autograder.job import checker
+    from autograder.job import checker, checker_preload
     from autograder.probe import asking
 
-    config, session = checker.collect(chapter)
-    checker.JOB.student = asking.in_process(_executed(chapter, cells))
+    checker_preload.preload(course.preload)
+    config, session = checker.collect(course, chapter)
+    checker.JOB.student = asking.in_process(_executed(course, chapter, cells), released.allowed_ops)
     items = [item for item in session.items if item.function.exercise == exercise]  # type: ignore[attr-defined]
     made: list[Said] = []
     for seed in seeds:
@@ -90,7 +93,7 @@ def table(found: Sequence[Said]) -> Table:
     return made
 
 
-def _cell_of(exercise: course.Exercise) -> str:
+def _cell_of(exercise: Exercise) -> str:
     """The cell that an answer to the exercise goes to: the one that bears its name, else the first."""
     return exercise.name if exercise.name in exercise.answer_ids else exercise.answer_ids[0]
 
@@ -105,10 +108,10 @@ def _said(
         yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
 
 
-def _executed(chapter: str, answers: dict[str, str]) -> dict[str, Any]:
+def _executed(course: Course, chapter: str, answers: dict[str, str]) -> dict[str, Any]:
     """The names that the chapter's cells bind, with `answers` in place of the reference; visible checks are left out."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    for cell in build.solved(chapter).cells:
+    for cell in build.solved(course, chapter).cells:
         meta = cell.metadata.get("nbgrader", {})
         if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
             continue

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from autograder.authoring.mutants import Mutant
 from autograder.authoring.verify import FEW, KILLED, SEEDS, Verified
-from autograder.model import course
+from autograder.model.course import Course
 from autograder.store import files
 
 TITLE = f"""# Checks
@@ -24,15 +24,15 @@ SECTION = re.compile(r"^## (\w+)\n\n<!-- digest: (\w+) -->\n(.*?)(?=^## |\Z)", r
 COLUMNS = ("exercises", "checks", "wrong", "right", "mutants", "killed", "equivalent", "flakes")
 
 
-def path() -> Path:
+def path(course: Course) -> Path:
     """docs/checks.md of the course."""
-    return course.root() / "docs" / "checks.md"
+    return course.root / "docs" / "checks.md"
 
 
-def digests() -> dict[str, str]:
+def digests(course: Course) -> dict[str, str]:
     """The digests of the chapters that docs/checks.md has a section of."""
     try:
-        return {name: digest for name, digest, _ in SECTION.findall(path().read_text(encoding="utf-8"))}
+        return {name: digest for name, digest, _ in SECTION.findall(path(course).read_text(encoding="utf-8"))}
     except FileNotFoundError:
         return {}
 
@@ -48,14 +48,16 @@ def table(found: Sequence[Verified]) -> Table:
     return made
 
 
-def write(found: Sequence[Verified]) -> Path:
+def write(course: Course, found: Sequence[Verified]) -> Path:
     """Put a section for each chapter of `found` into docs/checks.md, in the place of the one it had."""
-    there = path().read_text(encoding="utf-8") if path().exists() else ""
+    page = path(course)
+    page.parent.mkdir(exist_ok=True)
+    there = page.read_text(encoding="utf-8") if page.exists() else ""
     sections = {name: f"<!-- digest: {digest} -->\n{rest}" for name, digest, rest in SECTION.findall(there)}
     sections |= {each.chapter: section(each) for each in found}
-    parts = [f"## {name}\n\n{sections[name].rstrip()}\n" for name in course.chapter_names() if name in sections]
-    files.replace(path(), "\n".join([TITLE, *parts]).encode())
-    return path()
+    parts = [f"## {name}\n\n{sections[name].rstrip()}\n" for name in course.chapters if name in sections]
+    files.replace(page, "\n".join([TITLE, *parts]).encode())
+    return page
 
 
 def section(found: Verified) -> str:

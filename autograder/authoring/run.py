@@ -22,7 +22,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from autograder.authoring import build
-from autograder.model import course
+from autograder.model.course import Course, CourseError
+from autograder.model.limits import Limits
 
 ALARMING = re.compile(r"^.*(?:\b\w*Warning: |Traceback \(most recent call last\)|^\s*WARNING\b).*$", re.MULTILINE)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -40,22 +41,23 @@ class Ran:
     problems: tuple[str, ...]  # each with the cell that it is in
 
 
-def run(names: list[str]) -> bool:
+def run(course: Course, names: list[str]) -> bool:
     """Execute the solved notebooks of these chapters, print a table; whether none of them has a problem.
 
     Raises CourseError.
     """
     if not names:
-        raise course.CourseError("solutions/ has no chapter to run")
+        raise CourseError("solutions/ has no chapter to run")
     screen = Console(stderr=True)
     ran = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen) as bar:
         for name in names:
-            notebook = build.solved(name)
+            notebook = build.solved(course, name)
+            limits = course.chapter(name).limits
             total = sum(cell.cell_type == "code" for cell in notebook.cells)
             task = bar.add_task(f"running {name}", total=total)
-            ran.append(execute(name, notebook, lambda done, task=task: bar.update(task, completed=done)))
+            ran.append(execute(name, notebook, limits, lambda done, task=task: bar.update(task, completed=done)))
     console = Console()
     console.print(table(ran))
     for chapter in ran:
@@ -64,11 +66,10 @@ def run(names: list[str]) -> bool:
     return not any(chapter.problems for chapter in ran)
 
 
-def execute(name: str, notebook: NotebookNode, told: Told = lambda done: None) -> Ran:
-    """Execute a notebook in place, in a kernel and a working folder of its own, under the chapter's limits."""
+def execute(name: str, notebook: NotebookNode, limits: Limits, told: Told = lambda done: None) -> Ran:
+    """Execute a notebook in place, in a kernel and a working folder of its own, under the seconds of `limits`."""
     from papermill.engines import papermill_engines
 
-    limits = course.chapter(name).limits
     notebook.metadata["papermill"] = {}
     for cell in notebook.cells:
         cell.metadata.setdefault("papermill", {})
@@ -94,7 +95,7 @@ def execute(name: str, notebook: NotebookNode, told: Told = lambda done: None) -
         except (CellTimeoutError, DeadKernelError) as error:
             what = "the kernel died"
             if isinstance(error, CellTimeoutError):
-                what = "no end within its time limit; see autograder/model/course.py"
+                what = "no end within its time limit; see `limits` in the chapter's header"
             problems.append(f"{_called(at[-1], notebook.cells[at[-1]])}: {what}")
             notebook.cells[at[-1]].outputs = []  # the interrupt is ours
     seconds = time.monotonic() - started

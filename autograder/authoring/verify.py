@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 
 from autograder.authoring import build, mutants
 from autograder.authoring.mutants import Mutant
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
-from autograder.model import course
-from autograder.model.course import Chapter, CourseError
+from autograder.model.course import Chapter, Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
 from autograder.probe import listed
@@ -110,56 +110,62 @@ def complaints(found: Verified) -> Iterator[str]:
             yield f"full points for a mutant of {mutant.answer} ({mutant.operator}):\n{mutant.diff}"
 
 
-def digest(chapter: str) -> str:
+def digest(course: Course, chapter: str) -> str:
     """SHA-256 of what decides what is found: the chapter's source and its checks."""
-    paths = [course.root() / "solutions" / f"{chapter}.py", *course.check_sources(chapter)]
+    paths = [course.source(chapter), *course.check_sources(chapter)]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-def verify(chapter_name: str, *, seeds: int = SEEDS, workers: int = 0, progress: Progress | None = None) -> Verified:
+def verify(
+    course: Course, chapter_name: str, *, seeds: int = SEEDS, workers: int = 0, progress: Progress | None = None
+) -> Verified:
     """Try the checks of one chapter. Raises CourseError, SandboxError, InfrastructureError (after another try).
 
     Leaves no server running.
     """
-    forkserver.launch(chapter_name)
-    load(chapter_name)
+    forkserver.launch(course, chapter_name)
+    load(course, chapter_name)
     chapter = course.chapter(chapter_name)
-    found = Verified(chapter_name, digest(chapter_name), len(chapter.exercises), seeds=seeds)
-    trials = list(_trials(chapter, seeds))
+    found = Verified(chapter_name, digest(course, chapter_name), len(chapter.exercises), seeds=seeds)
+    trials = list(
+        _trials(chapter, course.listed_file(chapter_name), build.solution_source(course, chapter_name), seeds)
+    )
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
     try:
-        rubric = forkserver.make_rubric(chapter_name, limits=LIMITS)
+        rubric = forkserver.make_rubric(course, chapter_name, limits=LIMITS)
         for wave in (trials, again):
             if wave is again:  # a mutant that got full points once may have had luck with its inputs
                 again += [
-                    replace(each, seed=seed) for each in trials if _survives(each, results) for seed in OTHER_SEEDS
+                    replace(each, seed=seed)
+                    for each in trials
+                    if _survives(chapter, each, results)
+                    for seed in OTHER_SEEDS
                 ]
-            for done, (trial, verdict) in enumerate(_graded(rubric, wave, workers), start=1):
+            for done, (trial, verdict) in enumerate(_graded(course, rubric, wave, workers), start=1):
                 results[trial] = verdict
                 if progress is not None:
                     progress(done, len(wave), f"{trial.kind} {trial.name}")
     finally:
         forkserver.close()
     found.trials = len(results)
-    _judge(chapter, found, [(trial, results[trial]) for trial in (*trials, *again)])
+    _judge(chapter, course.listed_file(chapter_name), found, [(trial, results[trial]) for trial in (*trials, *again)])
     return found
 
 
-def _survives(trial: Trial, results: dict[Trial, Verdict]) -> bool:
-    return isinstance(trial.of, Mutant) and _full(results[trial], trial.of)
+def _survives(chapter: Chapter, trial: Trial, results: dict[Trial, Verdict]) -> bool:
+    return isinstance(trial.of, Mutant) and _full(chapter, results[trial], trial.of)
 
 
-def _full(verdict: Verdict, mutant: Mutant) -> bool:
+def _full(chapter: Chapter, verdict: Verdict, mutant: Mutant) -> bool:
     """Whether every exercise that looks at the mutant's cell has full points."""
     marks = {mark.exercise: mark for mark in verdict.marks}
-    chapter = course.chapter(verdict.chapter)
     of = [exercise.name for exercise in chapter.exercises if mutant.answer in exercise.answer_ids]
     return all(marks[name].result in FULL for name in of)
 
 
 @cache
-def load(chapter: str) -> None:
+def load(course: Course, chapter: str) -> None:
     """Import a chapter's check file, to see that it can be. Raises CourseError."""
     file = course.check_file(chapter)
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -174,12 +180,11 @@ def load(chapter: str) -> None:
         sys.path.remove(str(file.parent))
 
 
-def _trials(chapter: Chapter, seeds: int) -> Iterator[Trial]:
-    reference = build.solution_source(chapter.name)
+def _trials(chapter: Chapter, file: Path, reference: Answers, seeds: int) -> Iterator[Trial]:
     for seed in range(1, seeds + 1):
         yield Trial("reference", "", seed, reference)
     yield Trial("blank", "", 1, {})
-    for variant in listed.variants(chapter.name):
+    for variant in listed.variants(file):
         answers = {**reference, variant.answer: variant.written_over(reference[variant.answer])}
         for seed in range(1, min(FEW, seeds) + 1):
             yield Trial(
@@ -192,12 +197,12 @@ def _trials(chapter: Chapter, seeds: int) -> Iterator[Trial]:
                 yield Trial("mutant", f"{answer} {number}", 1, {**reference, answer: mutant.source}, mutant)
 
 
-def _graded(rubric: Rubric, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
+def _graded(course: Course, rubric: Rubric, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify") as pool:
         waiting: dict[Future[Verdict], Trial] = {}
         try:
             for trial in trials:
-                waiting[pool.submit(_grade, rubric, trial)] = trial
+                waiting[pool.submit(_grade, course, rubric, trial)] = trial
             for future in as_completed(waiting):
                 yield waiting[future], future.result()
         finally:
@@ -205,16 +210,15 @@ def _graded(rubric: Rubric, trials: Iterable[Trial], workers: int) -> Iterator[t
                 future.cancel()
 
 
-def _grade(rubric: Rubric, trial: Trial) -> Verdict:
+def _grade(course: Course, rubric: Rubric, trial: Trial) -> Verdict:
     job = grade.Job(Submission(f"({trial.kind})", rubric.chapter.name, trial.answers), rubric, trial.seed)
     try:
-        return grade.grade_job(job)
+        return grade.grade_job(job, course)
     except InfrastructureError:
-        return grade.grade_job(job)
+        return grade.grade_job(job, course)
 
 
-def _judge(chapter: Chapter, found: Verified, results: list[tuple[Trial, Verdict]]) -> None:
-    file = course.check_file(chapter.name).name
+def _judge(chapter: Chapter, file: Path, found: Verified, results: list[tuple[Trial, Verdict]]) -> None:
     tests: set[str] = set()
     seen: dict[tuple[str, str, str], Counter[bool]] = defaultdict(Counter)  # kind, name, test -> passed, how often
     lives: dict[Mutant, list[bool]] = defaultdict(list)  # whether it survived each seed
@@ -226,14 +230,14 @@ def _judge(chapter: Chapter, found: Verified, results: list[tuple[Trial, Verdict
                 seen[trial.kind, trial.name, outcome.test][outcome.passed] += 1
             if outcome.broke:
                 found.faults.append(
-                    f"{file}, {outcome.test}: met {outcome.kind} on the {trial.kind} {trial.name} with seed {trial.seed}; "
-                    "a check says a sentence, whatever it is given"
+                    f"{chapter.checks}, {outcome.test}: met {outcome.kind} on the {trial.kind} {trial.name} with seed "
+                    f"{trial.seed}; a check says a sentence, whatever it is given"
                 )
-        found.faults += [f"{file}, {said}" for said in _said(chapter, trial, marks)]
+        found.faults += [f"{chapter.checks}, {said}" for said in _said(file, trial, marks)]
         if isinstance(trial.of, Mutant):
-            lives[trial.of].append(_full(verdict, trial.of))
+            lives[trial.of].append(_full(chapter, verdict, trial.of))
     for mutant, survived in lives.items():
-        _count(found, mutant, survived)
+        _count(file, chapter.checks, found, mutant, survived)
     found.faults = list(dict.fromkeys(found.faults))
     found.tests = len(tests)
     variants = {trial.of for trial, _ in results if isinstance(trial.of, Variant)}
@@ -246,7 +250,7 @@ def _judge(chapter: Chapter, found: Verified, results: list[tuple[Trial, Verdict
     ]
 
 
-def _said(chapter: Chapter, trial: Trial, marks: dict[str, Mark]) -> Iterator[str]:
+def _said(file: Path, trial: Trial, marks: dict[str, Mark]) -> Iterator[str]:
     """What is wrong with how one trial was judged, mutants aside."""
     at = f"with seed {trial.seed}"
     if trial.kind == "reference":
@@ -267,16 +271,16 @@ def _said(chapter: Chapter, trial: Trial, marks: dict[str, Mark]) -> Iterator[st
         yield f"{what} is wrong and gets full points {at}; mend the check"
     elif not variant.correct and variant.says not in mark.message:
         yield f"{what} is not told {variant.says!r} {at}, but {mark.message!r}; mend the check or what it `says`"
-    elif not variant.correct and variant.says not in _says(chapter.name, mark.misconception):
+    elif not variant.correct and variant.says not in _says(file, mark.misconception):
         yield f"{what} is taken for {mark.misconception!r} {at}: their sentences are alike; make them differ"
 
 
-def _says(chapter: str, misconception: str) -> str:
-    return next((each.says for each in listed.variants(chapter) if each.name == misconception and each.says), "")
+def _says(file: Path, misconception: str) -> str:
+    return next((each.says for each in listed.variants(file) if each.name == misconception and each.says), "")
 
 
-def _count(found: Verified, mutant: Mutant, survived: list[bool]) -> None:
-    same = [each for each in listed.equivalents(found.chapter) if mutants.same(mutant, each.answer, each.change)]
+def _count(file: Path, checks: str, found: Verified, mutant: Mutant, survived: list[bool]) -> None:
+    same = [each for each in listed.equivalents(file) if mutants.same(mutant, each.answer, each.change)]
     if all(survived) and same:
         found.equivalents.append((mutant, same[0].because))
     elif all(survived):
@@ -284,9 +288,8 @@ def _count(found: Verified, mutant: Mutant, survived: list[bool]) -> None:
     else:
         found.killed += 1
         found.lucky += [mutant] * any(survived)
-        file = course.check_file(found.chapter).name
         found.faults += [
-            f"{file}, equivalent {each.change}: a check tells it from the reference; take it out of the list"
+            f"{checks}, equivalent {each.change}: a check tells it from the reference; take it out of the list"
             for each in same
             if each.change is not None
         ]

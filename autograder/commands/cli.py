@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +15,10 @@ from rich.console import Console
 from autograder.commands import grading
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+if TYPE_CHECKING:
+    from autograder.model.course import Course
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 ChapterName = Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER")]
 Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, feedback and reports")]
@@ -59,14 +63,34 @@ def _end(code: int, says: str) -> None:
     sys.exit(code)
 
 
+@app.callback(help=__doc__)
+def options(
+    context: typer.Context,
+    course: Annotated[
+        Path | None,
+        typer.Option(help="the folder of course.toml; by default that of the working folder, or one above it"),
+    ] = None,
+) -> None:
+    """Keep what is said before the command."""
+    context.obj = course
+
+
+def opened(context: typer.Context) -> Course:
+    """The course that the command is about. Raises CourseError."""
+    from autograder.model import course
+
+    return course.find(context.obj)
+
+
 @app.command()
 def build(
+    context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="change nothing; fail if a notebook is stale")] = False,
 ) -> None:
     """Write notebooks/ from solutions/."""
     from autograder.authoring import build as builder
 
-    stale = builder.build(check=check)
+    stale = builder.build(opened(context), check=check)
     for name in stale:
         console.print(f"{'stale' if check else 'built'}: notebooks/{name}.ipynb", highlight=False)
     if check and stale:
@@ -74,18 +98,21 @@ def build(
 
 
 @app.command()
-def run(chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None) -> None:
+def run(
+    context: typer.Context,
+    chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
+) -> None:
     """Execute solved notebooks from top to bottom, as CI does; fail on an error, a warning or a trace of one."""
     from autograder.authoring import run as runner
-    from autograder.model import course
 
-    names = [course.full_name(name) for name in chapters or course.chapter_names()]
-    if not runner.run(names):
+    course = opened(context)
+    if not runner.run(course, [course.full_name(name) for name in chapters or course.chapters]):
         sys.exit(AUTHOR)
 
 
 @app.command()
 def grade(
+    context: typer.Context,
     chapter: ChapterName,
     submissions: Annotated[
         Path,
@@ -130,8 +157,7 @@ def grade(
     Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, or
     files that are somebody's and nobody got a mark for: all others did.
     """
-    from autograder.model import course
-
+    course = opened(context)
     name = course.full_name(chapter)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}
     how |= {"db_url": db} if db else {}
@@ -142,34 +168,32 @@ def grade(
     if dry_run and (watch or any(said is not None for said in policy)):
         _end(AUTHOR, "--dry-run goes with neither --watch nor --due, --late-per-day or --grace: these are kept in OUT")
     if (limit or json_) and not dry_run:
-        _end(
-            AUTHOR,
-            "--limit and --json need --dry-run: what is recorded rests on the limits in autograder/model/course.py",
-        )
+        _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits of the chapter's header")
     from autograder.engine import executors
 
     if engine == executors.LOCAL:
-        grading.launch(name, how)
+        grading.launch(course, name, how)
     from autograder.gradebook import late_penalty
+    from autograder.model.limits import read_limits
     from autograder.submissions import arrivals, downloads, filenames
 
     full, names = course.chapter(name), filenames.Names(name_pattern, layout)
-    with executors.opened(engine, name, tls, gpus) as executor:
+    with executors.opened(engine, course, name, tls, gpus) as executor:
         how |= {"executor": executor} if executor else {}
         if dry_run:
-            how["limits"] = course.read_limits(limit or ())
+            how["limits"] = read_limits(limit or ())
             with downloads.gathered(submissions, full, names=names, roster=roster) as found:
                 code = grading.tell(found)
-                sys.exit(max(code, grading.rehearse(name, found.folder, out, json_, **how)))
+                sys.exit(max(code, grading.rehearse(course, name, found.folder, out, json_, **how)))
         if any(said is not None for said in policy):
-            late_penalty.settle(out, name, *policy, db_url=db or None)
+            late_penalty.settle(out, full, *policy, db_url=db or None)
         if watch:
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
             batches = arrivals.batches(submissions, full, names=names, roster=roster, **how_long)
-            sys.exit(grading.watch(name, batches, out, **how))
+            sys.exit(grading.watch(course, name, batches, out, **how))
         with downloads.gathered(submissions, full, names=names, roster=roster) as found:
             code = grading.tell(found, out)
-            sys.exit(max(code, grading.grade_to_the_end(name, found.folder, out, **how)))
+            sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
 
 
 @app.command()
@@ -190,15 +214,15 @@ def certificates(folder: Path) -> None:
 
 
 @app.command()
-def report(chapter: ChapterName, out: Out) -> None:
+def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     """Write marks.csv, feedback and the class's report anew, with the marks that were given by hand meanwhile.
 
     Exit code 1: a page shows no notebook, and says why.
     """
-    from autograder.model import course
     from autograder.report import class_page as reporter
     from autograder.report import outputs
 
+    course = opened(context)
     full = course.chapter(course.full_name(chapter))
     with progress("feedback") as advance:
         unmade = outputs.write(out, full, progress=advance)
@@ -210,6 +234,7 @@ def report(chapter: ChapterName, out: Out) -> None:
 
 @app.command()
 def explain(
+    context: typer.Context,
     student: str,
     chapter: ChapterName,
     exercise: Annotated[str, typer.Argument(help="all of them by default")] = "",
@@ -218,14 +243,15 @@ def explain(
     json_: Annotated[bool, typer.Option("--json", help="all of it, for machines")] = False,
 ) -> None:
     """Say why a student has the marks that they have: whose fault, evidence, limits reached, what to do."""
-    from autograder.model import course
     from autograder.report import explain as explainer
 
+    course = opened(context)
     full = course.chapter(course.full_name(chapter))
+    command = f"autograder --course {shlex.quote(str(course.root))}" if context.obj else "autograder"
     if json_:
-        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise), indent=1))
+        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise, command=command), indent=1))
     else:
-        said, again = explainer.explain(out, full, student, exercise)
+        said, again = explainer.explain(out, full, student, exercise, command=command)
         console.print(said, highlight=False)
         if again:  # in one piece, to be copied
             console.print(plain(again), highlight=False, soft_wrap=True)
@@ -233,20 +259,23 @@ def explain(
 
 @app.command()
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="where the class and its marks are written")] = Path("demo"),
     workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
 ) -> None:
     """Make a class of 30 invented submissions of chapter 03 and grade it, start to end."""
     from autograder.devtools import demo as classroom
 
-    submissions = classroom.make(out / "submissions")
-    code = grading.grade_to_the_end(classroom.CHAPTER, submissions, out, workers=workers)
+    course = opened(context)
+    submissions = classroom.make(course, out / "submissions")
+    code = grading.grade_to_the_end(course, classroom.CHAPTER, submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
 
 
 @app.command()
 def check(
+    context: typer.Context,
     chapter: ChapterName,
     exercise: Annotated[str, typer.Argument(help="as the check's cell names it: split")],
     answer: Annotated[
@@ -260,16 +289,17 @@ def check(
     Exit code 0: every test passed on every seed.
     """
     from autograder.authoring import check_answer
-    from autograder.model import course
 
+    course = opened(context)
     source = None if answer is None else answer.read_text(encoding="utf-8")
-    found = check_answer.check(course.full_name(chapter), exercise, source, range(1, seeds + 1))
+    found = check_answer.check(course, course.full_name(chapter), exercise, source, range(1, seeds + 1))
     console.print(check_answer.table(found))
     sys.exit(OK if all(each.passed for each in found) else INFRASTRUCTURE)
 
 
 @app.command()
 def verify(
+    context: typer.Context,
     chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
     seeds: Annotated[int, typer.Option(help="on how many the reference is graded", min=1)] = 20,
     workers: Annotated[int, typer.Option(help="answers graded at once; 0: one a core", min=0)] = 0,
@@ -283,34 +313,35 @@ def verify(
     """
     from autograder.authoring import checks_page
     from autograder.authoring import verify as verifier
-    from autograder.model import course
 
+    course = opened(context)
     if attacks:
         from autograder.devtools import verify_attacks
 
-        sys.exit(OK if verify_attacks.verify(workers, stock) else AUTHOR)
-    names = [course.full_name(name) for name in chapters or course.chapter_names()]
+        sys.exit(OK if verify_attacks.verify(course, workers, stock) else AUTHOR)
+    names = [course.full_name(name) for name in chapters or course.chapters]
     if changed:
-        known = checks_page.digests()
-        names = [name for name in names if known.get(name) != verifier.digest(name)]
+        known = checks_page.digests(course)
+        names = [name for name in names if known.get(name) != verifier.digest(course, name)]
     found = []
     for name in names:
         with progress(f"verifying {name}") as advance:
-            found.append(verifier.verify(name, seeds=seeds, workers=workers, progress=advance))
+            found.append(verifier.verify(course, name, seeds=seeds, workers=workers, progress=advance))
         if seeds >= verifier.SEEDS:  # each as soon as it is known: the next one takes minutes
-            checks_page.write(found[-1:])
+            checks_page.write(course, found[-1:])
     if found:
         console.print(checks_page.table(found))
     for each in found:
         for said in verifier.complaints(each):
             errors.print(f"[bold red]{each.chapter}:[/] {plain(said)}", highlight=False, soft_wrap=True)
     if found and seeds >= verifier.SEEDS:
-        console.print(f"written: {checks_page.path()}", highlight=False, soft_wrap=True)
+        console.print(f"written: {checks_page.path(course)}", highlight=False, soft_wrap=True)
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
 
 
 @app.command()
 def bench(
+    context: typer.Context,
     students: Annotated[int, typer.Option(help="of the demo's class, again and again, each signed", min=1)] = 24,
     repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
     few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
@@ -322,7 +353,13 @@ def bench(
     from autograder.devtools import bench as benchmark
 
     made = benchmark.bench(
-        students, repeats, tuple(way or ()), few, stock, lambda line: console.print(line, highlight=False)
+        opened(context),
+        students,
+        repeats,
+        tuple(way or ()),
+        few,
+        stock,
+        lambda line: console.print(line, highlight=False),
     )
     (console if console.is_terminal else Console(width=120)).print(made.table())
     if json is not None:

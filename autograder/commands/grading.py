@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
+
+if TYPE_CHECKING:
+    from autograder.model.course import Course
 
 
 def tell(found: Any, out: Path | None = None) -> int:
@@ -37,10 +40,9 @@ def complain(says: str) -> None:
     errors.print(f"[bold yellow]waiting:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
-def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any = (), **how: Any) -> int:
+def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any = (), **how: Any) -> int:
     """Grade each batch that arrives; Ctrl-C between two batches is how it ends. Returns the worst exit code."""
     from autograder.engine import class_run
-    from autograder.model import course
 
     code, batches = OK, 0
     while True:
@@ -53,10 +55,11 @@ def watch(chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any =
             class_run.close()
             console.print(f"watched: {batches} batches graded", highlight=False)
             return code
-        course.chapter.cache_clear()  # it may have been built anew while we waited
         if asked := sorted({*found.students} & {*(students or found.students)}):
             code = max(code, tell(found, out))
-            code = max(code, grade_to_the_end(chapter_name, found.folder, out, more=True, students=asked, **how))
+            code = max(
+                code, grade_to_the_end(course, chapter_name, found.folder, out, more=True, students=asked, **how)
+            )
             batches += 1
 
 
@@ -64,34 +67,34 @@ def _alone(work: Callable[..., int]) -> Callable[..., int]:
     """Hold OUT from the first mark to the last page."""
 
     @wraps(work)
-    def alone(chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
+    def alone(course: Course, chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
         from autograder.store import files
 
         with files.only_writer(out):
-            return work(chapter_name, submissions, out, *args, **how)
+            return work(course, chapter_name, submissions, out, *args, **how)
 
     return alone
 
 
-def launch(chapter_name: str, how: dict[str, Any]) -> None:
-    """Start the warm servers: they import TensorFlow while we import nbgrader. Not where others grade."""
+def launch(course: Course, chapter_name: str, how: dict[str, Any]) -> None:
+    """Start the warm servers: they import, TensorFlow for one, while we import nbgrader. Not where others grade."""
     from autograder.job import forkserver
     from autograder.sandbox import boxes
 
     if how.get("executor"):
         return
     if how.get("trust") or not boxes.problem():
-        forkserver.launch(chapter_name)
+        forkserver.launch(course, chapter_name)
 
 
-def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
+def rehearse(course: Course, chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
     """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
-    launch(chapter_name, how)
+    launch(course, chapter_name, how)
     from autograder.engine import class_run, dry_run
     from autograder.report import changes
 
     with progress(f"grading {chapter_name}, to keep nothing") as advance:
-        result, found = dry_run.rehearse(chapter_name, submissions, out, progress=advance, **how)
+        result, found = dry_run.rehearse(course, chapter_name, submissions, out, progress=advance, **how)
     class_run.close()
     if as_json:
         typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
@@ -106,22 +109,22 @@ def rehearse(chapter_name: str, submissions: Path, out: Path, as_json: bool = Fa
 
 
 @_alone
-def grade_to_the_end(chapter_name: str, submissions: Path, out: Path, more: bool = False, **how: Any) -> int:
+def grade_to_the_end(
+    course: Course, chapter_name: str, submissions: Path, out: Path, more: bool = False, **how: Any
+) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
 
     `more` comes soon: the servers stay warm.
     """
-    from autograder.model import course
-
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
-    launch(chapter_name, how)
+    launch(course, chapter_name, how)
     from autograder.engine import class_run
     from autograder.gradebook import database, record
     from autograder.report import changes, class_page, outputs
 
     before = record.records(out, chapter) if database.exists(out) else []
     with progress(f"grading {chapter_name}") as advance:
-        result = class_run.grade_class(chapter_name, submissions, out, progress=advance, **how)
+        result = class_run.grade_class(course, chapter_name, submissions, out, progress=advance, **how)
     if not more:
         class_run.close()
     faults = result.faults

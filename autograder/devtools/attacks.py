@@ -28,7 +28,7 @@ from rich.table import Table
 
 from autograder.authoring import build
 from autograder.devtools import demo
-from autograder.model import course
+from autograder.model.course import Course, CourseError, checkout
 from autograder.sandbox.cgroups import ROOT
 from autograder.submissions import intake
 
@@ -83,9 +83,9 @@ class Graded:
 
 def corpus_folder() -> Path:
     """Where the attacks are. Raises CourseError where they are not: they come with a checkout, not with a package."""
-    folder = course.root() / "tests" / "attacks"
+    folder = checkout() / "tests" / "attacks"
     if not (folder / "corpus.py").is_file():
-        raise course.CourseError(f"{folder}: no corpus of attacks; run this in a checkout of the repository")
+        raise CourseError(f"{folder}: no corpus of attacks; run this in a checkout of the repository")
     return folder
 
 
@@ -107,9 +107,7 @@ def _load(path: Path) -> list[Attack]:
     says: dict[str, Any] = vars(module)
     each: dict[str, Submission] = says.get("EACH") or ({"": says["submission"]} if "submission" in says else {})
     if "EXERCISE" not in says or not each:
-        raise course.CourseError(
-            f"{path}: an attack sets EXERCISE and submission (or EACH); see tests/attacks/corpus.py"
-        )
+        raise CourseError(f"{path}: an attack sets EXERCISE and submission (or EACH); see tests/attacks/corpus.py")
     tries = (module.__doc__ or "").strip()
     return [
         Attack(
@@ -125,19 +123,19 @@ def _load(path: Path) -> list[Attack]:
     ]
 
 
-def solved_notebook() -> Notebook:
+def solved_notebook(course: Course) -> Notebook:
     """The chapter's released notebook with the reference in its answer cells."""
     solved = copy.deepcopy(course.chapter(CHAPTER).release)
-    sources = build.solution_source(CHAPTER)
+    sources = build.solution_source(course, CHAPTER)
     for cell in solved["cells"]:
         if source := sources.get(cell["metadata"].get("nbgrader", {}).get("grade_id")):
             cell["source"] = source
     return solved
 
 
-def hand_in(folder: Path, attacks: Sequence[Attack], honest: Sequence[str] = HONEST) -> None:
+def hand_in(course: Course, folder: Path, attacks: Sequence[Attack], honest: Sequence[str] = HONEST) -> None:
     """Write the class to `folder`/<student>/<chapter>/: `honest` students with the reference, then the attackers."""
-    release, solved = course.chapter(CHAPTER).release, solved_notebook()
+    release, solved = course.chapter(CHAPTER).release, solved_notebook(course)
     written: dict[str, Any] = {name: json.dumps(demo.signed(solved, name), indent=1).encode() for name in honest}
     written |= {attack.folder or attack.name: attack.submission(release, solved) for attack in attacks}
     for name, content in written.items():
@@ -149,17 +147,17 @@ def hand_in(folder: Path, attacks: Sequence[Attack], honest: Sequence[str] = HON
             path.write_bytes(content)
 
 
-def run(place: Path, attacks: Sequence[Attack], workers: int = 0) -> Graded:
+def run(course: Course, place: Path, attacks: Sequence[Attack], workers: int = 0) -> Graded:
     """Grade the class of `attacks` in the empty folder `place` and look at what is left. Takes minutes.
 
     `workers` submissions at once (0: one more than cores, for some attacks only wait to be stopped). Raises RuntimeError
     when the command itself fails.
     """
-    hand_in(place / "submissions", attacks)
+    hand_in(course, place / "submissions", attacks)
     canary = f"canary-{secrets.token_hex(8)}"
     before, started = set(children()), time.monotonic()
     with adopting():
-        pid, servers = _grade(place, canary, workers or (os.cpu_count() or 1) + 1)
+        pid, servers = _grade(course, place, canary, workers or (os.cpu_count() or 1) + 1)
         seconds = time.monotonic() - started
         left = orphans(before)
     if len(servers) != SERVERS:
@@ -174,14 +172,14 @@ def run(place: Path, attacks: Sequence[Attack], workers: int = 0) -> Graded:
     return Graded(place / "out", rows, seconds, canary, left, groups, folders)
 
 
-def _grade(place: Path, canary: str, workers: int) -> tuple[int, set[str]]:
+def _grade(course: Course, place: Path, canary: str, workers: int) -> tuple[int, set[str]]:
     """Run the command as an instructor does; whatever happens it is ended by the deadline.
 
     Returns its process id, with which the names of its control groups and folders begin, and the folders of its fork servers.
     """
     servers: set[str] = set()
-    command = [sys.executable, "-m", "autograder", "grade", CHAPTER, "--submissions", str(place / "submissions")]
-    command += ["--out", str(place / "out"), "--workers", str(workers)]
+    command = [sys.executable, "-m", "autograder", "--course", str(course.root), "grade", CHAPTER]
+    command += ["--submissions", str(place / "submissions"), "--out", str(place / "out"), "--workers", str(workers)]
     with open(place / "log", "w+b") as log:
         process = subprocess.Popen(
             command,
@@ -264,7 +262,7 @@ def _served_by(parent: int) -> set[str]:
     return folders
 
 
-def wrongs(graded: Graded, attacks: Sequence[Attack]) -> list[str]:
+def wrongs(course: Course, graded: Graded, attacks: Sequence[Attack]) -> list[str]:
     """What is not as it must be, a sentence each; empty when every attack failed and left nothing."""
     found = [
         f"{attack.name}: expected {attack.expected}, got {graded.row(attack)['verdict']}: {graded.row(attack)['message']}"
@@ -288,7 +286,7 @@ def wrongs(graded: Graded, attacks: Sequence[Attack]) -> list[str]:
     return found
 
 
-def table(graded: Graded, attacks: Sequence[Attack]) -> Table:
+def table(course: Course, graded: Graded, attacks: Sequence[Attack]) -> Table:
     """Attack for attack what it tries, what it had to get and what it got."""
     made = Table(title=f"{len(attacks)} attacks and {len(HONEST)} honest students in {graded.seconds:.0f} s")
     for column in ("attack", "what it tries", "expected", "got", "points", "earned"):

@@ -30,7 +30,7 @@ from rich.table import Table
 from autograder.authoring import build
 from autograder.devtools import demo
 from autograder.job import assemble
-from autograder.model import course
+from autograder.model.course import Course, text
 from autograder.submissions import intake
 
 BIN = Path(sys.executable).parent
@@ -112,6 +112,7 @@ class Bench:
 
 
 def bench(
+    course: Course,
     students: int = 24,
     repeats: int = 2,
     only: tuple[str, ...] = (),
@@ -127,20 +128,22 @@ def bench(
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as place:
         work = Path(place)
-        names = write_class(work / "class", students)
-        ways = [way for way in _ways(work, names, few, stock) if not only or any(part in way.name for part in only)]
+        names = write_class(course, work / "class", students)
+        ways = [
+            way for way in _ways(course, work, names, few, stock) if not only or any(part in way.name for part in only)
+        ]
         for repeat in range(repeats):  # in turns, forwards and backwards: what else the machine does hits all alike
             for way in ways if repeat % 2 == 0 else ways[::-1]:
                 _fresh(way, work)
                 _time_once(way)
                 told(f"repeat {repeat + 1}: {way.name}: {way.walls[-1]:.1f} s, CPU {way.cpus[-1]:.1f} s")
-        floor = statistics.mean(_floor(work / "class", names[:few]))
+        floor = statistics.mean(_floor(course, work / "class", names[:few]))
     return Bench(ways, floor, len(names), machine())
 
 
-def write_class(folder: Path, count: int) -> list[str]:
+def write_class(course: Course, folder: Path, count: int) -> list[str]:
     """Write a class of `count`: the demo's students, evenly and again and again, signed; the names."""
-    kinds = [student for student in demo.students() if student.name not in NOT_FOR_OTHERS]
+    kinds = [student for student in demo.students(course) if student.name not in NOT_FOR_OTHERS]
     chapter, names = course.chapter(demo.CHAPTER), []
     for number in range(count):
         student = kinds[(number * len(kinds) // min(count, len(kinds))) % len(kinds)]
@@ -153,12 +156,12 @@ def write_class(folder: Path, count: int) -> list[str]:
     return names
 
 
-def _ways(work: Path, names: list[str], few: int, most: int) -> Iterator[Way]:
+def _ways(course: Course, work: Path, names: list[str], few: int, most: int) -> Iterator[Way]:
     stock, some = work / "stock", names[:: -(-len(names) // most)]
     source = stock / "source" / demo.CHAPTER
     source.mkdir(parents=True)
     (stock / "nbgrader_config.py").write_text(CONFIG)
-    (source / f"{demo.CHAPTER}.ipynb").write_text(build.dumps(build.solved(demo.CHAPTER)))
+    (source / f"{demo.CHAPTER}.ipynb").write_text(build.dumps(build.solved(course, demo.CHAPTER)))
     _run([str(BIN / "nbgrader"), "generate_assignment", demo.CHAPTER, "--force"], stock, (0,))
     for name in some:
         shutil.copytree(work / "class" / name, stock / "submitted" / name)
@@ -174,7 +177,7 @@ def _ways(work: Path, names: list[str], few: int, most: int) -> Iterator[Way]:
 
     if (BIN / "otter").exists():
         folder = work / "otter"
-        _otter(folder)
+        _otter(course, folder)
         commands = [
             [str(BIN / "otter"), "run", file, "-a", "ag.zip", "-o", ".", "--no-logo"] for file in files.values()
         ]
@@ -183,18 +186,18 @@ def _ways(work: Path, names: list[str], few: int, most: int) -> Iterator[Way]:
     for workers in (1, 2):
         out = work / f"ours{workers}"
         out.mkdir()
-        command = [str(BIN / "autograder"), "grade", demo.CHAPTER, "--submissions", str(work / "class")]
-        command += ["--out", str(out), "--workers", str(workers)]
+        command = [str(BIN / "autograder"), "--course", str(course.root), "grade", demo.CHAPTER]
+        command += ["--submissions", str(work / "class"), "--out", str(out), "--workers", str(workers)]
         yield Way(f"autograder grade, {workers} worker{'s'[: workers - 1]}", [command], out, len(names))
 
 
-def _otter(folder: Path) -> None:
+def _otter(course: Course, folder: Path) -> None:
     """Make the chapter an assignment of otter's: each visible check is one of its tests."""
     (folder / "tests").mkdir(parents=True)
     for cell in course.chapter(demo.CHAPTER).release["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
         if meta.get("grade") and not meta.get("solution"):
-            test = OTTER_TEST.format(name=meta["grade_id"], points=meta["points"], source=course.text(cell))
+            test = OTTER_TEST.format(name=meta["grade_id"], points=meta["points"], source=text(cell))
             (folder / "tests" / f"{meta['grade_id']}.py").write_text(test)
     command = [str(BIN / "otter"), "generate", "-t", "tests", "-o", "ag.zip", "--no-environment", "--no-requirements"]
     _run(command, folder, (0,))
@@ -257,7 +260,7 @@ def _run(command: list[str], folder: Path, allowed: tuple[int, ...]) -> None:
         raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{said}")
 
 
-def _floor(submissions: Path, names: list[str]) -> Iterator[float]:
+def _floor(course: Course, submissions: Path, names: list[str]) -> Iterator[float]:
     """CPU seconds of each submission's own code: the cells that grading executes, and the probes that call its answers.
 
     In a process that is warm already, without a kernel, a sandbox or a record.

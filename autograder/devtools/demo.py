@@ -17,8 +17,7 @@ from typing import Any
 
 from autograder.authoring import build
 from autograder.job import assemble
-from autograder.model import course
-from autograder.model.course import Chapter
+from autograder.model.course import Chapter, Course, CourseError, text
 from autograder.model.verdict import Result
 from autograder.probe.listed import Variant, variants
 from autograder.submissions.intake import Submission
@@ -50,10 +49,10 @@ class Student:
     timestamp: str = ON_TIME
 
 
-def make(folder: Path) -> Path:
+def make(course: Course, folder: Path) -> Path:
     """Write the class below `folder` as <student>/<chapter>/<chapter>.ipynb; return `folder`. Raises CourseError."""
     chapter = course.chapter(CHAPTER)
-    for student in students():
+    for student in students(course):
         place = folder / student.name / CHAPTER
         place.mkdir(parents=True, exist_ok=True)
         content = notebook_bytes(student, chapter)
@@ -78,30 +77,30 @@ def signed(notebook: dict[str, Any], student: str) -> dict[str, Any]:
     copied = copy.deepcopy(notebook)
     for cell in copied["cells"]:
         if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("solution"):
-            cell["source"] = f"{course.text(cell)}\n# {student}"
+            cell["source"] = f"{text(cell)}\n# {student}"
             break
     return copied
 
 
-def students() -> list[Student]:
+def students(course: Course) -> list[Student]:
     """The 30 students, by name. Raises CourseError when the checks list what this class cannot show."""
-    makers = _Makers()
+    makers = _Makers(course)
     found = [*makers.right(), *makers.mistaken(), *makers.unfinished(), *makers.limits(), *makers.hostile()]
     return sorted(found, key=lambda student: student.name)
 
 
-def listed() -> list[Variant]:
+def listed(course: Course) -> list[Variant]:
     """The answers that are listed for the chapter."""
-    return variants(CHAPTER)
+    return variants(course.listed_file(CHAPTER))
 
 
 class _Makers:
     """Makes students out of the reference, the listed variants and the sources below."""
 
-    def __init__(self) -> None:
+    def __init__(self, course: Course) -> None:
         self.chapter = course.chapter(CHAPTER)
-        self.reference = build.solution_source(CHAPTER)
-        self.listed = listed()
+        self.reference = build.solution_source(course, CHAPTER)
+        self.listed = listed(course)
         self.automatic = [exercise for exercise in self.chapter.exercises if not exercise.manual]
 
     def full(self, **but: Expected) -> dict[str, Expected]:
@@ -148,7 +147,7 @@ class _Makers:
         at = 0
         for answer, each in wrongs.items():
             if len(each) > len(MISTAKEN):
-                raise course.CourseError(f'{CHAPTER}: more than {len(MISTAKEN)} misconceptions of "{answer}"')
+                raise CourseError(f'{CHAPTER}: more than {len(MISTAKEN)} misconceptions of "{answer}"')
             for variant in each:
                 mistakes[MISTAKEN[at % len(MISTAKEN)]][answer] = variant
                 at += 1

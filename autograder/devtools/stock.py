@@ -29,7 +29,8 @@ from rich.console import Console
 
 from autograder.devtools import attacks
 from autograder.devtools.attacks import CHAPTER, Attack, Graded
-from autograder.model import course
+from autograder.model import digests
+from autograder.model.course import Course, checkout
 from autograder.sandbox import boxes, cgroups
 
 HONEST = "zz_honest"
@@ -82,14 +83,16 @@ class Seen:
         return "; ".join([*parts, *(f"**{note}**" for note in self.notes)])
 
 
-def compare(corpus: Sequence[Attack], graded: Graded, console: Console, workers: int = 0) -> None:
+def compare(course: Course, corpus: Sequence[Attack], graded: Graded, console: Console, workers: int = 0) -> None:
     """Run what was not run yet, print the table and write it into docs/security.md."""
-    seen = run(corpus, console, workers)
+    seen = run(course, corpus, console, workers)
     points = {attack.name: sum(graded.points(attack.student).values()) for attack in corpus}
     write(rows(corpus, seen, {a.name: here(graded.row(a)["verdict"], points[a.name]) for a in corpus}))
 
 
-def run(corpus: Sequence[Attack], console: Console, workers: int = 0, seconds: float = math.inf) -> dict[str, Seen]:
+def run(
+    course: Course, corpus: Sequence[Attack], console: Console, workers: int = 0, seconds: float = math.inf
+) -> dict[str, Seen]:
     """What stock nbgrader makes of each attack, and under HONEST of nobody's. Takes about 15 s an attack and core.
 
     After `seconds` none is begun any more; the next run goes on from there. Raises SandboxError where there is no
@@ -97,28 +100,28 @@ def run(corpus: Sequence[Attack], console: Console, workers: int = 0, seconds: f
     """
     until = time.monotonic() + seconds
     kept = _kept()
-    todo: list[Attack | None] = [attack for attack in (None, *corpus) if _digest(attack) not in kept]
+    todo: list[Attack | None] = [attack for attack in (None, *corpus) if _digest(course, attack) not in kept]
     lock = threading.Lock()
     if todo:
-        _released()  # before threads would make it twice
+        _released(course)  # before threads would make it twice
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
 
         def one(attack: Attack | None) -> None:
             if time.monotonic() > until:
                 return
-            made = measure(attack)
+            made = measure(course, attack)
             with lock:
-                kept[_digest(attack)] = made
+                kept[_digest(course, attack)] = made
                 _keep(kept)
                 name = attack.name if attack else "(an honest student alone)"
                 console.print(f"stock nbgrader, {name}: {made}", highlight=False, markup=False)
 
         list(pool.map(one, todo))
-    digests = {attack.name if attack else HONEST: _digest(attack) for attack in (None, *corpus)}
-    return {name: kept[digest] for name, digest in digests.items() if digest in kept}
+    measured = {attack.name if attack else HONEST: _digest(course, attack) for attack in (None, *corpus)}
+    return {name: kept[digest] for name, digest in measured.items() if digest in kept}
 
 
-def measure(attack: Attack | None, seconds: float = SECONDS) -> Seen:
+def measure(course: Course, attack: Attack | None, seconds: float = SECONDS) -> Seen:
     """Grade one attack and one honest student by `nbgrader autograde` in a fresh course, in a box."""
     canaries = {name: f"{name}-{secrets.token_hex(8)}" for name in ("accounts", "environment", "another", "solution")}
     place = boxes.workroom() / f"stock-{secrets.token_hex(4)}"
@@ -127,7 +130,7 @@ def measure(attack: Attack | None, seconds: float = SECONDS) -> Seen:
         raise boxes.SandboxError("attacks on stock nbgrader need control groups (memory, pids) around them")
     try:
         folder = place / "course"
-        _make(folder, attack, canaries)
+        _make(course, folder, attack, canaries)
         (place / "passwd").write_text(f"root:x:0:0:{canaries['accounts']}:/root:/bin/sh\n")
         before = _contents(folder)
         said = _boxed(place, group, ["sh", "-c", GRADE, CHAPTER], seconds, canaries["environment"])
@@ -150,7 +153,7 @@ def measure(attack: Attack | None, seconds: float = SECONDS) -> Seen:
 
 
 @cache
-def _released() -> Path:
+def _released(course: Course) -> Path:
     """An nbgrader course with the chapter released: a folder to copy."""
     folder = boxes.workroom() / "stock-released"
     notebook = folder / "source" / CHAPTER / f"{CHAPTER}.ipynb"
@@ -165,14 +168,14 @@ def _released() -> Path:
     return folder
 
 
-def _make(folder: Path, attack: Attack | None, canaries: dict[str, str]) -> None:
+def _make(course: Course, folder: Path, attack: Attack | None, canaries: dict[str, str]) -> None:
     """A course in `folder` whose files carry `canaries`, and the two submissions, collected."""
-    shutil.copytree(_released(), folder)
+    shutil.copytree(_released(course), folder)
     notebook = Path("source") / CHAPTER / f"{CHAPTER}.ipynb"
-    solved = attacks.solved_notebook()
+    solved = attacks.solved_notebook(course)
     solved["metadata"]["note"] = canaries["solution"]
     (folder / notebook).write_text(json.dumps(solved))  # an instructor's source holds the solutions
-    attacks.hand_in(folder / "submitted", [attack] if attack else [], honest=(HONEST,))
+    attacks.hand_in(course, folder / "submitted", [attack] if attack else [], honest=(HONEST,))
     honest = folder / "submitted" / HONEST / CHAPTER / f"{CHAPTER}.ipynb"
     handed = json.loads(honest.read_text())
     handed["metadata"]["note"] = canaries["another"]
@@ -304,7 +307,7 @@ def plain(text: str) -> str:
 
 def write(lines: Sequence[str], path: Path | None = None) -> None:
     """Put the table between its markers in docs/security.md."""
-    file = path or course.root() / "docs" / "security.md"
+    file = path or checkout() / "docs" / "security.md"
     before, rest = file.read_text(encoding="utf-8").split(BEGIN)
     file.write_text("\n".join([before + BEGIN, "", *lines, "", END]) + rest.split(END)[1], encoding="utf-8")
 
@@ -313,10 +316,11 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "across" / "stock.json"
 
 
-def _digest(attack: Attack | None) -> str:
+def _digest(course: Course, attack: Attack | None) -> str:
     """What decides a measurement: the attack's file, what it is written with, the chapter, nbgrader."""
     folder = attacks.corpus_folder()
-    parts = [version("nbgrader"), version("tensorflow"), json.dumps(course.chapter(CHAPTER).release, sort_keys=True)]
+    release = digests.without_header(course.chapter(CHAPTER).release)
+    parts = [version("nbgrader"), version("tensorflow"), json.dumps(release, sort_keys=True)]
     if attack is not None:
         parts.append((folder / attack.expected / f"{attack.name}.py").read_text())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

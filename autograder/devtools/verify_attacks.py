@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from autograder.devtools import attacks, stock
+from autograder.model.course import Course
 from autograder.sandbox import boxes
 
 
-def verify(workers: int = 0, with_stock: bool = False, out: Path | None = None) -> bool:
+def verify(course: Course, workers: int = 0, with_stock: bool = False, out: Path | None = None) -> bool:
     """Grade the corpus, print its table, and say whether all is as it must be: `autograder verify --attacks`.
 
     `with_stock`: the corpus is also graded by nbgrader's own autograder, in a box of its own, and the table of
@@ -25,13 +26,13 @@ def verify(workers: int = 0, with_stock: bool = False, out: Path | None = None) 
     with tempfile.TemporaryDirectory(prefix="attacks-") as temporary:
         place = out or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
-        graded = attacks.run(place, every, workers)
-        console.print(attacks.table(graded, every))
-        bad = attacks.wrongs(graded, every)
+        graded = attacks.run(course, place, every, workers)
+        console.print(attacks.table(course, graded, every))
+        bad = attacks.wrongs(course, graded, every)
     for sentence in bad:
         console.print(f"[bold red]not as it must be:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     if not bad:
         console.print("None scored above what it earned, touched another student or this machine, or outlived its job.")
     if with_stock:
-        stock.compare(every, graded, console, workers)
+        stock.compare(course, every, graded, console, workers)
     return not bad

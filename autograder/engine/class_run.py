@@ -24,8 +24,7 @@ from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Result, Verdict
 from autograder.sandbox import boxes
@@ -55,6 +54,7 @@ Progress = Callable[[int, int, str], None]  # (done, of how many, student)
 
 
 def grade_class(
+    course: Course,
     chapter_name: str,
     submissions: Path,
     out: Path,
@@ -69,7 +69,7 @@ def grade_class(
     gpus: int | None = None,
     progress: Progress | None = None,
 ) -> ClassResult:
-    """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb into the gradebook in `out`.
+    """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
 
     `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
@@ -82,13 +82,13 @@ def grade_class(
     found = intake.collect(submissions, course.chapter(chapter_name))
     if strangers := set(students) - {each.student for each in found}:
         name = min(strangers)
-        raise CourseError(f"{submissions}: no student {name!r}; {course.near(name, [each.student for each in found])}")
+        raise CourseError(f"{submissions}: no student {name!r}; {near(name, [each.student for each in found])}")
     found = [each for each in found if not students or each.student in students]
     if not trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
-    rubric = forkserver.make_rubric(chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
+    rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
     chapter = rubric.chapter
-    try_reference(rubric, executor=executor)  # before anything is written
+    try_reference(course, rubric, executor=executor)  # before anything is written
     key = secret(out)
     result = ClassResult()
     with log.kept(out), Recorder(out, chapter, db_url) as recorder:
@@ -112,7 +112,7 @@ def grade_class(
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
         firsts = [each[0] for each in alike.values()]
-        with closing(_run(firsts, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
+        with closing(_run(course, firsts, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
             for first, verdict in verdicts:
                 for submission in (job.submission for job in alike[first.digest]):
                     student, done = submission.student, done + 1
@@ -146,7 +146,7 @@ def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
 
 
 def _run(
-    jobs: list[Job], workers: int, executor: Executor | None
+    course: Course, jobs: list[Job], workers: int, executor: Executor | None
 ) -> Generator[tuple[Job, Verdict | InfrastructureError], None, None]:
     """Yield each job with its verdict as it comes back, trying again what this machine failed at."""
     # a job's work is done in processes of its own: a thread a worker is enough to wait for them
@@ -157,7 +157,7 @@ def _run(
 
     def begin(job: Job, tries: int = 1) -> None:
         started[job.digest] = time.monotonic()
-        future = pool.submit(grade.grade_job, job)
+        future = pool.submit(grade.grade_job, job, course)
         waiting[future] = (job, tries)
         future.add_done_callback(ended.put)  # `as_completed` would look at all that wait, each time
 
@@ -214,17 +214,17 @@ def secret(out: Path) -> bytes:
         return path.read_bytes()
 
 
-def _try(job: Job, executor: Executor | None, tries: int = TRIES) -> Verdict:
+def _try(course: Course, job: Job, executor: Executor | None, tries: int = TRIES) -> Verdict:
     """Grade one job, trying again what a machine failed at."""
     try:
-        return executor.submit(grade.grade_job, job).result() if executor else grade.grade_job(job)
+        return executor.submit(grade.grade_job, job, course).result() if executor else grade.grade_job(job, course)
     except InfrastructureError:
         if tries == 1:
             raise
-    return _try(job, executor, tries - 1)
+    return _try(course, job, executor, tries - 1)
 
 
-def try_reference(rubric: Rubric, seed: int = 1, executor: Executor | None = None) -> Verdict:
+def try_reference(course: Course, rubric: Rubric, seed: int = 1, executor: Executor | None = None) -> Verdict:
     """Grade the chapter's own solution, here or by `executor`.
 
     Raises CourseError, the author's fault, when it does not get every point.
@@ -232,16 +232,15 @@ def try_reference(rubric: Rubric, seed: int = 1, executor: Executor | None = Non
     from autograder.authoring import build
 
     chapter = rubric.chapter
-    submission = Submission("(reference)", chapter.name, build.solution_source(chapter.name))
-    verdict = _try(Job(submission, rubric, seed), executor)
+    submission = Submission("(reference)", chapter.name, build.solution_source(course, chapter.name))
+    verdict = _try(course, Job(submission, rubric, seed), executor)
     for mark in verdict.marks:
         if mark.result not in (Result.PASSED, Result.MANUAL):
             failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
             tests = [f"{each.kind if each.broke else each.says} [{each.test}]" for each in failed]
             seen = "; ".join(tests or (mark.message, *verdict.notes))
-            file = course.check_file(chapter.name).name
             raise CourseError(
-                f'{file}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}; seed {verdict.seed}); '
+                f'{chapter.checks}, exercise "{mark.exercise}": the reference is {mark.result} ({seen}; seed {verdict.seed}); '
                 "mend the check or the solution: nobody was graded"
             )
     return verdict

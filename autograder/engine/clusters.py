@@ -6,6 +6,7 @@ Neither was there where this was written: what is sent is tested as text, and no
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +89,7 @@ class Slurm(Cluster, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "python": self.python or f"{self.course.rstrip('/')}/.venv/bin/python",
             "job_name": "across-worker",
             "job_extra_directives": directives,
-            "job_script_prologue": [f"export ACROSS_COURSE={self.course}"],
+            "job_script_prologue": [f"cd {shlex.quote(self.course)}"],  # a worker's course is that of its folder
             "worker_extra_args": self._worker()[2:],  # it says --nthreads itself
             "death_timeout": 120,
             "protocol": "tls://",
@@ -140,7 +141,6 @@ class Kubernetes(Cluster, frozen=True, kw_only=True, forbid_unknown_fields=True)
             name=self.name,
             image=self.image,
             n_workers=self.workers,
-            env={"ACROSS_COURSE": self.course},
             resources={"requests": size, "limits": {**size}},
             worker_command=["dask", "worker", address, "--protocol", "tls", *self._worker(), *files],  # type: ignore[arg-type]
         )
@@ -148,6 +148,7 @@ class Kubernetes(Cluster, frozen=True, kw_only=True, forbid_unknown_fields=True)
         spec = made["spec"]
         [scheduler] = spec["scheduler"]["spec"]["containers"]
         [worker] = spec["worker"]["spec"]["containers"]
+        worker["workingDir"] = self.course
         scheduler["args"] = ["dask", "scheduler", "--protocol", "tls", "--port", str(PORT), *files]
         scheduler["resources"] = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
         # bubblewrap makes namespaces and mounts /proc in them, which the runtime's profile and masked paths refuse

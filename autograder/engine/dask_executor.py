@@ -23,8 +23,7 @@ from distributed.security import Security
 
 from autograder.engine import dask_worker
 from autograder.job.forkserver import InfrastructureError
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError
 
 CONNECT = 30.0  # seconds to reach a scheduler
 LOOK = 1.0  # seconds between two looks at the workers
@@ -86,8 +85,8 @@ class DaskExecutor(Executor):
         self._watch = threading.Thread(target=self._watching, name="dask workers", daemon=True)
         self._watch.start()
 
-    def same_course(self, chapter: str, gpus: int | None = None) -> int:
-        """See that every worker there is would grade by our course; returns how many there are.
+    def same_course(self, course: Course, chapter: str, gpus: int | None = None) -> int:
+        """See that every worker there is would grade by a course like ours; returns how many there are.
 
         Waits for the first one, with cards where the chapter needs them. Raises CourseError, which names the worker and
         what differs; InfrastructureError.
@@ -95,7 +94,8 @@ class DaskExecutor(Executor):
         self._cards = course.chapter(chapter).gpus if gpus is None else gpus
         try:
             self.client.wait_for_workers(1, timeout=self.patience)
-            found: Any = self.client.run(dask_worker.differs, chapter, dask_worker.parts(chapter), on_error="return")
+            ours = dask_worker.parts(course, chapter)
+            found: Any = self.client.run(dask_worker.differs, chapter, ours, on_error="return")
         except (OSError, TimeoutError) as error:
             raise InfrastructureError(f"no worker came in {self.patience:.0f} s ({type(error).__name__})") from error
         if not self._workers():
@@ -110,8 +110,8 @@ class DaskExecutor(Executor):
         return len(found)
 
     def submit(self, function: Callable[..., Any], /, *jobs: Any, **_: Any) -> Future[Any]:
-        """Send a job: `function` is `grade.grade_job`, which each worker has of its own."""
-        [job] = jobs
+        """Send a job: `function` is `grade.grade_job`, which each worker has of its own, and so it has a course."""
+        job, _course = jobs
         future: Future[Any] = Future()
         if self._lost:
             future.set_exception(InfrastructureError(self._lost))

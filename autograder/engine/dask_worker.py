@@ -1,7 +1,8 @@
 """What a Dask worker does: `grade.grade_job` with its own fork servers, its own copy of the course and its own sandbox.
 
 A job carries its rubric: limits and devices, and digests of the chapter, its checks, the grader and versions. A worker whose
-own are others refuses it, so that one class is graded by one course. `dask worker --preload` names this module.
+own are others refuses it, so that one class is graded by one course. `dask worker --preload` names this module; the worker's
+course is that of its working folder, see `course.find`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
 from autograder.model import course, digests
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError
 from autograder.model.verdict import Verdict
 from autograder.sandbox import boxes
 
 MENDS = {
+    "course": "id of the course; start the worker in the folder of the same one",
     "release": "the chapter's notebook; install the same course there, run `autograder build`",
     "checks": "the checks; install the same course there",
     "environment": "versions; install the same uv.lock there",
@@ -56,16 +58,21 @@ def grade_job(job: Job) -> Verdict:
     if job.rubric.sandboxed and (problem := _problem()):
         raise InfrastructureError(f"worker {place()}: {problem}")
     with _counted():
-        return grade.grade_job(job)
+        return grade.grade_job(job, here())
 
 
-def parts(chapter: str) -> dict[str, str]:
+def here() -> Course:
+    """This worker's own course. Raises CourseError."""
+    return course.find()
+
+
+def parts(course: Course, chapter: str) -> dict[str, str]:
     """What verdicts on a chapter rest on here, each by its SHA-256, without the answers; read from the disk anew."""
-    course.chapter.cache_clear()
     return {
+        "course": course.id,
         "release": digests.of_release(course.chapter(chapter).release),
-        "checks": digests.of_checks(chapter),
-        "environment": forkserver.environment(),
+        "checks": digests.of_checks(course.check_sources(chapter)),
+        "environment": forkserver.environment(course),
         "grader": GRADER,
     }
 
@@ -73,12 +80,12 @@ def parts(chapter: str) -> dict[str, str]:
 def differs(chapter: str, wanted: dict[str, str]) -> str:
     """What here is not as `wanted`, with the mend; empty when all is."""
     try:
-        ours = parts(chapter)
+        ours = parts(here(), chapter)
     except (CourseError, OSError) as error:
         return f"{error}; it must have the same course"
     for name, mend in MENDS.items():
         if ours[name] != wanted.get(name):
-            seen = f" (here {ours[name]}; there {wanted.get(name)})" if name == "environment" else ""
+            seen = f" (here {ours[name]}; there {wanted.get(name)})" if name in ("course", "environment") else ""
             return f"it would grade by other {mend}{seen}"
     return ""
 

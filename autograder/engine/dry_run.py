@@ -16,15 +16,16 @@ from urllib.parse import quote
 from autograder.engine import class_run
 from autograder.engine.class_run import ClassResult
 from autograder.gradebook import database, record
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError
 from autograder.report import changes
 from autograder.report.changes import Changes
 
 BUSY = 60.0  # seconds to wait for a database that is being written
 
 
-def rehearse(chapter_name: str, submissions: Path, out: Path, **how: Any) -> tuple[ClassResult, Changes]:
+def rehearse(
+    course: Course, chapter_name: str, submissions: Path, out: Path, **how: Any
+) -> tuple[ClassResult, Changes]:
     """Grade as `engine.grade_class` does (`how`: its options) without a change in OUT. Returns what would change.
 
     Raises what it raises, and sqlite3.Error when the gradebook cannot be read.
@@ -38,7 +39,7 @@ def rehearse(chapter_name: str, submissions: Path, out: Path, **how: Any) -> tup
             if (Path(out) / name).is_file():
                 shutil.copy2(Path(out) / name, copy / name)
         before = record.records(copy, chapter) if _copied(Path(out) / "gradebook.db", copy / "gradebook.db") else []
-        result = class_run.grade_class(chapter_name, submissions, copy, **how)
+        result = class_run.grade_class(course, chapter_name, submissions, copy, **how)
         asked = {*result.graded, *result.unchanged}  # not who is recorded, and was not to be graded now
         was, then = (
             [each for each in class_ if each.student in asked] for class_ in (before, record.records(copy, chapter))

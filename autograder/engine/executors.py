@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError
 
 if TYPE_CHECKING:
     from autograder.engine.clusters import Kubernetes, Slurm
@@ -27,7 +27,9 @@ LOCAL = "local"
 
 
 @contextmanager
-def opened(said: str, chapter: str, tls: Path | None = None, gpus: int | None = None) -> Iterator[Executor | None]:
+def opened(
+    said: str, course: Course, chapter: str, tls: Path | None = None, gpus: int | None = None
+) -> Iterator[Executor | None]:
     """The executor of an engine, for the time of the block; None for `local`.
 
     `tls` is the folder of the cluster's certificate, which a file names itself. Every worker has been seen to have our
@@ -52,7 +54,7 @@ def opened(said: str, chapter: str, tls: Path | None = None, gpus: int | None = 
             cluster = stack.enter_context(plan.cluster())
             executor = dask_executor.DaskExecutor(cluster, plan.security, patience=plan.patience)
         stack.enter_context(executor)
-        executor.same_course(chapter, gpus)
+        executor.same_course(course, chapter, gpus)
         yield executor
 
 

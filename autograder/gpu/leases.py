@@ -27,7 +27,6 @@ from pathlib import Path
 from autograder.gpu.cards import Card, Cards, CardsError
 from autograder.gpu.ledger import Entry, LeaseError, Ledger, Page, Slot, Wish, turn
 from autograder.gpu.slots import FILE, IDLE, declared
-from autograder.model import course
 from autograder.sandbox import cgroups
 
 __all__ = ["Lease", "LeaseError", "Leases", "box_of", "evict", "folder", "here"]
@@ -232,14 +231,14 @@ class Leases:
 
 
 @cache
-def here() -> Leases:
+def here(course: Path) -> Leases:
     """The slots that `gpus.toml` in the course's folder declares; without it every card that NVML finds, whole.
 
     Without cards there are simply no slots. Raises LeaseError where the declaration, NVML or the folder is at fault.
     """
     cards = Cards()
     try:
-        slots, idle = declared(course.root() / FILE, cards)
+        slots, idle = declared(course / FILE, cards)
         return Leases(cards, Ledger(folder()), slots, idle=idle)
     except CardsError as error:
         raise LeaseError(str(error)) from None

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, func, make_url, select
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from traitlets.config.loader import Config, PyFileConfigLoader
 
-from autograder.model.course import COURSE_ID, CourseError
+from autograder.model.course import CourseError
 from autograder.store import files
 
 BUSY = 60.0  # seconds to wait for a database that another process writes, the formgrader for one
@@ -148,7 +148,7 @@ def load_config(out: Path) -> Config:
         raise CourseError(f"{path}: {type(error).__name__}: {error}; mend it, or delete it to get a new one") from error
 
 
-def default_config(url: str | None) -> str:
-    """What a new OUT/nbgrader_config.py says; `url` if the gradebook is not in OUT."""
-    text = CONFIG.format(course_id=COURSE_ID)
+def default_config(course: str, url: str | None) -> str:
+    """What a new OUT/nbgrader_config.py says; `course` is its id, `url` given if the gradebook is not in OUT."""
+    text = CONFIG.format(course_id=course)
     return text + (f"\nc.CourseDirectory.db_url = {url!r}\n" if url else "")

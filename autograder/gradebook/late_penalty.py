@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from traitlets import Dict, Float
 from traitlets.config.loader import Config
 
 from autograder.gradebook import database
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model import headers
+from autograder.model.course import Chapter, CourseError
 from autograder.store import files
 
 DAY = 86400
@@ -38,7 +37,7 @@ class LatePerDay(LateSubmissionPlugin):
 
     per_day = Float(0.0, min=0.0, max=1.0, help="the share of the score that a started day costs").tag(config=True)
     grace_seconds = Float(0.0, min=0.0, help="how late nothing is taken off, in seconds").tag(config=True)
-    due = Dict(help="chapter -> its due date, ISO 8601 with an offset; goes before autograder/model/course.py").tag(
+    due = Dict(help="chapter -> its due date, ISO 8601 with an offset; goes before the chapter's header").tag(
         config=True
     )
 
@@ -52,12 +51,12 @@ class LatePerDay(LateSubmissionPlugin):
         return max(0.0, min(score, round(score * min(1.0, self.per_day * days), 2)))
 
 
-def due(config: Config, chapter: str) -> str | None:
-    """When a chapter is due: what OUT's configuration says, else what the course does."""
-    return config.LatePerDay.get("due", {}).get(chapter) or course.DUE.get(chapter)
+def due(config: Config, chapter: Chapter) -> str | None:
+    """When a chapter is due: what OUT's configuration says, else what its header does."""
+    return config.LatePerDay.get("due", {}).get(chapter.name) or chapter.due or None
 
 
-def applied(config: Config, chapter: str) -> str | None:
+def applied(config: Config, chapter: Chapter) -> str | None:
     """What decides a penalty besides the time: as long as it is the same, a recorded penalty stands."""
     policy = {
         name: config[name] for name in ("AssignLatePenalties", "LateSubmissionPlugin", "LatePerDay") if config[name]
@@ -69,25 +68,25 @@ def applied(config: Config, chapter: str) -> str | None:
 
 
 def settle(
-    out: Path, chapter: str, when: str | None, per_day: str | None, grace: str | None, db_url: str | None = None
+    out: Path, chapter: Chapter, when: str | None, per_day: str | None, grace: str | None, db_url: str | None = None
 ) -> None:
     """Write what is given of a policy into OUT/nbgrader_config.py; what is not given stays as it was.
 
     `when` is an ISO 8601 date with an offset, `per_day` a percentage, `grace` a number with a unit (`15m`). Raises
     CourseError for what cannot be read, and for a percentage with no due date.
     """
-    date = None if when is None else _date(when)
+    date = None if when is None else headers.date(f"--due {when!r}", when)
     share = None if per_day is None else _share(per_day)
     seconds = None if grace is None else _seconds(grace)
     path = Path(out) / "nbgrader_config.py"
     with files.only_writer(out):
-        text = path.read_text(encoding="utf-8") if path.exists() else database.default_config(db_url)
+        text = path.read_text(encoding="utf-8") if path.exists() else database.default_config(chapter.course, db_url)
         config = database.load_config(Path(out)) if path.exists() else Config()
         ours: dict[str, Any] = dict(config.LatePerDay)
-        dates = {**ours.get("due", {}), **({chapter: date} if date else {})}
-        if not dates.get(chapter) and not course.DUE.get(chapter):
+        dates = {**ours.get("due", {}), **({chapter.name: date} if date else {})}
+        if not dates.get(chapter.name) and not chapter.due:
             raise CourseError(
-                f"--late-per-day and --grace: nothing says when {chapter} is due; add --due, with an offset"
+                f"--late-per-day and --grace: nothing says when {chapter.name} is due; add --due, with an offset"
             )
         share = ours.get("per_day", 0.0) if share is None else share
         seconds = ours.get("grace_seconds", 0.0) if seconds is None else seconds
@@ -109,16 +108,6 @@ except ImportError:  # another environment's nbgrader
     pass
 {END}
 """
-
-
-def _date(said: str) -> str:
-    try:
-        when = datetime.fromisoformat(said.strip())
-    except ValueError:
-        raise CourseError(f"--due {said!r} is no date; write it like 2026-11-30T23:59+01:00") from None
-    if when.tzinfo is None:
-        raise CourseError(f"--due {said!r} does not say where; add the offset: {said.strip()}+00:00 for UTC")
-    return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _share(said: str) -> float:

@@ -121,17 +121,17 @@ class Recorder:
     def _open(self, stack: contextlib.ExitStack) -> None:
         settings = self.out / "nbgrader_config.py"
         if not settings.exists():
-            files.replace(settings, database.default_config(self._url).encode(), mode=0o600)
+            files.replace(settings, database.default_config(self.chapter.course, self._url).encode(), mode=0o600)
         self._config = database.load_config(self.out)
-        self._due = late_penalty.applied(self._config, self.chapter.name)
+        self._due = late_penalty.applied(self._config, self.chapter)
         release = replay.released(self.chapter.release)
         for step in ("source", "release"):
             files.replace(self.out / step / self.chapter.name / f"{self.chapter.name}.ipynb", replay.as_bytes(release))
         self._at = database.locate(self.out, self._url)
-        self._gradebook = Gradebook(self._at)
+        self._gradebook = Gradebook(self._at, self.chapter.course)
         stack.callback(self._gradebook.shut)
         with self._gradebook.transaction() as connection:
-            tables.register(self._gradebook, self.chapter, release, late_penalty.due(self._config, self.chapter.name))
+            tables.register(self._gradebook, self.chapter, release, late_penalty.due(self._config, self.chapter))
             self._known = tables.digests(connection, self.chapter.name)
 
     def __exit__(
@@ -247,7 +247,7 @@ def whole(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Re
 def _opened(out: Path, chapter: Chapter, db_url: str | None) -> Iterator[Gradebook]:
     if not database.exists(out, db_url):
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
-    book = Gradebook(database.locate(out, db_url))
+    book = Gradebook(database.locate(out, db_url), chapter.course)
     try:
         yield book
     finally:

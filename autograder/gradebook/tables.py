@@ -48,7 +48,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from traitlets.config.loader import Config
 
 from autograder.gradebook import database
-from autograder.model.course import COURSE_ID, Chapter, CourseError
+from autograder.model.course import Chapter, CourseError
 from autograder.model.harmless import visible
 from autograder.model.verdict import Mark, Result, Verdict
 
@@ -80,13 +80,14 @@ SECRETS = Table(
 class Gradebook(nbgrader.api.Gradebook):
     """nbgrader's gradebook on one connection, with our table. Raises GradebookError if it cannot be opened."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, course: str) -> None:
+        """Open the one at `url`, of the course with the id `course`."""
         self.url = url
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
         schema = _replaced(nbgrader.api, "get_alembic_version", _schema)
         with schema, database.told(url), database.alone(url):  # two that make the tables at once would both fail
-            _create(url)
-            super().__init__(database.patient(url), COURSE_ID)
+            _create(url, course)
+            super().__init__(database.patient(url), course)
             TABLES.create_all(self.engine)
 
     @contextmanager
@@ -175,7 +176,7 @@ def _schema() -> str | None:
     return ScriptDirectory(dbutil.ALEMBIC_DIR).get_current_head()
 
 
-def _create(url: str) -> None:
+def _create(url: str, course: str) -> None:
     """Create a SQLite gradebook whole or not at all: nbgrader takes one with any table in it for complete.
 
     `database.alone` holds the file that is to become it, so what a killed grader left in it is cut off, not unlinked.
@@ -187,7 +188,7 @@ def _create(url: str) -> None:
     os.truncate(new, 0)
     with suppress(FileNotFoundError):  # an old journal would be played into a new file
         os.unlink(f"{new}-journal")
-    nbgrader.api.Gradebook(f"sqlite:///{new}", COURSE_ID).close()
+    nbgrader.api.Gradebook(f"sqlite:///{new}", course).close()
     os.replace(new, parsed.database)
 
 
@@ -196,7 +197,7 @@ def register(gradebook: Gradebook, chapter: Chapter, notebook: NotebookNode, due
 
     Raises CourseError when there are submissions of a release that had other graded cells.
     """
-    entry: dict[str, Any] = {"duedate": due, "course_id": COURSE_ID}
+    entry: dict[str, Any] = {"duedate": due, "course_id": chapter.course}
     gradebook.update_or_create_assignment(chapter.name, **entry)
     try:
         SaveCells(log=LOG).preprocess(notebook, _resources(gradebook, chapter.name, ""))

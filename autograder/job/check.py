@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from across._process import warm
 from autograder.job import messages
-from autograder.model.rubric import CheckerCaps, Rubric
+from autograder.model.course import CheckerCaps
+from autograder.model.rubric import Rubric
 from autograder.model.verdict import Lost, Outcome
 from autograder.sandbox import boxes
 
@@ -44,18 +45,25 @@ def ask(
     only: Collection[str],
     seed: int,
     until: float,
+    hidden: Sequence[str] = (),
 ) -> Answers:
     """Have the checker at `server` ask the kernel at the other end of `questions` about the exercises `only`.
 
-    `name` is the checker's box, `alive` says whether the kernel is; it ends at `until` (time.monotonic), at the latest.
+    `name` is the checker's box, which does not show the folders `hidden`; `alive` says whether the kernel is. It ends at
+    `until` (time.monotonic), at the latest.
     Raises CheckerError, SandboxError.
     """
     limits = rubric.chapter.limits
     numbers = [number for number, test in enumerate(rubric.tests) if test.exercise in only]
-    with boxes.Box(name, caps(rubric.checker), rubric.sandboxed) as box:
+    with boxes.Box(name, caps(rubric.chapter.checker), rubric.sandboxed, hidden=hidden) as box:
         deadline = min(limits.question_seconds, max(1.0, until - time.monotonic()))
         request = messages.RunTests(
-            box=box.request(), tests=numbers, seed=seed, cap=limits.reply_bytes, deadline=deadline
+            box=box.request(),
+            tests=numbers,
+            seed=seed,
+            cap=limits.reply_bytes,
+            deadline=deadline,
+            allowed_ops=list(rubric.chapter.allowed_ops),
         )
         patience = PATIENCE * limits.question_seconds
         with warm.request(server, messages.sent(request), [questions.fileno()]) as child:

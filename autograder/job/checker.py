@@ -1,14 +1,12 @@
-"""The trusted side: a warm server with TensorFlow and one chapter's checks, collected; its child runs them.
+"""The trusted side: a warm server with one chapter's checks, collected, and what they import; its child runs them.
 
-Served by `across._process.warm`, with the chapter in $ACROSS_CHAPTER. A child either tells the plan, which is every test
+Served by `across._process.warm`, prepared with the course and the chapter. A child either tells the plan, which is every test
 that there is, or steps into a box of its own, holds one end of the student's socketpair and runs tests: it says which one
 begins, and what became of it as soon as it has ended.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import os
 import socket
 import sys
@@ -17,21 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with it a process's first op goes through all kernels, for 20 ms,
-os.environ["TENSORFLOW_USE_CUSTOM_CONTRACTION_KERNEL"] = "0"  # and with this one its first product compiles its own
-
 import numpy as np
 import pytest
-import tensorflow as tf
-from tensorflow.core.framework import graph_pb2  # noqa: F401
 
 from across._process import fresh_child, pristine
-from autograder.job import messages
-from autograder.model import course, digests
+from autograder.job import checker_preload, messages
+from autograder.model import digests
+from autograder.model.course import Course, CourseError
 from autograder.model.verdict import ASSERT, REFUSED, Lost
-from autograder.probe import asking, wire
+from autograder.probe import asking, listed, wire
+from autograder.probe.listed import Variant
 from autograder.sandbox import entering
 
 SAYS = 600  # characters of a message
@@ -70,7 +63,7 @@ class Outcomes:
 
     def __init__(self) -> None:
         self.connection: socket.socket | None = None
-        self.chapter = ""
+        self.known: list[Variant] = []  # the answers that the chapter's author has listed
         self.numbers: dict[str, int] = {}  # node id -> the test's place in the plan
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -95,7 +88,7 @@ class Outcomes:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Raise the author's fault that keeps a check file from being read."""
         if report.failed:
-            raise course.CourseError(f"{report.nodeid}: {str(report.longrepr)[-2000:]}")
+            raise CourseError(f"{report.nodeid}: {str(report.longrepr)[-2000:]}")
 
     def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
         kind, says = _explained(item, error)
@@ -106,7 +99,7 @@ class Outcomes:
                 passed=outcome == "passed" and error is None,
                 kind=_sendable(kind),
                 says=_sendable(says),
-                misconception=asking.misconception(self.chapter, exercise, error, says),
+                misconception=asking.misconception(self.known, exercise, error, says),
             )
         )
 
@@ -144,8 +137,8 @@ def _sendable(text: str) -> str:
 OUTCOMES = Outcomes()
 
 
-def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
-    """Return a pytest session with the chapter's checks collected, not run. Raises course.CourseError."""
+def collect(course: Course, chapter: str) -> tuple[pytest.Config, pytest.Session]:
+    """Return a pytest session with the chapter's checks collected, not run. Raises CourseError."""
     from _pytest.config import _prepareconfig
     from _pytest.main import Session
 
@@ -160,29 +153,19 @@ def collect(chapter: str) -> tuple[pytest.Config, pytest.Session]:
     session.perform_collect()
     unmarked = [item.name for item in session.items if not hasattr(item.function, "exercise")]  # type: ignore[attr-defined]
     if unmarked:
-        raise course.CourseError(f"{file.name}: {unmarked[0]} has no @exercise(name)")
+        raise CourseError(f"{file.name}: {unmarked[0]} has no @exercise(name)")
     known = {exercise.name for exercise in course.chapter(chapter).exercises if not exercise.manual}
     checked = {item.function.exercise for item in session.items}  # type: ignore[attr-defined]
     if known != checked:
         odd = ", ".join(sorted(known ^ checked))
-        raise course.CourseError(f"{file.name}: exercises without a check, or checks without an exercise: {odd}")
+        raise CourseError(f"{file.name}: exercises without a check, or checks without an exercise: {odd}")
     names = [item.name for item in session.items]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise course.CourseError(f"{file.name}: two tests are called {twice[0]}; rename one")
-    OUTCOMES.chapter = chapter
+        raise CourseError(f"{file.name}: two tests are called {twice[0]}; rename one")
     OUTCOMES.numbers = {item.nodeid: number for number, item in enumerate(session.items)}
-    asking.variants(chapter)  # read now: in the box there is no such file
+    OUTCOMES.known = listed.variants(course.listed_file(chapter))
     config.option.tbstyle = "no"  # nobody reads pytest's picture of a failure, and to find its source takes 20 ms
     return config, session
-
-
-def _preload() -> None:
-    """Import what a forked child would import, without running an op."""
-    for lazy in ("Session", "RunMetadata"):
-        getattr(tf.compat.v1, lazy)
-    for name in ("across.placement", "tensorflow.python.client.session", "numpy.random", "numpy.testing"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
 
 
 CONFIG: pytest.Config
@@ -190,22 +173,19 @@ SESSION: pytest.Session
 PLAN = messages.Plan()
 
 
-def _read_checks(chapter: str) -> None:
-    """Collect the chapter's checks, and keep what a child is to tell of them."""
+def prepare(dumped: str, chapter: str) -> None:
+    """Collect the checks of a chapter of a course (`Course.dumps`), and keep what a child is to tell of them."""
     global CONFIG, SESSION, PLAN
-    read = digests.of_checks(chapter)
+    course = Course.loads(dumped)
+    checker_preload.preload(course.preload)
+    read = digests.of_checks(course.check_sources(chapter))
     try:
-        CONFIG, SESSION = collect(chapter)
-    except course.CourseError as error:
+        CONFIG, SESSION = collect(course, chapter)
+    except CourseError as error:
         PLAN = messages.Plan(author=str(error))
         return
     tests = [(item.function.exercise, item.name, item.function.weight) for item in SESSION.items]  # type: ignore[attr-defined]
     PLAN = messages.Plan(tests=tests, checks=read)
-
-
-if os.environ.get("ACROSS_CHAPTER") and os.environ.get("ACROSS_SERVES") == "checker":
-    _preload()
-    _read_checks(os.environ["ACROSS_CHAPTER"])
 
 
 def before(message: dict[str, Any]) -> Callable[[], None]:
@@ -226,7 +206,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     if "across.fresh" in sys.modules:  # the checks use it: 5 ms that others need not pay
         pristine.leave(fresh_child)
     JOB.seed = request.seed
-    channel = asking.by_socket(socket.socket(fileno=questions))
+    channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
     JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)
     OUTCOMES.connection = connection
     SESSION.items[:] = [SESSION.items[number] for number in request.tests]

@@ -11,27 +11,31 @@ launched and still were when they stood. A job is graded by servers that were ma
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 from across._process import warm
 from autograder.job import messages
-from autograder.model import course, digests, rubric
-from autograder.model.course import CourseError
+from autograder.model import digests, rubric
+from autograder.model.course import Course, CourseError
 from autograder.model.rubric import PlannedTest, Rubric
 from autograder.sandbox import boxes
 
 SEED_POLICY = "hmac-sha256 of the answers' digest, keyed by the class's secret"
+DRAWN_BY = ("numpy", "across")  # what every checker and every kernel has, whatever its course preloads
 PLAN = 60.0  # seconds for a checker to tell its plan, once it stands
 
 _LOCK = threading.Lock()
-_STARTED: dict[tuple[str, str], Servers] = {}  # by the course's folder and the chapter
+_STARTED: dict[tuple[Course, str], Servers] = {}  # by the course and the chapter
 _ENDING = threading.Event()
 
 
@@ -43,6 +47,7 @@ class InfrastructureError(RuntimeError):
 class Servers:
     """The servers that grade one chapter on this machine."""
 
+    course: Course
     chapter: str
     student: warm.ForkServer
     checker: warm.ForkServer
@@ -51,8 +56,11 @@ class Servers:
     plan: messages.Plan | None = None
 
     def launch(self) -> None:
-        """Start those that do not run, without waiting for them: they import TensorFlow while we do something else."""
-        now = _made_of(self.chapter)
+        """Start those that do not run, without waiting for them: they import while we do something else.
+
+        Raises CourseError when what is to be preloaded is not installed.
+        """
+        now = _made_of(self.course, self.chapter)
         if now != self.made_of:  # what runs was made of something else
             self.close()
             self.made_of, self.plan = now, None
@@ -68,7 +76,7 @@ class Servers:
         if not fresh:
             return
         plan = _plan_of(self.checker)
-        if _made_of(self.chapter) != self.made_of:
+        if _made_of(self.course, self.chapter) != self.made_of:
             self.close()
             raise InfrastructureError(f"{self.chapter} was changed while its servers were started; run this again")
         self.plan = plan
@@ -79,32 +87,36 @@ class Servers:
             server.close()
 
 
-def launch(chapter: str) -> None:
-    """Start the servers for `chapter` without waiting for them."""
+def launch(course: Course, chapter: str) -> None:
+    """Start the servers for `chapter` without waiting for them. Raises CourseError."""
     with _LOCK:
-        _launched(chapter).launch()
+        _launched(course, chapter).launch()
 
 
 def make_rubric(
-    chapter: str, *, sandboxed: bool = True, limits: dict[str, Any] | None = None, gpus: int | None = None
+    course: Course,
+    chapter: str,
+    *,
+    sandboxed: bool = True,
+    limits: dict[str, Any] | None = None,
+    gpus: int | None = None,
 ) -> Rubric:
     """The rubric by which `chapter` is graded from now on; its servers are started, which takes 5 s.
 
     `limits` go before the chapter's own, and so does `gpus`, the number of cards. Raises CourseError for the author's
     fault, warm.ServerError with what the servers printed.
     """
-    course.chapter.cache_clear()  # it may have been built anew
     read = course.chapter(chapter)
-    plan = read_plan(chapter)
+    plan = read_plan(course, chapter)
     made = replace(read, limits=replace(read.limits, **(limits or {})), gpus=read.gpus if gpus is None else gpus)
     tests = tuple(PlannedTest(exercise, name, weight) for exercise, name, weight in plan.tests)
-    return Rubric(made, tests, plan.checks, digests.grader(), environment(), sandboxed)
+    return Rubric(made, tests, plan.checks, digests.grader(), environment(course), sandboxed)
 
 
-def read_plan(chapter: str) -> messages.Plan:
+def read_plan(course: Course, chapter: str) -> messages.Plan:
     """Every test of a chapter's checks. Raises CourseError for checks that cannot be read, warm.ServerError."""
     with _LOCK:
-        started = _launched(chapter)
+        started = _launched(course, chapter)
         started.launch()
         started.ready()
         plan = started.plan
@@ -114,14 +126,14 @@ def read_plan(chapter: str) -> messages.Plan:
     return plan
 
 
-def servers(wanted: Rubric) -> Servers:
-    """The servers that grade by `wanted`, started on first use and when they have died: about 5 s.
+def servers(course: Course, wanted: Rubric) -> Servers:
+    """The servers that grade by `wanted`, on `course` as it lies here, started on first use and when they have died.
 
-    Raises InfrastructureError when what is on the disk is not, or no longer, what the rubric was made of;
-    warm.ServerError with what they printed.
+    With TensorFlow that takes about 5 s. Raises InfrastructureError when what is on the disk is not, or no longer, what the
+    rubric was made of; warm.ServerError with what they printed.
     """
     with _LOCK:
-        started = _launched(wanted.chapter.name)
+        started = _launched(course, wanted.chapter.name)
         every = (started.student, started.checker, started.driver)
         if started.made_of != wanted.made_of or not all(server.alive() for server in every):
             started.launch()
@@ -133,10 +145,26 @@ def servers(wanted: Rubric) -> Servers:
         return started
 
 
-def environment() -> str:
-    """What a verdict depends on besides the course, the grader and the answers."""
+def environment(course: Course) -> str:
+    """What a verdict depends on besides the chapter, the grader and the answers. Raises CourseError."""
     python = ".".join(map(str, sys.version_info[:3]))
-    return f"python {python}, tensorflow {version('tensorflow')}, across {version('across')}, seeds: {SEED_POLICY}"
+    names = dict.fromkeys((*course.preload, *DRAWN_BY))
+    return f"python {python}, {', '.join(f'{name} {_version(course, name)}' for name in names)}, seeds: {SEED_POLICY}"
+
+
+def _version(course: Course, module: str) -> str:
+    """The version of the package that a module is of. Raises CourseError where it is not installed."""
+    package = module.partition(".")[0]
+    if package not in sys.modules and find_spec(package) is None:
+        raise CourseError(f"{course.file}: preload: {module!r} is not installed here; add it to this environment")
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return ", ".join(metadata.version(name) for name in _packages().get(package, ())) or "of Python itself"
+
+
+@cache
+def _packages() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
 
 
 def close() -> None:
@@ -157,23 +185,25 @@ def ending() -> Iterator[None]:
         _ENDING.clear()
 
 
-def _launched(chapter: str) -> Servers:
+def _launched(course: Course, chapter: str) -> Servers:
     """The servers of `chapter`, whether or not they run."""
     if _ENDING.is_set():
         raise warm.ServerError("the grader is ending")
-    here = str(course.root()), chapter
-    if here not in _STARTED:
+    if (course, chapter) not in _STARTED:
         if not _STARTED:
             boxes.remove_leftovers()
             atexit.register(close)
-        checks = {"ACROSS_COURSE": here[0], "ACROSS_CHAPTER": chapter, "ACROSS_SERVES": "checker"}
-        _STARTED[here] = Servers(
+        student = {**_plain(), "PYTHONHASHSEED": "0"}  # a rerun orders sets in the same way
+        _STARTED[course, chapter] = Servers(
+            course,
             chapter,
-            warm.ForkServer("autograder.job.student_server", env={**_plain(), "PYTHONHASHSEED": "0"}, bare=True),
-            warm.ForkServer("autograder.job.checker", env={**_plain(), **checks}, bare=True),
+            warm.ForkServer(
+                "autograder.job.student_server", *course.preload, env={**_plain(), "PYTHONHASHSEED": "0"}, bare=True
+            ),
+            warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=_plain(), bare=True),
             warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
         )
-    return _STARTED[here]
+    return _STARTED[course, chapter]
 
 
 def _plan_of(checker: warm.ForkServer) -> messages.Plan:
@@ -185,14 +215,14 @@ def _plan_of(checker: warm.ForkServer) -> messages.Plan:
             raise warm.ServerError(f"the checker tells no plan: {error!r}\n{checker.printed()}") from None
 
 
-def _made_of(chapter: str) -> str:
-    """The digest of what is on the disk now."""
-    course.chapter.cache_clear()
+def _made_of(course: Course, chapter: str) -> str:
+    """The digest of what is on the disk now. Raises CourseError."""
     try:
         release = digests.of_release(course.chapter(chapter).release)
     except CourseError:  # told by whoever needs it
         release = ""
-    return rubric.made_of(chapter, release, digests.of_checks(chapter), digests.of_grader())
+    checks = digests.of_checks(course.check_sources(chapter))
+    return rubric.made_of(chapter, release, checks, digests.of_grader(), environment(course))
 
 
 def _plain() -> dict[str, str]:

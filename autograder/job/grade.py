@@ -21,7 +21,7 @@ from autograder.job import check, forkserver, judge, session
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.kernel_process import StartError
 from autograder.model import digests
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Verdict
 from autograder.sandbox import boxes, owners
@@ -61,8 +61,11 @@ class Job:
         return {"answers": self.answers, **self.rubric.parts}
 
 
-def grade_job(job: Job) -> Verdict:
-    """Grade one submission. Raises InfrastructureError, and CourseError; never anything for what it contains."""
+def grade_job(job: Job, course: Course) -> Verdict:
+    """Grade one submission, by `course` as it lies on this machine.
+
+    Raises InfrastructureError, and CourseError; never anything for what it contains.
+    """
     started = time.monotonic()
     chapter = job.rubric.chapter
     if job.submission.refused:
@@ -70,9 +73,9 @@ def grade_job(job: Job) -> Verdict:
         return _verdict(job, started, session.Graded(marks, chapter.release, (), Evidence()))
     name = f"{owners.new_name('j')}."
     try:
-        servers = forkserver.servers(job.rubric)
-        paths = session.ServerPaths(servers.student.path, servers.checker.path, servers.driver.path)
-        with _cards(job, name) as cards:
+        servers = forkserver.servers(course, job.rubric)
+        paths = session.Place(servers.student.path, servers.checker.path, servers.driver.path, course.private)
+        with _cards(job, name, course) as cards:
             run = session.Session(job.submission, job.rubric, job.seed, paths, name, cards)
             return _verdict(job, started, run.run())
     except (CourseError, InfrastructureError):
@@ -93,14 +96,14 @@ def _sweep(name: str) -> None:
 
 
 @contextlib.contextmanager
-def _cards(job: Job, name: str) -> Iterator[dict[str, Any]]:
+def _cards(job: Job, name: str, course: Course) -> Iterator[dict[str, Any]]:
     """Cards for the job's kernels, as `KernelProcess` takes them: leased for the time of the `with`; {} for most jobs."""
     chapter = job.rubric.chapter
     if not chapter.gpus:
         yield {}
         return
     try:
-        with leases.here().lease(name, chapter.gpus, chapter.gpu_memory, CARD) as lease:
+        with leases.here(course.root).lease(name, chapter.gpus, chapter.gpu_memory, CARD) as lease:
             yield {"environment": lease.environment(), "nodes": lease.nodes}
     except leases.LeaseError as error:
         raise InfrastructureError(str(error)) from error

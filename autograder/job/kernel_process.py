@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from across._process import warm
@@ -30,11 +30,17 @@ class KernelProcess:
     """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
 
     def __init__(
-        self, server: str, name: str, limits: Limits, walls: bool = True, cards: Mapping[str, Any] | None = None
+        self,
+        server: str,
+        name: str,
+        limits: Limits,
+        walls: bool = True,
+        cards: Mapping[str, Any] | None = None,
+        hidden: Sequence[str] = (),
     ) -> None:
         """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError.
 
-        `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box.
+        `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box; `hidden`: see `Box`.
         """
         cards = cards or {}
         self.limits = limits
@@ -44,7 +50,7 @@ class KernelProcess:
         self.connection |= {"transport": "ipc", "key": secrets.token_hex(16), "signature_scheme": "hmac-sha256"}
         self._log = os.memfd_create("log")
         self.questions, theirs = socket.socketpair()
-        self.box = boxes.Box(name, boxes.caps(limits), walls, cards.get("nodes", ()))
+        self.box = boxes.Box(name, boxes.caps(limits), walls, cards.get("nodes", ()), hidden)
         try:
             request = {**self.box.request(), "cards": cards.get("environment", {})}
             request |= {"connection": self.connection, "sockets": SOCKETS}

@@ -55,6 +55,7 @@ class RunTests(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     cap: int  # bytes of one answer
     deadline: float  # seconds for one question
+    allowed_ops: list[str]  # that graphs may hold besides `graphs.ALLOWED`
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

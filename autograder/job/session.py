@@ -42,12 +42,13 @@ ASKED_LIMITS = {**CELL_LIMITS, Stop.TIMEOUT: "question_seconds", Stop.OUTPUT: "r
 
 
 @dataclass(frozen=True)
-class ServerPaths:
-    """The sockets of the warm servers that a session asks for processes."""
+class Place:
+    """Where a session finds what it needs on this machine."""
 
-    student: str
+    student: str  # sockets of the warm servers that it asks for processes
     checker: str
     driver: str
+    private: tuple[str, ...] = ()  # folders of the course that no box shows
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Session:
         submission: Submission,
         rubric: Rubric,
         seed: int,
-        servers: ServerPaths,
+        place: Place,
         name: str,
         cards: Mapping[str, Any],
     ) -> None:
@@ -76,7 +77,7 @@ class Session:
         self.submission = submission
         self.rubric = rubric
         self.seed = seed
-        self.servers = servers
+        self.place = place
         self.name = name
         self.cards = cards
         self.chapter = rubric.chapter
@@ -130,7 +131,9 @@ class Session:
             return True
         self.lives += 1
         with self._timed("start"):
-            kernel = KernelProcess(self.servers.student, name, self.limits, self.rubric.sandboxed, self.cards)
+            kernel = KernelProcess(
+                self.place.student, name, self.limits, self.rubric.sandboxed, self.cards, self.place.private
+            )
         try:
             with self._timed("start"):
                 kernel.ready()
@@ -152,7 +155,7 @@ class Session:
         Raises StartError where neither cell nor answer is to blame.
         """
         with contextlib.ExitStack() as stack:
-            box = stack.enter_context(boxes.Box(name, DRIVER, self.rubric.sandboxed))
+            box = stack.enter_context(boxes.Box(name, DRIVER, self.rubric.sandboxed, hidden=self.place.private))
             files = [os.memfd_create("notebook"), os.memfd_create("executed"), kernel.open_pid()]
             for fd in files:
                 stack.callback(os.close, fd)
@@ -166,7 +169,7 @@ class Session:
                 until=self.until,
             )
             descriptors = [assembled, answer, kernel.sockets, alive]
-            driver = stack.enter_context(warm.request(self.servers.driver, messages.sent(request), descriptors))
+            driver = stack.enter_context(warm.request(self.place.driver, messages.sent(request), descriptors))
             cell = -1
             try:
                 while (message := driver.receive(self._patience())) is not None:
@@ -285,7 +288,15 @@ class Session:
     def _ask(self, kernel: KernelProcess, name: str) -> bool:
         left = self.left()
         answers = check.ask(
-            self.servers.checker, name, kernel.questions, kernel.alive, self.rubric, left, self.seed, self.until
+            self.place.checker,
+            name,
+            kernel.questions,
+            kernel.alive,
+            self.rubric,
+            left,
+            self.seed,
+            self.until,
+            self.place.private,
         )
         asked = {
             outcome.exercise for outcome in answers.outcomes

@@ -1,4 +1,4 @@
-"""The student's side: a warm server that has imported TensorFlow and ipykernel; its child is a kernel in a box.
+"""The student's side: a warm server that has imported ipykernel and what its course preloads; its child is a boxed kernel.
 
 Served by `across._process.warm`. It imports nothing of `autograder` but what a kernel needs (answering, entering): whatever
 is in its memory is in the student's memory too.
@@ -19,14 +19,13 @@ from across._process import preload, pristine
 from autograder.probe import answering
 from autograder.sandbox import entering
 
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
-preload.preload(debugger=False)
-import ipykernel.kernelapp  # noqa: E402
-from tornado.ioloop import IOLoop  # noqa: E402
-
-from across._process import fresh_child  # noqa: E402
-
 before = entering.before
+
+
+def prepare(*names: str) -> None:
+    """Import ipykernel and the modules `names`, before any kernel is forked."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a card comes in only under a lease
+    preload.preload(names, debugger=False)
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
@@ -45,23 +44,28 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     path = f"{sys.prefix}/bin:/usr/bin:/bin"
     os.environ.clear()
     os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
-    os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
+    os.environ.update(CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
+    if "tensorflow" in sys.modules:
+        os.environ.update(preload.TENSORFLOW)
     os.environ.update(
         PYTHONHASHSEED="0"
     )  # as this process's own, see `forkserver`: a rerun orders sets in the same way
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
     os.environ.update(message.get("cards", {}))
-    pristine.leave(fresh_child)
+    if fresh_child := sys.modules.get("across._process.fresh_child"):  # where the course preloads this library
+        pristine.leave(fresh_child)
     _keep_to_share()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _start(channel, home, _write_connection(message))
 
 
 def _keep_to_share() -> None:
-    """Limit TensorFlow to the share of a card that was leased: before the student's code, which could do without."""
-    if limit := os.environ.get("ACROSS_GPU_MEMORY"):
-        import tensorflow as tf
+    """Limit TensorFlow, where the course has it, to the share of a card that was leased: before the student's code.
 
+    That one could do without.
+    """
+    limit, tf = os.environ.get("ACROSS_GPU_MEMORY"), sys.modules.get("tensorflow")
+    if limit and tf is not None:
         for card in tf.config.list_physical_devices("GPU"):
             share = tf.config.LogicalDeviceConfiguration(memory_limit=int(limit))
             tf.config.set_logical_device_configuration(card, [share])
@@ -80,10 +84,13 @@ def _write_connection(message: dict[str, Any]) -> str:
 
 
 def _start(channel: socket.socket, home: str, sockets: str) -> None:
+    from ipykernel import kernelapp  # both are there: see `prepare`
+    from tornado.ioloop import IOLoop
+
     tempfile.tempdir = None
     sys.path[0] = ""  # the folder in which the server was started
     sys.argv = ["kernel"]
-    application = ipykernel.kernelapp.IPKernelApp.instance()
+    application = kernelapp.IPKernelApp.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
     application.initialize(["-f", f"{home}/connection.json", *quiet])
     for file in os.scandir(sockets):

@@ -1,50 +1,46 @@
-"""The course in one readable place: its chapters, their exercises and points, and every limit."""
+"""A course as a value: where it lies, what its `course.toml` says of it, and its chapters as they are released.
+
+    course = find()                     # of the working folder or one above it, else this checkout
+    course = Course.read(folder)
+    course.chapter("03_device_placement")
+
+Whoever needs something of a course is given it: nothing here remembers one.
+"""
 
 from __future__ import annotations
 
 import ast
-import difflib
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MIB = 1 << 20
-COURSE_ID = "across"
-SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
+import msgspec
 
+from autograder.model import headers
+from autograder.model.limits import CAPS, MIB, CheckerCaps, CourseError, Limits, checked, near, read_limits
 
-class CourseError(Exception):
-    """The author's fault, in one line: which file, what is wrong, how to mend it."""
+__all__ = [
+    "FILE",
+    "MIB",
+    "Chapter",
+    "CheckerCaps",
+    "Course",
+    "CourseError",
+    "Exercise",
+    "Limits",
+    "exercises",
+    "find",
+    "near",
+    "read_limits",
+    "text",
+    "title",
+]
 
-
-@dataclass(frozen=True)
-class Limits:
-    """What one submission may use. Times in seconds, sizes in bytes. Beyond its loopback there is no network at all."""
-
-    notebook_bytes: int = 5 * MIB
-    cells: int = 2000
-    cell_bytes: int = 64 << 10
-    cell_seconds: float = 120.0
-    notebook_seconds: float = 300.0
-    question_seconds: float = 30.0  # one student.ask
-    reply_bytes: int = 16 * MIB  # one answer to it
-    memory_bytes: int = 4 << 30
-    pids: int = 2048  # a TensorFlow server needs hundreds of threads: 256 abort it
-    output_bytes: int = MIB
-    file_bytes: int = 256 * MIB
-    tmp_bytes: int = 512 * MIB
-    revivals: int = 3  # fresh kernels after one died or hung
-
-
-LIMITS = Limits()  # the course's defaults
-CHAPTER_LIMITS: dict[str, dict[str, Any]] = {  # what a chapter sets differently
-    "03_device_placement": {"cell_seconds": 60.0, "notebook_seconds": 180.0, "question_seconds": 15.0},
-}
-DUE: dict[str, str] = {}  # chapter -> ISO 8601 UTC; the late policy is nbgrader's plugin
+FILE = "course.toml"
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Chapter:
-    """A chapter as released: what students open, and what is worth points in it."""
+    """A chapter as released: what students open, what is worth points in it, and what its header says of grading it."""
 
     name: str
     title: str
@@ -69,6 +65,12 @@ class Chapter:
     limits: Limits
     gpus: int = 0  # cards that grading leases for a submission; 0: none, whatever is in the machine
     gpu_memory: int = 0  # bytes of each that are enough; 0: whole cards
+    checker: CheckerCaps = CAPS
+    allowed_ops: tuple[str, ...] = ()  # that its graphs may hold besides those of `probe.graphs`
+    rows: str = ""  # of the course that it covers as a whole, as in "S1-S8 S12"
+    due: str = ""  # ISO 8601, in UTC; empty: never
+    course: str = "course"  # the course's id
+    checks: str = ""  # the file of its checks, from the course's folder: to tell its author
 
     @property
     def answers(self) -> dict[str, str]:
@@ -85,38 +87,188 @@ class Chapter:
         return sum(exercise.max_points for exercise in self.exercises)
 
 
-def text(cell: dict[str, Any]) -> str:
+@dataclass(frozen=True)
+class Course:
+    """What `course.toml` says, and the folder that it lies in."""
+
+    root: Path  # absolute
+    id: str
+    title: str
+    chapters: tuple[str, ...]  # names, in order
+    checks: str = "checks"  # the folder of the trusted checks, from `root`
+    preload: tuple[str, ...] = ()  # modules that warm servers import before they fork kernels and checkers
+    rows: str = ""  # all that the course teaches, as in "S1-S76": see `headers.rows`
+    planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
+
+    @classmethod
+    def read(cls, folder: Path) -> Course:
+        """The course whose `course.toml` lies in `folder`. Raises CourseError."""
+        path = folder.absolute() / FILE
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise CourseError(
+                f'{path}: there is none; write one, with id = "..." and title = "...": docs/adding-a-course.md'
+            ) from None
+        except (OSError, ValueError) as error:
+            raise CourseError(f"{path}: cannot be read: {error}") from None
+        found = headers.course_file(str(path), values)
+        return cls(
+            root=path.parent,
+            id=found.id,
+            title=found.title,
+            chapters=found.chapters or _sources(path.parent),
+            checks=found.checks,
+            preload=found.preload,
+            rows=found.rows,
+            planned=tuple(found.planned.items()),
+        )
+
+    def dumps(self) -> str:
+        """Itself as text, to be told to another process."""
+        return msgspec.json.encode(self, enc_hook=str).decode()
+
+    @classmethod
+    def loads(cls, text: str) -> Course:
+        """What `dumps` wrote."""
+        return msgspec.json.decode(text, type=cls, dec_hook=lambda kind, value: kind(value))
+
+    @property
+    def file(self) -> Path:
+        """Its `course.toml`."""
+        return self.root / FILE
+
+    def source(self, name: str) -> Path:
+        """The one source of a chapter."""
+        return self.root / "solutions" / f"{name}.py"
+
+    def notebook(self, name: str) -> Path:
+        """The chapter as it is released, built from its source."""
+        return self.root / "notebooks" / f"{name}.ipynb"
+
+    def check_file(self, name: str) -> Path:
+        """The trusted checks of a chapter."""
+        return self.root / self.checks / f"test_{name}.py"
+
+    def listed_file(self, name: str) -> Path:
+        """The answers to a chapter that its author knows of, if there is such a file: see `probe.listed`."""
+        return self.root / self.checks / f"listed_{name}.toml"
+
+    def check_sources(self, name: str) -> list[Path]:
+        """The files that a chapter's checks are made of: its own, then the answers that it lists and what it imports, by name.
+
+        A file that is missing or is no Python is listed, too, and imports nothing: whoever needs it says so.
+        """
+        folder = self.check_file(name).parent
+        found, fresh = {}, [self.check_file(name)]
+        while fresh:
+            path = fresh.pop()
+            if path in found:
+                continue
+            found[path] = None
+            fresh += [folder / f"{module}.py" for module in _imported(path) if (folder / f"{module}.py").is_file()]
+        own, *others = found
+        listed = self.listed_file(name)
+        return [own, *([listed] if listed.is_file() else []), *sorted(others)]
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """The folders that no student's code may see: the course's own, and one by one what lies in it."""
+        names = ("solutions", self.checks, "tests", "docs", ".git")
+        return (str(self.root), *(str(self.root / name) for name in names))
+
+    def full_name(self, name: str) -> str:
+        """The one chapter that `name` means: `03_device_placement`, `device_placement` or `03`. Raises CourseError."""
+        name = Path(name).stem
+        found = [full for full in self.chapters if name in (full, full[:2], full[3:])]
+        if len(found) != 1:
+            raise CourseError(f"no chapter {name!r}; there are: {', '.join(self.chapters) or 'none'}")
+        return found[0]
+
+    def chapter(self, name: str) -> Chapter:
+        """Read a chapter from its built notebook. Raises CourseError when it is missing or does not say what it must."""
+        path = self.notebook(name)
+        try:
+            release = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CourseError(f"{path}: {error}; run `autograder build`") from None
+        ours = release["metadata"].get("across", {})
+        says = headers.header(str(path), {key: value for key, value in ours.items() if key not in headers.OURS})
+        return Chapter(
+            name=name,
+            title=title(release) or name,
+            release=release,
+            exercises=exercises(name, release),
+            limits=Limits(**checked(f"{path}: limits", says.limits, Limits)),
+            checker=CheckerCaps(**checked(f"{path}: checker", says.checker, CheckerCaps)),
+            allowed_ops=says.allowed_ops,
+            gpus=says.cards,
+            gpu_memory=says.card_bytes,
+            rows=says.rows,
+            due=headers.date(str(path), says.due) if says.due else "",
+            course=self.id,
+            checks=f"{self.checks}/{self.check_file(name).name}",
+        )
+
+
+def checkout() -> Path:
+    """The folder that this package lies in: the checkout, with a course of its own, if it is one."""
+    return Path(__file__).resolve().parents[2]
+
+
+def find(folder: Path | None = None) -> Course:
+    """The course in `folder`; else that of the working folder or one above it, else of this checkout.
+
+    Its checks will be run with our rights: of what is merely found, only our own and root's are taken. Raises CourseError.
+    """
+    if folder is not None:
+        return Course.read(folder)
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        if (place / FILE).is_file():
+            if place.resolve() != checkout() and hasattr(os, "getuid"):
+                owner = (place / FILE).stat().st_uid
+                if owner not in (os.getuid(), 0):
+                    raise CourseError(f"{place / FILE} belongs to another user; if you trust it: --course {place}")
+            return Course.read(place)
+    if (checkout() / FILE).is_file():
+        return Course.read(checkout())
+    raise CourseError(f"no {FILE} in {here} or above it; start in the course's folder, or add --course DIR")
+
+
+def text(cell: Mapping[str, Any]) -> str:
     """The source of a notebook cell, which nbformat allows as a string or as a list of lines."""
     source = cell["source"]
     return source if isinstance(source, str) else "".join(source)
 
 
-def root() -> Path:
-    """The course's folder: $ACROSS_COURSE, or the checkout that this package is in."""
-    return Path(os.environ.get("ACROSS_COURSE") or Path(__file__).resolve().parent.parent.parent)
+def title(release: Mapping[str, Any]) -> str:
+    """The first heading of a notebook."""
+    for cell in release["cells"]:
+        if cell["cell_type"] == "markdown" and text(cell).startswith("# "):
+            return text(cell).splitlines()[0][2:].strip()
+    return ""
 
 
-def check_file(name: str) -> Path:
-    """The trusted checks of a chapter."""
-    return root() / "autograder" / "checks" / f"test_{name}.py"
-
-
-def check_sources(name: str) -> list[Path]:
-    """The files that a chapter's checks are made of: its own, then the answers that it lists and what it imports, by name.
-
-    A file that is missing or is no Python is listed, too, and imports nothing: whoever needs it says so.
-    """
-    folder = check_file(name).parent
-    found, fresh = {}, [check_file(name)]
-    while fresh:
-        path = fresh.pop()
-        if path in found:
+def exercises(name: str, release: Mapping[str, Any]) -> tuple[Exercise, ...]:
+    """The graded cells of a built notebook, in order (`autograder build` wrote their metadata)."""
+    found = []
+    for cell in release["cells"]:
+        meta = cell["metadata"].get("nbgrader", {})
+        if not meta.get("grade"):
             continue
-        found[path] = None
-        fresh += [folder / f"{module}.py" for module in _imported(path) if (folder / f"{module}.py").is_file()]
-    own, *others = found
-    listed = folder / f"listed_{name}.toml"
-    return [own, *([listed] if listed.is_file() else []), *sorted(others)]
+        across = cell["metadata"].get("across", {})
+        if "exercise" not in across:
+            raise CourseError(f'{name}, cell "{meta.get("grade_id")}": no exercise named; run `autograder build`')
+        manual = bool(meta.get("solution"))
+        answers = (meta["grade_id"],) if manual else tuple(across["answers"])
+        found.append(Exercise(across["exercise"], meta["grade_id"], answers, float(meta["points"]), manual))
+    return tuple(found)
+
+
+def _sources(root: Path) -> tuple[str, ...]:
+    """Every chapter that has a source, in order."""
+    return tuple(sorted(path.stem for path in (root / "solutions").glob("[0-9][0-9]_*.py")))
 
 
 def _imported(path: Path) -> set[str]:
@@ -132,102 +284,3 @@ def _imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             names |= {node.module or "", *(alias.name for alias in node.names)}
     return {name.rpartition(".")[2] for name in names}
-
-
-def chapter_names() -> list[str]:
-    """Every chapter that has a source, in order."""
-    return sorted(path.stem for path in (root() / "solutions").glob("[0-9][0-9]_*.py"))
-
-
-def full_name(name: str) -> str:
-    """The one chapter that `name` means: `03_device_placement`, `device_placement` or `03`. Raises CourseError."""
-    name = Path(name).stem
-    found = [full for full in chapter_names() if name in (full, full[:2], full[3:])]
-    if len(found) != 1:
-        raise CourseError(f"no chapter {name!r}; there are: {', '.join(chapter_names()) or 'none'}")
-    return found[0]
-
-
-@cache
-def chapter(name: str) -> Chapter:
-    """Read a chapter from its built notebook. Raises CourseError when it is missing or does not say what it must."""
-    path = root() / "notebooks" / f"{name}.ipynb"
-    try:
-        release = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CourseError(f"{path}: {error}; run `autograder build`") from None
-    said = release["metadata"].get("across", {})
-    gpus, memory = needs(str(path), {key: said[key] for key in ("gpus", "gpu_memory_mib") if key in said})
-    return Chapter(
-        name=name,
-        title=title(release) or name,
-        release=release,
-        exercises=exercises(name, release),
-        gpus=gpus,
-        gpu_memory=memory,
-        limits=replace(LIMITS, **CHAPTER_LIMITS.get(name, {})),
-    )
-
-
-def read_limits(named: Iterable[str]) -> dict[str, Any]:
-    """Limits by name, from texts like "cell_seconds=240". Raises CourseError for what is none."""
-    kinds = {each.name: type(getattr(LIMITS, each.name)) for each in fields(Limits)}
-    found: dict[str, Any] = {}
-    for each in named:
-        name, _, value = each.partition("=")
-        if name not in kinds:
-            raise CourseError(f"no limit {name!r}; {near(name, kinds)}")
-        try:
-            found[name] = kinds[name](float(value))
-        except (ValueError, OverflowError):
-            raise CourseError(f"--limit {each}: {value!r} is no number") from None
-    return found
-
-
-def near(name: str, among: Iterable[str]) -> str:
-    """What to say after "there is no ...": the names that are nearest, else the first there are."""
-    there = sorted(among)
-    close = difflib.get_close_matches(name, there, 3, 0.6)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"there are: {', '.join(there[:12])}{', ...' if len(there) > 12 else ''}" if there else "there is none yet"
-
-
-def needs(where: str, said: object) -> tuple[int, int]:
-    """The cards that a chapter says it needs for each submission, and how many bytes of each (0: whole).
-
-    `said` is the header's `across`: {"gpus": 0, 1, 2 or "simulate", "gpu_memory_mib": optional}. Raises CourseError.
-    """
-    if not isinstance(said, dict) or said.keys() - {"gpus", "gpu_memory_mib"}:
-        raise CourseError(f"{where}: across: {said!r}; it knows gpus and gpu_memory_mib, as in across: {{gpus: 1}}")
-    gpus, memory = said.get("gpus", SIMULATE), said.get("gpu_memory_mib")
-    if gpus != SIMULATE and (type(gpus) is not int or gpus not in (0, 1, 2)):
-        raise CourseError(f"{where}: gpus: {gpus!r}; write 0, 1, 2 or {SIMULATE}")
-    count = 0 if gpus == SIMULATE else gpus
-    if memory is not None and (type(memory) is not int or memory <= 0 or not count):
-        raise CourseError(f"{where}: gpu_memory_mib: {memory!r}; write a number of MiB, beside gpus: 1 or 2")
-    return count, (memory or 0) * MIB
-
-
-def title(release: dict[str, Any]) -> str:
-    """The first heading of a notebook."""
-    for cell in release["cells"]:
-        if cell["cell_type"] == "markdown" and text(cell).startswith("# "):
-            return text(cell).splitlines()[0][2:].strip()
-    return ""
-
-
-def exercises(name: str, release: dict[str, Any]) -> tuple[Exercise, ...]:
-    """The graded cells of a built notebook, in order (`autograder build` wrote their metadata)."""
-    found = []
-    for cell in release["cells"]:
-        meta = cell["metadata"].get("nbgrader", {})
-        if not meta.get("grade"):
-            continue
-        across = cell["metadata"].get("across", {})
-        if "exercise" not in across:
-            raise CourseError(f'{name}, cell "{meta.get("grade_id")}": no exercise named; run `autograder build`')
-        manual = bool(meta.get("solution"))
-        answers = (meta["grade_id"],) if manual else tuple(across["answers"])
-        found.append(Exercise(across["exercise"], meta["grade_id"], answers, float(meta["points"]), manual))
-    return tuple(found)

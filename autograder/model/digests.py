@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder.model import course
+from autograder.model import headers
 
 GRADER = ("model", "probe", "sandbox", "submissions", "job")  # the rooms of autograder/ that decide a mark
 
@@ -22,14 +22,22 @@ def of_json(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def of_release(release: dict[str, Any]) -> str:
-    """The digest of a chapter as released."""
-    return of_json(release)
+def of_release(release: Mapping[str, Any]) -> str:
+    """The digest of a chapter as students open it: what its header says of grading has digests of its own."""
+    return of_json(without_header(release))
 
 
-def of_checks(chapter: str) -> str:
-    """The digest of a chapter's check file and of what it imports of those beside it, as they are on the disk now."""
-    return _of_files((path.name, path) for path in course.check_sources(chapter))
+def without_header(release: Mapping[str, Any]) -> dict[str, Any]:
+    """A release with none of the keys of its header in its metadata: a new due date makes no other release."""
+    metadata = dict(release["metadata"])
+    if "across" in metadata:
+        metadata["across"] = {key: value for key, value in metadata["across"].items() if key not in headers.KEYS}
+    return {**release, "metadata": metadata}
+
+
+def of_checks(sources: Iterable[Path]) -> str:
+    """The digest of a chapter's checks, `Course.check_sources`, as they are on the disk now."""
+    return _of_files((path.name, path) for path in sources)
 
 
 def of_grader() -> str:

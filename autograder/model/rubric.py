@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from autograder.model import digests
-from autograder.model.course import MIB, Chapter, Exercise
+from autograder.model.course import Chapter, Exercise
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,6 @@ class PlannedTest:
 
 
 @dataclass(frozen=True)
-class CheckerCaps:
-    """What a process that asks a student's kernel may use: bytes, counts, processor seconds."""
-
-    memory_bytes: int = 2 << 30
-    pids: int = 512
-    file_bytes: int = MIB
-    tmp_bytes: int = MIB
-    cpu_seconds: int = 600
-
-
-@dataclass(frozen=True)
 class Rubric:
     """How one chapter is graded in one run."""
 
@@ -42,9 +31,8 @@ class Rubric:
     tests: tuple[PlannedTest, ...]  # all that will be run, in order
     checks: str  # digest of what the tests were read from
     grader: str  # digest of the code that executes, asks and judges
-    environment: str  # versions, and how inputs are drawn
+    environment: str  # versions of what was preloaded and the like, and how inputs are drawn
     sandboxed: bool = True  # False: `--trust-submissions`
-    checker: CheckerCaps = CheckerCaps()
 
     @cached_property
     def release(self) -> str:
@@ -61,18 +49,27 @@ class Rubric:
         """What decides a verdict besides the answers, each thing by name, to say what differs between two verdicts."""
         return {
             "release": self.release,
-            "limits": digests.of_json([asdict(self.chapter.limits), asdict(self.checker)]),
+            "course": self.chapter.course,
+            "limits": digests.of_json([asdict(self.chapter.limits), asdict(self.chapter.checker)]),
+            "graphs": digests.of_json(sorted(self.chapter.allowed_ops)),
             "checks": self.checks,
             "grader": self.grader,
             "environment": self.environment,
             "sandbox": "sandboxed" if self.sandboxed else "trusted: graded without a sandbox",
-            "devices": f"{self.chapter.gpus} cards" if self.chapter.gpus else "no card",
+            "devices": self._devices,
         }
+
+    @property
+    def _devices(self) -> str:
+        chapter = self.chapter
+        if not chapter.gpus:
+            return "no card"
+        return f"{chapter.gpus} cards" + (f", {chapter.gpu_memory} bytes of each" if chapter.gpu_memory else "")
 
     @cached_property
     def made_of(self) -> str:
         """The digest of what the warm servers that grade by it must have read."""
-        return made_of(self.chapter.name, self.release, self.checks, self.grader)
+        return made_of(self.chapter.name, self.release, self.checks, self.grader, self.environment)
 
     def exercise(self, name: str) -> Exercise:
         """The exercise of that name. Raises KeyError."""
@@ -87,6 +84,6 @@ class Rubric:
         return tuple(test for test in self.tests if test.exercise == exercise)
 
 
-def made_of(chapter: str, release: str, checks: str, grader: str) -> str:
-    """One digest of a chapter's name and three digests."""
-    return hashlib.sha256("\0".join((chapter, release, checks, grader)).encode()).hexdigest()
+def made_of(chapter: str, release: str, checks: str, grader: str, environment: str) -> str:
+    """One digest of a chapter's name, three digests, and what was preloaded."""
+    return hashlib.sha256("\0".join((chapter, release, checks, grader, environment)).encode()).hexdigest()

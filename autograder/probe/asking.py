@@ -23,13 +23,14 @@ import inspect
 import socket
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from autograder.probe import answering, expecting, graphs, wire
 from autograder.probe.expecting import Expected
-from autograder.probe.listed import Equivalent, Variant, equivalents, variants  # noqa: F401
+from autograder.probe.listed import Variant
 
 kept: dict[str, Any] = {}  # so that a check file can name it: what a probe finds is the student's kernel's own
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -48,11 +49,11 @@ class Misconception(AssertionError):  # noqa: N818
         self.name = name
 
 
-def misconception(chapter: str, exercise: str, error: BaseException | None, says: str) -> str:
-    """The name of the listed wrong answer that a failed test of `exercise` speaks of: raised, or known by its sentence."""
+def misconception(known: Iterable[Variant], exercise: str, error: BaseException | None, says: str) -> str:
+    """The name of the `known` wrong answer that a failed test of `exercise` speaks of: raised, or known by its sentence."""
     if isinstance(error, Misconception):
         return error.name
-    alike = [each for each in variants(chapter) if each.says and each.exercise == exercise and each.says in says]
+    alike = [each for each in known if each.says and each.exercise == exercise and each.says in says]
     nearest = max(alike, key=lambda variant: len(variant.says), default=None)
     return nearest.name if nearest else ""
 
@@ -73,8 +74,9 @@ def probe(*, graphs: int) -> Callable[[Callable[..., Any]], Probe]: ...
 def probe(function: Callable[..., Any] | None = None, *, graphs: int = 0) -> Any:
     """Make a probe of a function: its source, without decorators, is what crosses.
 
-    In its scope: np, tf, `student` and `kept`, a dictionary that lasts from question to question. The student's function
-    can read its caller's locals: where the inputs tell the answer, one question prepares (and keeps), the next one calls.
+    In its scope: np, `student`, tf where the course preloads TensorFlow, and `kept`, a dictionary that lasts from question
+    to question. The student's function can read its caller's locals: where the inputs tell the answer, one question
+    prepares (and keeps), the next one calls.
     A probe that answers with graphs says how many: `@probe(graphs=1)`. In any other answer none is looked at.
     """
     if function is None:
@@ -223,33 +225,38 @@ def _said(answer: dict[str, Any]) -> str:
     return f"Your code raised {str(error)[:80]}{where}: {str(says)[:400]}"
 
 
-def by_socket(channel: socket.socket) -> Channel:
-    """Ask over a socketpair whose other end the student's kernel holds."""
+def by_socket(channel: socket.socket, allowed_ops: Iterable[str] = ()) -> Channel:
+    """Ask over a socketpair whose other end the student's kernel holds.
+
+    Graphs that come back may hold `allowed_ops` besides `graphs.ALLOWED`.
+    """
+    read = partial(graphs.read, allowed=graphs.ALLOWED.union(allowed_ops))
 
     def ask(frame: bytes, until: float, cap: int, graphs_asked: int) -> Any:
         wire.send(channel, frame, until)
-        return wire.receive(channel, until, cap, graphs_asked, graphs.read)
+        return wire.receive(channel, until, cap, graphs_asked, read)
 
     return ask
 
 
-def in_process(namespace: Mapping[str, Any]) -> Student:
+def in_process(namespace: Mapping[str, Any], allowed_ops: Iterable[str] = ()) -> Student:
     """A student in this very process, for an author at work and for tests of checks: trusted code only.
 
-    Questions and answers go through the typed protocol all the same.
+    Questions and answers go through the typed protocol all the same; for `allowed_ops` see `by_socket`.
     """
 
     def ask(frame: bytes, until: float, cap: int, graphs_asked: int) -> Any:
         source, name, inputs, may = opened(frame, cap)
-        return opened(answering.reply(source, name, inputs, may, namespace), cap, graphs_asked)
+        return opened(answering.reply(source, name, inputs, may, namespace), cap, graphs_asked, allowed_ops)
 
     return Student(ask)
 
 
-def opened(frame: bytes, cap: int, graphs_asked: int = 0) -> Any:
+def opened(frame: bytes, cap: int, graphs_asked: int = 0, allowed_ops: Iterable[str] = ()) -> Any:
     """The value of a whole frame, read as from a socket. Raises wire.WireError and wire.RefusedError."""
     _, header, body = wire.HEAD.unpack(frame[: wire.HEAD.size])
     if header + body > cap:
         raise wire.TooBigError(f"a reply of {header + body} bytes; the cap is {cap}")
     content = frame[wire.HEAD.size :]
-    return wire.decode(content[:header], content[header:], graphs_asked, graphs.read)
+    read = partial(graphs.read, allowed=graphs.ALLOWED.union(allowed_ops))
+    return wire.decode(content[:header], content[header:], graphs_asked, read)

@@ -8,7 +8,7 @@ and, once TensorFlow has inferred its shapes, before it is run (`graph_sizes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,7 @@ class GraphError(wire.RefusedError):
     """What came is not a graph that may run here; the message is for the student."""
 
 
-def read(data: bytes, limits: GraphLimits = LIMITS) -> GraphDef:
+def read(data: bytes, limits: GraphLimits = LIMITS, allowed: Collection[str] = ALLOWED) -> GraphDef:
     """Parse a serialized GraphDef and check all that is in it, library functions included. Raises GraphError."""
     from tensorflow.core.framework import graph_pb2
 
@@ -79,7 +79,7 @@ def read(data: bytes, limits: GraphLimits = LIMITS) -> GraphDef:
         graph = graph_pb2.GraphDef.FromString(data)  # pyright: ignore[reportAttributeAccessIssue]
     except Exception:  # DecodeError
         raise GraphError("The graph that came back cannot be read.") from None
-    _only_allowed(graph)
+    _only_allowed(graph, allowed)
     _bounded(graph, _times(graph, limits), limits)
     return graph
 
@@ -132,11 +132,11 @@ def _affordable(data: bytes, limits: GraphLimits) -> None:
         )
 
 
-def _only_allowed(graph: GraphDef) -> None:
+def _only_allowed(graph: GraphDef, allowed: Collection[str]) -> None:
     from tensorflow.python.framework import op_def_registry  # pyright: ignore[reportAttributeAccessIssue]
 
     functions = {function.signature.name for function in graph.library.function}
-    odd = {node.op for nodes in _bodies(graph) for node in nodes} - ALLOWED - functions
+    odd = {node.op for nodes in _bodies(graph) for node in nodes} - functions - set(allowed)
     odd |= {name for name in functions if op_def_registry.get(name) is not None}  # it would be that op when it runs
     if odd:
         names = ", ".join(sorted(odd)[:5])

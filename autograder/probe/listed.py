@@ -1,4 +1,4 @@
-"""The answers that an author knows of: `autograder/checks/listed_CHAPTER.toml`, a row each; `autograder verify` judges them.
+"""The answers that an author knows of: `listed_CHAPTER.toml` beside the checks, a row each; `autograder verify` judges them.
 
     [average_gradients.wrong]
     adds_towers = { says = "You added the towers", change = ["tf.reduce_mean", "tf.reduce_sum"] }
@@ -27,7 +27,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder.model import course
 from autograder.model.course import CourseError
 
 KEYS = {"says", "change", "source", "exercise"}
@@ -68,24 +67,22 @@ class Equivalent:
     because: str
 
 
-def path(chapter: str) -> Path:
-    """Where a chapter's listed answers are."""
-    return course.check_file(chapter).with_name(f"listed_{chapter}.toml")
+def variants(file: Path) -> list[Variant]:
+    """The right and wrong answers that a file lists, see `Course.listed_file`; none if there is no such file.
+
+    Raises CourseError, as `equivalents` does.
+    """
+    return list(_read(file)[0])
 
 
-def variants(chapter: str) -> list[Variant]:
-    """The right and wrong answers that are listed for a chapter. Raises CourseError, as `equivalents` does."""
-    return list(_read(chapter)[0])
-
-
-def equivalents(chapter: str) -> list[Equivalent]:
-    """The equivalents that are listed for a chapter."""
-    return list(_read(chapter)[1])
+def equivalents(file: Path) -> list[Equivalent]:
+    """The equivalents that a file lists."""
+    return list(_read(file)[1])
 
 
 @cache
-def _read(chapter: str) -> tuple[tuple[Variant, ...], tuple[Equivalent, ...]]:
-    file = path(chapter)
+def _read(file: Path) -> tuple[tuple[Variant, ...], tuple[Equivalent, ...]]:
+    chapter = file.stem.removeprefix("listed_")
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         found = [each for answer, kinds in content.items() for each in _of(chapter, answer, kinds)]

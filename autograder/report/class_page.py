@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.gradebook.record import Record, Row, number, records
-from autograder.model import course, harmless
+from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Outcome, Result
 from autograder.report import charts, rendering
@@ -71,7 +71,7 @@ def render(
         faults=faults,
         unmade=unmade or {},
         broken=broken(class_),
-        check_file=course.check_file(chapter.name).name,
+        check_file=chapter.checks,
         distribution=charts.distribution(chapter, class_),
         exercises=charts.exercises(chapter, class_),
         mistakes=mistakes(class_),

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.gradebook.record import Record, Row, number, records
-from autograder.model import course, harmless
-from autograder.model.course import Chapter, CourseError, Exercise
+from autograder.model import harmless
+from autograder.model.course import Chapter, CourseError, Exercise, near
 from autograder.model.verdict import Fault, Halt, Outcome, Result
 from autograder.report import feedback, outputs
 from autograder.report.class_page import SIGNS, STYLES
@@ -30,7 +30,7 @@ WHOSE = {
     Fault.INFRASTRUCTURE: "this machine's: not scored",
 }
 BY_HAND = "Give the mark in the formgrader, then run `autograder report {chapter} --out {out}`."
-RIGHT = "Nothing, if what the checks say is right; else mend autograder/checks/{file} and grade, with --dry-run first."
+RIGHT = "Nothing, if what the checks say is right; else mend {file} and grade, with --dry-run first."
 DO = {
     Result.PASSED: "",
     Result.PARTIAL: RIGHT,
@@ -43,10 +43,10 @@ DO = {
     Result.INVALID: "Have it handed in again as the message says; the same `autograder grade` then takes only what is new.",
     Result.MANUAL: "",
 }
-FOR_ALL = "To give everyone more: CHAPTER_LIMITS in autograder/model/course.py; to this one: a mark by hand in the formgrader."
+FOR_ALL = "To give everyone more: `limits` in the chapter's header; to this one: a mark by hand in the formgrader."
 USUAL = {Result.TIMEOUT: "cell_seconds", Result.MEMORY: "memory_bytes", Result.OUTPUT: "output_bytes"}
 MEND = (
-    "Mend {test} in autograder/checks/{file}: it must say by an assert what is wrong with such an answer, be it forged. "
+    "Mend {test} in {file}: it must say by an assert what is wrong with such an answer, be it forged. "
     "See what that changes by `autograder grade` with --dry-run, then grade."
 )
 ENDED = {
@@ -57,11 +57,17 @@ ENDED = {
 
 
 def explain(
-    out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None
+    out: Path,
+    chapter: Chapter,
+    student: str,
+    exercise: str = "",
+    db_url: str | None = None,
+    command: str = "autograder",
 ) -> tuple[Group, str]:
     """Say it for the terminal, in one exercise or in all; nothing in it is hidden, or markup.
 
-    Returns it with the command that grades the same answers again (empty if they were not graded), which must not wrap.
+    Returns it with what grades the same answers again (empty if they were not graded), which must not wrap and begins
+    with `command`.
 
     Raises CourseError naming the nearest there is if there is no such student or exercise.
     """
@@ -81,10 +87,17 @@ def explain(
         shown.append(_grid(_of_row(out, chapter, record, row)))
     shown += [Text("\nsubmission"), _grid(_of_submission(out, chapter, record))]
     shown.append(Text("\nto grade these answers once more, on the same inputs, and keep nothing of it:"))
-    return Group(*shown), again(out, chapter, record)
+    return Group(*shown), again(out, chapter, record, command)
 
 
-def as_json(out: Path, chapter: Chapter, student: str, exercise: str = "", db_url: str | None = None) -> dict[str, Any]:
+def as_json(
+    out: Path,
+    chapter: Chapter,
+    student: str,
+    exercise: str = "",
+    db_url: str | None = None,
+    command: str = "autograder",
+) -> dict[str, Any]:
     """The same as plain JSON values, whole: full digests, every field. Raises CourseError as `explain` does."""
     if why := outputs.left(out, chapter).get(student):
         return {"student": student, "chapter": chapter.name, "fault": Fault.INFRASTRUCTURE.value, "message": why}
@@ -114,17 +127,17 @@ def as_json(out: Path, chapter: Chapter, student: str, exercise: str = "", db_ur
         "seconds_late": record.seconds_late,
         "penalty": record.penalty,
         "notes": verdict.notes,
-        "again": again(out, chapter, record),
+        "again": again(out, chapter, record, command),
     }
 
 
-def again(out: Path, chapter: Chapter, record: Record) -> str:
+def again(out: Path, chapter: Chapter, record: Record, command: str = "autograder") -> str:
     """The command that grades the same answers once more, with the very same inputs, and keeps nothing of it."""
     # OUT/submitted has what was taken of a submission: all of it, unless a part could not be taken
     whole = not any(mark.result is Result.INVALID for mark in record.verdict.marks)
     submissions = shlex.quote(str(Path(out) / "submitted")) if whole else "SUBMISSIONS"
     where = f"--submissions {submissions} --out {shlex.quote(str(out))}"
-    return f"autograder grade {chapter.name} {where} --student {shlex.quote(record.student)} --again --dry-run"
+    return f"{command} grade {chapter.name} {where} --student {shlex.quote(record.student)} --again --dry-run"
 
 
 def amount(limit: str, value: float) -> str:
@@ -144,11 +157,11 @@ def _found(
 ) -> tuple[Record, tuple[Row, ...]]:
     class_ = {record.student: record for record in records(out, chapter, db_url)}
     if student not in class_:
-        raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; {course.near(student, class_)}")
+        raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; {near(student, class_)}")
     rows = tuple(row for row in class_[student].rows if exercise in ("", row.exercise))
     if not rows:
         names = [each.name for each in chapter.exercises]
-        raise CourseError(f"{chapter.name}: no exercise {exercise!r}; {course.near(exercise, names)}")
+        raise CourseError(f"{chapter.name}: no exercise {exercise!r}; {near(exercise, names)}")
     return class_[student], rows
 
 
@@ -231,14 +244,14 @@ def _to_do(out: Path, chapter: Chapter, record: Record, row: Row) -> list[str]:
     if row.waiting:
         return [BY_HAND.format(chapter=chapter.name, out=shlex.quote(str(out)))]
     broken = [each.test for each in _outcomes(record, row) if each.broke]
-    mend = [MEND.format(test=" and ".join(broken), file=course.check_file(chapter.name).name)] if broken else []
+    mend = [MEND.format(test=" and ".join(broken), file=chapter.checks)] if broken else []
     if row.fault is Fault.AUTHOR and mend:
         return mend
     if not DO[row.verdict]:
         return mend
     do = DO[row.verdict]
     if row.fault is not Fault.LIMIT:
-        return [do.format(file=course.check_file(chapter.name).name, more="NAME=VALUE"), *mend]
+        return [do.format(file=chapter.checks, more="NAME=VALUE"), *mend]
     limit = next((each for each in reversed(_halts(chapter, record, row)) if each.limit), None)
     # it was stopped before it began, or nothing was kept of it
     name = limit.limit if limit else "notebook_seconds" if record.verdict.evidence.lives else USUAL[row.verdict]

@@ -53,15 +53,19 @@ class Caps:
 class Box:
     """An open box. `close` ends everything in it and removes its groups."""
 
-    def __init__(self, name: str, caps: Caps, walls: bool = True, devices: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, caps: Caps, walls: bool = True, devices: Sequence[str] = (), hidden: Sequence[str] = ()
+    ) -> None:
         """Build the box `name` in about 6 ms, with the device files of leased cards in it. Raises SandboxError.
 
+        `hidden` are folders that it must not show even where what it shows holds them; the grader's are hidden anyhow.
         Without `walls` there is a folder and, where possible, a group, but nothing is kept out or in: trusted code only.
         """
         self.name = name
         self.walls = walls
         self.caps = caps
         self.devices = tuple(devices)
+        self.hidden = tuple(hidden)
         self.folder = None if walls else workroom() / name
         self.inside = bubblewrap.INSIDE if self.folder is None else str(self.folder)
         self.pid = 0
@@ -95,7 +99,7 @@ class Box:
             os.write(filter, seccomp.program())
             os.lseek(filter, 0, os.SEEK_SET)
             self._bwrap = subprocess.Popen(
-                bubblewrap.command(self.name, self.caps.tmp, told, filter, self.devices),
+                bubblewrap.command(self.name, self.caps.tmp, told, filter, self.devices, self.hidden),
                 pass_fds=[told, filter],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

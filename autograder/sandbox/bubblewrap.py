@@ -13,21 +13,28 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from autograder.model import course
-
 INSIDE = "/box"  # the work folder
 WRITABLE = (INSIDE, "/tmp", "/dev/shm")  # each a file system of its own, in memory
 FILE = 4096  # bytes of such a file system for which it may hold one file: names alone take memory, too
 HERE = Path(__file__).resolve().parent.parent
-COURSE = ("autograder", "solutions", "tests", "docs", ".git")  # hidden one by one where the environment is the checkout
+CHECKOUT = (
+    "autograder",
+    "solutions",
+    "tests",
+    "docs",
+    ".git",
+)  # hidden one by one where the environment is the checkout
 THERE = {"/", *WRITABLE}  # folders that the box has already
 
 
-def command(name: str, tmp: int, info: int, filter: int, devices: Sequence[str] = ()) -> list[str]:
+def command(
+    name: str, tmp: int, info: int, filter: int, devices: Sequence[str] = (), private: tuple[str, ...] = ()
+) -> list[str]:
     """Build the box `name`, with `tmp` bytes in each of `WRITABLE`; process 1 says "ready" and sleeps.
 
     `info` and `filter` are file descriptors: where bwrap tells its child's number, and where it reads the system calls'
-    filter. `devices` are the files of leased cards: /dev has no others of hardware. The name does nothing in there, it
+    filter. `devices` are the files of leased cards: /dev has no others of hardware. `private` are
+    further folders to be hidden. The name does nothing in there, it
     tells this box's bwrap from others.
     """
     cards: list[str] = []
@@ -39,7 +46,17 @@ def command(name: str, tmp: int, info: int, filter: int, devices: Sequence[str] 
     # /dev is a file system in memory, too, and of no size: where student and grader are one user it could be written
     closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
     descriptors = ["--info-fd", str(info), "--seccomp", str(filter)]
-    return ["bwrap", *fixed(tmp), *cards, *closed, *descriptors, "sh", "-c", "echo ready; exec sleep infinity", name]
+    return [
+        "bwrap",
+        *fixed(tmp, private),
+        *cards,
+        *closed,
+        *descriptors,
+        "sh",
+        "-c",
+        "echo ready; exec sleep infinity",
+        name,
+    ]
 
 
 def files(tmp: int) -> dict[str, int]:
@@ -48,8 +65,8 @@ def files(tmp: int) -> dict[str, int]:
 
 
 @cache
-def fixed(tmp: int) -> list[str]:
-    """The part of the command line that is the same for all boxes with `tmp` bytes."""
+def fixed(tmp: int, private: tuple[str, ...] = ()) -> list[str]:
+    """The part of the command line that is the same for all boxes of a course with `tmp` bytes."""
     arguments = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
     if os.getuid() != 0:
         arguments.append("--unshare-user")
@@ -65,7 +82,7 @@ def fixed(tmp: int) -> list[str]:
     arguments += ["--proc", "/proc", "--dev", "/dev"]
     for place in WRITABLE:  # before what may lie in them: an environment below /tmp
         arguments += ["--size", str(tmp), "--perms", "0700" if place == INSIDE else "1777", "--tmpfs", place]
-    return arguments + _mounted(mounts(shown(), hidden()))
+    return arguments + _mounted(mounts(shown(), hidden(private)))
 
 
 def shown() -> list[str]:
@@ -76,11 +93,12 @@ def shown() -> list[str]:
     return [os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix), str(library)]
 
 
-def hidden() -> list[str]:
-    """The folders that must not be seen even if one that is shown holds them: the grader's and the course's."""
-    root = course.root().resolve()
-    checkout = [root, *(root / name for name in COURSE)] if (root / "solutions").is_dir() else []
-    return [str(place) for place in (HERE, *checkout) if place.is_dir()]
+def hidden(private: Iterable[str] = ()) -> list[str]:
+    """The folders that must not be seen even if one that is shown holds them: the grader's, its checkout's, `private`."""
+    root = HERE.parent
+    checkout = [root, *(root / name for name in CHECKOUT)] if (root / "course.toml").is_file() else []
+    found = (HERE, *checkout, *map(Path, private))
+    return list(dict.fromkeys(os.path.realpath(place) for place in found if place.is_dir()))
 
 
 def mounts(shown: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:

@@ -20,12 +20,6 @@ from across._jupyter import chapters
 from across._process import warm
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
-WANTED = {  # devices that a chapter asks `devices.best` for
-    "01_gpu_setup": 1,
-    "02_gpu_memory": 1,
-    "03_device_placement": 4,
-    "04_kernels_and_soft_placement": 2,
-}
 GIB = 1 << 30
 CGROUP = Path("/sys/fs/cgroup")
 UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit
@@ -62,14 +56,13 @@ def facts() -> dict[str, Any]:
         "diagnosis": dataclasses.asdict(finding),
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
-        "chapters": {name: shows(name, gpus) for name in names},
+        "chapters": {name: shows(chapters.devices(name), gpus) for name in names},
         "advice": advice(names),
     }
 
 
-def shows(chapter: str, gpus: int) -> str:
-    """What a chapter can show with so many GPUs."""
-    wanted = WANTED.get(chapter, 1)
+def shows(wanted: int, gpus: int) -> str:
+    """What a chapter that can use `wanted` devices shows with so many GPUs."""
     if gpus >= wanted:
         return f"runs on {wanted} GPU{'s' * (wanted > 1)}: placement, copies and speed are real"
     if wanted > 1:

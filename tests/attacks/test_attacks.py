@@ -12,11 +12,12 @@ from rich.console import Console
 from autograder.devtools import attacks
 from autograder.devtools.attacks import CHAPTER, HONEST, Graded
 from autograder.job import forkserver, grade
-from autograder.model import course
+from autograder.model.course import find
 from autograder.model.verdict import Result
 from autograder.sandbox import boxes
 from autograder.submissions import intake
 
+COURSE = find()
 ATTACKS = attacks.corpus()
 
 pytestmark = pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}")
@@ -24,12 +25,12 @@ pytestmark = pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory) -> Graded:
-    return attacks.run(tmp_path_factory.mktemp("class"), ATTACKS)
+    return attacks.run(COURSE, tmp_path_factory.mktemp("class"), ATTACKS)
 
 
 def test_the_table_of_attacks(graded, capsys):
     with capsys.disabled():
-        Console(width=140).print("\n", attacks.table(graded, ATTACKS))
+        Console(width=140).print("\n", attacks.table(COURSE, graded, ATTACKS))
     assert graded.rows.keys() == {attack.student for attack in ATTACKS} | set(HONEST)
 
 
@@ -43,13 +44,13 @@ def test_an_attack_gets_its_verdict(graded, attack):
 def test_an_attack_gets_what_its_honest_part_earns_and_no_point_more(graded, attack):
     points = graded.points(attack.student)
     assert points == dict.fromkeys(points, 0.0) | attack.earns
-    assert {exercise.name for exercise in course.chapter(CHAPTER).exercises} == points.keys()
+    assert {exercise.name for exercise in COURSE.chapter(CHAPTER).exercises} == points.keys()
 
 
 @pytest.mark.parametrize("student", HONEST)
 def test_an_honest_student_among_attackers_has_full_marks(graded, student):
     rows = graded.rows[student]
-    for exercise in course.chapter(CHAPTER).exercises:
+    for exercise in COURSE.chapter(CHAPTER).exercises:
         row = rows[exercise.name]
         assert row["verdict"] == ("manual" if exercise.manual else "passed"), row["message"]
         assert exercise.manual or float(row["points"]) == exercise.max_points
@@ -63,13 +64,13 @@ def test_a_limit_that_was_reached_is_named_as_the_fault(graded):
 
 
 def test_what_verify_prints_as_wrong_is_nothing(graded):
-    assert attacks.wrongs(graded, ATTACKS) == []
+    assert attacks.wrongs(COURSE, graded, ATTACKS) == []
 
 
 def test_verify_finds_what_is_wrong(graded):
     robbed = {**graded.rows, HONEST[0]: graded.rows[ATTACKS[0].student]}
     seen = Graded(graded.out, robbed, 1.0, "check_where", ["sleep"], ["j1-1"], ["box"])
-    said = " ".join(attacks.wrongs(seen, ATTACKS))
+    said = " ".join(attacks.wrongs(COURSE, seen, ATTACKS))
     for part in (f"{HONEST[0]}, an honest student", "a process was left: sleep", "group was left", "holds a secret"):
         assert part in said
 
@@ -173,13 +174,13 @@ def test_it_is_the_sandbox_that_stops_an_attack(tmp_path, name):
     attack = next(attack for attack in ATTACKS if attack.name == name)
     path = tmp_path / "student" / CHAPTER / f"{CHAPTER}.ipynb"
     path.parent.mkdir(parents=True)
-    content = attack.submission(course.chapter(CHAPTER).release, {})
+    content = attack.submission(COURSE.chapter(CHAPTER).release, {})
     assert isinstance(content, bytes)
     path.write_bytes(content)
-    submission = intake.read(intake.Found("student", tmp_path / "student"), course.chapter(CHAPTER))
+    submission = intake.read(intake.Found("student", tmp_path / "student"), COURSE.chapter(CHAPTER))
     try:
-        rubric = forkserver.make_rubric(CHAPTER, sandboxed=False)
-        verdict = grade.grade_job(grade.Job(submission, rubric, seed=1))
+        rubric = forkserver.make_rubric(COURSE, CHAPTER, sandboxed=False)
+        verdict = grade.grade_job(grade.Job(submission, rubric, seed=1), COURSE)
     finally:
         forkserver.close()
     (mark,) = [mark for mark in verdict.marks if mark.exercise == attack.exercise]

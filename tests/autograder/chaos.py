@@ -58,7 +58,8 @@ class Run:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "ACROSS_COURSE": str(root), "PYTHONPATH": path.strip(os.pathsep), **environment},
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": path.strip(os.pathsep), **environment},
             start_new_session=True,
         )
         self.said = ""

@@ -180,12 +180,11 @@ def test_a_recorded_guess_needs_every_entry_and_nothing_else():
     assert "b c is left open" in said[4]
 
 
-def test_a_misconception_has_the_name_that_it_is_raised_with(monkeypatch):
-    listed = [
+def test_a_misconception_has_the_name_that_it_is_raised_with():
+    known = [
         asking.Variant("ch", "f", name, False, "x", says=says, exercise="f")
         for name, says in (("a", "off"), ("b", "is off"))
     ]
-    monkeypatch.setattr(asking, "variants", lambda chapter: listed)
-    assert asking.misconception("ch", "f", asking.Misconception("c", "it is off"), "it is off") == "c"
-    assert asking.misconception("ch", "f", AssertionError(), "it is off") == "b"
-    assert asking.misconception("ch", "g", AssertionError(), "it is off") == ""
+    assert asking.misconception(known, "f", asking.Misconception("c", "it is off"), "it is off") == "c"
+    assert asking.misconception(known, "f", AssertionError(), "it is off") == "b"
+    assert asking.misconception(known, "g", AssertionError(), "it is off") == ""

@@ -7,11 +7,12 @@ from rich.console import Console
 
 from autograder.devtools import attacks, stock
 from autograder.devtools.stock import HONEST, Seen
-from autograder.model import course
+from autograder.model.course import checkout, find
 from autograder.sandbox import boxes
 
 ATTACKS = attacks.corpus()
-DOCUMENT = course.root() / "docs" / "security.md"
+COURSE = find()
+DOCUMENT = checkout() / "docs" / "security.md"
 
 
 def shown() -> list[list[str]]:
@@ -51,25 +52,27 @@ def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path):
 def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     measured = []
-    monkeypatch.setattr(stock, "_released", lambda: None)
-    monkeypatch.setattr(stock, "measure", lambda attack: measured.append(attack) or Seen(1.0, 17.0))
+    monkeypatch.setattr(stock, "_released", lambda course: None)
+    monkeypatch.setattr(stock, "measure", lambda course, attack: measured.append(attack) or Seen(1.0, 17.0))
     first, second = ATTACKS[:1], ATTACKS[:2]
-    assert stock.run(first, Console(quiet=True), workers=1) == dict.fromkeys((HONEST, ATTACKS[0].name), Seen(1.0, 17.0))
-    stock.run(second, Console(quiet=True), workers=1)
+    assert stock.run(COURSE, first, Console(quiet=True), workers=1) == dict.fromkeys(
+        (HONEST, ATTACKS[0].name), Seen(1.0, 17.0)
+    )
+    stock.run(COURSE, second, Console(quiet=True), workers=1)
     assert measured == [None, *second]
 
 
 def test_after_its_time_nothing_is_begun(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(stock, "_released", lambda: None)
-    assert stock.run(ATTACKS[:1], Console(quiet=True), seconds=-1.0) == {}
+    monkeypatch.setattr(stock, "_released", lambda course: None)
+    assert stock.run(COURSE, ATTACKS[:1], Console(quiet=True), seconds=-1.0) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}")
 def test_stock_nbgrader_believes_a_notebook_that_deletes_its_asserts():
     (attack,) = [attack for attack in ATTACKS if attack.name == "deletes_asserts"]
-    full = sum(exercise.max_points for exercise in course.chapter(attacks.CHAPTER).exercises if not exercise.manual)
-    seen = stock.measure(attack)
+    full = sum(exercise.max_points for exercise in COURSE.chapter(attacks.CHAPTER).exercises if not exercise.manual)
+    seen = stock.measure(COURSE, attack)
     assert seen.honest == full
     assert (seen.points or 0.0) > 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from nbgrader.utils import compute_checksum, determine_grade
 
 from autograder.authoring import build
 from autograder.job.assemble import SKIP, assemble
-from autograder.model import course
+from autograder.model.course import Course, CourseError, find
 from autograder.submissions.intake import Submission
 
 NAME = "90_tiny"
@@ -59,23 +59,20 @@ print("same")
 print("same")
 """
 
-Write = Callable[[str], Path]
+Write = Callable[[str], Course]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+def write(tmp_path: Path) -> Write:
     """Write the source of chapter 90_tiny of a course of its own."""
-    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
-    course.chapter.cache_clear()
     (tmp_path / "solutions").mkdir()
+    (tmp_path / "course.toml").write_text('id = "tiny"\ntitle = "Tiny"\n')
 
-    def write(source: str) -> Path:
-        path = tmp_path / "solutions" / f"{NAME}.py"
-        path.write_text(source, encoding="utf-8")
-        return path
+    def write(source: str) -> Course:
+        (tmp_path / "solutions" / f"{NAME}.py").write_text(source, encoding="utf-8")
+        return Course.read(tmp_path)
 
-    yield write
-    course.chapter.cache_clear()
+    return write
 
 
 def cell(notebook: NotebookNode, grade_id: str) -> NotebookNode:
@@ -83,8 +80,8 @@ def cell(notebook: NotebookNode, grade_id: str) -> NotebookNode:
 
 
 def test_students_get_stubs_and_never_the_reference(write: Write):
-    write(SOURCE)
-    notebook = build.release(NAME)
+    course = write(SOURCE)
+    notebook = build.release(course, NAME)
     assert cell(notebook, "pick").source == 'def pick(devices):\n    raise NotImplementedError("your turn")'
     assert cell(notebook, "repair").source == "def repair(n):\n    if n > 0:\n        return n"
     text = build.dumps(notebook)
@@ -93,8 +90,8 @@ def test_students_get_stubs_and_never_the_reference(write: Write):
 
 
 def test_the_reference_is_the_region_without_marks_and_without_what_only_students_see(write: Write):
-    write(SOURCE)
-    sources = build.solution_source(NAME)
+    course = write(SOURCE)
+    sources = build.solution_source(course, NAME)
     assert sources == {
         "pick": "def pick(devices):\n    return devices[0]",
         "repair": "def repair(n):\n    return math.fabs(n)",
@@ -103,8 +100,8 @@ def test_the_reference_is_the_region_without_marks_and_without_what_only_student
 
 
 def test_the_solved_notebook_differs_from_the_release_in_the_answers_only(write: Write):
-    write(SOURCE)
-    released, solved = build.release(NAME), build.solved(NAME)
+    course = write(SOURCE)
+    released, solved = build.release(course, NAME), build.solved(course, NAME)
     changed = [(a, b) for a, b in zip(released.cells, solved.cells, strict=True) if a != b]
     assert [b.metadata.nbgrader.grade_id for _, b in changed] == ["pick", "repair", "explain"]
     assert all({**a, "source": ""} == {**b, "source": ""} for a, b in changed)
@@ -112,8 +109,8 @@ def test_the_solved_notebook_differs_from_the_release_in_the_answers_only(write:
 
 
 def test_the_course_reads_exercises_points_and_answers_from_what_was_built(write: Write):
-    write(SOURCE)
-    assert build.build() == [NAME]
+    course = write(SOURCE)
+    assert build.build(course) == [NAME]
     chapter = course.chapter(NAME)
     assert [(e.name, e.grade_id, e.answer_ids, e.max_points, e.manual) for e in chapter.exercises] == [
         ("pick", "check_pick", ("pick",), 2.0, False),
@@ -125,8 +122,8 @@ def test_the_course_reads_exercises_points_and_answers_from_what_was_built(write
 
 
 def test_nbgrader_finds_checksums_locks_and_an_unanswered_explanation(write: Write):
-    write(SOURCE)
-    released, solved = build.release(NAME), build.solved(NAME)
+    course = write(SOURCE)
+    released, solved = build.release(course, NAME), build.solved(course, NAME)
     for grade_id in ("pick", "check_pick", "explain"):
         node = cell(released, grade_id)
         assert node.metadata.nbgrader.checksum == compute_checksum(node)
@@ -138,55 +135,55 @@ def test_nbgrader_finds_checksums_locks_and_an_unanswered_explanation(write: Wri
 
 
 def test_building_twice_gives_the_same_bytes(write: Write):
-    write(SOURCE)
-    build.build()
-    first = build.notebook_path(NAME).read_bytes()
-    assert build.build() == []
-    build.notebook_path(NAME).unlink()
-    build.build()
-    assert build.notebook_path(NAME).read_bytes() == first
+    course = write(SOURCE)
+    build.build(course)
+    first = course.notebook(NAME).read_bytes()
+    assert build.build(course) == []
+    course.notebook(NAME).unlink()
+    build.build(course)
+    assert course.notebook(NAME).read_bytes() == first
 
 
 def test_a_cell_keeps_its_id_when_another_is_put_before_it(write: Write):
-    write(SOURCE)
-    before = {c.id for c in build.release(NAME).cells}
-    write(SOURCE.replace("# %%\nimport math", "# %%\nimport cmath\n\n# %%\nimport math"))
-    after = [c.id for c in build.release(NAME).cells]
+    course = write(SOURCE)
+    before = {c.id for c in build.release(course, NAME).cells}
+    course = write(SOURCE.replace("# %%\nimport math", "# %%\nimport cmath\n\n# %%\nimport math"))
+    after = [c.id for c in build.release(course, NAME).cells]
     assert before < set(after)
     assert len(after) == len(set(after)) == len(before) + 1
 
 
 def test_the_digest_names_the_release_and_follows_every_change(write: Write):
-    write(SOURCE)
-    notebook = build.release(NAME)
+    course = write(SOURCE)
+    notebook = build.release(course, NAME)
     assert notebook.metadata.across.release == build.release_digest(notebook)
-    write(SOURCE.replace("points=2", "points=4"))
-    assert build.release(NAME).metadata.across.release != notebook.metadata.across.release
+    course = write(SOURCE.replace("points=2", "points=4"))
+    assert build.release(course, NAME).metadata.across.release != notebook.metadata.across.release
 
 
 def test_check_says_which_notebook_is_stale_and_writes_nothing(write: Write):
-    write(SOURCE)
-    build.build()
-    assert build.build(check=True) == []
-    old = build.notebook_path(NAME).read_bytes()
-    write(SOURCE.replace("A question.", "Another question."))
-    assert build.build(check=True) == [NAME]
-    assert build.notebook_path(NAME).read_bytes() == old
+    course = write(SOURCE)
+    build.build(course)
+    assert build.build(course, check=True) == []
+    old = course.notebook(NAME).read_bytes()
+    course = write(SOURCE.replace("A question.", "Another question."))
+    assert build.build(course, check=True) == [NAME]
+    assert course.notebook(NAME).read_bytes() == old
 
 
 def test_check_says_which_notebook_has_no_source(write: Write):
-    write(SOURCE)
-    build.build()
-    stray = build.notebook_path("91_gone")
-    stray.write_bytes(build.notebook_path(NAME).read_bytes())
-    with pytest.raises(course.CourseError, match=r"91_gone\.ipynb: has no source in solutions/; delete it"):
-        build.build(check=True)
+    course = write(SOURCE)
+    build.build(course)
+    stray = course.notebook("91_gone")
+    stray.write_bytes(course.notebook(NAME).read_bytes())
+    with pytest.raises(CourseError, match=r"91_gone\.ipynb: has no source in solutions/; delete it"):
+        build.build(course, check=True)
 
 
 def test_no_cell_tagged_show_is_executed_for_the_reference(write: Write):
-    write(SOURCE)
-    build.build()
-    submission = Submission(NAME, NAME, build.solution_source(NAME))
+    course = write(SOURCE)
+    build.build(course)
+    submission = Submission(NAME, NAME, build.solution_source(course, NAME))
     executed = [
         c.source for c in assemble(submission, course.chapter(NAME)).cells if SKIP in c.metadata.get("tags", [])
     ]
@@ -208,7 +205,7 @@ SLIPS = {
     "a bad name": ('answer="pick"', 'answer="Pick"', ["'Pick'", "lower case"]),
     "no end": ("    return devices[0]\n    ### END SOLUTION", "    return devices[0]", ["### END SOLUTION"]),
     "a solution elsewhere": ("import math", "### BEGIN SOLUTION\nimport math\n### END SOLUTION", ["is no answer"]),
-    "covers what": ('covers=["S20"]', 'covers=["20"]', ["covers '20'"]),
+    "covers what": ('covers=["S20"]', 'covers=["20"]', ["covers: '20'", "S1-S8"]),
     "covers no list": ('covers=["S20"]', 'covers="S20"', ["is not a list", 'covers=["S15"]']),
     "a show that is used": ("math.fabs(n)", "math.fabs(drawing)", ["tagged show", 'cell "repair"', "drawing"]),
     "a stub that is no Python": (
@@ -224,34 +221,36 @@ SLIPS = {
 def test_an_authors_slip_names_the_cell_and_the_mend(write: Write, slip: str):
     old, new, says = SLIPS[slip]
     assert old in SOURCE
-    write(SOURCE.replace(old, new, 1))
-    with pytest.raises(course.CourseError) as caught:
-        build.build()
+    course = write(SOURCE.replace(old, new, 1))
+    with pytest.raises(CourseError) as caught:
+        build.build(course)
     assert NAME in str(caught.value)
     for part in says:
         assert part in str(caught.value)
 
 
 def test_all_slips_are_told_at_once(write: Write):
-    write(SOURCE.replace("points=2", "point=2").replace('covers=["S20"]', 'cover=["S20"]'))
-    with pytest.raises(course.CourseError) as caught:
-        build.build()
+    course = write(SOURCE.replace("points=2", "point=2").replace('covers=["S20"]', 'cover=["S20"]'))
+    with pytest.raises(CourseError) as caught:
+        build.build(course)
     assert "'point'" in str(caught.value)
     assert "'cover'" in str(caught.value)
 
 
 def test_a_slip_in_one_chapter_keeps_no_other_from_being_built(write: Write):
-    source = write(SOURCE)
-    source.with_name("89_broken.py").write_text(SOURCE.replace("points=2", ""))
-    with pytest.raises(course.CourseError, match="89_broken"):
-        build.build()
-    assert build.notebook_path(NAME).exists()
+    course = write(SOURCE)
+    course.source("89_broken").write_text(SOURCE.replace("points=2", ""))
+    course = Course.read(course.root)
+    with pytest.raises(CourseError, match="89_broken"):
+        build.build(course)
+    assert course.notebook(NAME).exists()
 
 
-@pytest.mark.parametrize("name", course.chapter_names())
+@pytest.mark.parametrize("name", find().chapters)
 def test_the_notebooks_of_this_course_are_fresh_and_hold_no_solution(name: str):
-    released = build.notebook_path(name).read_text(encoding="utf-8")
-    assert released == build.dumps(build.release(name)), "run `autograder build`"
+    course = find()
+    released = course.notebook(name).read_text(encoding="utf-8")
+    assert released == build.dumps(build.release(course, name)), "run `autograder build`"
     assert "BEGIN SOLUTION" not in released
     stubs = course.chapter(name).answers
-    assert [answer for answer, source in build.solution_source(name).items() if stubs[answer] == source] == []
+    assert [answer for answer, source in build.solution_source(course, name).items() if stubs[answer] == source] == []

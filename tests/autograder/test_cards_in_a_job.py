@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import courses
 import pytest
 from boxed import CAPS
 from fake_nvml import GIB, FakeNvml, Gpu
@@ -21,8 +22,8 @@ from autograder.gpu.ledger import Ledger, Slot
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model import headers
+from autograder.model.course import Course, CourseError
 from autograder.sandbox import boxes, bubblewrap, entering
 from autograder.submissions.intake import Submission
 
@@ -77,20 +78,11 @@ class OneCard(Cards):
 
 
 @pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     """A course of one chapter that needs a card; its warm servers live as long as this module's tests."""
-    root = tmp_path_factory.mktemp("course")
-    for folder in ("solutions", "notebooks", "autograder/checks"):
-        (root / folder).mkdir(parents=True)
-    (root / "solutions" / f"{NAME}.py").write_text(HEADER.format(gpus=1) + SOURCE.replace("@FILE@", repr(DEVICES[0])))
-    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACROSS_COURSE", str(root))
-        course.chapter.cache_clear()
-        build.build()
-        yield NAME
-        class_run.close()
-        course.chapter.cache_clear()
+    source = HEADER.format(gpus=1) + SOURCE.replace("@FILE@", repr(DEVICES[0]))
+    yield courses.write(tmp_path_factory.mktemp("course"), NAME, source, CHECKS)
+    class_run.close()
 
 
 @pytest.fixture
@@ -98,42 +90,42 @@ def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> leases.Leases:
     """This machine lends two invented cards; the first is ill."""
     cards = OneCard(FakeNvml(Gpu("GPU-a", ecc=1), Gpu("GPU-b")))
     here = leases.Leases(cards, Ledger(tmp_path), [Slot(uuid, 24 * GIB) for uuid in ("GPU-a", "GPU-b")])
-    monkeypatch.setattr(leases, "here", lambda: here)
+    monkeypatch.setattr(leases, "here", lambda course: here)
     return here
 
 
-def job(gpus: int | None = None) -> Job:
-    rubric = forkserver.make_rubric(NAME, gpus=gpus)
-    return Job(Submission("ann", NAME, build.solution_source(NAME)), rubric, 1)
+def job(course: Course, gpus: int | None = None) -> Job:
+    rubric = forkserver.make_rubric(course, NAME, gpus=gpus)
+    return Job(Submission("ann", NAME, build.solution_source(course, NAME)), rubric, 1)
 
 
 @needs_a_box
 @pytest.mark.skipif(not DEVICES, reason="no device file here that stands in for a card's")
-def test_a_chapter_that_needs_a_card_is_graded_on_one_that_is_well(chapter: str, lent: leases.Leases, tmp_path: Path):
-    marks = grade.grade_job(job()).marks
+def test_a_chapter_that_needs_a_card_is_graded_on_one_that_is_well(course: Course, lent: leases.Leases, tmp_path: Path):
+    marks = grade.grade_job(job(course), course).marks
     assert [(mark.exercise, mark.points) for mark in marks] == [("seen", 2.0)], marks
     assert list(tmp_path.glob("*.lease")) == []  # given back
 
 
 @needs_a_box
 @pytest.mark.skipif(not DEVICES, reason="no device file here that stands in for a card's")
-def test_the_instructor_may_grade_without_cards(chapter: str, lent: leases.Leases):
-    mark = grade.grade_job(job(gpus=0)).marks[0]
+def test_the_instructor_may_grade_without_cards(course: Course, lent: leases.Leases):
+    mark = grade.grade_job(job(course, gpus=0), course).marks[0]
     assert (mark.points, "-1" in mark.message) == (0.0, True), mark  # the kernel sees no card
 
 
 def test_a_machine_without_cards_is_no_fault_of_the_student(
-    chapter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     bare = leases.Leases(Cards(FakeNvml()), Ledger(tmp_path), [])
-    monkeypatch.setattr(leases, "here", lambda: bare)
+    monkeypatch.setattr(leases, "here", lambda course: bare)
     with pytest.raises(InfrastructureError, match="cards asked for: 1; this machine has 0"):
-        grade.grade_job(job())
+        grade.grade_job(job(course), course)
 
 
-def test_a_mark_that_was_given_with_other_cards_is_another_mark(chapter: str):
-    assert len({job(gpus).digest for gpus in (None, 0, 2)}) == 3
-    assert job(None).digest == job(1).digest  # as its header says
+def test_a_mark_that_was_given_with_other_cards_is_another_mark(course: Course):
+    assert len({job(course, gpus).digest for gpus in (None, 0, 2)}) == 3
+    assert job(course).digest == job(course, 1).digest  # as its header says
 
 
 @needs_a_box
@@ -167,21 +159,17 @@ def test_the_folder_of_a_slices_files_can_be_entered():
 
 def test_the_students_server_has_not_looked_for_cards_before_it_forks():
     """If it had, no child could see one: TensorFlow keeps what it found, and CUDA does not survive a fork."""
-    code = "import autograder.job.student_server\n"
+    code = "from autograder.job import student_server\n"
+    code += "student_server.prepare('tensorflow', 'across')\n"
     code += "from tensorflow.python.eager import context\nprint(context.context()._physical_devices)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert said.stdout.strip() == "None"
 
 
 @pytest.mark.parametrize(("gpus", "count"), [("simulate", 0), (0, 0), (1, 1), (2, 2)])
-def test_a_header_says_how_many_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: object, count: int):
-    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
-    course.chapter.cache_clear()
-    (tmp_path / "solutions").mkdir()
-    (tmp_path / "solutions" / f"{NAME}.py").write_text(HEADER.format(gpus=gpus) + SOURCE.replace("@FILE@", "'/dev/x'"))
-    build.build()
-    assert course.chapter(NAME).gpus == count
-    course.chapter.cache_clear()
+def test_a_header_says_how_many_cards(tmp_path: Path, gpus: object, count: int):
+    made = courses.write(tmp_path, NAME, HEADER.format(gpus=gpus) + SOURCE.replace("@FILE@", "'/dev/x'"))
+    assert made.chapter(NAME).gpus == count
 
 
 @pytest.mark.parametrize(
@@ -189,11 +177,11 @@ def test_a_header_says_how_many_cards(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         ({"gpus": 3}, "gpus: 3; write 0, 1, 2 or simulate"),
         ({"gpus": True}, "gpus: True; write"),
-        ({"gpu": 1}, "it knows gpus and gpu_memory_mib"),
+        ({"gpu": 1}, "unknown key 'gpu'; did you mean gpus"),
         ({"gpu_memory_mib": 4096}, "beside gpus: 1 or 2"),
-        ({"gpus": 1, "gpu_memory_mib": "4 GB"}, "a number of MiB"),
+        ({"gpus": 1, "gpu_memory_mib": "4 GB"}, "gpu_memory_mib: '4 GB'; write a number of MiB"),
     ],
 )
 def test_a_slip_in_a_header_is_named(said: object, why: str):
     with pytest.raises(CourseError, match=why):
-        course.needs("solutions/01.py, header", said)
+        headers.header("solutions/01.py, header", said)

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from autograder.gradebook import record
 from autograder.gradebook.record import Recorder
-from autograder.model.course import COURSE_ID
 from autograder.model.verdict import Evidence
 from autograder.report import changes
 
@@ -33,7 +32,7 @@ def graded(tmp_path):
 
 
 def by_hand(out, student, cell, points):
-    with Gradebook(f"sqlite:///{out / 'gradebook.db'}", COURSE_ID) as book:
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}", TINY.course) as book:
         book.find_grade(cell, classroom.NAME, classroom.NAME, student).manual_score = points
         book.db.commit()
 

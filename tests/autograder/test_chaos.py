@@ -8,12 +8,11 @@ import signal
 import time
 
 import chaos
+import courses
 import pytest
 from test_engine import CHECKS, NAME, RIGHT, SOURCE
 from test_full_disk import MAY
 
-from autograder.authoring import build
-from autograder.model import course
 from autograder.sandbox import boxes
 from autograder.store import files
 
@@ -39,14 +38,7 @@ class Class:
 
     def __init__(self, folder):
         self.folder, self.root = folder, folder / "course"
-        for place in ("solutions", "notebooks", "autograder/checks"):
-            (self.root / place).mkdir(parents=True)
-        (self.root / "solutions" / f"{NAME}.py").write_text(SOURCE)
-        (self.root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("ACROSS_COURSE", str(self.root))
-            build.build()
-        course.chapter.cache_clear()
+        courses.write(self.root, NAME, SOURCE, CHECKS)
         self.submissions = folder / "submissions"
         for student, answers in CLASS.items():
             self.hand_in(student, answers)

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from autograder.devtools import demo
-from autograder.model import course
+from autograder.model.course import find
 from autograder.model.verdict import Result
 from autograder.sandbox import boxes
 from autograder.submissions import intake
 
-STUDENTS = demo.students()
+COURSE = find()
+STUDENTS = demo.students(COURSE)
 DEADLINE = 1200.0  # seconds for the whole class
 
 
@@ -73,8 +74,8 @@ def test_a_student_gets_the_marks_that_the_submission_was_made_for(marks, studen
 
 def test_every_listed_misconception_is_in_the_class_once():
     wrong = {
-        (v.answer, v.written_over(demo.build.solution_source(demo.CHAPTER)[v.answer]))
-        for v in demo.listed()
+        (v.answer, v.written_over(demo.build.solution_source(COURSE, demo.CHAPTER)[v.answer]))
+        for v in demo.listed(COURSE)
         if not v.correct
     }
     shown = {(answer, source) for student in STUDENTS for answer, source in student.answers.items()}
@@ -83,7 +84,7 @@ def test_every_listed_misconception_is_in_the_class_once():
 
 def test_every_other_right_way_of_an_exercise_is_in_the_class_up_to_two():
     ways: dict[str, int] = {}
-    for variant in demo.listed():
+    for variant in demo.listed(COURSE):
         ways[variant.answer] = ways.get(variant.answer, 0) + variant.correct
     students = {student.name: student for student in STUDENTS}
     for answer, count in ways.items():
@@ -105,8 +106,8 @@ def test_there_is_feedback_for_everybody_and_a_report(out):
 
 
 def test_the_class_is_laid_out_as_nbgrader_does(tmp_path):
-    chapter = course.chapter(demo.CHAPTER)
-    found = intake.collect(demo.make(tmp_path), chapter)
+    chapter = COURSE.chapter(demo.CHAPTER)
+    found = intake.collect(demo.make(COURSE, tmp_path), chapter)
     read = {each.student: intake.read(each, chapter) for each in found}
     assert read["ada"].timestamp == demo.ON_TIME
     assert read["tardy"].timestamp == demo.LATE

@@ -2,10 +2,12 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import courses
 import pytest
 
 from autograder.authoring import build
@@ -14,8 +16,7 @@ from autograder.engine import class_run, dry_run
 from autograder.gradebook import record
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
-from autograder.model import course
-from autograder.model.course import MIB, CourseError
+from autograder.model.course import MIB, Course, CourseError
 from autograder.model.verdict import Fault, Result, Stop
 from autograder.sandbox import boxes
 from autograder.submissions import intake
@@ -83,18 +84,8 @@ RIGHT = {"double": "def double(x):\n    return x + x", "shift": "def shift(x, by
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A course of one small chapter; its warm servers live as long as this module's tests."""
-    root = tmp_path_factory.mktemp("course")
-    (root / "solutions").mkdir()
-    (root / "notebooks").mkdir()
-    (root / "autograder" / "checks").mkdir(parents=True)
-    (root / "solutions" / f"{NAME}.py").write_text(SOURCE)
-    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACROSS_COURSE", str(root))
-        build.build()
-        yield root
-        class_run.close()
-        course.chapter.cache_clear()
+    yield courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+    class_run.close()
 
 
 @pytest.fixture
@@ -103,7 +94,7 @@ def hand_in(small, tmp_path):
     folder = tmp_path / "submissions"
 
     def write(student, answers=RIGHT):
-        notebook = json.loads((small / "notebooks" / f"{NAME}.ipynb").read_text())
+        notebook = json.loads(small.notebook(NAME).read_text())
         for cell in notebook["cells"]:
             meta = cell["metadata"].get("nbgrader", {})
             if meta.get("solution") and meta["grade_id"] in answers:
@@ -116,71 +107,71 @@ def hand_in(small, tmp_path):
     return write
 
 
-def points(out):
+def points(small, out):
     table = {}
-    for row in record.rows(out, course.chapter(NAME)):
+    for row in record.rows(out, small.chapter(NAME)):
         table.setdefault(row.student, {})[row.exercise] = (row.points, str(row.verdict))
     return table
 
 
-def test_a_class_gets_its_marks(hand_in, tmp_path):
+def test_a_class_gets_its_marks(small, hand_in, tmp_path):
     hand_in("ada")
     hand_in("bob", RIGHT | {"double": "def double(x):\n    return x * x"})
     folder = hand_in("cem", {})
-    result = class_run.grade_class(NAME, folder, tmp_path / "out", workers=2)
+    result = class_run.grade_class(small, NAME, folder, tmp_path / "out", workers=2)
     assert sorted(result.graded) == ["ada", "bob", "cem"]
     assert result.faults == {}
-    assert points(tmp_path / "out") == {
+    assert points(small, tmp_path / "out") == {
         "ada": {"double": (2.0, "passed"), "shift": (3.0, "passed"), "why": (0.0, "manual")},
         "bob": {"double": (0.0, "failed"), "shift": (3.0, "passed"), "why": (0.0, "manual")},
         "cem": {"double": (0.0, "blank"), "shift": (0.0, "blank"), "why": (0.0, "blank")},
     }
 
 
-def test_only_what_changed_is_graded_again(hand_in, tmp_path):
+def test_only_what_changed_is_graded_again(small, hand_in, tmp_path):
     hand_in("ada")
     folder = hand_in("bob", {})
-    class_run.grade_class(NAME, folder, tmp_path / "out")
+    class_run.grade_class(small, NAME, folder, tmp_path / "out")
     hand_in("bob", RIGHT)
-    second = class_run.grade_class(NAME, folder, tmp_path / "out")
+    second = class_run.grade_class(small, NAME, folder, tmp_path / "out")
     assert (second.graded, second.unchanged) == (["bob"], ["ada"])
-    assert points(tmp_path / "out")["bob"]["double"] == (2.0, "passed")
-    third = class_run.grade_class(NAME, folder, tmp_path / "out", again=True)
+    assert points(small, tmp_path / "out")["bob"]["double"] == (2.0, "passed")
+    third = class_run.grade_class(small, NAME, folder, tmp_path / "out", again=True)
     assert sorted(third.graded) == ["ada", "bob"]
 
 
-def test_the_same_answers_are_asked_with_the_same_inputs_and_other_classes_with_others(hand_in, tmp_path):
+def test_the_same_answers_are_asked_with_the_same_inputs_and_other_classes_with_others(small, hand_in, tmp_path):
     folder = hand_in("ada")
     seeds = []
     for out in ("one", "one", "two"):
-        class_run.grade_class(NAME, folder, tmp_path / out, again=True)
-        with record.Recorder(tmp_path / out, course.chapter(NAME)) as recorder:
+        class_run.grade_class(small, NAME, folder, tmp_path / out, again=True)
+        with record.Recorder(tmp_path / out, small.chapter(NAME)) as recorder:
             seeds.append(recorder.verdict("ada").seed)
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-def test_a_fault_of_this_machine_is_tried_again_and_not_scored(hand_in, tmp_path, monkeypatch):
+def test_a_fault_of_this_machine_is_tried_again_and_not_scored(small, hand_in, tmp_path, monkeypatch):
     hand_in("ada")
     folder = hand_in("bob", {})
     tries = {"ada": 0, "bob": 0}
     real = grade.grade_job
 
-    def flaky(job):
+    def flaky(job, course):
         student = job.submission.student
         if student in tries:
             tries[student] += 1
             if student == "bob" or tries[student] == 1:
                 raise InfrastructureError("the disk is on fire")
-        return real(job)
+        return real(job, course)
 
     monkeypatch.setattr(grade, "grade_job", flaky)
-    result = class_run.grade_class(NAME, folder, tmp_path / "out")
+    result = class_run.grade_class(small, NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert tries == {"ada": 2, "bob": class_run.TRIES}
-    assert list(points(tmp_path / "out")) == ["ada"]
+    assert list(points(small, tmp_path / "out")) == ["ada"]
 
 
-def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(hand_in, tmp_path, monkeypatch):
+def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(small, hand_in, tmp_path, monkeypatch):
     hand_in("ada")
     hand_in("eve", RIGHT | {"double": RIGHT["double"] + "\n"})
     folder = hand_in("bob")
@@ -190,32 +181,32 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(hand_i
     (folder / "bob" / NAME / "timestamp.txt").write_text("no date")
     jobs = []
     real = grade.grade_job
-    monkeypatch.setattr(grade, "grade_job", lambda job: jobs.append(job) or real(job))
-    result = class_run.grade_class(NAME, folder, tmp_path / "out")
+    monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
+    result = class_run.grade_class(small, NAME, folder, tmp_path / "out")
     assert sorted(result.graded) == ["ada", "bob", "eve"]
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ada", "eve"]
-    assert points(tmp_path / "out")["bob"] == points(tmp_path / "out")["ada"]
-    ada, bob, _ = (each.verdict for each in record.records(tmp_path / "out", course.chapter(NAME)))
+    assert points(small, tmp_path / "out")["bob"] == points(small, tmp_path / "out")["ada"]
+    ada, bob, _ = (each.verdict for each in record.records(tmp_path / "out", small.chapter(NAME)))
     assert (bob.digest, bob.seed, bob.marks) == (ada.digest, ada.seed, ada.marks)
     assert ada.notes == ()
     assert [note.split(" ")[0] for note in bob.notes] == ["timestamp.txt", "the"]  # no date in it; a byte order mark
-    assert class_run.grade_class(NAME, folder, tmp_path / "out").graded == []
+    assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == []
 
 
 def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(small, hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"double": "def double(x):\n    return 3 * x"})
-    class_run.grade_class(NAME, folder, tmp_path / "out")
-    file = small / "autograder" / "checks" / f"test_{NAME}.py"
+    class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    file = small.check_file(NAME)
     kept = file.read_text()
     try:
         file.write_text(kept.replace("np.allclose(got, x * 2)", "np.allclose(got, got)"))
-        assert class_run.grade_class(NAME, folder, tmp_path / "out").graded == ["ada"]
+        assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == ["ada"]
     finally:
         file.write_text(kept)
-    assert points(tmp_path / "out")["ada"]["double"] == (2.0, "passed")
+    assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
-def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(hand_in, tmp_path, monkeypatch):
+def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(small, hand_in, tmp_path, monkeypatch):
     hand_in("ada")
     folder = hand_in("bob")
     real = intake.read
@@ -226,12 +217,12 @@ def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(hand_in, tmp_pat
         return real(found, chapter)
 
     monkeypatch.setattr(intake, "read", broken)
-    result = class_run.grade_class(NAME, folder, tmp_path / "out")
+    result = class_run.grade_class(small, NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert "Input/output error" in result.faults["bob"]
 
 
-def test_who_was_left_by_a_fault_stays_in_the_marks_until_graded(hand_in, tmp_path, monkeypatch):
+def test_who_was_left_by_a_fault_stays_in_the_marks_until_graded(small, hand_in, tmp_path, monkeypatch):
     out, real = tmp_path / "out", intake.read
     for student in ("ada", "bob"):
         folder = hand_in(student)
@@ -247,36 +238,40 @@ def test_who_was_left_by_a_fault_stays_in_the_marks_until_graded(hand_in, tmp_pa
 
     with monkeypatch.context() as patch:
         patch.setattr(intake, "read", broken)
-        assert grading.grade_to_the_end(NAME, folder, out, more=True) == 1
+        assert grading.grade_to_the_end(small, NAME, folder, out, more=True) == 1
         assert bobs() == {"INFRASTRUCTURE"}
-        assert grading.grade_to_the_end(NAME, folder, out, more=True, students=["ada"]) == 0
+        assert grading.grade_to_the_end(small, NAME, folder, out, more=True, students=["ada"]) == 0
         assert bobs() == {"INFRASTRUCTURE"}
-    assert grading.grade_to_the_end(NAME, folder, out, more=True, students=["bob"]) == 0
+    assert grading.grade_to_the_end(small, NAME, folder, out, more=True, students=["bob"]) == 0
     assert "INFRASTRUCTURE" not in bobs()
 
 
-def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(hand_in, tmp_path, monkeypatch):
+def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(small, hand_in, tmp_path, monkeypatch):
     folder = hand_in("ada")
-    monkeypatch.setattr(build, "solution_source", lambda name: RIGHT | {"shift": "def shift(x, by):\n    return x"})
+    monkeypatch.setattr(
+        build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
+    )
     with pytest.raises(
         CourseError, match=r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
     ):
-        class_run.grade_class(NAME, folder, tmp_path / "out")
+        class_run.grade_class(small, NAME, folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()  # not even a seed
 
 
 def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small, monkeypatch):
-    monkeypatch.setattr(build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return [1.0]"})
+    monkeypatch.setattr(
+        build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return [1.0]"}
+    )
     with pytest.raises(CourseError) as raised:
-        class_run.try_reference(forkserver.make_rubric(NAME), seed=4321)
+        class_run.try_reference(small, forkserver.make_rubric(small, NAME), seed=4321)
     for part in (f"test_{NAME}.py", 'exercise "double"', "seed 4321", "`double` returned a list", "test_it_doubles"):
         assert part in str(raised.value)
 
 
-def test_a_verdict_keeps_what_it_rests_on(hand_in, tmp_path):
+def test_a_verdict_keeps_what_it_rests_on(small, hand_in, tmp_path):
     hand_in("ada", RIGHT | {"shift": "print('x' * 3_000_000)", "double": "def double(x):\n    return np.ones(5)"})
-    class_run.grade_class(NAME, hand_in("bob"), tmp_path / "out")
-    ada, bob = (each.verdict for each in record.records(tmp_path / "out", course.chapter(NAME)))
+    class_run.grade_class(small, NAME, hand_in("bob"), tmp_path / "out")
+    ada, bob = (each.verdict for each in record.records(tmp_path / "out", small.chapter(NAME)))
     [halt] = ada.evidence.halts
     assert (halt.stop, halt.cell, halt.life, halt.limit, halt.value) == (Stop.OUTPUT, "shift", 1, "output_bytes", MIB)
     assert (ada.evidence.lives, ada.evidence.most_lives, bob.evidence.lives) == (2, 4, 1)
@@ -289,36 +284,36 @@ def test_a_verdict_keeps_what_it_rests_on(hand_in, tmp_path):
     ]
     assert [(each.exercise, each.passed) for each in bob.evidence.outcomes] == [("double", True), ("shift", True)]
     same = {name for name, value in ada.evidence.parts.items() if bob.evidence.parts[name] == value}
-    assert (same, len(ada.evidence.parts)) == (set(ada.evidence.parts) - {"answers"}, 8)
+    assert (same, len(ada.evidence.parts)) == (set(ada.evidence.parts) - {"answers"}, 10)
 
 
-def test_one_student_can_be_graded_alone(hand_in, tmp_path):
+def test_one_student_can_be_graded_alone(small, hand_in, tmp_path):
     hand_in("ada")
     folder = hand_in("bob")
-    assert class_run.grade_class(NAME, folder, tmp_path / "out", students=["bob"]).graded == ["bob"]
+    assert class_run.grade_class(small, NAME, folder, tmp_path / "out", students=["bob"]).graded == ["bob"]
     with pytest.raises(CourseError, match="no student 'bbo'; did you mean bob"):
-        class_run.grade_class(NAME, folder, tmp_path / "out", students=["bbo"])
+        class_run.grade_class(small, NAME, folder, tmp_path / "out", students=["bbo"])
 
 
-def test_any_executor_will_do(hand_in, tmp_path):
+def test_any_executor_will_do(small, hand_in, tmp_path):
     folder = hand_in("ada")
     with ThreadPoolExecutor(1) as executor:
-        assert class_run.grade_class(NAME, folder, tmp_path / "out", executor=executor).graded == ["ada"]
+        assert class_run.grade_class(small, NAME, folder, tmp_path / "out", executor=executor).graded == ["ada"]
 
 
-def test_trusted_submissions_are_graded_without_a_sandbox(hand_in, tmp_path, monkeypatch):
+def test_trusted_submissions_are_graded_without_a_sandbox(small, hand_in, tmp_path, monkeypatch):
     monkeypatch.setattr(boxes, "problem", lambda: "no sandbox here")
     folder = hand_in("ada")
     with pytest.raises(boxes.SandboxError, match="no sandbox here"):
-        class_run.grade_class(NAME, folder, tmp_path / "out")
-    class_run.grade_class(NAME, folder, tmp_path / "out", trust=True)
-    assert points(tmp_path / "out")["ada"]["shift"] == (3.0, "passed")
+        class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    class_run.grade_class(small, NAME, folder, tmp_path / "out", trust=True)
+    assert points(small, tmp_path / "out")["ada"]["shift"] == (3.0, "passed")
 
 
-def test_nothing_is_left_behind(hand_in, tmp_path):
+def test_nothing_is_left_behind(small, hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"shift": "import os; os._exit(0)"})
-    class_run.grade_class(NAME, folder, tmp_path / "out")
-    assert points(tmp_path / "out")["ada"] == {
+    class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    assert points(small, tmp_path / "out")["ada"] == {
         "double": (2.0, "passed"),
         "shift": (0.0, "crashed"),
         "why": (0.0, "manual"),
@@ -335,25 +330,23 @@ def written(small):
 def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_writes_nothing(
     small, hand_in, tmp_path, written, monkeypatch
 ):
-    out, checks = tmp_path / "out", small / "autograder" / "checks" / f"test_{NAME}.py"
+    out, checks = tmp_path / "out", small.check_file(NAME)
     hand_in("ada")
     hand_in("bob", RIGHT | {"shift": "def shift(x, by):\n    return -1"})
     folder = hand_in("cem", RIGHT | {"shift": "print('x' * 2_000_000)\n" + RIGHT["shift"]})
-    class_run.grade_class(NAME, folder, out)
+    class_run.grade_class(small, NAME, folder, out)
     before = written(out)
-    class_run.close()  # the servers have the checks, and the limits, of when they were started
-    monkeypatch.setitem(course.CHAPTER_LIMITS, NAME, {"output_bytes": MIB})  # what is tried comes before it
+    class_run.close()  # the servers have the checks of when they were started
     try:
         checks.write_text(
             CHECKS.replace("== x + by,", "in (x + by, -1),").replace("np.allclose(got, x * 2)", "len(got) < 3")
         )
         monkeypatch.setattr(
-            build, "solution_source", lambda name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
+            build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
         )
-        result, found = dry_run.rehearse(NAME, folder, out, limits={"output_bytes": 4 * MIB})
+        result, found = dry_run.rehearse(small, NAME, folder, out, limits={"output_bytes": 4 * MIB})
     finally:
         checks.write_text(CHECKS)
-        course.chapter.cache_clear()
         class_run.close()
     assert (sorted(result.graded), result.faults) == (["ada", "bob", "cem"], {})
     assert [(each.student, each.exercise, each.before, each.after) for each in found.changed] == [
@@ -368,42 +361,39 @@ def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_wri
     assert written(out) == before
 
 
-def test_a_rehearsal_of_a_new_class_makes_no_folder(hand_in, tmp_path):
-    _, found = dry_run.rehearse(NAME, hand_in("ada"), tmp_path / "out")
+def test_a_rehearsal_of_a_new_class_makes_no_folder(small, hand_in, tmp_path):
+    _, found = dry_run.rehearse(small, NAME, hand_in("ada"), tmp_path / "out")
     assert (found.new, found.changed) == (("ada",), ())
     assert not (tmp_path / "out").exists()
 
 
-def test_the_same_answers_rehearsed_from_what_was_taken_of_them_get_the_same_inputs(hand_in, tmp_path):
+def test_the_same_answers_rehearsed_from_what_was_taken_of_them_get_the_same_inputs(small, hand_in, tmp_path):
     out = tmp_path / "out"
     hand_in("bob", {})
-    class_run.grade_class(NAME, hand_in("ada", RIGHT | {"shift": "def shift(x, by):\n    return by"}), out)
-    first, _ = record.records(out, course.chapter(NAME))
+    class_run.grade_class(small, NAME, hand_in("ada", RIGHT | {"shift": "def shift(x, by):\n    return by"}), out)
+    first, _ = record.records(out, small.chapter(NAME))
     jobs = []
     with pytest.MonkeyPatch.context() as patch:
         real = grade.grade_job
-        patch.setattr(grade, "grade_job", lambda job: jobs.append(job) or real(job))
-        _, found = dry_run.rehearse(NAME, out / "submitted", out, again=True, students=["ada"])
+        patch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
+        _, found = dry_run.rehearse(small, NAME, out / "submitted", out, again=True, students=["ada"])
     assert jobs[-1].seed == first.verdict.seed
     assert (found.changed, found.same) == ((), 3)
 
 
 def command(*arguments, root):
-    import os
-
     return subprocess.run(
-        [sys.executable, "-m", "autograder", *map(str, arguments)],
+        [sys.executable, "-m", "autograder", "--course", str(root), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=180,
-        env=os.environ | {"ACROSS_COURSE": str(root)},
     )
 
 
 def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
     folder = hand_in("ada")
     out = tmp_path / "out"
-    ran = command("grade", "small", "--submissions", folder, "--out", out, root=small)
+    ran = command("grade", "small", "--submissions", folder, "--out", out, root=small.root)
     assert ran.returncode == 0, ran.stderr
     header, *rows = (out / "marks.csv").read_text().splitlines()
     assert header == "student,chapter,exercise,points,max_points,verdict,fault,message"
@@ -415,11 +405,11 @@ def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
     for file in ("gradebook.db", f"feedback/ada/{NAME}.html", "report.html"):
         assert (out / file).stat().st_size > 0
     assert "ada" in ran.stdout
-    explained = command("explain", "ada", "small", "double", "--out", out, root=small)
+    explained = command("explain", "ada", "small", "double", "--out", out, root=small.root)
     assert explained.returncode == 0, explained.stderr
     assert "passed" in explained.stdout
     hand_in("ada", {})
-    tried = command("grade", "small", "--submissions", folder, "--out", out, "--dry-run", root=small)
+    tried = command("grade", "small", "--submissions", folder, "--out", out, "--dry-run", root=small.root)
     assert tried.returncode == 0, tried.stderr
     for part in ("3 passed", "0 blank", "0 up, 2 down, 0 same", "nothing was written"):
         assert part in tried.stdout
@@ -440,16 +430,15 @@ def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
     ],
 )
 def test_wrong_usage_ends_with_2_and_a_line_that_says_what(small, arguments, says):
-    ran = command(*arguments, root=small)
+    ran = command(*arguments, root=small.root)
     assert ran.returncode == 2
     assert says in " ".join(ran.stderr.split())
     assert "Traceback" not in ran.stderr
 
 
 def test_a_check_file_that_cannot_be_read_is_the_authors_fault(small, hand_in, tmp_path):
-    broken = tmp_path / "course"
-    subprocess.run(["cp", "-r", str(small), str(broken)], check=True, timeout=60)
-    (broken / "autograder" / "checks" / f"test_{NAME}.py").write_text("import nothing_of_the_kind\n")
-    ran = command("grade", "small", "--submissions", hand_in("ada"), "--out", tmp_path / "out", root=broken)
+    broken = Course.read(shutil.copytree(small.root, tmp_path / "course"))
+    broken.check_file(NAME).write_text("import nothing_of_the_kind\n")
+    ran = command("grade", "small", "--submissions", hand_in("ada"), "--out", tmp_path / "out", root=broken.root)
     assert ran.returncode == 2, ran.stderr
     assert "nothing_of_the_kind" in ran.stderr

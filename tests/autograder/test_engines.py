@@ -1,5 +1,7 @@
 """Grading a class on workers of Dask: the same marks, whatever becomes of the workers; and what Slurm and Kubernetes get."""
 
+# ruff: noqa: F811 - fixtures are imported
+
 import os
 import shlex
 import shutil
@@ -7,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from itertools import pairwise
 
 import chaos
@@ -21,8 +23,7 @@ from autograder.engine.dask_executor import DaskExecutor
 from autograder.gradebook import record
 from autograder.job import forkserver
 from autograder.job.forkserver import InfrastructureError
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model.course import Course, CourseError
 from autograder.report import outputs
 from autograder.sandbox import boxes
 
@@ -48,35 +49,38 @@ def tls(tmp_path_factory):
 @contextmanager
 def cluster(tls, root, workers, mark="", **more):
     """A scheduler and workers on this machine; theirs is the course at `root`, and `mark` is in all that they start."""
-    env = {"ACROSS_COURSE": str(root), "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(mark)])}
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        protocol="tls://",
-        security=dask_executor.security(tls),
-        dashboard_address=":0",
-        env=env,
-        preload=["autograder.engine.dask_worker"],
-        **more,
-    ) as made:
+    env = {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(mark)])}
+    with (
+        chdir(root),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            protocol="tls://",
+            security=dask_executor.security(tls),
+            dashboard_address=":0",
+            env=env,
+            preload=["autograder.engine.dask_worker"],
+            **more,
+        ) as made,
+    ):
         yield made, made.scheduler_address.replace("tls://", "dask://")
 
 
 @pytest.fixture
-def class_(hand_in):  # noqa: F811
+def class_(hand_in):
     for student, answers in CLASS.items():
         folder = hand_in(student, answers)
     return folder
 
 
-def graded(folder, out, executor=None, **how):
+def graded(small, folder, out, executor=None, **how):
     """Grade into `out`, which draws the inputs that every other one draws; return all that it then says."""
     out.mkdir()
     (out / ".seed").write_bytes(b"s" * 32)
-    result = class_run.grade_class(NAME, folder, out, executor=executor, **how)
+    result = class_run.grade_class(small, NAME, folder, out, executor=executor, **how)
     assert result.faults == {}
     assert sorted(result.graded) == sorted(CLASS)
-    outputs.write(out, course.chapter(NAME), faults={}, workers=1)
+    outputs.write(out, small.chapter(NAME), faults={}, workers=1)
     return chaos.meaning(out)
 
 
@@ -85,18 +89,18 @@ def alike(one, other):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_workers_give_the_gradebook_that_this_machine_gives(tls, small, class_, tmp_path, workers):  # noqa: F811
-    wanted = graded(class_, tmp_path / "local")
-    elsewhere = shutil.copytree(small, tmp_path / "elsewhere")
+def test_workers_give_the_gradebook_that_this_machine_gives(tls, small, class_, tmp_path, workers):
+    wanted = graded(small, class_, tmp_path / "local")
+    elsewhere = shutil.copytree(small.root, tmp_path / "elsewhere")
     with (
         cluster(tls, elsewhere, workers, local_directory=str(tmp_path / "work")) as (_, address),
-        executors.opened(address, NAME, tls) as executor,
+        executors.opened(address, small, NAME, tls) as executor,
     ):
-        assert alike(graded(class_, tmp_path / "dask", executor), wanted)
-        assert len(points(tmp_path / "dask")) == len(CLASS)
+        assert alike(graded(small, class_, tmp_path / "dask", executor), wanted)
+        assert len(points(small, tmp_path / "dask")) == len(CLASS)
 
 
-def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_path, monkeypatch):  # noqa: F811
+def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_path, monkeypatch):
     real = class_run._run
 
     def gone(*arguments):
@@ -104,17 +108,17 @@ def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_p
         return real(*arguments)
 
     monkeypatch.setattr(class_run, "_run", gone)
-    with cluster(tls, small, 1) as (_, address), executors.opened(address, NAME, tls) as executor:
-        class_run.grade_class(NAME, class_, tmp_path / "out", executor=executor)
-    assert points(tmp_path / "out")["ada"]["double"] == (2.0, "passed")
+    with cluster(tls, small.root, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
+        class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+    assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
-def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_, tmp_path):  # noqa: F811
-    wanted = graded(class_, tmp_path / "local")
+def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_, tmp_path):
+    wanted = graded(small, class_, tmp_path / "local")
     mark = tmp_path / "mark-of-the-workers"
     mark.mkdir()
     killed = []
-    with cluster(tls, small, 2, mark) as (_, address), executors.opened(address, NAME, tls) as executor:
+    with cluster(tls, small.root, 2, mark) as (_, address), executors.opened(address, small, NAME, tls) as executor:
         pids = executor.client.run(os.getpid)
 
         def kill():
@@ -129,7 +133,7 @@ def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_,
 
         killer = threading.Thread(target=kill)
         killer.start()
-        found = graded(class_, tmp_path / "dask", executor)
+        found = graded(small, class_, tmp_path / "dask", executor)
         killer.join(60)
         assert len(killed) == 1
         assert killed[0] in pids
@@ -140,47 +144,51 @@ def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_,
     assert left == {}
 
 
-def test_a_cluster_without_workers_is_a_fault_of_the_machine_and_not_for_ever(tls, small, class_, tmp_path):  # noqa: F811
-    with cluster(tls, small, 1) as (made, address):
+def test_a_cluster_without_workers_is_a_fault_of_the_machine_and_not_for_ever(tls, small, class_, tmp_path):
+    with cluster(tls, small.root, 1) as (made, address):
         with DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=3) as executor:
-            executor.same_course(NAME)
+            executor.same_course(small, NAME)
             made.scale(0)
             with pytest.raises(InfrastructureError, match="no worker for 3 s"):
-                class_run.grade_class(NAME, class_, tmp_path / "out", executor=executor)
+                class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
         with pytest.raises(InfrastructureError, match="no worker came in 1 s"):
-            DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=1).same_course(NAME)
+            DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=1).same_course(
+                small, NAME
+            )
 
 
-def test_a_worker_with_another_course_is_named_and_nobody_is_graded(tls, small, class_, tmp_path):  # noqa: F811
-    other = shutil.copytree(small, tmp_path / "other")
-    checks = other / "autograder" / "checks" / f"test_{NAME}.py"
+def test_a_worker_with_another_course_is_named_and_nobody_is_graded(tls, small, class_, tmp_path):
+    other = shutil.copytree(small.root, tmp_path / "other")
+    checks = other / "checks" / f"test_{NAME}.py"
     checks.write_text(checks.read_text() + "\n")
     with cluster(tls, other, 1) as (_, address):
-        with pytest.raises(CourseError, match=r"worker tls://.*other the checks"), executors.opened(address, NAME, tls):
+        with (
+            pytest.raises(CourseError, match=r"worker tls://.*other the checks"),
+            executors.opened(address, small, NAME, tls),
+        ):
             pass
         executor = DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls))
         with executor, pytest.raises(CourseError, match="other the checks"):  # one that came later
-            class_run.grade_class(NAME, class_, tmp_path / "out", executor=executor)
+            class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls, small, class_, tmp_path):  # noqa: F811
-    other = shutil.copytree(small, tmp_path / "other")
-    checks = other / "autograder" / "checks" / f"test_{NAME}.py"
-    with cluster(tls, other, 1) as (_, address), executors.opened(address, NAME, tls) as executor:
-        class_run.try_reference(
-            forkserver.make_rubric(NAME), executor=executor
-        )  # the servers are warm, with the old checks
+def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls, small, class_, tmp_path):
+    other = shutil.copytree(small.root, tmp_path / "other")
+    checks = other / "checks" / f"test_{NAME}.py"
+    with cluster(tls, other, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
+        rubric = forkserver.make_rubric(small, NAME)
+        class_run.try_reference(small, rubric, executor=executor)  # the servers are warm, with the old checks
         kept = checks.read_text()
         checks.write_text(kept.replace("x * 2", "x * 3"))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("ACROSS_COURSE", str(other))
-            with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
-                class_run.try_reference(forkserver.make_rubric(NAME), executor=executor)
+        changed = Course.read(other)
+        with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
+            class_run.try_reference(changed, forkserver.make_rubric(changed, NAME), executor=executor)
 
 
-def test_what_decides_a_verdict_is_compared_by_name(small):  # noqa: F811
-    ours = dask_worker.parts(NAME)
+def test_what_decides_a_verdict_is_compared_by_name(small, monkeypatch):
+    ours = dask_worker.parts(small, NAME)
+    monkeypatch.chdir(small.root)
     assert dask_worker.differs(NAME, ours) == ""
     assert ours.keys() == dask_worker.MENDS.keys()
     for name in ours:
@@ -214,8 +222,8 @@ print("tcp", [line for line in _tcp if any(f"socket:[{{line.split()[9]}}]" in li
 """
 
 
-def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, small, hand_in, tmp_path):  # noqa: F811
-    with cluster(tls, small, 1) as (made, address), executors.opened(address, NAME, tls) as executor:
+def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, small, hand_in, tmp_path):
+    with cluster(tls, small.root, 1) as (made, address), executors.opened(address, small, NAME, tls) as executor:
         workers = [*executor.client.scheduler_info()["workers"]]
         addresses = [
             (host, int(port))
@@ -226,8 +234,8 @@ def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, sma
         files = [str(tls / name) for name in ("cert.pem", "key.pem")]
         probe = PROBE.format(addresses=addresses, files=files)
         folder = hand_in("ada", RIGHT | {"double": RIGHT["double"] + probe})
-        class_run.grade_class(NAME, folder, tmp_path / "out", executor=executor)
-    with record.Recorder(tmp_path / "out", course.chapter(NAME)) as recorder:
+        class_run.grade_class(small, NAME, folder, tmp_path / "out", executor=executor)
+    with record.Recorder(tmp_path / "out", small.chapter(NAME)) as recorder:
         verdict = recorder.verdict("ada")
     texts = [
         output["text"]
@@ -247,9 +255,12 @@ def reached(host, port):
     return True
 
 
-def test_nobody_without_the_certificate_gets_in(tls, small, tmp_path):  # noqa: F811
+def test_nobody_without_the_certificate_gets_in(tls, small, tmp_path):
     dask_executor.write_certificates(tmp_path / "others")
-    with cluster(tls, small, 1) as (_, address), pytest.raises(InfrastructureError, match="no certificate of ours"):
+    with (
+        cluster(tls, small.root, 1) as (_, address),
+        pytest.raises(InfrastructureError, match="no certificate of ours"),
+    ):
         DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tmp_path / "others"))
 
 
@@ -263,11 +274,11 @@ def test_a_scheduler_without_tls_or_none_at_all_is_refused_with_the_mend(tls, mo
         DaskExecutor(address, dask_executor.security(tls))
 
 
-def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small):  # noqa: F811
+def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small):
     with (
-        cluster(tls, small, 1) as (_, address),
+        cluster(tls, small.root, 1) as (_, address),
         pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1"),
-        executors.opened(address, NAME, tls, gpus=1),
+        executors.opened(address, small, NAME, tls, gpus=1),
     ):
         pass
 
@@ -344,7 +355,7 @@ def test_slurm_gets_a_script_that_starts_a_worker_with_tls(tls, tmp_path):
         "--gres=gpu:2",
     ):
         assert wanted in directives
-    assert "export ACROSS_COURSE=/shared/across" in lines
+    assert "cd /shared/across" in lines
     [command] = [shlex.split(line) for line in lines if "dask_worker" in line and "python" in line]
     assert command[:4] == [
         "/shared/across/.venv/bin/python",
@@ -384,6 +395,7 @@ def test_kubernetes_gets_a_manifest_with_tls_and_a_pod_that_can_make_a_sandbox(t
     [container] = worker["containers"]
     assert container["args"][:3] == ["dask", "worker", "tls://across-scheduler.teaching.svc:8786"]
     assert container["resources"]["limits"] == {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "1"}
+    assert container["workingDir"] == "/across"
     assert container["securityContext"]["privileged"] is True
     assert "securityContext" not in scheduler["containers"][0]
     assert made["spec"]["scheduler"]["service"]["ports"][0]["port"] == 8786

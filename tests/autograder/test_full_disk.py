@@ -32,7 +32,7 @@ def test_a_full_or_read_only_disk_is_named_and_nothing_is_lost(tmp_path):
 def test_a_damaged_gradebook_is_named(tmp_path):
     (tmp_path / "gradebook.db").write_bytes(b"no database" * 500)
     with pytest.raises(database.GradebookError, match=r"gradebook.db: file is not a database; the file is damaged"):
-        tables.Gradebook(database.locate(tmp_path))
+        tables.Gradebook(database.locate(tmp_path), "tiny")
 
 
 def test_one_process_may_hold_a_folder_twice_and_another_not_at_all(tmp_path):

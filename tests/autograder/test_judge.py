@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.job.judge import Seen, judge
-from autograder.model.course import LIMITS, Chapter, Exercise
+from autograder.model.course import Chapter, Exercise, Limits
 from autograder.model.rubric import PlannedTest, Rubric
 from autograder.model.verdict import Fault, Outcome, Result, Stop
 from autograder.submissions.intake import Submission
@@ -19,7 +19,7 @@ CHAPTER = Chapter(
         Exercise("g", "check_g", ("g",), 2.0),
         Exercise("why", "why", ("why",), 1.0, True),
     ),
-    LIMITS,
+    Limits(),
 )
 
 

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import classroom
@@ -13,7 +14,6 @@ from classroom import NAME
 from autograder.gradebook import late_penalty, record
 from autograder.gradebook.late_penalty import DAY, LatePerDay
 from autograder.gradebook.record import Recorder
-from autograder.model import course
 from autograder.model.course import CourseError
 
 TINY = classroom.chapter()
@@ -24,8 +24,8 @@ def taken(score, seconds, per_day=0.1, grace=0.0, **more):
     return LatePerDay(per_day=per_day, grace_seconds=grace, **more).late_submission_penalty("ada", score, seconds)
 
 
-def write(out, when, student="ada"):
-    with Recorder(out, TINY) as recorder:
+def write(out, when, student="ada", tiny=TINY):
+    with Recorder(out, tiny) as recorder:
         if not recorder.renew(student, when) and recorder.known(student) is None:
             recorder.write(classroom.verdict(student), timestamp=when)
     return next(each for each in record.records(out, TINY) if each.student == student)
@@ -56,19 +56,19 @@ def test_nbgraders_zero_goes_before_the_percentage():
 def test_the_policy_reaches_the_gradebook_and_what_is_recorded_already(tmp_path):
     when = "2026-01-06 13:00:00 UTC"  # the second day has started
     assert write(tmp_path, when).penalty == 0.0
-    late_penalty.settle(tmp_path, NAME, DUE, "10%", None)
+    late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
     assert write(tmp_path, when).penalty == 1.0  # of 5 points
-    late_penalty.settle(tmp_path, NAME, None, "20%", None)
+    late_penalty.settle(tmp_path, TINY, None, "20%", None)
     assert write(tmp_path, when).penalty == 2.0
-    late_penalty.settle(tmp_path, NAME, None, None, "2d")
+    late_penalty.settle(tmp_path, TINY, None, None, "2d")
     assert write(tmp_path, when).penalty == 0.0
 
 
 def test_a_policy_written_again_leaves_the_rest_of_the_configuration_as_it_is(tmp_path):
     config = tmp_path / "nbgrader_config.py"
     config.write_text('c = get_config()\nc.Mine.colour = "blue"\n')
-    late_penalty.settle(tmp_path, NAME, DUE, "10%", "15m")
-    late_penalty.settle(tmp_path, "02_other", "2026-02-01T00:00:00+01:00", None, None)
+    late_penalty.settle(tmp_path, TINY, DUE, "10%", "15m")
+    late_penalty.settle(tmp_path, replace(TINY, name="02_other"), "2026-02-01T00:00:00+01:00", None, None)
     text = config.read_text()
     assert 'c.Mine.colour = "blue"' in text
     assert text.count("LatePerDay.per_day = 0.1 ") == 1
@@ -76,7 +76,7 @@ def test_a_policy_written_again_leaves_the_rest_of_the_configuration_as_it_is(tm
 
 
 def test_stock_nbgrader_takes_the_same_points_off(tmp_path):
-    late_penalty.settle(tmp_path, NAME, DUE, "10%", None)
+    late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
     before = write(tmp_path, "2026-01-06 13:00:00 UTC")
     bin_ = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
@@ -101,12 +101,12 @@ def test_stock_nbgrader_takes_the_same_points_off(tmp_path):
 )
 def test_what_cannot_be_read_is_refused_with_the_mend_and_nothing_is_written(tmp_path, when, per_day, grace, says):
     with pytest.raises(CourseError, match=says):
-        late_penalty.settle(tmp_path, NAME, when, per_day, grace)
+        late_penalty.settle(tmp_path, TINY, when, per_day, grace)
     assert not (tmp_path / "nbgrader_config.py").exists()
 
 
-def test_a_due_date_of_the_class_goes_before_the_courses(tmp_path, monkeypatch):
-    monkeypatch.setitem(course.DUE, NAME, "2026-01-01T12:00:00Z")
-    assert write(tmp_path, "2026-01-05 12:00:00 UTC").seconds_late == 4 * DAY
-    late_penalty.settle(tmp_path, NAME, DUE, None, None)
-    assert write(tmp_path, "2026-01-05 12:00:00 UTC").seconds_late == 0.0
+def test_a_due_date_of_the_class_goes_before_the_chapters(tmp_path):
+    due = replace(TINY, due="2026-01-01T12:00:00Z")
+    assert write(tmp_path, "2026-01-05 12:00:00 UTC", tiny=due).seconds_late == 4 * DAY
+    late_penalty.settle(tmp_path, due, DUE, None, None)
+    assert write(tmp_path, "2026-01-05 12:00:00 UTC", tiny=due).seconds_late == 0.0

@@ -1,11 +1,11 @@
 """Listed answers: rows of a file beside the checks, each whole, none misspelled."""
 
 import ast
+from pathlib import Path
 
 import pytest
 
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model.course import CourseError, find
 from autograder.probe import listed
 from autograder.probe.listed import Equivalent, Variant
 
@@ -29,31 +29,32 @@ because = "any is right"
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
-    """Write the listed answers of a chapter."""
-    monkeypatch.setattr(course, "check_file", lambda chapter: tmp_path / f"test_{chapter}.py")
+def written(tmp_path):
+    """Write the listed answers of a chapter; returns the file."""
 
-    def write(chapter: str, content: str) -> None:
-        (tmp_path / f"listed_{chapter}.toml").write_text(content, encoding="utf-8")
+    def write(chapter: str, content: str) -> Path:
+        path = tmp_path / f"listed_{chapter}.toml"
+        path.write_text(content, encoding="utf-8")
+        return path
 
     return write
 
 
 def test_every_row_becomes_an_answer(written):
-    written("one", ROWS)
+    file = written("one", ROWS)
     by_hand = "def mean(x):\n    return sum(x) / len(x)\n"
-    assert listed.variants("one") == [
+    assert listed.variants(file) == [
         Variant("one", "mean", "adds", False, "", ("mean", "sum"), "You added", "mean"),
         Variant("one", "mean", "by_hand", True, by_hand, ("", ""), "", "mean"),
     ]
-    assert listed.equivalents("one") == [
+    assert listed.equivalents(file) == [
         Equivalent("one", "mean", ("0", "-0"), "it is nothing"),
         Equivalent("one", "mean", None, "any is right"),
     ]
 
 
-def test_a_chapter_may_list_none(written):
-    assert listed.variants("none") == []
+def test_a_chapter_may_list_none(tmp_path):
+    assert listed.variants(tmp_path / "listed_none.toml") == []
 
 
 @pytest.mark.parametrize(
@@ -70,23 +71,22 @@ def test_a_chapter_may_list_none(written):
     ],
 )
 def test_a_row_that_is_not_whole_is_the_authors_to_mend(written, row, says):
-    listed._read.cache_clear()
-    written("bad", row)
+    file = written("bad", row)
     with pytest.raises(CourseError, match=says):
-        listed.variants("bad")
+        listed.variants(file)
 
 
-@pytest.mark.parametrize("chapter", course.chapter_names())
+@pytest.mark.parametrize("chapter", find().chapters)
 def test_every_misconception_that_a_check_raises_is_listed(chapter):
     raised = {
         node.args[0].value
-        for path in course.check_sources(chapter)
+        for path in find().check_sources(chapter)
         if path.suffix == ".py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Misconception"
         if isinstance(node.args[0], ast.Constant)
     }
-    assert raised <= {each.name for each in listed.variants(chapter) if not each.correct}
+    assert raised <= {each.name for each in listed.variants(find().listed_file(chapter)) if not each.correct}
 
 
 def test_a_variant_whose_old_text_is_gone_is_an_authors_fault():

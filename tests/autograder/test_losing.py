@@ -6,12 +6,11 @@ what is tried; the marks are held against the plan, not against what came back.
 
 from __future__ import annotations
 
+import courses
 import pytest
 
-from autograder.authoring import build
 from autograder.engine import class_run
 from autograder.job import forkserver, grade
-from autograder.model import course
 from autograder.model.verdict import Fault, Result
 from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
@@ -89,51 +88,46 @@ ACTS = {
 
 
 @pytest.fixture(scope="module")
-def rubric(tmp_path_factory):
-    root = tmp_path_factory.mktemp("course")
-    for folder in ("solutions", "notebooks", "autograder/checks"):
-        (root / folder).mkdir(parents=True)
-    (root / "solutions" / f"{NAME}.py").write_text(SOURCE)
-    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACROSS_COURSE", str(root))
-        course.chapter.cache_clear()
-        build.build()
-        yield forkserver.make_rubric(NAME, limits=SHORT)
-        class_run.close()
-        course.chapter.cache_clear()
+def course(tmp_path_factory):
+    yield courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+    class_run.close()
 
 
-def graded(rubric, double: str):
+@pytest.fixture(scope="module")
+def rubric(course):
+    return forkserver.make_rubric(course, NAME, limits=SHORT)
+
+
+def graded(course, rubric, double: str):
     submission = Submission("mal", NAME, {"double": double, "shift": "def shift(x):\n    return 1 + x\n"})
-    verdict = grade.grade_job(grade.Job(submission, rubric, 1))
+    verdict = grade.grade_job(grade.Job(submission, rubric, 1), course)
     return {mark.exercise: mark for mark in verdict.marks}, verdict
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("act", ACTS)
-def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other(rubric, act, n):
-    marks, verdict = graded(rubric, AT.format(n=n, act=ACTS[act]))
+def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other(course, rubric, act, n):
+    marks, verdict = graded(course, rubric, AT.format(n=n, act=ACTS[act]))
     assert marks["double"].points == 0.0, marks["double"]
     assert marks["double"].fault in (Fault.STUDENT, Fault.LIMIT)
     assert marks["double"].result is not Result.PASSED
     assert marks["shift"].points == 2.0, (marks["shift"], verdict.notes)
 
 
-def test_a_notebook_that_sleeps_its_time_away_earns_what_was_seen_to_pass_at_most(rubric):
-    marks, _ = graded(rubric, "time.sleep(5.5)\n" + AT.format(n=2, act="time.sleep(60)"))
+def test_a_notebook_that_sleeps_its_time_away_earns_what_was_seen_to_pass_at_most(course, rubric):
+    marks, _ = graded(course, rubric, "time.sleep(5.5)\n" + AT.format(n=2, act="time.sleep(60)"))
     assert marks["double"].points == 0.0
 
 
-def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(rubric):
-    marks, verdict = graded(rubric, AT.format(n=3, act="return 'for ever'"))
+def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(course, rubric):
+    marks, verdict = graded(course, rubric, AT.format(n=3, act="return 'for ever'"))
     assert (marks["double"].fault, marks["double"].points) == (Fault.AUTHOR, 2.0)
     assert marks["shift"].points == 2.0
     assert [each.test for each in verdict.evidence.outcomes if each.broke] == ["test_thrice"]
 
 
-def test_the_honest_get_all(rubric):
-    marks, verdict = graded(rubric, "def double(x):\n    return x + x\n")
+def test_the_honest_get_all(course, rubric):
+    marks, verdict = graded(course, rubric, "def double(x):\n    return x + x\n")
     assert [mark.points for mark in marks.values()] == [3.0, 2.0]
     assert [(each.exercise, each.test) for each in verdict.evidence.outcomes] == [
         (each.exercise, each.name) for each in rubric.tests

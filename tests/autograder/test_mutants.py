@@ -5,8 +5,7 @@ import ast
 import pytest
 
 from autograder.authoring import build, mutants
-from autograder.model import course
-from autograder.model.course import CourseError
+from autograder.model.course import CourseError, find
 
 SPLIT = """def split(a, b, devices):
     with tf.device(devices[0]):
@@ -55,10 +54,10 @@ def test_characters_of_several_bytes_before_a_fault_do_not_move_it():
     assert ("ArgumentsSwapped", source.replace("a, b", "b, a")) in made(source)
 
 
-@pytest.mark.parametrize("chapter", course.chapter_names())
+@pytest.mark.parametrize("chapter", find().chapters)
 def test_every_mutant_of_a_reference_compiles_and_differs_from_all_others(chapter):
-    by_hand = {a for each in course.chapter(chapter).exercises if each.manual for a in each.answer_ids}
-    for answer, source in build.solution_source(chapter).items():
+    by_hand = {a for each in find().chapter(chapter).exercises if each.manual for a in each.answer_ids}
+    for answer, source in build.solution_source(find(), chapter).items():
         found = [] if answer in by_hand else mutants.mutants(answer, source)
         trees = [ast.dump(ast.parse(mutant.source)) for mutant in found]
         assert len(set(trees) | {ast.dump(ast.parse(source))} if found else ()) == len(trees) + bool(found)

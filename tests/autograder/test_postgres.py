@@ -82,7 +82,7 @@ def test_a_folder_with_marks_of_its_own_is_not_moved_to_a_database(tmp_path, url
 
 def test_a_mark_by_hand_survives_grading_again(tmp_path, url):
     write(tmp_path, url, classroom.verdict("ada"))
-    book = Gradebook(url)
+    book = Gradebook(url, TINY.course)
     grade = book.find_grade("why", NAME, NAME, "ada")
     grade.manual_score, grade.needs_manual_grade = 1.5, False
     book.db.commit()

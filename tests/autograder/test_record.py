@@ -19,7 +19,6 @@ from sqlalchemy import event, update
 from autograder.gradebook import record, tables
 from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.gradebook.tables import Gradebook
-from autograder.model import course
 from autograder.model.course import CourseError
 from autograder.model.verdict import Result
 
@@ -39,7 +38,7 @@ def write(out, *verdicts, tiny=TINY, timestamp=None):
 
 @contextlib.contextmanager
 def gradebook(out):
-    book = Gradebook(f"sqlite:///{out / 'gradebook.db'}")
+    book = Gradebook(f"sqlite:///{out / 'gradebook.db'}", TINY.course)
     try:
         yield book
     finally:
@@ -297,23 +296,21 @@ def test_lost_files_are_made_again_from_the_record(out):
     assert {path: path.read_bytes() for path in paths} == before
 
 
-def test_a_late_submission_loses_what_nbgraders_policy_says(out, monkeypatch):
-    monkeypatch.setitem(course.DUE, NAME, "2026-01-05T12:00:00Z")
-    write(out, classroom.verdict("ada"))
+def test_a_late_submission_loses_what_nbgraders_policy_says(out):
+    due = replace(TINY, due="2026-01-05T12:00:00Z")
+    write(out, classroom.verdict("ada"), tiny=due)
     (out / "nbgrader_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
-    write(out, classroom.verdict("early"), timestamp="2026-01-05 11:59:00 UTC")
-    write(out, classroom.verdict("late"), timestamp="2026-01-05 13:30:00 +0100")
+    write(out, classroom.verdict("early"), tiny=due, timestamp="2026-01-05 11:59:00 UTC")
+    write(out, classroom.verdict("late"), tiny=due, timestamp="2026-01-05 13:30:00 +0100")
     kept = {each.student: each for each in record.records(out, TINY)}
     assert (kept["early"].seconds_late, kept["early"].points) == (0.0, 5.0)
     assert (kept["late"].seconds_late, kept["late"].penalty, kept["late"].points) == (1800.0, 5.0, 0.0)
 
 
-def test_a_moved_due_date_reaches_what_is_recorded_already(out, monkeypatch):
-    monkeypatch.setitem(course.DUE, NAME, "2026-01-05T12:00:00Z")
+def test_a_moved_due_date_reaches_what_is_recorded_already(out):
     when = "2026-01-05 13:00:00 UTC"
-    write(out, classroom.verdict("ada"), timestamp=when)
-    monkeypatch.setitem(course.DUE, NAME, "2026-01-05T12:30:00Z")
-    with Recorder(out, TINY) as recorder:
+    write(out, classroom.verdict("ada"), tiny=replace(TINY, due="2026-01-05T12:00:00Z"), timestamp=when)
+    with Recorder(out, replace(TINY, due="2026-01-05T12:30:00Z")) as recorder:
         assert recorder.renew("ada", when)
         assert not recorder.renew("ada", when)
     assert record.records(out, TINY)[0].seconds_late == 1800.0

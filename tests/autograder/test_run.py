@@ -8,26 +8,26 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring import build, run
-from autograder.model import course
+from autograder.model.course import Course, Limits
 
 NAME = "90_tiny"
 HEAD = "# %% [markdown]\n# # Tiny\n\n"
 
-Execute = Callable[[str], run.Ran]
+Execute = Callable[..., run.Ran]
 
 
 @pytest.fixture
 def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Execute:
     """Execute a chapter of these cells, solved."""
-    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
     monkeypatch.delenv("PYTEST_CURRENT_TEST")  # with it ipykernel leaves file descriptors alone
-    course.chapter.cache_clear()
     (tmp_path / "solutions").mkdir()
+    (tmp_path / "course.toml").write_text('id = "tiny"\ntitle = "Tiny"\n')
 
-    def execute(cells: str) -> run.Ran:
+    def execute(cells: str, **limits: float) -> run.Ran:
         (tmp_path / "solutions" / f"{NAME}.py").write_text(HEAD + cells, encoding="utf-8")
-        build.build()
-        return run.execute(NAME, build.solved(NAME))
+        course = Course.read(tmp_path)
+        build.build(course)
+        return run.execute(NAME, build.solved(course, NAME), Limits(**limits))
 
     return execute
 
@@ -68,10 +68,9 @@ def test_whatever_a_student_would_wonder_about_is_a_problem(execute: Execute, ce
     assert says in problems[0]
 
 
-def test_a_cell_without_end_is_a_problem(execute: Execute, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(course.CHAPTER_LIMITS, NAME, {"cell_seconds": 1.0})
-    assert execute("# %%\nwhile True: pass").problems == (
-        "cell 2 (while True: pass): no end within its time limit; see autograder/model/course.py",
+def test_a_cell_without_end_is_a_problem(execute: Execute):
+    assert execute("# %%\nwhile True: pass", cell_seconds=1.0).problems == (
+        "cell 2 (while True: pass): no end within its time limit; see `limits` in the chapter's header",
     )
 
 

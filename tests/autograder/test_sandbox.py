@@ -16,7 +16,7 @@ import pytest
 from boxed import CAPS, inside, tried
 
 import across
-from autograder.model.course import LIMITS
+from autograder.model.course import Limits
 from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
@@ -324,8 +324,9 @@ def test_a_bubblewrap_that_fails_says_why(monkeypatch):
 
 
 def test_the_limits_of_a_chapter_become_the_boxs():
-    caps = boxes.caps(LIMITS)
-    assert (caps.memory, caps.pids, caps.file) == (LIMITS.memory_bytes, LIMITS.pids, LIMITS.file_bytes)
+    limits = Limits()
+    caps = boxes.caps(limits)
+    assert (caps.memory, caps.pids, caps.file) == (limits.memory_bytes, limits.pids, limits.file_bytes)
 
 
 def test_a_grader_installed_into_the_environment_is_not_in_the_box(tmp_path):
@@ -355,7 +356,7 @@ with boxes.Box("wheel", boxes.Caps(1 << 28, 64, 1 << 20, 1 << 20, 10)) as box:
             os._exit(0)
     os.waitpid(child, 0)
 """
-    plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ACROSS_COURSE")}
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     python = [str(tmp_path / "env" / "bin" / "python"), "-c", script]
     said = subprocess.run(python, env=plain, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip() in ("[[], True] Read-only file system", "[[], True] Permission denied"), said.stderr
@@ -384,11 +385,10 @@ def test_a_checkout_in_the_environment_is_not_in_the_box(tmp_path, monkeypatch):
     (course / "lib" / "across" / "seen").write_text("x")
     for folder in (tmp_path, *list(tmp_path.parents)[:2]):
         folder.chmod(0o755)
-    monkeypatch.setenv("ACROSS_COURSE", str(course))
     monkeypatch.setattr(bubblewrap, "shown", lambda: [str(tmp_path), str(course / "lib")])
     bubblewrap.fixed.cache_clear()
     try:
-        got, _, _ = inside(lambda: [os.listdir(course), os.listdir(course / "lib" / "across")])
+        got, _, _ = inside(lambda: [os.listdir(course), os.listdir(course / "lib" / "across")], hidden=[str(course)])
     finally:
         bubblewrap.fixed.cache_clear()
     assert got == [["lib"], ["seen"]]

@@ -10,14 +10,14 @@ import socket
 import struct
 from pathlib import Path
 
+import courses
 import pytest
 from boxed import inside
 
-from autograder.authoring import build
 from autograder.engine import class_run
 from autograder.job import forkserver
 from autograder.job.kernel_process import KernelProcess
-from autograder.model import course
+from autograder.model.course import Limits
 from autograder.probe import asking
 from autograder.probe.asking import probe
 from autograder.sandbox import boxes, seccomp
@@ -234,25 +234,21 @@ def test_a_box_whose_filter_is_refused_is_not_entered(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
+def course(tmp_path_factory):
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS, ["tensorflow"])
+
+
+@pytest.fixture(scope="module")
+def kernel(course):
     """A student's kernel in a real box, of a course of one tiny chapter."""
-    root = tmp_path_factory.mktemp("course")
-    for folder in ("solutions", "notebooks", "autograder/checks"):
-        (root / folder).mkdir(parents=True)
-    (root / "solutions" / f"{NAME}.py").write_text(SOURCE)
-    (root / "autograder" / "checks" / f"test_{NAME}.py").write_text(CHECKS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACROSS_COURSE", str(root))
-        build.build()
-        servers = forkserver.servers(forkserver.make_rubric(NAME))
-        started = KernelProcess(servers.student.path, f"filtered-{os.getpid()}", course.LIMITS)
-        try:
-            started.ready()
-            yield started
-        finally:
-            started.close()
-            class_run.close()
-            course.chapter.cache_clear()
+    servers = forkserver.servers(course, forkserver.make_rubric(course, NAME))
+    started = KernelProcess(servers.student.path, f"filtered-{os.getpid()}", Limits())
+    try:
+        started.ready()
+        yield started
+    finally:
+        started.close()
+        class_run.close()
 
 
 @pytest.fixture
@@ -277,7 +273,7 @@ def test_a_students_kernel_its_children_and_process_1_are_filtered(student):
 
 @needs_a_box
 def test_a_checker_is_filtered(kernel):
-    assert class_run.try_reference(forkserver.make_rubric(NAME)).points == 1
+    assert class_run.try_reference(course, forkserver.make_rubric(course, NAME)).points == 1
 
 
 @probe

@@ -1,13 +1,14 @@
 """Verifying checks: what the trials of a chapter say of its checks, and what is written of it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
 
 from autograder.authoring import checks_page, mutants, verify
 from autograder.authoring.verify import Trial, Verified
-from autograder.model import course
+from autograder.model.course import Course, find
 from autograder.model.verdict import Evidence, Outcome
 from autograder.probe import listed
 from autograder.probe.listed import Equivalent, Variant
@@ -22,16 +23,14 @@ SOURCE = "def pick(names):\n    return names[0]\n"
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """A course of one chapter that lists nothing."""
-    monkeypatch.setattr(course, "chapter", lambda _name: TINY)
-    monkeypatch.setattr(course, "chapter_names", lambda: [NAME])
-    monkeypatch.setattr(listed, "variants", lambda chapter: [WRONG, RIGHT])
-    monkeypatch.setattr(listed, "equivalents", lambda chapter: [])
+    monkeypatch.setattr(listed, "variants", lambda file: [WRONG, RIGHT])
+    monkeypatch.setattr(listed, "equivalents", lambda file: [])
 
 
 def found(*results):
     """What is found of (trial, verdict)s."""
     made = Verified(NAME, "d" * 64, len(TINY.exercises))
-    verify._judge(TINY, made, list(results))
+    verify._judge(TINY, Path("listed.toml"), made, list(results))
     return made
 
 
@@ -112,7 +111,7 @@ def test_a_mutant_that_lives_on_some_seeds_is_killed_and_listed():
 
 def list_equivalent(monkeypatch, change):
     each = Equivalent(NAME, "pick", change, "it does the same")
-    monkeypatch.setattr(listed, "equivalents", lambda chapter: [each])
+    monkeypatch.setattr(listed, "equivalents", lambda file: [each])
 
 
 def test_an_equivalent_mutant_is_not_counted_but_listed(monkeypatch):
@@ -129,20 +128,19 @@ def test_a_mutant_listed_as_equivalent_that_is_killed_is_the_authors_fault(monke
     assert "take it out of the list" in made.faults[0]
 
 
-def test_a_section_replaces_the_one_that_its_chapter_had(tmp_path, monkeypatch):
-    monkeypatch.setattr(checks_page, "path", lambda: tmp_path / "checks.md")
+def test_a_section_replaces_the_one_that_its_chapter_had(tmp_path):
+    course = Course(tmp_path, "tiny", "Tiny", (NAME,))
     made = found((trial("reference"), graded(passed=True)))
-    checks_page.write([made])
-    checks_page.write([replace(made, digest="e" * 64, seeds=20)])
-    assert checks_page.digests() == {NAME: "e" * 64}
+    checks_page.write(course, [made])
+    checks_page.write(course, [replace(made, digest="e" * 64, seeds=20)])
+    assert checks_page.digests(course) == {NAME: "e" * 64}
 
 
 def test_the_page_of_checks_has_a_good_section_of_every_chapter(monkeypatch):
     monkeypatch.undo()
-    sections = {
-        name: (digest, rest) for name, digest, rest in checks_page.SECTION.findall(checks_page.path().read_text())
-    }
-    assert sorted(sections) == course.chapter_names()
+    page = checks_page.path(find()).read_text()
+    sections = {name: (digest, rest) for name, digest, rest in checks_page.SECTION.findall(page)}
+    assert sorted(sections) == list(find().chapters)
     for name, (_, rest) in sections.items():
         row = dict(zip(checks_page.COLUMNS, rest.split("\n|")[3].split("\n")[0].strip("| ").split(" | "), strict=True))
         assert float(row["killed"].rstrip("%")) >= 95, name
@@ -150,9 +148,9 @@ def test_the_page_of_checks_has_a_good_section_of_every_chapter(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", course.chapter_names())
+@pytest.mark.parametrize("name", find().chapters)
 def test_the_checks_of_a_chapter_do_what_they_must(name, monkeypatch):
     monkeypatch.undo()
-    made = verify.verify(name, seeds=3)
+    made = verify.verify(find(), name, seeds=3)
     assert list(verify.complaints(made)) == []
     assert made.good

@@ -1,5 +1,7 @@
 """Watching: what arrives is graded once it has come to rest, the newest wins, and it ends when it is told to."""
 
+# ruff: noqa: F811 - fixtures are imported
+
 import json
 import os
 import signal
@@ -124,11 +126,11 @@ needs_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 
 @pytest.fixture
-def grader(small, tmp_path):  # noqa: F811
+def grader(small, tmp_path):
     """`autograder grade --watch` on a small chapter, in a process of its own."""
     submissions, out, log = tmp_path / "in", tmp_path / "out", tmp_path / "log"
     submissions.mkdir()
-    notebook = json.loads((small / "notebooks" / f"{SMALL}.ipynb").read_text())
+    notebook = json.loads(small.notebook(SMALL).read_text())
 
     def give(student, **answers):
         for cell in notebook["cells"]:
@@ -138,7 +140,8 @@ def grader(small, tmp_path):  # noqa: F811
         hand_in(submissions, student, json.dumps(notebook).encode(), SMALL)
 
     with open(log, "wb") as file:
-        command = [BIN / "autograder", "grade", SMALL, "--submissions", submissions, "--out", out, "--watch"]
+        command = [BIN / "autograder", "--course", small.root, "grade", SMALL]
+        command += ["--submissions", submissions, "--out", out, "--watch"]
         process = subprocess.Popen([str(each) for each in command], stdout=file, stderr=file, start_new_session=True)
     try:
         yield process, give, lambda: (out / "marks.csv").read_text() if (out / "marks.csv").exists() else "", log

@@ -26,7 +26,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from autograder.authoring import build
-from autograder.model import course
+from autograder.model.course import find
 
 pytestmark = pytest.mark.browser
 
@@ -62,9 +62,10 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     home = tmp_path_factory.mktemp("home")
     notebooks = tmp_path_factory.mktemp("course") / "notebooks"
     notebooks.mkdir()
+    course = find()
     chapter = course.full_name(CHAPTER)
-    (notebooks / f"{chapter}.ipynb").write_text(build.dumps(build.release(chapter)), encoding="utf-8")
-    (notebooks / "solved.ipynb").write_text(build.dumps(build.solved(chapter)), encoding="utf-8")
+    (notebooks / f"{chapter}.ipynb").write_text(build.dumps(build.release(course, chapter)), encoding="utf-8")
+    (notebooks / "solved.ipynb").write_text(build.dumps(build.solved(course, chapter)), encoding="utf-8")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

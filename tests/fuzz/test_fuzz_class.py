@@ -22,7 +22,7 @@ from mutants import Mutant, mutants
 
 from autograder.authoring import build
 from autograder.devtools import demo
-from autograder.model import course
+from autograder.model.course import find, text
 from autograder.model.verdict import Fault, Result
 from autograder.sandbox import boxes
 from autograder.sandbox.cgroups import ROOT
@@ -52,7 +52,7 @@ class Graded:
 @pytest.fixture(scope="module", params=[SMALL, pytest.param(LARGE, marks=pytest.mark.slow)], ids=["small", "large"])
 def graded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Graded:
     first, _, last = request.param.rpartition(":")
-    release = course.chapter(CHAPTER).release
+    release = find().chapter(CHAPTER).release
     solved = _solved(release)
     made = {mutant.name: mutant for mutant in list(mutants(solved, int(last), SEED))[int(first or 0) :]}
     honest = HONEST[:2] if request.param == SMALL else HONEST
@@ -77,9 +77,9 @@ def graded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def _solved(release: dict) -> dict:
     solved = copy.deepcopy(release)
-    sources = build.solution_source(CHAPTER)
+    sources = build.solution_source(find(), CHAPTER)
     for cell in solved["cells"]:
-        cell["source"] = sources.get(cell["metadata"].get("nbgrader", {}).get("grade_id"), course.text(cell))
+        cell["source"] = sources.get(cell["metadata"].get("nbgrader", {}).get("grade_id"), text(cell))
     return solved
 
 
@@ -143,7 +143,7 @@ def test_nothing_raised(graded):
 
 def test_the_honest_students_have_full_marks(graded):
     for student in graded.honest:
-        for exercise in course.chapter(CHAPTER).exercises:
+        for exercise in find().chapter(CHAPTER).exercises:
             row = graded.rows[student][exercise.name]
             assert row["verdict"] == ("manual" if exercise.manual else "passed"), (student, row)
             assert float(row["points"]) == (0.0 if exercise.manual else exercise.max_points), (student, row)
@@ -151,7 +151,7 @@ def test_the_honest_students_have_full_marks(graded):
 
 def test_every_mutant_gets_a_named_verdict_for_every_exercise(graded):
     assert graded.rows.keys() == graded.mutants.keys() | set(graded.honest)
-    exercises = [exercise.name for exercise in course.chapter(CHAPTER).exercises]
+    exercises = [exercise.name for exercise in find().chapter(CHAPTER).exercises]
     for mutant in graded.mutants.values():
         rows = graded.rows[mutant.name]
         assert list(rows) == exercises, mutant

@@ -8,6 +8,7 @@ import pytest
 
 from across import devices, diagnosis, fresh, smi
 from autograder.authoring import build, run
+from autograder.model.course import find
 
 pytestmark = pytest.mark.gpu
 
@@ -47,7 +48,7 @@ def test_the_driver_and_the_capabilities_are_gathered(cards: list[list[str]]):
 
 def test_the_live_table_is_read_like_the_sample(cards: list[list[str]]):
     names: dict[str, object] = {}
-    exec("import re\n" + build.solution_source(CHAPTER)["cards"], names)
+    exec("import re\n" + build.solution_source(find(), CHAPTER)["cards"], names)
     read = names["cards"](smi.read().text)  # type: ignore[operator]
     assert [(number, total) for number, _, _, total in read] == [(int(i), int(total)) for i, _, total in cards]
 
@@ -59,4 +60,4 @@ def test_the_log_names_the_card_that_was_created(cards: list[list[str]]):
 
 
 def test_the_chapter_runs_clean_where_there_are_cards(cards: list[list[str]]):
-    assert run.execute(CHAPTER, build.solved(CHAPTER)).problems == ()
+    assert run.execute(CHAPTER, build.solved(find(), CHAPTER), find().chapter(CHAPTER).limits).problems == ()

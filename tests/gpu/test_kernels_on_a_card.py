@@ -6,6 +6,7 @@ import pytest
 
 from across import fresh
 from autograder.authoring import build, run
+from autograder.model.course import find
 
 pytestmark = pytest.mark.gpu
 
@@ -63,4 +64,4 @@ def test_a_new_integer_variable_lands_on_the_cpu():
 
 
 def test_the_chapter_runs_clean_where_there_are_cards():
-    assert run.execute(CHAPTER, build.solved(CHAPTER)).problems == ()
+    assert run.execute(CHAPTER, build.solved(find(), CHAPTER), find().chapter(CHAPTER).limits).problems == ()

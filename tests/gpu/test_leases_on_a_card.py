@@ -20,7 +20,7 @@ from autograder.gpu.ledger import Ledger
 from autograder.job import forkserver, grade
 from autograder.job.grade import Job
 from autograder.job.kernel_process import KernelProcess
-from autograder.model import course
+from autograder.model.course import Limits, find
 from autograder.probe.asking import Student, by_socket, probe
 from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
@@ -73,11 +73,11 @@ def used(cards: Cards, card: Card) -> int:
 
 def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards, here: Leases):
     name = f"lease-{os.getpid()}-0."
-    server = forkserver.servers(forkserver.make_rubric(CHAPTER)).student
+    server = forkserver.servers(find(), forkserver.make_rubric(find(), CHAPTER)).student
     with here.lease(name, deadline=60) as lease:
         before = used(cards, lease.cards[0])
         given = {"environment": lease.environment(), "nodes": lease.nodes}
-        kernel = KernelProcess(server.path, f"{name}0", course.LIMITS, cards=given)
+        kernel = KernelProcess(server.path, f"{name}0", Limits(), cards=given)
         try:
             kernel.ready(60)
             seen, device, value, files = Student(by_socket(kernel.questions), deadline=300.0).ask(computed)
@@ -91,9 +91,9 @@ def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards,
 
 
 def test_a_chapter_is_graded_on_a_card(cards: Cards, here: Leases, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(leases, "here", lambda: here)
-    submission = Submission("ann", CHAPTER, build.solution_source(CHAPTER))
-    marks = grade.grade_job(Job(submission, forkserver.make_rubric(CHAPTER, gpus=1), 1)).marks
+    monkeypatch.setattr(leases, "here", lambda course: here)
+    submission = Submission("ann", CHAPTER, build.solution_source(find(), CHAPTER))
+    marks = grade.grade_job(Job(submission, forkserver.make_rubric(find(), CHAPTER, gpus=1), 1), find()).marks
     assert [mark.exercise for mark in marks if mark.points < mark.max_points and mark.result != "manual"] == []
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from across import devices, fresh, memory, programs
 from autograder.authoring import build, run
+from autograder.model.course import find
 
 pytestmark = pytest.mark.gpu
 
@@ -55,4 +56,4 @@ def test_reading_of_cuda_visible_devices_stops_at_what_is_no_card(card: devices.
 
 
 def test_the_chapter_runs_clean_on_a_card(card: devices.Device):
-    assert run.execute(CHAPTER, build.solved(CHAPTER)).problems == ()
+    assert run.execute(CHAPTER, build.solved(find(), CHAPTER), find().chapter(CHAPTER).limits).problems == ()

@@ -11,6 +11,7 @@ import pytest
 
 from across import fresh
 from autograder.authoring import build, run
+from autograder.model.course import find
 
 pytestmark = pytest.mark.gpu
 
@@ -52,4 +53,4 @@ def test_a_forked_process_computes_on_a_card(cards: list[dict[str, Any]]):
 
 
 def test_the_chapter_runs_clean_where_there_are_cards(cards: list[dict[str, Any]]):
-    assert run.execute(CHAPTER, build.solved(CHAPTER)).problems == ()
+    assert run.execute(CHAPTER, build.solved(find(), CHAPTER), find().chapter(CHAPTER).limits).problems == ()

@@ -128,12 +128,19 @@ def test_the_doctor_says_what_there_is_as_json(course: Path):
     assert set(found["chapters"]) == {"01_first", "03_device_placement"}
 
 
+def test_a_chapters_notebook_says_how_many_devices_it_can_use(course: Path):
+    notebook = nbformat.v4.new_notebook(metadata={"across": {"chapter": "01_first", "devices": 4}})
+    nbformat.write(notebook, course / "notebooks" / "01_first.ipynb")
+    (course / "notebooks" / "02_torn.ipynb").write_text("{")
+    assert [chapters.devices(name) for name in chapters.names()] == [4, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("gpus", "says"),
     [(0, "4 logical CPUs (no GPU)"), (1, "4 logical CPUs (1 GPU of 4)"), (4, "4 GPUs"), (8, "4 GPUs")],
 )
 def test_the_doctor_says_honestly_what_a_chapter_shows(gpus: int, says: str):
-    assert says in doctor.shows("03_device_placement", gpus)
+    assert says in doctor.shows(4, gpus)
 
 
 @pytest.mark.parametrize(

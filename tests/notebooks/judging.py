@@ -52,11 +52,12 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     Under "tests" the names of each exercise's tests.
     """
     from autograder.authoring import build
-    from autograder.model import course
+    from autograder.model.course import find
     from autograder.probe import asking, listed
 
     checks = importlib.import_module(f"autograder.checks.test_{chapter}")
-    solved = build.solution_source(chapter)
+    course = find()
+    solved = build.solution_source(course, chapter)
     tests = tests_of(checks)
 
     def judged(answers: dict[str, str], seeds: range, only: str = "") -> dict[str, list[str]]:
@@ -75,7 +76,7 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     found = {"reference": judged(solved, seeds), "blank": judged(stubs, range(1)), "tests": {}}
     for test in tests:
         found["tests"].setdefault(test.exercise, []).append(test.__name__)
-    for variant in listed.variants(chapter):
+    for variant in listed.variants(course.listed_file(chapter)):
         answers = {**solved, variant.answer: variant.written_over(solved[variant.answer])}
         for seed in variant_seeds:
             key = f"{variant.answer}/{variant.name}/{seed}"
@@ -94,9 +95,10 @@ def tests_of(checks: Any) -> list[Any]:
 def namespace(chapter: str, answers: dict[str, str]) -> dict[str, Any]:
     """The names of a student's notebook after it ran with these answers: cell by cell, what only shows something not."""
     from autograder.authoring import build
+    from autograder.model.course import find
 
     names: dict[str, Any] = {"__name__": "__main__"}
-    for cell in build.solved(chapter).cells:
+    for cell in build.solved(find(), chapter).cells:
         meta = cell.metadata.get("nbgrader", {})
         if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
             continue

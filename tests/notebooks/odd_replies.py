@@ -169,11 +169,13 @@ def opened(frame: tuple[bytes, int]) -> Any:
 def tried(chapter: str, times: int) -> dict[str, Any]:
     """Under "broke" and "passed" a line for each check that did; under "tried" how many odd replies each test got."""
     from autograder.authoring import build
+    from autograder.model.course import find
     from autograder.probe import asking, listed
 
+    course = find()
     checks = importlib.import_module(f"autograder.checks.test_{chapter}")
-    reference = asking.in_process(judging.namespace(chapter, build.solution_source(chapter)))
-    guesses = {each.answer for each in listed.equivalents(chapter) if each.change is None}
+    reference = asking.in_process(judging.namespace(chapter, build.solution_source(course, chapter)))
+    guesses = {each.answer for each in listed.equivalents(course.listed_file(chapter)) if each.change is None}
     found: dict[str, Any] = {"tried": {}, "broke": [], "passed": []}
     for test in judging.tests_of(checks):
         rng, name = Random(test.__name__), test.__name__

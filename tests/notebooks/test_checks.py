@@ -8,12 +8,13 @@ from functools import cache
 import judging
 import pytest
 
-from autograder.model import course
+from autograder.model.course import find
 from autograder.probe import listed
 
-CHAPTERS = course.chapter_names()
-EXERCISES = [(name, each.name) for name in CHAPTERS for each in course.chapter(name).exercises if not each.manual]
-VARIANTS = [(name, variant) for name in CHAPTERS for variant in listed.variants(name)]
+COURSE = find()
+CHAPTERS = COURSE.chapters
+EXERCISES = [(name, each.name) for name in CHAPTERS for each in COURSE.chapter(name).exercises if not each.manual]
+VARIANTS = [(name, variant) for name in CHAPTERS for variant in listed.variants(COURSE.listed_file(name))]
 judged = cache(judging.judged)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -31,6 +32,15 @@ def folder() -> Path:
 def names() -> list[str]:
     """Every chapter, in order. Raises NoSuchChapter if there is none."""
     return sorted(path.stem for path in folder().glob("[0-9][0-9]_*.ipynb"))
+
+
+def devices(name: str) -> int:
+    """How many devices a chapter can use, as its notebook says; 1 if it does not. Raises NoSuchChapter."""
+    try:
+        metadata = json.loads((folder() / f"{name}.ipynb").read_text(encoding="utf-8"))["metadata"]
+        return int(metadata["across"]["devices"])
+    except (OSError, ValueError, KeyError, TypeError):  # a student's file
+        return 1
 
 
 def find(name: str) -> Path:

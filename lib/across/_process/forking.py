@@ -1,7 +1,8 @@
 """The server's side of `warm`: it imports a module once and forks a child for every request.
 
 A module that is served has ``child(message, fds, connection)``, called in each forked child, and perhaps
-``before(message)``, called before the fork: it returns what undoes it. Nothing may run an op before the fork.
+``before(message)``, called before the fork: it returns what undoes it. Nothing may run an op before the fork. It may
+also have ``prepare(*arguments)``, called once it is imported: what to import further, for one.
 
 The server ends, and its children with it, when its owner closes its standard input or is gone. Both are needed: a process
 that the owner forked without exec holds that input open; a pid tells nothing to an owner that lives on. Children end with
@@ -23,6 +24,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 MESSAGE = 1 << 17  # bytes; what does not fit goes through a file descriptor
@@ -203,12 +205,14 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def serve(path: str, module: str, owner: int) -> NoReturn:
+def serve(path: str, module: str, owner: int, arguments: Sequence[str] = ()) -> NoReturn:
     """Import `module` and serve at `path` until process `owner`, our parent, ends or closes our standard input.
 
-    Raises ServerError if TensorFlow has run an op by then.
+    `arguments` are for its `prepare`, if it has one. Raises ServerError if TensorFlow has run an op by then.
     """
     loaded = importlib.import_module(module)
+    if hasattr(loaded, "prepare"):
+        loaded.prepare(*arguments)
     context = sys.modules.get("tensorflow.python.eager.context")
     if context is not None and context.context()._initialized:
         raise ServerError(f"{module} runs an op when it is imported: a forked child would hang")

@@ -1,4 +1,4 @@
-"""Importing, before a fork, what a notebook's kernel would import after it: TensorFlow, ipykernel, this library.
+"""Importing, before a fork, what a notebook's kernel would import after it: ipykernel, and the modules of its course.
 
 No op is run: after one, forked children hang.
 """
@@ -9,25 +9,28 @@ import importlib
 import inspect
 import logging
 import os
+import pkgutil
 import sys
+from collections.abc import Callable, Sequence
 
+COURSE = ("tensorflow", "matplotlib", "across")  # what this library's own course imports
 # Not matplotlib_inline.backend_inline: imported where there is no shell, it never shows a figure.
 LATER = (
     "IPython.core.completerlib IPython.core.oinspect IPython.core.debugger IPython.core.logger "
-    "IPython.extensions.storemagic encodings.ascii encodings.latin_1 encodings.idna matplotlib.pyplot "
-    "matplotlib.backends.backend_agg numpy.random packaging.requirements tornado.ioloop tornado.platform.asyncio "
-    "pygments.formatters.html pygments.formatters.terminal256 pygments.lexers.python pygments.styles.default stack_data "
-    "across.attempt across.devices across.diagnosis across.doctor across.fresh across.kernels across.layers "
-    "across.link across.memory across.pictures across.placement across.programs across.smi across._process.fresh_child"
+    "IPython.extensions.storemagic encodings.ascii encodings.latin_1 encodings.idna "
+    "numpy.random packaging.requirements tornado.ioloop tornado.platform.asyncio "
+    "pygments.formatters.html pygments.formatters.terminal256 pygments.lexers.python pygments.styles.default stack_data"
 ).split()
+TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3"}  # for the environment of a kernel that has it
 
 
-def preload(debugger: bool = True) -> None:
-    """Import it all, in about 4 s. Without `debugger` a kernel starts 0.1 s sooner, and cannot be debugged."""
+def preload(names: Sequence[str] = COURSE, debugger: bool = True) -> None:
+    """Import ipykernel and the modules `names`: with this library's own in about 4 s.
+
+    Without `debugger` a kernel starts 0.1 s sooner, and cannot be debugged.
+    """
     # read when matplotlib is imported; ipykernel would set it after the fork, which is too late
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    importlib.import_module("across")  # first: it keeps TensorFlow's start-up log out of sight
-    _import_tensorflow()
     if not debugger:
         sys.modules["debugpy"] = None  # type: ignore[assignment]
     importlib.import_module("ipykernel.debugger")
@@ -35,13 +38,21 @@ def preload(debugger: bool = True) -> None:
         del sys.modules["debugpy"]
     for name in ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipykernel.zmqshell", *LATER):
         importlib.import_module(name)
+    modules(names)
     for module in list(sys.modules.values()):
         hasattr(module, "__file__")  # IPythonKernel resolves every lazy module: 33 ms a kernel
     _first_traceback()
 
 
-def _import_tensorflow() -> None:
+def modules(names: Sequence[str]) -> None:
+    """Import the modules `names`, each with what it would import itself when it is first used."""
+    for name in names:
+        RECIPES.get(name, importlib.import_module)(name)
+
+
+def _tensorflow(_name: str) -> None:
     """As a script imports it: what `pristine` leaves beside a kernel is no notebook."""
+    importlib.import_module("across")  # first: it keeps TensorFlow's start-up log out of sight
     import tensorflow as tf
 
     for lazy in ("layers", "Sequential"):
@@ -50,7 +61,9 @@ def _import_tensorflow() -> None:
 
 
 def log_as_in_a_notebook() -> None:
-    """Have TensorFlow log as it does when a notebook imports it. Call it in a kernel that is initialised."""
+    """Have TensorFlow, if it was imported, log as when a notebook imports it. Call it in a kernel that is initialised."""
+    if "tensorflow" not in sys.modules:
+        return
     from tensorflow.python.autograph.utils import ag_logging
     from tensorflow.python.ops import logging_ops
     from tensorflow.python.platform import tf_logging
@@ -62,6 +75,26 @@ def log_as_in_a_notebook() -> None:
         logger.removeHandler(handler)
     tf_logging._logger = None
     tf_logging.get_logger()  # which looks for `sys.ps1` and takes `sys.stdout` as they are now
+
+
+def _matplotlib(_name: str) -> None:
+    for name in ("matplotlib.pyplot", "matplotlib.backends.backend_agg"):
+        importlib.import_module(name)
+
+
+def _across(name: str) -> None:
+    """What a cell may import of this library, all but its command, and what `pristine` leaves beside a kernel."""
+    for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
+        if not module.name.startswith("_") and module.name != "cli":
+            importlib.import_module(f"{name}.{module.name}")
+    importlib.import_module(f"{name}._process.fresh_child")
+
+
+RECIPES: dict[str, Callable[[str], object]] = {
+    "tensorflow": _tensorflow,
+    "matplotlib": _matplotlib,
+    "across": _across,
+}
 
 
 def _first_traceback() -> None:

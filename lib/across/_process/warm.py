@@ -7,7 +7,7 @@ A request is one JSON message with file descriptors. The answer is ``{"pid": n}`
 ``{"exit": code}``. Closing the connection kills the child's process group. Linux only: see `available`. This is the side
 of those who ask; `forking` is the server's.
 
-    python -m across._process.warm SOCKET MODULE OWNER      # see `forking.serve`
+    python -m across._process.warm SOCKET MODULE OWNER [ARGUMENT ...]      # see `forking.serve`
 """
 
 from __future__ import annotations
@@ -106,10 +106,19 @@ class ForkServer:
     """A server process of one module. `start` or the first `request` starts it; `close` or our end ends it."""
 
     def __init__(
-        self, module: str, *, env: Mapping[str, str] | None = None, bare: bool = False, log: Path | None = None
+        self,
+        module: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        bare: bool = False,
+        log: Path | None = None,
     ) -> None:
-        """`env` adds to our environment or, if `bare`, is the server's whole environment; its output goes to `log`."""
+        """`env` adds to our environment or, if `bare`, is the server's whole environment; its output goes to `log`.
+
+        `arguments` are the module's, see `forking.serve`; its children can read them in /proc.
+        """
         self.module = module
+        self.arguments = arguments
         self.env = {**({} if bare else os.environ), **(env or {})}
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
@@ -138,7 +147,10 @@ class ForkServer:
         log = open(self.log or f"{self.folder}/log", "ab")  # noqa: SIM115
         with log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "across._process.warm", self.path, self.module, str(os.getpid())],
+                [
+                    *(sys.executable, "-m", "across._process.warm"),
+                    *(self.path, self.module, str(os.getpid()), *self.arguments),
+                ],
                 stdin=subprocess.PIPE,  # closed, it ends the server
                 stdout=log,
                 stderr=log,
@@ -222,4 +234,4 @@ def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), time
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal's processes: our owner decides
-    forking.serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    forking.serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])

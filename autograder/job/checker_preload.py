@@ -1,0 +1,37 @@
+"""What a checker's server imports before it collects any checks: what they would import themselves when they first run.
+
+TensorFlow's own settings stand here, for the courses that preload it. No op is run: after one, forked children hang.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Sequence
+
+TENSORFLOW = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # with it a process's first op goes through all kernels, for 20 ms,
+    "TENSORFLOW_USE_CUSTOM_CONTRACTION_KERNEL": "0",  # and with this one its first product compiles its own
+}
+
+
+def preload(names: Sequence[str]) -> None:
+    """Import what checks of a course that preloads the modules `names` use without importing it."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    for name in ("numpy.random", "numpy.testing"):
+        importlib.import_module(name)
+    if "tensorflow" in names:
+        _tensorflow()
+
+
+def _tensorflow() -> None:
+    os.environ.update(TENSORFLOW)
+    import tensorflow as tf
+
+    for lazy in ("Session", "RunMetadata"):
+        getattr(tf.compat.v1, lazy)
+    for name in ("tensorflow.core.framework.graph_pb2", "tensorflow.python.client.session", "across.placement"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)

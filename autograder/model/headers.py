@@ -1,0 +1,169 @@
+"""What `course.toml` and a chapter's own header may say, each key typed, and the mend for whoever writes something else.
+
+A chapter's header is the key `across` of its source's YAML header, see `autograder.authoring.build`; building checks it and
+writes it into the notebook's metadata, where grading reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from autograder.model.limits import MIB, CheckerCaps, CourseError, Limits, checked, near
+
+SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
+ROW = re.compile(r"([A-Z]+)([1-9][0-9]{0,3})")
+Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
+ChapterName = Annotated[str, Meta(pattern=r"\A[0-9][0-9]_[a-z0-9_]+\Z")]
+Module = Annotated[str, Meta(pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")]
+Operation = Annotated[str, Meta(pattern=r"\A[A-Z][A-Za-z0-9_]*\Z")]
+
+
+class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """course.toml."""
+
+    id: Annotated[Id, Meta(description='a short name of letters and digits, as in id = "shells"')]
+    title: Annotated[str, Meta(min_length=1, description='what people call it, as in title = "Shells"')]
+    chapters: Annotated[
+        tuple[ChapterName, ...],
+        Meta(description='names in order, as in chapters = ["01_pipes"]; without it: every solutions/NN_name.py'),
+    ] = ()
+    checks: Annotated[str, Meta(min_length=1, description='the folder of the checks, as in checks = "checks"')] = (
+        "checks"
+    )
+    preload: Annotated[
+        tuple[Module, ...],
+        Meta(description='modules that every kernel has imported when it starts, as in preload = ["numpy"]'),
+    ] = ()
+    rows: Annotated[str, Meta(description='all that it teaches, as in rows = "S1-S76"')] = ""
+    planned: Annotated[
+        dict[ChapterName, str], Meta(description='chapters to come and their rows, as in 05_jobs = "S24-S26"')
+    ] = {}
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a chapter says of itself. What it does not say is as in `Limits`, `CheckerCaps` and here."""
+
+    limits: Annotated[dict[str, Any], Meta(description="limits by name, as in limits: {cell_seconds: 60}")] = {}
+    checker: Annotated[
+        dict[str, Any], Meta(description="the checker's limits by name, as in checker: {memory_bytes: 4294967296}")
+    ] = {}
+    allowed_ops: Annotated[
+        tuple[Operation, ...],
+        Meta(description="operations that its graphs may hold besides the usual, as in allowed_ops: [Bincount]"),
+    ] = ()
+    gpus: Annotated[Literal[0, 1, 2, "simulate"], Meta(description=f"0, 1, 2 or {SIMULATE}")] = SIMULATE
+    gpu_memory_mib: Annotated[int, Meta(gt=0, description="a number of MiB, beside gpus: 1 or 2")] | None = None
+    devices: Annotated[int, Meta(ge=1, le=64, description="how many devices it can use, as in devices: 4")] = 1
+    rows: Annotated[str, Meta(description='the rows of the course that it covers, as in rows: "S1-S8 S12"')] = ""
+    due: Annotated[str, Meta(description='when it is due, as in due: "2026-11-30T23:59+01:00"')] = ""
+
+    @property
+    def cards(self) -> int:
+        """How many cards grading leases for a submission."""
+        return 0 if isinstance(self.gpus, str) else self.gpus
+
+    @property
+    def card_bytes(self) -> int:
+        """How much of each card is enough; 0: whole cards."""
+        return (self.gpu_memory_mib or 0) * MIB
+
+
+OURS = frozenset({"chapter", "release"})  # what building adds to the header in the notebook's metadata
+KEYS = frozenset(Header.__struct_fields__)
+Kind = TypeVar("Kind", CourseFile, Header)
+
+
+def course_file(where: str, values: object) -> CourseFile:
+    """What course.toml says. Raises CourseError, which begins with `where`."""
+    found = _typed(where, values, CourseFile)
+    rows(f"{where}: rows", found.rows)
+    for name, text in found.planned.items():
+        among(f"{where}: planned: {name}", text, found.rows)
+    return found
+
+
+def header(where: str, values: object) -> Header:
+    """What a chapter's header says. Raises CourseError, which begins with `where`."""
+    if isinstance(values, dict) and isinstance(values.get("due"), datetime):  # YAML reads some dates itself
+        values = {**values, "due": values["due"].isoformat()}
+    found = _typed(where, values, Header)
+    checked(f"{where}: limits", found.limits, Limits)
+    checked(f"{where}: checker", found.checker, CheckerCaps)
+    rows(f"{where}: rows", found.rows)
+    if found.gpu_memory_mib and not found.cards:
+        raise CourseError(
+            f"{where}: gpu_memory_mib: {found.gpu_memory_mib!r}; write {_mends(Header)['gpu_memory_mib']}"
+        )
+    if found.due:
+        date(f"{where}: due: {found.due!r}", found.due)
+    return found
+
+
+def date(where: str, text: str) -> str:
+    """A date, ISO 8601 with an offset, in UTC. Raises CourseError, which begins with `where`."""
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise CourseError(f"{where} is no date; write it like 2026-11-30T23:59+01:00") from None
+    if when.tzinfo is None:
+        raise CourseError(f"{where} does not say where; add the offset: {text.strip()}+00:00 for UTC")
+    return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def rows(where: str, text: str) -> tuple[str, ...]:
+    """The rows that "S1-S3 S8" names, each once. Raises CourseError, which begins with `where`."""
+    found: dict[str, None] = {}
+    for part in text.split():
+        ends = [ROW.fullmatch(end) for end in part.split("-")]
+        first, last = ends[0], ends[-1]
+        if len(ends) > 2 or first is None or last is None or first[1] != last[1] or int(first[2]) > int(last[2]):
+            raise CourseError(f"{where}: {part!r} is no row, and no range of rows; write it like S1-S8 S12")
+        found |= dict.fromkeys(f"{first[1]}{number}" for number in range(int(first[2]), int(last[2]) + 1))
+    return tuple(found)
+
+
+def among(where: str, wanted: str, known: str) -> None:
+    """Raise CourseError, which begins with `where`, for a row that is not among the course's, if it says which it has."""
+    there = set(rows("rows", known))
+    for row in rows(where, wanted):
+        if there and row not in there:
+            raise CourseError(f"{where}: {row!r} is no row of the course; {near(row, there)} (rows in course.toml)")
+
+
+def _typed(where: str, values: object, kind: type[Kind]) -> Kind:
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise CourseError(f"{where}: {_mended(str(error), values, kind)}") from None
+
+
+def _mended(says: str, values: object, kind: type[CourseFile | Header]) -> str:
+    """What msgspec says of a value, with the key and the mend."""
+    mends = _mends(kind)
+    if found := re.search(r"unknown field `(.*)`", says):
+        return f"unknown key {found[1]!r}; {near(found[1], mends)}"
+    if found := re.search(r"missing required field `(.*)`", says):
+        return f"{found[1]} is missing; write {mends[found[1]]}"
+    key = found[1] if (found := re.search(r"`(?:key in )?\$\.(\w+)", says)) else ""
+    if key not in mends or not isinstance(values, dict):
+        return f"{values!r}; it knows {', '.join(mends)}"
+    return f"{key}: {values[key]!r}; write {mends[key]}"
+
+
+@cache
+def _mends(kind: type[CourseFile | Header]) -> dict[str, str]:
+    """What is to be written for each key."""
+    found = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        metas = [
+            *getattr(hint, "__metadata__", ()),
+            *(m for arg in getattr(hint, "__args__", ()) for m in getattr(arg, "__metadata__", ())),
+        ]
+        found[name] = next(meta.description for meta in metas if getattr(meta, "description", None))
+    return found

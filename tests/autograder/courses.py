@@ -1,0 +1,22 @@
+"""A course of one chapter, made from nothing in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from autograder.authoring import build
+from autograder.model.course import Course
+
+
+def write(root: Path, name: str, source: str, checks: str = "", preload: Sequence[str] = ()) -> Course:
+    """Write the source and the checks of chapter `name` below `root`, build it, and return the course."""
+    for folder in ("solutions", "notebooks", "checks"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / "course.toml").write_text(f'id = "tiny"\ntitle = "Tiny"\npreload = {list(preload)!r}\n', encoding="utf-8")
+    (root / "solutions" / f"{name}.py").write_text(source, encoding="utf-8")
+    if checks:
+        (root / "checks" / f"test_{name}.py").write_text(checks, encoding="utf-8")
+    course = Course.read(root)
+    build.build(course)
+    return course
