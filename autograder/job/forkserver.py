@@ -197,9 +197,7 @@ def _launched(course: Course, chapter: str) -> Servers:
         _STARTED[course, chapter] = Servers(
             course,
             chapter,
-            warm.ForkServer(
-                "autograder.job.student_server", *course.preload, env={**_plain(), "PYTHONHASHSEED": "0"}, bare=True
-            ),
+            warm.ForkServer("autograder.job.student_server", *course.preload, env=student, bare=True),
             warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=_plain(), bare=True),
             warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
         )
