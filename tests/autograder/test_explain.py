@@ -69,7 +69,7 @@ def test_a_check_that_broke_is_named_with_its_file(out):
         recorder.write(classroom.verdict("flo", FAILED, evidence=broken))
     shown = said(out, "flo", "pick")
     assert "test_it broke: TypeError: no len()" in shown
-    assert "Mend test_it in autograder/checks/test_01_tiny.py" in shown
+    assert "Mend test_it in checks/test_01_tiny.py" in shown
 
 
 def test_the_same_inputs_can_be_had_again_by_a_command(out):

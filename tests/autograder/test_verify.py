@@ -75,7 +75,7 @@ def test_what_a_check_does_wrong_is_one_line(one, graded_as, says):
     made = found((one, graded_as))
     assert not made.good
     assert says in made.faults[0]
-    assert made.faults[0].startswith(f"test_{NAME}.py")
+    assert made.faults[0].startswith(TINY.checks)
 
 
 def test_a_check_that_judges_one_answer_differently_on_different_seeds_is_flaky():
