@@ -1,50 +1,109 @@
-"""A program run as an ordinary user, who has no control groups, by root: for tests of what such a grader's boxes do.
+"""Runs a command as an ordinary user, as whom root's tests grade a class: a user that exists for that command only.
 
-The user is one that no account of this machine has. Where the interpreter lies in a folder that only root may enter, the
-program sees, in a mount namespace of its own, that folder with nothing in it but the interpreter.
+    unshare --mount python ordinary_user.py NUMBER FOLDER COMMAND ...
+
+must be run by root, in a mount namespace of its own. There /etc/passwd and /etc/group know one user more: NUMBER, whose
+home is FOLDER and who owns all that is in it; and where the interpreter, the environment or the checkout lie in somebody's
+closed folder (/root), these three and nothing else of it are open. Nothing of the machine itself is changed.
 """
+
+from __future__ import annotations
 
 import os
+import pwd
+import random
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
-USER = 47_110
-SHOWN = """
-set -e
-closed=$1 base=$2 home=$3; shift 3
-if [ -n "$closed" ]; then
-    mount -t tmpfs -o mode=755 tmpfs "$home"
-    mkdir "$home/base"
-    mount --bind "$base" "$home/base"
-    mount -t tmpfs -o mode=755 tmpfs "$closed"
-    mkdir -p "$base"
-    mount --bind "$home/base" "$base"
-fi
-exec setpriv --reuid={user} --regid={user} --clear-groups --inh-caps=-all --bounding-set=-all "$@"
-"""
+NAME = "across-ordinary"
+HERE = Path(__file__)
+CHECKOUT = HERE.resolve().parents[2]
 
 
-def available():
-    """Whether a program can be run so: root may make mount namespaces here, and change its user."""
-    if os.getuid() != 0:
+def command(number: int, folder: Path, words: Iterable[str]) -> list[str]:
+    """The command line by which root runs `words` as the ordinary user `number`, in `folder`."""
+    return ["unshare", "--mount", sys.executable, str(HERE), str(number), str(folder), *words]
+
+
+def bind(source: Path, target: Path) -> None:
+    subprocess.run(["mount", "--bind", str(source), str(target)], check=True, timeout=30)
+
+
+def closed_above(path: Path) -> Path | None:
+    """The topmost folder on the way to `path` that others may not pass."""
+    above = reversed(path.parents)
+    return next((folder for folder in above if not folder.stat().st_mode & stat.S_IXOTH), None)
+
+
+def open_the_way_to(paths: Iterable[Path], kept: Path) -> None:
+    """Cover closed folders by empty ones in which there are these `paths` only; `kept` is an empty folder for our use."""
+    behind: dict[Path, list[Path]] = {}
+    for path in paths:
+        if closed := closed_above(path):
+            behind.setdefault(closed, []).append(path)
+    for closed, needed in behind.items():
+        held = {path: kept / str(number) for number, path in enumerate(needed)}
+        for path, place in held.items():
+            place.mkdir()
+            bind(path, place)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", str(closed)], check=True, timeout=30)
+        for path, place in held.items():
+            path.mkdir(parents=True, exist_ok=True)
+            bind(place, path)
+            subprocess.run(["umount", str(place)], check=True, timeout=30)
+            place.rmdir()
+
+
+def make_user(number: int, home: Path, kept: Path) -> None:
+    """Add the user to what this namespace sees as /etc/passwd and /etc/group."""
+    for file, line in (("passwd", f"{NAME}:x:{number}:{number}::{home}:/bin/sh"), ("group", f"{NAME}:x:{number}:")):
+        text = Path("/etc", file).read_text()
+        made = kept / file
+        made.write_text(f"{text.rstrip()}\n{line}\n")
+        made.chmod(0o644)
+        bind(made, Path("/etc", file))
+
+
+def free_number() -> int:
+    """A number of ordinary users' that none has; not always the same, for what an earlier run left is not this one's."""
+    return next(number for number in iter(lambda: random.randrange(20000, 60000), 0) if not _known(number))
+
+
+def _known(number: int) -> bool:
+    try:
+        pwd.getpwuid(number)
+    except KeyError:
         return False
-    return (
-        subprocess.run([*_prefix(Path("/mnt")), "true"], capture_output=True, check=False, timeout=30).returncode == 0
-    )
+    return True
 
 
-def _closed(base):
-    """The outermost folder above `base` that others than its owner may not enter; empty if there is none."""
-    return next((str(each) for each in reversed(base.parents) if not each.stat().st_mode & 0o001), "")
+def become(number: int) -> None:
+    """Be that user from now on, without a privilege."""
+    os.setgroups([])
+    os.setresgid(number, number, number)
+    os.setresuid(number, number, number)
 
 
-def _prefix(home):
-    base = Path(os.path.realpath(sys.base_prefix))
-    script = SHOWN.replace("{user}", str(USER))
-    return ["unshare", "-m", "sh", "-c", script, "sh", _closed(base), str(base), str(home)]
+def main(number: int, home: Path, words: list[str]) -> None:
+    """Run `words` in `home` as a user who owns it; exit as they did."""
+    kept = Path(tempfile.mkdtemp(prefix="across-ordinary-"))
+    try:
+        make_user(number, home, kept)
+        open_the_way_to(dict.fromkeys(Path(path) for path in (sys.base_prefix, sys.prefix, str(CHECKOUT))), kept)
+        for path in (home, *home.rglob("*")):
+            os.chown(path, number, number)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        environment |= {"HOME": str(home), "USER": NAME, "LOGNAME": NAME}
+        done = subprocess.run(words, cwd=home, env=environment, preexec_fn=lambda: become(number), check=False)
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)  # what is mounted ends with this namespace
+    sys.exit(done.returncode)
 
 
-def command(home, *arguments):
-    """The command line that runs `arguments`; `home` is an empty folder, the mount point of what is needed."""
-    return [*_prefix(home), *map(str, arguments)]
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

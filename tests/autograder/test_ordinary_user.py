@@ -1,6 +1,7 @@
-"""A class is graded by an ordinary user, too: boxes without control groups, all of them of one user."""
+"""A class graded by `autograder grade` as an ordinary user: without control groups, in a user namespace, the same marks."""
 
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -10,56 +11,159 @@ from pathlib import Path
 
 import ordinary_user
 import pytest
-from test_engine import NAME, RIGHT, hand_in, small  # noqa: F401 - fixtures
 
-from autograder.sandbox import boxes
+pytestmark = pytest.mark.classes
 
-pytestmark = [
-    pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem()),
-    pytest.mark.skipif(not ordinary_user.available(), reason="only root can become an ordinary user for this test"),
-]
-HOG = "blocks = []\nwhile True:\n    blocks.append(b'x' * (64 << 20))"
-PEEK = """
-import glob
-environments = [open(path).read() for path in glob.glob("/proc/[0-9]*/environ")]
-print(f"environments: {len(environments)}, secret: {'SECRET' in str(environments)}")
+NAME = "90_numbers"
+USER = ordinary_user.free_number()
+SOURCE = """\
+# %% [markdown]
+# # Numbers
+
+# %%
+import numpy as np
+
+# %% answer="scale"
+def scale(x, by):
+    ### BEGIN SOLUTION
+    return x * by
+    ### END SOLUTION
+
+# %% check="scale" points=2
+assert scale(2, 3) == 6, "3 times 2 is 6"
+
+# %% answer="total"
+def total(x):
+    ### BEGIN SOLUTION
+    return float(np.sum(x))
+    ### END SOLUTION
+
+# %% check="total" points=3
+assert total([1, 2]) == 3, "1 and 2 are 3"
 """
+CHECKS = """\
+import numpy as np
+from autograder.probe.asking import exercise, probe
+
+@probe
+def scaled(student, x, by):
+    return student.scale(x, by)
+
+@probe
+def summed(student, x):
+    return student.total(x)
+
+@exercise("scale")
+def test_it_scales(student, rng):
+    x, by = int(rng.integers(2, 100)), int(rng.integers(3, 100))
+    assert student.ask(scaled, x=x, by=by) == x * by, "The result is not the product."
+
+@exercise("total")
+def test_it_adds_up(student, rng):
+    x = rng.integers(1, 100, size=4)
+    assert student.ask(summed, x=x) == float(x.sum()), "The sum is off."
+"""
+RIGHT = {
+    "scale": "def scale(x, by):\n    return by * x",
+    "total": "def total(x):\n    return float(sum(x))",
+}
+HOG = "def scale(x, by):\n    held = []\n    while True:\n        held.append(bytearray(256 << 20))"
+CLASS = {
+    "right": RIGHT,
+    "wrong": RIGHT | {"scale": "def scale(x, by):\n    return x + by"},
+    "hog": RIGHT | {"scale": HOG},
+}
+MARKS = {
+    ("right", "scale"): (2.0, "passed", ""),
+    ("right", "total"): (3.0, "passed", ""),
+    ("wrong", "scale"): (0.0, "failed", "STUDENT"),
+    ("wrong", "total"): (3.0, "passed", ""),
+    ("hog", "scale"): (0.0, "memory", "LIMIT"),
+    ("hog", "total"): (3.0, "passed", ""),
+}
 
 
-@pytest.fixture
-def place(small):  # noqa: F811
-    """A folder that everybody may enter, with the course; those of pytest are closed again by whoever starts another."""
-    with tempfile.TemporaryDirectory(prefix="ordinary-", dir="/tmp") as folder:
-        os.chmod(folder, 0o755)
-        shutil.copytree(small, f"{folder}/course")
-        for name in ("out", "home", "mount"):
-            os.mkdir(f"{folder}/{name}")
-            os.chown(f"{folder}/{name}", ordinary_user.USER, ordinary_user.USER)
-        yield Path(folder)
+def grading(folder, *more):
+    """The command that grades the class in `folder`."""
+    what = ["grade", NAME, "--submissions", str(folder / "submitted"), "--out", str(folder / "graded")]
+    return [sys.executable, "-m", "autograder", *what, *more]
 
 
-def test_an_ordinary_user_grades_a_class(place, hand_in):  # noqa: F811
-    hand_in("ada")
-    hand_in("bob", RIGHT | {"double": "import os; os._exit(3)"})
-    hand_in("cem", RIGHT | {"double": HOG})
-    shutil.copytree(hand_in("eve", RIGHT | {"double": PEEK + RIGHT["double"]}), place / "submissions")
-    subprocess.run(["chmod", "-R", "a+rX", place / "course", place / "submissions"], check=True, timeout=60)
-    out = place / "out"
-    arguments = ["grade", NAME, "--submissions", place / "submissions", "--out", out, "--workers", "2"]
-    environment = {"HOME": str(place / "home"), "ACROSS_COURSE": str(place / "course"), "SECRET": "x"}
-    ran = subprocess.run(
-        ordinary_user.command(place / "mount", sys.executable, "-m", "autograder", *arguments),
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    with open(out / "marks.csv", encoding="utf-8", newline="") as file:
-        rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
-    verdicts = {student: rows[student, "double"]["verdict"] for student in ("ada", "bob", "cem", "eve")}
-    assert verdicts == {"ada": "passed", "bob": "crashed", "cem": "memory", "eve": "passed"}
-    assert {rows[student, "shift"]["verdict"] for student in verdicts} == {"passed"}
-    assert "environments: 3, secret: False" in (out / "feedback" / "eve" / f"{NAME}.html").read_text()
-    assert (out / "marks.csv").stat().st_uid == ordinary_user.USER
+def prepared(folder):
+    """A course of one chapter, and a class that handed in."""
+    course = folder / "course"
+    for name, text in ((f"solutions/{NAME}.py", SOURCE), (f"autograder/checks/test_{NAME}.py", CHECKS)):
+        (course / name).parent.mkdir(parents=True)
+        (course / name).write_text(text)
+    (course / "notebooks").mkdir()
+    run([sys.executable, "-m", "autograder", "build"], folder)
+    released = (course / "notebooks" / f"{NAME}.ipynb").read_text()
+    for student, answers in CLASS.items():
+        notebook = json.loads(released)
+        for cell in notebook["cells"]:
+            grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
+            cell["source"] = answers.get(grade_id, cell["source"])
+        place = folder / "submitted" / student / NAME
+        place.mkdir(parents=True)
+        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+    return folder
+
+
+def run(words, folder):
+    environment = {**os.environ, "ACROSS_COURSE": str(folder / "course")}
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def marks(folder):
+    with (folder / "graded" / "marks.csv").open(newline="") as file:
+        return {
+            (row["student"], row["exercise"]): (float(row["points"]), row["verdict"], row["fault"], row["message"])
+            for row in csv.DictReader(file)
+        }
+
+
+def left_behind(user):
+    """What that user still has: processes, and files where boxes and servers keep theirs."""
+    owned = [path for place in ("/proc", "/tmp", "/dev/shm") for path in Path(place).iterdir() if owner(path) == user]
+    return [path for path in owned if path.parent != Path("/proc") or path.name.isdigit()]
+
+
+def owner(path):
+    try:
+        return path.lstat().st_uid
+    except FileNotFoundError:  # ended meanwhile
+        return None
+
+
+@pytest.fixture(scope="module")
+def graded():
+    """A folder whose class was graded by an ordinary user; a copy of it beside it was not graded yet."""
+    folder = Path(tempfile.mkdtemp(prefix="across-class-", dir="/tmp"))  # pytest's own are closed to others
+    folder.chmod(0o755)
+    home = prepared(folder / "home")
+    shutil.copytree(home, folder / "root")
+    if os.getuid() == 0:
+        run(ordinary_user.command(USER, home, grading(home)), home)
+    else:  # we are one
+        run(grading(home), home)
+    yield home
+    shutil.rmtree(folder)
+
+
+def test_a_class_graded_by_an_ordinary_user_gets_its_marks_and_pages(graded):
+    assert {which: mark[:3] for which, mark in marks(graded).items()} == MARKS
+    assert {page.parent.name for page in (graded / "graded" / "feedback").glob(f"*/{NAME}.html")} == set(CLASS)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_an_ordinary_user_who_has_graded_leaves_nothing_behind(graded):
+    assert graded.stat().st_uid == USER  # it was this user indeed
+    assert left_behind(USER) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can grade as root, too")
+def test_root_gives_the_same_marks_with_the_same_words(graded):
+    folder = graded.parent / "root"
+    run(grading(folder), folder)
+    assert marks(folder) == marks(graded)
