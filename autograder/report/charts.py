@@ -12,7 +12,7 @@ from autograder.model.course import Chapter
 from autograder.model.verdict import Result
 
 WIDTH = 720  # of a chart, in its own units, as every length here
-ENDED_BADLY = (Result.CRASHED, Result.TIMEOUT, Result.MEMORY, Result.OUTPUT)
+ENDED_BADLY = (Result.CRASHED, Result.TIMEOUT, Result.MEMORY, Result.OUTPUT, Result.PROCESSES)
 GROUPS = {
     "passed": (Result.PASSED,),
     "partial": (Result.PARTIAL,),

@@ -28,6 +28,7 @@ SIGNS = {
     Result.TIMEOUT: "◷",
     Result.MEMORY: "▤",
     Result.OUTPUT: "≡",
+    Result.PROCESSES: "⑂",
     Result.BLANK: "·",
     Result.INVALID: "?",
 }

@@ -39,12 +39,13 @@ DO = {
     Result.TIMEOUT: "See what it is worth with more time: the command below, with --limit {more}.",
     Result.MEMORY: "See what it is worth with more memory: the command below, with --limit {more}.",
     Result.OUTPUT: "See what it is worth with more output: the command below, with --limit {more}.",
+    Result.PROCESSES: "See what it is worth with more processes: the command below, with --limit {more}.",
     Result.BLANK: "Nothing: there is no answer.",
     Result.INVALID: "Have it handed in again as the message says; the same `autograder grade` then takes only what is new.",
     Result.MANUAL: "",
 }
 FOR_ALL = "To give everyone more: `limits` in the chapter's header; to this one: a mark by hand in the formgrader."
-USUAL = {Result.TIMEOUT: "cell_seconds", Result.MEMORY: "memory_bytes", Result.OUTPUT: "output_bytes"}
+USUAL = {Result.TIMEOUT: "cell_seconds", Result.MEMORY: "memory_bytes", Result.OUTPUT: "output_bytes", Result.PROCESSES: "pids"}
 MEND = (
     "Mend {test} in {file}: it must say by an assert what is wrong with such an answer, be it forged. "
     "See what that changes by `autograder grade` with --dry-run, then grade."

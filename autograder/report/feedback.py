@@ -42,6 +42,7 @@ TO_DO = {
     Result.TIMEOUT: "Look for a loop or a wait that never ends, and try it on the smallest input.",
     Result.MEMORY: "Look for a tensor or a list that grows with every step, and print its shape.",
     Result.OUTPUT: "Take out what prints inside loops.",
+    Result.PROCESSES: "Look for a loop that starts processes or threads, and end each before the next one starts.",
     Result.BLANK: "Write an answer in the cell; a part of one may earn a part of the points.",
     Result.INVALID: "Do what the message says, then hand it in again.",
     Result.MANUAL: "",
