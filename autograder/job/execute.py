@@ -17,6 +17,8 @@ from autograder.job.assemble import SKIP, is_executed
 from autograder.job.kernel_client import MESSAGE, KernelClient
 from autograder.model.verdict import Stop
 
+PATIENCE = 4.0  # seconds at least for what an ended cell still says, as nbclient's own
+
 
 @dataclass(frozen=True)
 class Transcript:
@@ -46,6 +48,13 @@ class _Runner(PapermillNotebookClient):
     used = 0
     at = -1  # papermill marks the cell that killed the kernel as completed: so we note it ourselves
     on_cell: Callable[[int], None]
+    seconds: Callable[[NotebookNode], float]  # that a cell has
+    ends = 0.0  # time.monotonic at which its time is up
+
+    @property
+    def iopub_timeout(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Seconds to wait for what a cell that has ended still says: thousands of displays are read after it ended."""
+        return max(PATIENCE, self.ends - time.monotonic())
 
     async def _async_poll_kernel_alive(self) -> None:
         while self.kernel.alive() and not self.kernel.cut():  # nbclient itself looks once a second
@@ -56,6 +65,7 @@ class _Runner(PapermillNotebookClient):
     def begins(self, cell: NotebookNode, cell_index: int) -> None:
         """Note which cell is executed now."""
         self.at = cell_index
+        self.ends = time.monotonic() + self.seconds(cell)
         self.on_cell(cell_index)
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> Any:
@@ -86,7 +96,7 @@ class BoxedEngine(NBClientEngine):
         runner = _Runner(nb_man, km=kernel, allow_errors=True, skip_cells_with_tag=SKIP, log_output=False)
         runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
         left = lambda _cell: max(0.05, min(limits.cell_seconds, limits.until - time.monotonic()))  # noqa: E731
-        runner.timeout_func = left  # type: ignore[assignment]  # nbclient bears fractions of a second
+        runner.timeout_func = runner.seconds = left  # type: ignore[assignment]  # nbclient bears fractions of a second
         runner.on_cell, runner.on_cell_execute = on_cell, runner.begins
         transcript.append(_run(runner, kernel))
 
