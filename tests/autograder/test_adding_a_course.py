@@ -1,0 +1,145 @@
+"""docs/adding-a-course.md, followed step by step; and a course without TensorFlow, in none of whose processes it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import courses
+import pytest
+
+from autograder.model import headers
+from autograder.model.course import Course, checkout
+from autograder.sandbox import boxes
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+
+PAGE = (checkout() / "docs" / "adding-a-course.md").read_text(encoding="utf-8")
+BLOCK = re.compile(
+    r"(?:^`(?P<file>[\w./]+)`\n\n)?^```(?P<language>\w+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+PATIENCE = 900.0  # seconds for one command on a busy machine
+
+
+def follow(folder: Path, command: str) -> str:
+    """Run what stands in a block, in the course's folder; what it printed, on one line."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "COLUMNS": "200", "HOME": str(folder)}
+    done = subprocess.run(
+        ["bash", "-e", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return " ".join(done.stdout.split())
+
+
+def test_whoever_follows_the_page_has_a_course_that_grades(tmp_path: Path):
+    printed, steps = "", 0
+    for block in BLOCK.finditer(PAGE):
+        content = block["content"]
+        if block["file"]:
+            (tmp_path / block["file"]).parent.mkdir(exist_ok=True)
+            (tmp_path / block["file"]).write_text(content, encoding="utf-8")
+        elif block["language"] == "bash":
+            printed, steps = follow(tmp_path, content), steps + 1
+        else:
+            assert block["language"] == "text"
+            for line in content.splitlines():
+                assert line in printed, f"{line!r} was not printed: {printed}"
+    assert steps == PAGE.count("```bash") > 0
+    assert Course.read(tmp_path).full_name("01") == "01_row_means"
+    assert (tmp_path / "graded" / "feedback" / "ada" / "01_row_means.html").stat().st_size > 0
+
+
+@pytest.mark.parametrize("kind", [headers.CourseFile, headers.Header])
+def test_the_page_explains_every_key_and_no_other(kind):
+    explained = [set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) for table in PAGE.split("| key |")[1:]]
+    assert set(kind.__struct_fields__) in explained
+
+
+NAME = "01_plain"
+SOURCE = """\
+# %% [markdown]
+# # Plain
+
+# %% answer="double"
+def double(x):
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %% check="double" points=2
+assert double(2) == 4, "twice 2 is 4"
+"""
+CHECKS = """\
+import sys
+
+from autograder.probe.asking import exercise, probe
+
+@probe
+def loaded(student, x):
+    import sys
+    tf_is_there = "tf" in globals()
+    return [student.double(x), sorted(name for name in sys.modules if "tensorflow" in name or "keras" in name), tf_is_there]
+
+@exercise("double")
+def test_it_doubles(student, rng):
+    x = int(rng.integers(1, 100))
+    got, modules, tf_is_there = student.ask(loaded, x=x)
+    assert got == 2 * x, "The result is not twice the argument."
+    assert modules == [], f"The kernel has imported {modules}."
+    assert tf_is_there is False, "A probe found tf."
+    assert not [name for name in sys.modules if "tensorflow" in name], "The checker has imported TensorFlow."
+"""
+GRADE = """
+import sys
+from pathlib import Path
+
+from autograder.engine import class_run
+from autograder.job import forkserver
+from autograder.model.course import Course
+
+course = Course.read(Path(sys.argv[1]))
+rubric = forkserver.make_rubric(course, sys.argv[2])
+verdict = class_run.try_reference(course, rubric)
+servers = forkserver.servers(course, rubric)
+pids = ["self", *(server.process.pid for server in (servers.student, servers.checker, servers.driver))]
+for pid in pids:
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    print("numpy" in maps, "tensorflow" in maps)
+print("points", verdict.points)
+class_run.close()
+"""
+
+
+@pytest.mark.parametrize("preload", [[], ["numpy"]])
+def test_a_course_without_tensorflow_has_it_in_no_process(tmp_path: Path, preload: list[str]):
+    course = courses.write(tmp_path, NAME, SOURCE, CHECKS, preload)
+    ran = subprocess.run(
+        [sys.executable, "-c", GRADE, str(course.root), NAME], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ran.returncode == 0, ran.stderr
+    *maps, points = ran.stdout.splitlines()
+    assert points == "points 2.0"
+    assert len(maps) == 4
+    assert [line.split()[1] for line in maps] == ["False"] * 4
+    assert [line.split()[0] for line in maps[1:3]] == ["True"] * 2  # the look at a server's memory does see libraries
+
+
+def test_a_course_that_preloads_tensorflow_has_it_before_a_kernel_is_forked(tmp_path: Path):
+    checks = CHECKS.replace("modules == []", "'tensorflow' in modules").replace("tf_is_there is False", "tf_is_there")
+    checks = checks.replace("assert not [name", "assert [name")
+    course = courses.write(tmp_path, NAME, SOURCE, checks, ["tensorflow"])
+    ran = subprocess.run(
+        [sys.executable, "-c", GRADE, str(course.root), NAME], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [line.split()[1] for line in ran.stdout.splitlines()[:4]] == ["False", "True", "True", "False"]
