@@ -3,12 +3,14 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import courses
 import ordinary_user
 import pytest
 
@@ -68,12 +70,28 @@ RIGHT = {
     "total": "def total(x):\n    return float(sum(x))",
 }
 HOG = "def scale(x, by):\n    held = []\n    while True:\n        held.append(bytearray(256 << 20))"
+PEEK = """\
+import glob
+environments = []
+for path in glob.glob("/proc/[0-9]*/environ"):
+    try:
+        environments.append(open(path).read())
+    except PermissionError:  # in root's boxes process 1 is another user's
+        pass
+print(f"environments: {len(environments)}, secret: {'SECRET' in str(environments)}")
+"""
 CLASS = {
     "right": RIGHT,
+    "exits": RIGHT | {"scale": "import os; os._exit(3)"},
+    "peeks": RIGHT | {"scale": PEEK + RIGHT["scale"]},
     "wrong": RIGHT | {"scale": "def scale(x, by):\n    return x + by"},
     "hog": RIGHT | {"scale": HOG},
 }
 MARKS = {
+    ("exits", "scale"): (0.0, "crashed", "STUDENT"),
+    ("exits", "total"): (3.0, "passed", ""),
+    ("peeks", "scale"): (2.0, "passed", ""),
+    ("peeks", "total"): (3.0, "passed", ""),
     ("right", "scale"): (2.0, "passed", ""),
     ("right", "total"): (3.0, "passed", ""),
     ("wrong", "scale"): (0.0, "failed", "STUDENT"),
@@ -83,21 +101,16 @@ MARKS = {
 }
 
 
-def grading(folder, *more):
+def grading(folder):
     """The command that grades the class in `folder`."""
-    what = ["grade", NAME, "--submissions", str(folder / "submitted"), "--out", str(folder / "graded")]
-    return [sys.executable, "-m", "autograder", *what, *more]
+    what = ["grade", NAME, "--submissions", f"{folder}/submitted", "--out", f"{folder}/graded"]
+    return [sys.executable, "-m", "autograder", "--course", f"{folder}/course", *what]
 
 
 def prepared(folder):
     """A course of one chapter, and a class that handed in."""
-    course = folder / "course"
-    for name, text in ((f"solutions/{NAME}.py", SOURCE), (f"autograder/checks/test_{NAME}.py", CHECKS)):
-        (course / name).parent.mkdir(parents=True)
-        (course / name).write_text(text)
-    (course / "notebooks").mkdir()
-    run([sys.executable, "-m", "autograder", "build"], folder)
-    released = (course / "notebooks" / f"{NAME}.ipynb").read_text()
+    course = courses.write(folder / "course", NAME, SOURCE, CHECKS, preload=["numpy"])
+    released = (course.root / "notebooks" / f"{NAME}.ipynb").read_text()
     for student, answers in CLASS.items():
         notebook = json.loads(released)
         for cell in notebook["cells"]:
@@ -110,7 +123,7 @@ def prepared(folder):
 
 
 def run(words, folder):
-    environment = {**os.environ, "ACROSS_COURSE": str(folder / "course")}
+    environment = {**os.environ, "SECRET": "x"}
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
@@ -154,6 +167,11 @@ def graded():
 def test_a_class_graded_by_an_ordinary_user_gets_its_marks_and_pages(graded):
     assert {which: mark[:3] for which, mark in marks(graded).items()} == MARKS
     assert {page.parent.name for page in (graded / "graded" / "feedback").glob(f"*/{NAME}.html")} == set(CLASS)
+
+
+def test_in_an_ordinary_users_box_no_process_has_the_graders_environment(graded):
+    page = (graded / "graded" / "feedback" / "peeks" / f"{NAME}.html").read_text()
+    assert re.search(r"environments: [1-9]\d*, secret: False", page)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
