@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import courses
 import ordinary_user
 import pytest
 
@@ -86,17 +87,18 @@ MARKS = {
 def grading(folder, *more):
     """The command that grades the class in `folder`."""
     what = ["grade", NAME, "--submissions", str(folder / "submitted"), "--out", str(folder / "graded")]
-    return [sys.executable, "-m", "autograder", *what, *more]
+    return [*command(folder), *what, *more]
+
+
+def command(folder):
+    """The command `autograder` on the course in `folder`."""
+    return [sys.executable, "-m", "autograder", "--course", str(folder / "course")]
 
 
 def prepared(folder):
     """A course of one chapter, and a class that handed in."""
     course = folder / "course"
-    for name, text in ((f"solutions/{NAME}.py", SOURCE), (f"autograder/checks/test_{NAME}.py", CHECKS)):
-        (course / name).parent.mkdir(parents=True)
-        (course / name).write_text(text)
-    (course / "notebooks").mkdir()
-    run([sys.executable, "-m", "autograder", "build"], folder)
+    courses.write(course, NAME, SOURCE, CHECKS)
     released = (course / "notebooks" / f"{NAME}.ipynb").read_text()
     for student, answers in CLASS.items():
         notebook = json.loads(released)
@@ -110,8 +112,7 @@ def prepared(folder):
 
 
 def run(words, folder):
-    environment = {**os.environ, "ACROSS_COURSE": str(folder / "course")}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
