@@ -1,6 +1,6 @@
 """Leases on cards: a job gets cards for itself, clean, and gives them back clean.
 
-    with leases.here().lease("j12-0.", count=1) as lease:
+    with leases.here(course.root).lease("j12-0.", count=1) as lease:
         lease.environment()     # {"CUDA_VISIBLE_DEVICES": "GPU-..."}: the only card that the job's box sees
         lease.nodes             # the only device files that its box gets
 

@@ -307,8 +307,8 @@ def test_a_certificate_is_private_and_never_replaced(tls):
         ("slurm:absent.toml", "absent.toml: cannot be read"),
     ],
 )
-def test_an_engine_that_is_none_is_refused_with_the_mend(said, says):
-    with pytest.raises(CourseError, match=says), executors.opened(said, NAME):
+def test_an_engine_that_is_none_is_refused_with_the_mend(small, said, says):
+    with pytest.raises(CourseError, match=says), executors.opened(said, small, NAME):
         pass
 
 

@@ -11,7 +11,7 @@ from test_engine import NAME, small  # noqa: F401 - a fixture
 
 from autograder.job import forkserver
 from autograder.job.kernel_process import KernelProcess
-from autograder.model import course
+from autograder.model.course import Limits
 from autograder.probe import asking
 from autograder.probe.asking import probe
 from autograder.sandbox import boxes, owners
@@ -26,7 +26,7 @@ def servers(small):  # noqa: F811
     """The servers of a small chapter, started by a process whose environment holds a secret."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET", SECRET)
-        return forkserver.servers(forkserver.make_rubric(NAME))
+        return forkserver.servers(small, forkserver.make_rubric(small, NAME))
 
 
 @probe
@@ -39,7 +39,7 @@ def hashes(student):
 
 
 def test_a_kernel_and_what_it_starts_have_the_hashes_of_every_other_box(servers):
-    kernel = KernelProcess(servers.student.path, owners.new_name("j"), course.LIMITS)
+    kernel = KernelProcess(servers.student.path, owners.new_name("j"), Limits())
     try:
         kernel.ready()
         got = asking.Student(asking.by_socket(kernel.questions), deadline=90.0).ask(hashes)
