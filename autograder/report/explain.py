@@ -45,7 +45,12 @@ DO = {
     Result.MANUAL: "",
 }
 FOR_ALL = "To give everyone more: `limits` in the chapter's header; to this one: a mark by hand in the formgrader."
-USUAL = {Result.TIMEOUT: "cell_seconds", Result.MEMORY: "memory_bytes", Result.OUTPUT: "output_bytes", Result.PROCESSES: "pids"}
+USUAL = {
+    Result.TIMEOUT: "cell_seconds",
+    Result.MEMORY: "memory_bytes",
+    Result.OUTPUT: "output_bytes",
+    Result.PROCESSES: "pids",
+}
 MEND = (
     "Mend {test} in {file}: it must say by an assert what is wrong with such an answer, be it forged. "
     "See what that changes by `autograder grade` with --dry-run, then grade."
