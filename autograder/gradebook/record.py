@@ -122,6 +122,7 @@ class Recorder:
         settings = self.out / "nbgrader_config.py"
         if not settings.exists():
             files.replace(settings, database.default_config(self.chapter.course, self._url).encode(), mode=0o600)
+        database.renew(settings)
         self._config = database.load_config(self.out)
         self._due = late_penalty.applied(self._config, self.chapter)
         release = replay.released(self.chapter.release)

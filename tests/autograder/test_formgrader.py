@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import nullcontext
 from pathlib import Path
 
 import classroom
@@ -147,6 +148,21 @@ def test_the_settings_in_out_clean_what_nbgraders_own_page_would_show(out, ours,
     notebook = classroom.answered(TINY, outputs, why=SCRIPT)
     page, _ = HTMLExporter(config=settings).from_notebook_node(notebook, {"total": 1, "index": 0})
     assert (SCRIPT not in page) is clean
+
+
+@pytest.mark.parametrize("source", ["%%julia\n'" + "\\" * 60, "\t \n" * 20_000], ids=["julia", "long"])
+def test_the_settings_in_out_ask_no_lexer_that_may_take_for_ever(out, monkeypatch, source):
+    def lexer(*_, **__):
+        raise LookupError("a lexer was asked")
+
+    monkeypatch.setattr("nbconvert.filters.highlight._pygments_highlight", lexer)
+    notebook = classroom.answered(TINY, pick=source)
+    for settings, asked in ((database.load_config(out), False), (Config(), True)):
+        settings.HTMLExporter.template_name = "formgrade"
+        settings.HTMLExporter.extra_template_basedirs = [handlers.template_path]
+        with pytest.raises(LookupError) if asked else nullcontext():
+            page, _ = HTMLExporter(config=settings).from_notebook_node(notebook, {"total": 1, "index": 0})
+            assert "julia" in page or "\t \n" * 1000 in page
 
 
 def test_a_mark_and_a_comment_given_in_the_formgrader_survive_a_regrade(formgrader, out):
