@@ -200,7 +200,8 @@ def check_diagnoses(student: Any, machines: list[Facts]) -> None:
         why = "that question is answered no" if early else "an earlier question is answered yes"
         if got == "hidden" if early else wanted == "hidden":
             why += "; of CUDA_VISIBLE_DEVICES, not set, empty and -1 are three things"
-        raise AssertionError(f"You say {got!r}, but {why}. The machine: {facts}.")
+        says = f"You say {got!r}, but {why}. The machine: {facts}."
+        raise Misconception("libraries_first", says) if got == "libraries" and not early else AssertionError(says)
 
 
 @exercise("diagnose")

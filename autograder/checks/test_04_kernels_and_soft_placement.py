@@ -160,17 +160,28 @@ def check_landing(student: Any, rng: np.random.Generator, cases: Sequence[Case])
         kinds = " and ".join(kernel_truth.types(op))
         how = "soft" if soft else "hard"
         case = f"{op} (kernels: {kinds}), pinned to {wish}, placement {how}: you say {shown(got)}"
-        if device is None:
-            able = any(name.split(":")[0] in kernel_truth.types(op) for name in here)
-            assert able, f"{case}; no device here has a kernel: expected None, soft or not."
-            raise Misconception("always_soft", f"{case}; a wish that cannot be met is an error when placement is hard.")
-        if got is None and wish is None:
-            raise Misconception("hard_without_a_wish", f"{case}; nothing was wished, so nothing is disobeyed: it runs.")
-        assert got is not None, f"{case}; TensorFlow runs it."
-        assert got in here, f"{case}; there is no such device here."
-        assert got.split(":")[0] in kernel_truth.types(op), f"{case}, where it has no kernel."
-        assert device != wish, f"{case}; that wish can be met: expected it to be."
-        raise AssertionError(f"{case}; it could run there, and another device comes first in the list.")
+        says = f"{case}; {why_not(op, wish, soft, got, device, here)}"
+        if got is not None and got == wish:
+            raise Misconception("wishes_are_obeyed", says)
+        raise AssertionError(says)
+
+
+def why_not(op: str, wish: str | None, soft: bool, got: str | None, device: str | None, here: list[str]) -> str:
+    """The rule that was missed by who says that an op lands on `got`, when it lands on `device`."""
+    types = kernel_truth.types(op)
+    if device is None:
+        able = any(name.split(":")[0] in types for name in here)
+        hard = "a wish that cannot be met is an error when placement is hard."
+        return hard if able else "no device here has a kernel: expected None, soft or not."
+    if got is None:
+        return "nothing was wished, so nothing is disobeyed: it runs." if wish is None else "TensorFlow runs it."
+    if got not in here:
+        return "there is no such device here."
+    if got.split(":")[0] not in types:
+        return "it has no kernel there."
+    if device == wish:
+        return "that wish can be met: expected it to be."
+    return "it could run there, and another device comes first in the list."
 
 
 def several(rng: np.random.Generator, ops: list[str], count: int = 3) -> list[str]:

@@ -49,7 +49,7 @@ ODD = {  # what every answer is, or returns: values that no check may choke on
 def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dict[str, list[str]]]:
     """Answer name ("reference", "blank", "where/device_of_the_call/100") -> exercise -> a message for each failed test.
 
-    Under "tests" the names of each exercise's tests.
+    Under "tests" the names of each exercise's tests, under "taken" the misconception that each listed answer is taken for.
     """
     from autograder.authoring import build
     from autograder.model.course import find
@@ -60,20 +60,23 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     solved = build.solution_source(course, chapter)
     tests = tests_of(checks)
 
+    errors: list[AssertionError] = []
+
     def judged(answers: dict[str, str], seeds: range, only: str = "") -> dict[str, list[str]]:
+        errors.clear()
         student = asking.in_process(namespace(chapter, answers))
         failed: dict[str, list[str]] = {}
         for seed in seeds:
             for test in tests:
                 if only and test.exercise != only:
                     continue
-                said = message(test, student, seed)
+                said = message(test, student, seed, errors)
                 failed.setdefault(test.exercise, []).extend([said] if said else [])
         return failed
 
     by_hand = {name for each in course.chapter(chapter).exercises if each.manual for name in each.answer_ids}
     stubs = {name: stub for name, stub in course.chapter(chapter).answers.items() if name not in by_hand}
-    found = {"reference": judged(solved, seeds), "blank": judged(stubs, range(1)), "tests": {}}
+    found = {"reference": judged(solved, seeds), "blank": judged(stubs, range(1)), "tests": {}, "taken": {}}
     for test in tests:
         found["tests"].setdefault(test.exercise, []).append(test.__name__)
     for variant in listed.variants(course.listed_file(chapter)):
@@ -81,6 +84,8 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
         for seed in variant_seeds:
             key = f"{variant.answer}/{variant.name}/{seed}"
             found[key] = judged(answers, range(seed, seed + 1), variant.exercise)
+            taken = [asking.misconception(chapter, variant.exercise, error, str(error)) for error in errors[:1]]
+            found["taken"][key] = taken
     for name, value in ODD.items():
         odd = {answer: odd_answer(solved[answer], value) for answer in stubs}
         found[f"odd/{name}"] = judged({**solved, **odd}, range(1))
@@ -118,8 +123,11 @@ def odd_answer(source: str, value: str) -> str:
     return "\n".join(lines)
 
 
-def message(test: Any, student: Any, seed: int) -> str:
-    """What a failed test tells the student; "" if it passed. "AUTHOR ..." for what only an author's fault raises."""
+def message(test: Any, student: Any, seed: int, errors: list[AssertionError] | None = None) -> str:
+    """What a failed test tells the student; "" if it passed. "AUTHOR ..." for what only an author's fault raises.
+
+    Its AssertionError is added to `errors`.
+    """
     import numpy as np
 
     rng = np.random.default_rng([seed, zlib.crc32(test.__name__.encode())])
@@ -127,6 +135,8 @@ def message(test: Any, student: Any, seed: int) -> str:
     try:
         test(**{name: given[name] for name in inspect.signature(test).parameters})
     except AssertionError as error:
+        if errors is not None:
+            errors.append(error)
         return str(error) or f"{test.__name__}: a bare assert"
     except Exception as error:
         return f"AUTHOR {type(error).__name__} in {test.__name__}: {error}"
