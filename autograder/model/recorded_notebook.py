@@ -149,7 +149,7 @@ def _error(output: dict[str, Any]) -> dict[str, Any]:
     ename, evalue = _text(output.get("ename"), NAME), _text(output.get("evalue"), NAME)
     found = output.get("traceback")
     lines = [_raw(each) for each in found[:PARTS]] if isinstance(found, list) else []
-    traceback = _text("\n".join(lines)).split("\n") if lines else [f"{ename}: {evalue}"]
+    traceback = _text("\n".join(lines) or f"{ename}: {evalue}").split("\n")
     return {"output_type": "error", "ename": ename, "evalue": evalue, "traceback": traceback}
 
 

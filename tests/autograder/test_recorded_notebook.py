@@ -177,7 +177,7 @@ def test_what_was_recorded_is_recorded_again_as_it_is():
         [display(text_plain=f"{n}\x00", image_png="forged") for n in range(OUTPUTS + 1)],
         [stream("\x1b[3" * TEXT), {"output_type": "error", "ename": "\x00" * TEXT, "traceback": ["a", "\x00" * TEXT]}],
         *([display(text_plain="\x00" * TEXT), stream("x" * TEXT)] for _ in range(8)),
-        [{"output_type": "error"}],
+        [{"output_type": "error"}, {"output_type": "error", "ename": "two\nlines"}],
     ]
     once = rebuilt(assembled(len(flood)), executed(*flood))
     assert rebuilt(once, once) == once
