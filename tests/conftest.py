@@ -6,10 +6,14 @@ A skipped test of the sandbox would hide everything that it holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+
+from autograder.devtools import fixture
+from autograder.model.course import Course
 
 OPTION = "--nothing-missing"
 MAY_SKIP = re.compile(
@@ -59,3 +63,26 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs."""
+    if "slow" in config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+@pytest.fixture(scope="session")
+def fixture_course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A copy of tests/course with its notebooks, for all tests of a session: whoever changes it takes a copy."""
+    return fixture.build_into(tmp_path_factory.mktemp("fixture") / "course")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_servers_of_the_session() -> Iterator[None]:
+    """What tests have started to grade by lives as long as the session: modules that grade one course share it."""
+    yield
+    if "autograder.job.forkserver" in sys.modules:
+        sys.modules["autograder.job.forkserver"].close()

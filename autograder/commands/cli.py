@@ -318,7 +318,7 @@ def verify(
     if attacks:
         from autograder.devtools import verify_attacks
 
-        sys.exit(OK if verify_attacks.verify(course, workers, stock) else AUTHOR)
+        sys.exit(OK if verify_attacks.verify(workers, stock) else AUTHOR)
     names = [course.full_name(name) for name in chapters or course.chapters]
     if changed:
         known = checks_page.digests(course)

@@ -28,11 +28,11 @@ from rich.table import Table
 
 from autograder.authoring import build
 from autograder.devtools import demo
+from autograder.devtools.fixture import CHAPTER
 from autograder.model.course import Course, CourseError, checkout
 from autograder.sandbox.cgroups import ROOT
 from autograder.submissions import intake
 
-CHAPTER = "03_device_placement"  # the attacks' chapter
 HONEST = ("aa_honest", "forky_honest", "zz_honest")  # before the attackers, beside the fork bomb, after them
 DEADLINE = 1800.0  # seconds for the whole class
 PR_SET_CHILD_SUBREAPER = 36

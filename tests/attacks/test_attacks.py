@@ -12,25 +12,27 @@ from rich.console import Console
 from autograder.devtools import attacks
 from autograder.devtools.attacks import CHAPTER, HONEST, Graded
 from autograder.job import forkserver, grade
-from autograder.model.course import find
+from autograder.model.course import Course
 from autograder.model.verdict import Result
 from autograder.sandbox import boxes
 from autograder.submissions import intake
 
-COURSE = find()
 ATTACKS = attacks.corpus()
 
-pytestmark = pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}")
+pytestmark = [
+    pytest.mark.classes,
+    pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}"),
+]
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory) -> Graded:
-    return attacks.run(COURSE, tmp_path_factory.mktemp("class"), ATTACKS)
+def graded(fixture_course: Course, tmp_path_factory) -> Graded:
+    return attacks.run(fixture_course, tmp_path_factory.mktemp("class"), ATTACKS)
 
 
-def test_the_table_of_attacks(graded, capsys):
+def test_the_table_of_attacks(fixture_course, graded, capsys):
     with capsys.disabled():
-        Console(width=140).print("\n", attacks.table(COURSE, graded, ATTACKS))
+        Console(width=140).print("\n", attacks.table(fixture_course, graded, ATTACKS))
     assert graded.rows.keys() == {attack.student for attack in ATTACKS} | set(HONEST)
 
 
@@ -41,16 +43,16 @@ def test_an_attack_gets_its_verdict(graded, attack):
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_an_attack_gets_what_its_honest_part_earns_and_no_point_more(graded, attack):
+def test_an_attack_gets_what_its_honest_part_earns_and_no_point_more(fixture_course, graded, attack):
     points = graded.points(attack.student)
     assert points == dict.fromkeys(points, 0.0) | attack.earns
-    assert {exercise.name for exercise in COURSE.chapter(CHAPTER).exercises} == points.keys()
+    assert {exercise.name for exercise in fixture_course.chapter(CHAPTER).exercises} == points.keys()
 
 
 @pytest.mark.parametrize("student", HONEST)
-def test_an_honest_student_among_attackers_has_full_marks(graded, student):
+def test_an_honest_student_among_attackers_has_full_marks(fixture_course, graded, student):
     rows = graded.rows[student]
-    for exercise in COURSE.chapter(CHAPTER).exercises:
+    for exercise in fixture_course.chapter(CHAPTER).exercises:
         row = rows[exercise.name]
         assert row["verdict"] == ("manual" if exercise.manual else "passed"), row["message"]
         assert exercise.manual or float(row["points"]) == exercise.max_points
@@ -63,14 +65,14 @@ def test_a_limit_that_was_reached_is_named_as_the_fault(graded):
             assert (row["fault"], bool(row["message"])) == ("LIMIT", True), attack.name
 
 
-def test_what_verify_prints_as_wrong_is_nothing(graded):
-    assert attacks.wrongs(COURSE, graded, ATTACKS) == []
+def test_what_verify_prints_as_wrong_is_nothing(fixture_course, graded):
+    assert attacks.wrongs(fixture_course, graded, ATTACKS) == []
 
 
-def test_verify_finds_what_is_wrong(graded):
+def test_verify_finds_what_is_wrong(fixture_course, graded):
     robbed = {**graded.rows, HONEST[0]: graded.rows[ATTACKS[0].student]}
     seen = Graded(graded.out, robbed, 1.0, "check_where", ["sleep"], ["j1-1"], ["box"])
-    said = " ".join(attacks.wrongs(COURSE, seen, ATTACKS))
+    said = " ".join(attacks.wrongs(fixture_course, seen, ATTACKS))
     for part in (f"{HONEST[0]}, an honest student", "a process was left: sleep", "group was left", "holds a secret"):
         assert part in said
 
@@ -170,18 +172,15 @@ def test_no_two_attacks_have_one_name():
 
 
 @pytest.mark.parametrize("name", ["imports_the_checks", "looks_for_other_students", "network_connection"])
-def test_it_is_the_sandbox_that_stops_an_attack(tmp_path, name):
+def test_it_is_the_sandbox_that_stops_an_attack(fixture_course, tmp_path, name):
     attack = next(attack for attack in ATTACKS if attack.name == name)
     path = tmp_path / "student" / CHAPTER / f"{CHAPTER}.ipynb"
     path.parent.mkdir(parents=True)
-    content = attack.submission(COURSE.chapter(CHAPTER).release, {})
+    content = attack.submission(fixture_course.chapter(CHAPTER).release, {})
     assert isinstance(content, bytes)
     path.write_bytes(content)
-    submission = intake.read(intake.Found("student", tmp_path / "student"), COURSE.chapter(CHAPTER))
-    try:
-        rubric = forkserver.make_rubric(COURSE, CHAPTER, sandboxed=False)
-        verdict = grade.grade_job(grade.Job(submission, rubric, seed=1), COURSE)
-    finally:
-        forkserver.close()
+    submission = intake.read(intake.Found("student", tmp_path / "student"), fixture_course.chapter(CHAPTER))
+    rubric = forkserver.make_rubric(fixture_course, CHAPTER, sandboxed=False)
+    verdict = grade.grade_job(grade.Job(submission, rubric, seed=1), fixture_course)
     (mark,) = [mark for mark in verdict.marks if mark.exercise == attack.exercise]
     assert mark.result == Result.PASSED, "the attack fails by itself, so that its failing in the sandbox says nothing"

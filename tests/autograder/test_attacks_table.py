@@ -7,11 +7,10 @@ from rich.console import Console
 
 from autograder.devtools import attacks, stock
 from autograder.devtools.stock import HONEST, Seen
-from autograder.model.course import checkout, find
+from autograder.model.course import checkout
 from autograder.sandbox import boxes
 
 ATTACKS = attacks.corpus()
-COURSE = find()
 DOCUMENT = checkout() / "docs" / "security.md"
 
 
@@ -49,30 +48,32 @@ def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path):
     assert page.read_text() == f"before\n{stock.BEGIN}\n\n| new |\n\n{stock.END}\nafter\n"
 
 
-def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
+def test_what_was_measured_is_not_measured_again(fixture_course, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     measured = []
     monkeypatch.setattr(stock, "_released", lambda course: None)
     monkeypatch.setattr(stock, "measure", lambda course, attack: measured.append(attack) or Seen(1.0, 17.0))
     first, second = ATTACKS[:1], ATTACKS[:2]
-    assert stock.run(COURSE, first, Console(quiet=True), workers=1) == dict.fromkeys(
+    assert stock.run(fixture_course, first, Console(quiet=True), workers=1) == dict.fromkeys(
         (HONEST, ATTACKS[0].name), Seen(1.0, 17.0)
     )
-    stock.run(COURSE, second, Console(quiet=True), workers=1)
+    stock.run(fixture_course, second, Console(quiet=True), workers=1)
     assert measured == [None, *second]
 
 
-def test_after_its_time_nothing_is_begun(tmp_path, monkeypatch):
+def test_after_its_time_nothing_is_begun(fixture_course, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(stock, "_released", lambda course: None)
-    assert stock.run(COURSE, ATTACKS[:1], Console(quiet=True), seconds=-1.0) == {}
+    assert stock.run(fixture_course, ATTACKS[:1], Console(quiet=True), seconds=-1.0) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(boxes.problem() != "", reason=f"no sandbox here: {boxes.problem()}")
-def test_stock_nbgrader_believes_a_notebook_that_deletes_its_asserts():
+def test_stock_nbgrader_believes_a_notebook_that_deletes_its_asserts(fixture_course):
     (attack,) = [attack for attack in ATTACKS if attack.name == "deletes_asserts"]
-    full = sum(exercise.max_points for exercise in COURSE.chapter(attacks.CHAPTER).exercises if not exercise.manual)
-    seen = stock.measure(COURSE, attack)
+    full = sum(
+        exercise.max_points for exercise in fixture_course.chapter(attacks.CHAPTER).exercises if not exercise.manual
+    )
+    seen = stock.measure(fixture_course, attack)
     assert seen.honest == full
     assert (seen.points or 0.0) > 0.0

@@ -1,4 +1,4 @@
-"""Allocates 3 GiB in its cell, which it may, and 17 more when it is asked."""
+"""Allocates half a GiB in its cell, which it may, and 19 more when it is asked."""
 
 from corpus import answering
 
@@ -14,8 +14,8 @@ def hold(pieces):
         HELD[-1][::4096] = TOUCHED
 
 def where(tensor):
-    hold(272)
+    hold(312)
 
-hold(48)
+hold(8)
 """,
 )
