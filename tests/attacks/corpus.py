@@ -33,7 +33,7 @@ def channels():  # the socket on which the kernel is asked: a stream between pro
                 channel = _socket.socket(fileno=_os.dup(fd))
                 if channel.family == _socket.AF_UNIX and channel.type == _socket.SOCK_STREAM:
                     if not channel.getsockname() and not channel.getpeername():
-                        channel.settimeout(30)
+                        channel.settimeout(5)
                         found.append(channel)
         except OSError:
             pass

@@ -1,4 +1,4 @@
-"""A course of one chapter, made from nothing in a folder."""
+"""A course of one chapter, made from nothing in a folder, and the end of the warm servers that graded it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autograder.authoring import build
+from autograder.job import forkserver
 from autograder.model.course import Course
 
 
@@ -20,3 +21,9 @@ def write(root: Path, name: str, source: str, checks: str = "", preload: Sequenc
     course = Course.read(root)
     build.build(course)
     return course
+
+
+def close(course: Course) -> None:
+    """End the warm servers of `course`; those of other courses, which other tests share, stay."""
+    for key in [key for key in forkserver._STARTED if key[0] == course]:
+        forkserver._STARTED.pop(key).close()

@@ -15,7 +15,6 @@ from boxed import CAPS
 from fake_nvml import GIB, FakeNvml, Gpu
 
 from autograder.authoring import build
-from autograder.engine import class_run
 from autograder.gpu import leases
 from autograder.gpu.cards import Card, Cards
 from autograder.gpu.ledger import Ledger, Slot
@@ -81,8 +80,9 @@ class OneCard(Cards):
 def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     """A course of one chapter that needs a card; its warm servers live as long as this module's tests."""
     source = HEADER.format(gpus=1) + SOURCE.replace("@FILE@", repr(DEVICES[0]))
-    yield courses.write(tmp_path_factory.mktemp("course"), NAME, source, CHECKS)
-    class_run.close()
+    made = courses.write(tmp_path_factory.mktemp("course"), NAME, source, CHECKS)
+    yield made
+    courses.close(made)
 
 
 @pytest.fixture

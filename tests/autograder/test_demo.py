@@ -20,6 +20,8 @@ COURSE = find()
 STUDENTS = demo.students(COURSE)
 DEADLINE = 1200.0  # seconds for the whole class
 
+pytestmark = pytest.mark.classes
+
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory) -> Path:

@@ -1,14 +1,11 @@
 """Grading a class of a small chapter, through the real sandbox."""
 
 import csv
-import json
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import courses
 import pytest
+from small_course import CHECKS, NAME, RIGHT, command, points
 
 from autograder.authoring import build
 from autograder.commands import grading
@@ -22,96 +19,6 @@ from autograder.sandbox import boxes
 from autograder.submissions import intake
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
-
-NAME = "90_small"
-SOURCE = """\
-# %% [markdown]
-# # Small
-
-# %%
-import numpy as np
-
-# %% answer="double"
-def double(x):
-    ### BEGIN SOLUTION
-    return 2 * x
-    ### END SOLUTION
-
-# %% check="double" points=2
-assert double(2) == 4, "twice 2 is 4"
-
-# %% answer="shift"
-def shift(x, by):
-    ### BEGIN SOLUTION
-    return x + by
-    ### END SOLUTION
-
-# %% check="shift" points=3
-assert shift(1, 2) == 3, "1 and 2 more is 3"
-
-# %% [markdown] answer="why" points=1
-# ### BEGIN SOLUTION
-# Because.
-# ### END SOLUTION
-"""
-CHECKS = """\
-import numpy as np
-from autograder.probe.asking import exercise, probe
-
-@probe
-def doubled(student, x):
-    return student.double(x)
-
-@probe
-def shifted(student, x, by):
-    return student.shift(x, by)
-
-@exercise("double")
-def test_it_doubles(student, rng):
-    x = rng.normal(size=3)
-    got = student.ask(doubled, x=x)
-    assert type(got) is np.ndarray, f"`double` returned a {type(got).__name__}; expected an array like its argument."
-    assert np.allclose(got, x * 2), "The result is not twice the argument."
-
-@exercise("shift")
-def test_it_shifts(student, rng):
-    x, by = int(rng.integers(100)), int(rng.integers(1, 100))
-    assert student.ask(shifted, x=x, by=by) == x + by, "The sum is off."
-"""
-RIGHT = {"double": "def double(x):\n    return x + x", "shift": "def shift(x, by):\n    return by + x", "why": "So."}
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """A course of one small chapter; its warm servers live as long as this module's tests."""
-    yield courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
-    class_run.close()
-
-
-@pytest.fixture
-def hand_in(small, tmp_path):
-    """Write a student's notebook; returns the folder of submissions."""
-    folder = tmp_path / "submissions"
-
-    def write(student, answers=RIGHT):
-        notebook = json.loads(small.notebook(NAME).read_text())
-        for cell in notebook["cells"]:
-            meta = cell["metadata"].get("nbgrader", {})
-            if meta.get("solution") and meta["grade_id"] in answers:
-                cell["source"] = answers[meta["grade_id"]]
-        place = folder / student / NAME
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
-        return folder
-
-    return write
-
-
-def points(small, out):
-    table = {}
-    for row in record.rows(out, small.chapter(NAME)):
-        table.setdefault(row.student, {})[row.exercise] = (row.points, str(row.verdict))
-    return table
 
 
 def test_a_class_gets_its_marks(small, hand_in, tmp_path):
@@ -193,17 +100,12 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(small,
     assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == []
 
 
-def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(small, hand_in, tmp_path):
+def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(own_small, hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"double": "def double(x):\n    return 3 * x"})
-    class_run.grade_class(small, NAME, folder, tmp_path / "out")
-    file = small.check_file(NAME)
-    kept = file.read_text()
-    try:
-        file.write_text(kept.replace("np.allclose(got, x * 2)", "np.allclose(got, got)"))
-        assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == ["ada"]
-    finally:
-        file.write_text(kept)
-    assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
+    class_run.grade_class(own_small, NAME, folder, tmp_path / "out")
+    own_small.check_file(NAME).write_text(CHECKS.replace("np.allclose(got, x * 2)", "np.allclose(got, got)"))
+    assert class_run.grade_class(own_small, NAME, folder, tmp_path / "out").graded == ["ada"]
+    assert points(own_small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
 def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(small, hand_in, tmp_path, monkeypatch):
@@ -321,33 +223,27 @@ def test_nothing_is_left_behind(small, hand_in, tmp_path):
     assert list(boxes.workroom().iterdir()) == []
 
 
-@pytest.fixture(scope="module")
-def written(small):
+def written(out):
     """What is in a folder, byte for byte."""
-    return lambda out: {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+    return {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
 
 def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_writes_nothing(
-    small, hand_in, tmp_path, written, monkeypatch
+    small, own_small, hand_in, tmp_path, monkeypatch
 ):
-    out, checks = tmp_path / "out", small.check_file(NAME)
+    out = tmp_path / "out"
     hand_in("ada")
     hand_in("bob", RIGHT | {"shift": "def shift(x, by):\n    return -1"})
     folder = hand_in("cem", RIGHT | {"shift": "print('x' * 2_000_000)\n" + RIGHT["shift"]})
     class_run.grade_class(small, NAME, folder, out)
     before = written(out)
-    class_run.close()  # the servers have the checks of when they were started
-    try:
-        checks.write_text(
-            CHECKS.replace("== x + by,", "in (x + by, -1),").replace("np.allclose(got, x * 2)", "len(got) < 3")
-        )
-        monkeypatch.setattr(
-            build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
-        )
-        result, found = dry_run.rehearse(small, NAME, folder, out, limits={"output_bytes": 4 * MIB})
-    finally:
-        checks.write_text(CHECKS)
-        class_run.close()
+    own_small.check_file(NAME).write_text(
+        CHECKS.replace("== x + by,", "in (x + by, -1),").replace("np.allclose(got, x * 2)", "len(got) < 3")
+    )
+    monkeypatch.setattr(
+        build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
+    )
+    result, found = dry_run.rehearse(own_small, NAME, folder, out, limits={"output_bytes": 4 * MIB})
     assert (sorted(result.graded), result.faults) == (["ada", "bob", "cem"], {})
     assert [(each.student, each.exercise, each.before, each.after) for each in found.changed] == [
         ("ada", "double", 2.0, 0.0),
@@ -379,15 +275,6 @@ def test_the_same_answers_rehearsed_from_what_was_taken_of_them_get_the_same_inp
         _, found = dry_run.rehearse(small, NAME, out / "submitted", out, again=True, students=["ada"])
     assert jobs[-1].seed == first.verdict.seed
     assert (found.changed, found.same) == ((), 3)
-
-
-def command(*arguments, root):
-    return subprocess.run(
-        [sys.executable, "-m", "autograder", "--course", str(root), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
 
 
 def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):

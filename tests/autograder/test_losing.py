@@ -9,7 +9,6 @@ from __future__ import annotations
 import courses
 import pytest
 
-from autograder.engine import class_run
 from autograder.job import forkserver, grade
 from autograder.model.verdict import Fault, Result
 from autograder.sandbox import boxes
@@ -89,8 +88,9 @@ ACTS = {
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    yield courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
-    class_run.close()
+    made = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+    yield made
+    courses.close(made)
 
 
 @pytest.fixture(scope="module")

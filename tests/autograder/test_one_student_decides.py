@@ -9,8 +9,8 @@ import classroom
 import pytest
 from classroom import NAME
 from lms_downloads import put, tar
-from test_engine import NAME as SMALL
-from test_engine import command, hand_in, small  # noqa: F401 - fixtures
+from small_course import NAME as SMALL
+from small_course import command
 from test_handed_in import line, roster, take
 
 from autograder.model import harmless
@@ -457,7 +457,7 @@ def test_a_tar_with_one_bad_name_loses_nobody_else(tmp_path):
 # the command
 
 
-def test_the_command_grades_everyone_else_keeps_them_apart_and_ends_with_2(small, hand_in, tmp_path):  # noqa: F811
+def test_the_command_grades_everyone_else_keeps_them_apart_and_ends_with_2(small, hand_in, tmp_path):
     for name in NAMES:
         folder = hand_in(name, {})
     (folder / f"bob_1_2_{SMALL}.ipynb").write_bytes(b"")

@@ -248,7 +248,7 @@ def kernel(course):
         yield started
     finally:
         started.close()
-        class_run.close()
+        courses.close(course)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_engine import NAME, small  # noqa: F401 - a fixture
+from small_course import NAME
 
 from autograder.job import forkserver
 from autograder.job.kernel_process import KernelProcess
@@ -22,7 +22,7 @@ HASH = "print(hash('across'))"
 
 
 @pytest.fixture(scope="module")
-def servers(small):  # noqa: F811
+def servers(small):
     """The servers of a small chapter, started by a process whose environment holds a secret."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET", SECRET)

@@ -1,7 +1,5 @@
 """Watching: what arrives is graded once it has come to rest, the newest wins, and it ends when it is told to."""
 
-# ruff: noqa: F811 - fixtures are imported
-
 import json
 import os
 import signal
@@ -16,8 +14,8 @@ import lms_downloads
 import pytest
 from classroom import NAME
 from lms_downloads import wait_for
-from test_engine import NAME as SMALL
-from test_engine import RIGHT, small  # noqa: F401 - a fixture
+from small_course import NAME as SMALL
+from small_course import RIGHT
 
 from autograder.sandbox import boxes
 from autograder.submissions import arrivals

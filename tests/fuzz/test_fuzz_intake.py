@@ -16,10 +16,12 @@ from mutants import mutants, mutated
 
 from autograder.job import assemble, judge
 from autograder.model import course
+from autograder.model.rubric import Rubric
 from autograder.submissions import intake
 from autograder.submissions.intake import Found, Submission
 
 TINY = classroom.chapter()
+RUBRIC = Rubric(TINY, tests=(), checks="", grader="", environment="")
 NAME = classroom.NAME
 FILE = f"{NAME}.ipynb"
 SOLVED = json.loads(json.dumps(classroom.answered(TINY, pick="def pick(names):\n    return names[0]", why="Because.")))
@@ -75,7 +77,7 @@ def assert_goes_all_the_way(submission: Submission) -> None:
     assert [cell["metadata"]["nbgrader"] for cell in made["cells"] if "nbgrader" in cell["metadata"]] == [
         cell["metadata"]["nbgrader"] for cell in TINY.release["cells"] if "nbgrader" in cell["metadata"]
     ]
-    marks = judge.judge(TINY, submission, assemble.blank(submission, TINY), judge.Seen())
+    marks = judge.judge(RUBRIC, submission, assemble.blank(submission, TINY), judge.Seen())
     assert [mark.exercise for mark in marks] == [exercise.name for exercise in TINY.exercises]
     assert all(mark.points == 0 and mark.message for mark in marks)
 

@@ -196,7 +196,7 @@ class Halves:
         self.last = device_of(out.op.device)
 
 
-@exercise("split")
+@exercise("split", weight=1)
 def test_the_sum_is_right(student, rng):
     halves = Halves(student, rng)
     wanted = halves.a @ halves.b + halves.b @ halves.a
@@ -204,7 +204,7 @@ def test_the_sum_is_right(student, rng):
     assert np.allclose(halves.total, wanted, atol=1e-3), "The sum is off; expected a @ b + b @ a."
 
 
-@exercise("split")
+@exercise("split", weight=3)
 def test_each_product_runs_on_its_own_device(student, rng):
     halves = Halves(student, rng)
     wanted = [device_of(each) for each in halves.devices[:2]]
@@ -213,7 +213,7 @@ def test_each_product_runs_on_its_own_device(student, rng):
     )
 
 
-@exercise("split")
+@exercise("split", weight=2)
 def test_the_sum_is_formed_on_the_third_device(student, rng):
     halves = Halves(student, rng)
     assert halves.last == device_of(halves.devices[2]), f"The sum is for {halves.last}; expected the third device."
@@ -348,3 +348,9 @@ def test_every_task_finishes_as_soon_as_it_can(student, rng):
 @exercise("soonest")
 def test_copies_count(student, rng):
     check_soonest(student, rng, 3, float(rng.integers(2, 5)))
+
+
+@exercise("soonest")
+def test_it_works_for_any_number_of_devices(student, rng):
+    for count in (3, 4):
+        check_soonest(student, rng, count, float(rng.integers(1, 3)))

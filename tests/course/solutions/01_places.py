@@ -1,7 +1,12 @@
 # ---
 # jupyter:
 #   across:
-#     limits: {cell_seconds: 15, notebook_seconds: 60, question_seconds: 6, memory_bytes: 1073741824}
+#     limits:
+#       cell_seconds: 15
+#       notebook_seconds: 90
+#       question_seconds: 10
+#       memory_bytes: 1610612736
+#       tmp_bytes: 134217728
 # ---
 
 # %% [markdown]

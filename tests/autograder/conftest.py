@@ -1,0 +1,46 @@
+"""A small course that all modules here share, with the warm servers that grade it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import courses
+import pytest
+from small_course import CHECKS, NAME, RIGHT, SOURCE
+
+from autograder.model.course import Course
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A course of one small chapter. Its warm servers live as long as the session: whoever changes it takes `own_small`."""
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+
+
+@pytest.fixture
+def own_small(tmp_path: Path) -> Iterator[Course]:
+    """One like it for tests that change it; its warm servers end with the test."""
+    course = courses.write(tmp_path / "course", NAME, SOURCE, CHECKS)
+    yield course
+    courses.close(course)
+
+
+@pytest.fixture
+def hand_in(small: Course, tmp_path: Path) -> Callable[..., Path]:
+    """Write a student's notebook; returns the folder of submissions."""
+    folder = tmp_path / "submissions"
+
+    def write(student: str, answers: dict[str, str] = RIGHT) -> Path:
+        notebook = json.loads(small.notebook(NAME).read_text())
+        for cell in notebook["cells"]:
+            meta = cell["metadata"].get("nbgrader", {})
+            if meta.get("solution") and meta["grade_id"] in answers:
+                cell["source"] = answers[meta["grade_id"]]
+        place = folder / student / NAME
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+        return folder
+
+    return write

@@ -1,0 +1,85 @@
+"""A course of one small chapter that needs no TensorFlow: what it is made of, a right answer, and the command on it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from autograder.gradebook import record
+from autograder.model.course import Course
+
+NAME = "90_small"
+SOURCE = """\
+# %% [markdown]
+# # Small
+
+# %%
+import numpy as np
+
+# %% answer="double"
+def double(x):
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %% check="double" points=2
+assert double(2) == 4, "twice 2 is 4"
+
+# %% answer="shift"
+def shift(x, by):
+    ### BEGIN SOLUTION
+    return x + by
+    ### END SOLUTION
+
+# %% check="shift" points=3
+assert shift(1, 2) == 3, "1 and 2 more is 3"
+
+# %% [markdown] answer="why" points=1
+# ### BEGIN SOLUTION
+# Because.
+# ### END SOLUTION
+"""
+CHECKS = """\
+import numpy as np
+from autograder.probe.asking import exercise, probe
+
+@probe
+def doubled(student, x):
+    return student.double(x)
+
+@probe
+def shifted(student, x, by):
+    return student.shift(x, by)
+
+@exercise("double")
+def test_it_doubles(student, rng):
+    x = rng.normal(size=3)
+    got = student.ask(doubled, x=x)
+    assert type(got) is np.ndarray, f"`double` returned a {type(got).__name__}; expected an array like its argument."
+    assert np.allclose(got, x * 2), "The result is not twice the argument."
+
+@exercise("shift")
+def test_it_shifts(student, rng):
+    x, by = int(rng.integers(100)), int(rng.integers(1, 100))
+    assert student.ask(shifted, x=x, by=by) == x + by, "The sum is off."
+"""
+RIGHT = {"double": "def double(x):\n    return x + x", "shift": "def shift(x, by):\n    return by + x", "why": "So."}
+
+
+def points(course: Course, out: Path) -> dict[str, dict[str, tuple[float, str]]]:
+    """What is recorded in OUT: student -> exercise -> points and verdict."""
+    table: dict[str, dict[str, tuple[float, str]]] = {}
+    for row in record.rows(out, course.chapter(NAME)):
+        table.setdefault(row.student, {})[row.exercise] = (row.points, str(row.verdict))
+    return table
+
+
+def command(*arguments: object, root: Path) -> subprocess.CompletedProcess[str]:
+    """Run `autograder` on the course at `root`."""
+    return subprocess.run(
+        [sys.executable, "-m", "autograder", "--course", str(root), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )

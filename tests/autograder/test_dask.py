@@ -1,0 +1,259 @@
+"""Grading a class on workers of Dask: the same marks, whatever becomes of the workers, and nobody else gets in."""
+
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from contextlib import chdir, contextmanager
+
+import chaos
+import pytest
+from distributed import LocalCluster
+from small_course import NAME, RIGHT, points
+
+from autograder.engine import class_run, dask_executor, executors
+from autograder.engine.dask_executor import DaskExecutor
+from autograder.gradebook import record
+from autograder.job import forkserver
+from autograder.job.forkserver import InfrastructureError
+from autograder.model.course import Course, CourseError
+from autograder.report import outputs
+from autograder.sandbox import boxes
+
+pytestmark = [pytest.mark.classes, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls") / "new"
+    dask_executor.write_certificates(folder)
+    return folder
+
+
+CLASS = {
+    "ada": RIGHT,
+    "bob": RIGHT | {"double": "def double(x):\n    return x * x"},
+    "cem": {},
+    "dan": {},
+    "eve": RIGHT | {"double": "import os; os._exit(3)"},
+    "fay": RIGHT | {"shift": "def shift(x, by):\n    raise ValueError('no')"},
+}
+
+
+@contextmanager
+def cluster(tls, root, workers, mark="", **more):
+    """A scheduler and workers on this machine; theirs is the course at `root`, and `mark` is in all that they start."""
+    env = {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(mark)])}
+    with (
+        chdir(root),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            protocol="tls://",
+            security=dask_executor.security(tls),
+            dashboard_address=":0",
+            env=env,
+            preload=["autograder.engine.dask_worker"],
+            **more,
+        ) as made,
+    ):
+        yield made, made.scheduler_address.replace("tls://", "dask://")
+
+
+@pytest.fixture
+def class_(hand_in):
+    for student, answers in CLASS.items():
+        folder = hand_in(student, answers)
+    return folder
+
+
+def graded(small, folder, out, executor=None, **how):
+    """Grade into `out`, which draws the inputs that every other one draws; return all that it then says."""
+    out.mkdir()
+    (out / ".seed").write_bytes(b"s" * 32)
+    result = class_run.grade_class(small, NAME, folder, out, executor=executor, **how)
+    assert result.faults == {}
+    assert sorted(result.graded) == sorted(CLASS)
+    outputs.write(out, small.chapter(NAME), faults={}, workers=1)
+    return chaos.meaning(out)
+
+
+def alike(one, other):
+    return [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)] == []
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_give_the_gradebook_that_this_machine_gives(tls, small, class_, tmp_path, workers):
+    wanted = graded(small, class_, tmp_path / "local")
+    elsewhere = shutil.copytree(small.root, tmp_path / "elsewhere")
+    with (
+        cluster(tls, elsewhere, workers, local_directory=str(tmp_path / "work")) as (_, address),
+        executors.opened(address, small, NAME, tls) as executor,
+    ):
+        assert alike(graded(small, class_, tmp_path / "dask", executor), wanted)
+        assert len(points(small, tmp_path / "dask")) == len(CLASS)
+
+
+def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_path, monkeypatch):
+    real = class_run._run
+
+    def gone(*arguments):
+        shutil.rmtree(class_)
+        return real(*arguments)
+
+    monkeypatch.setattr(class_run, "_run", gone)
+    with cluster(tls, small.root, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
+        class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+    assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
+
+
+def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_, tmp_path):
+    wanted = graded(small, class_, tmp_path / "local")
+    mark = tmp_path / "mark-of-the-workers"
+    mark.mkdir()
+    killed = []
+    with cluster(tls, small.root, 2, mark) as (_, address), executors.opened(address, small, NAME, tls) as executor:
+        pids = executor.client.run(os.getpid)
+
+        def kill():
+            end = time.monotonic() + 60
+            while not killed and time.monotonic() < end:
+                busy = [worker for worker, keys in executor.client.processing().items() if keys]
+                started = len([pid for each in chaos.processes(mark).values() for pid in each])
+                if busy and started >= 5:  # its servers are there, and a job's own processes
+                    os.kill(pids[busy[0]], signal.SIGKILL)
+                    killed.append(busy[0])
+                time.sleep(0.02)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        found = graded(small, class_, tmp_path / "dask", executor)
+        killer.join(60)
+        assert len(killed) == 1
+        assert killed[0] in pids
+        assert alike(found, wanted)
+    end = time.monotonic() + 30
+    while (left := chaos.processes(mark)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left == {}
+
+
+def test_a_cluster_without_workers_is_a_fault_of_the_machine_and_not_for_ever(tls, small, class_, tmp_path):
+    with cluster(tls, small.root, 1) as (made, address):
+        with DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=3) as executor:
+            executor.same_course(small, NAME)
+            made.scale(0)
+            with pytest.raises(InfrastructureError, match="no worker for 3 s"):
+                class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+        with pytest.raises(InfrastructureError, match="no worker came in 1 s"):
+            DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=1).same_course(
+                small, NAME
+            )
+
+
+def test_a_worker_with_another_course_is_named_and_nobody_is_graded(tls, small, class_, tmp_path):
+    other = shutil.copytree(small.root, tmp_path / "other")
+    checks = other / "checks" / f"test_{NAME}.py"
+    checks.write_text(checks.read_text() + "\n")
+    with cluster(tls, other, 1) as (_, address):
+        with (
+            pytest.raises(CourseError, match=r"worker tls://.*other the checks"),
+            executors.opened(address, small, NAME, tls),
+        ):
+            pass
+        executor = DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls))
+        with executor, pytest.raises(CourseError, match="other the checks"):  # one that came later
+            class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls, small, class_, tmp_path):
+    other = shutil.copytree(small.root, tmp_path / "other")
+    checks = other / "checks" / f"test_{NAME}.py"
+    with cluster(tls, other, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
+        rubric = forkserver.make_rubric(small, NAME)
+        class_run.try_reference(small, rubric, executor=executor)  # the servers are warm, with the old checks
+        kept = checks.read_text()
+        checks.write_text(kept.replace("x * 2", "x * 3"))
+        changed = Course.read(other)
+        with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
+            class_run.try_reference(changed, forkserver.make_rubric(changed, NAME), executor=executor)
+
+
+PROBE = """
+import os, socket
+def _reached(host, port):
+    try:
+        socket.create_connection((host, port), timeout=2).close()
+        return "reached"
+    except OSError as error:
+        return "unreachable"
+for _host, _port in {addresses!r}:
+    print("port", _reached(_host, _port))
+for _file in {files!r}:
+    print("file", os.path.exists(_file))
+_ports = [str(port) for _, port in {addresses!r}]
+print("environment", [name for name, value in os.environ.items() if "dask" in name.lower() or value in _ports])
+_open = []
+for _fd in os.listdir("/proc/self/fd"):
+    try:
+        _open.append(os.readlink("/proc/self/fd/" + _fd))
+    except OSError:
+        pass
+_tcp = [line for name in ("tcp", "tcp6") for line in open("/proc/self/net/" + name).read().splitlines()[1:]]
+print("tcp", [line for line in _tcp if any(f"socket:[{{line.split()[9]}}]" in link for link in _open)
+              and any(f":{{port:04X}}" in line for _, port in {addresses!r})])
+"""
+
+
+def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, small, hand_in, tmp_path):
+    with cluster(tls, small.root, 1) as (made, address), executors.opened(address, small, NAME, tls) as executor:
+        workers = [*executor.client.scheduler_info()["workers"]]
+        addresses = [
+            (host, int(port))
+            for host, _, port in (each.split("//")[1].rpartition(":") for each in [*workers, made.scheduler_address])
+        ]
+        addresses += [(socket.gethostbyname(socket.gethostname()), port) for _, port in addresses]
+        assert all(reached(*each) for each in addresses[:2])  # from here they can be
+        files = [str(tls / name) for name in ("cert.pem", "key.pem")]
+        probe = PROBE.format(addresses=addresses, files=files)
+        folder = hand_in("ada", RIGHT | {"double": RIGHT["double"] + probe})
+        class_run.grade_class(small, NAME, folder, tmp_path / "out", executor=executor)
+    with record.Recorder(tmp_path / "out", small.chapter(NAME)) as recorder:
+        verdict = recorder.verdict("ada")
+    texts = [
+        output["text"]
+        for cell in verdict.notebook["cells"]
+        for output in cell.get("outputs", ())
+        if output.get("name") == "stdout"
+    ]
+    said = "".join("".join(text) for text in texts).split("\n")
+    assert said == ["port unreachable"] * len(addresses) + ["file False"] * 2 + ["environment []", "tcp []", ""]
+
+
+def reached(host, port):
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_nobody_without_the_certificate_gets_in(tls, small, tmp_path):
+    dask_executor.write_certificates(tmp_path / "others")
+    with (
+        cluster(tls, small.root, 1) as (_, address),
+        pytest.raises(InfrastructureError, match="no certificate of ours"),
+    ):
+        DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tmp_path / "others"))
+
+
+def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small):
+    with (
+        cluster(tls, small.root, 1) as (_, address),
+        pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1"),
+        executors.opened(address, small, NAME, tls, gpus=1),
+    ):
+        pass
