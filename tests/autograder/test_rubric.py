@@ -1,0 +1,98 @@
+"""What decides a mark is one value: it travels, its digest tells any two apart, and servers made of another grade nobody."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+from small_course import NAME, RIGHT
+
+from autograder.engine import class_run
+from autograder.gradebook import record
+from autograder.job import forkserver, grade
+from autograder.job.forkserver import InfrastructureError
+from autograder.model.limits import CheckerCaps
+from autograder.model.rubric import PlannedTest
+from autograder.sandbox import boxes
+from autograder.submissions.intake import Submission
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+
+
+@pytest.fixture(scope="module")
+def rubric(small):
+    return forkserver.make_rubric(small, NAME)
+
+
+def test_it_plans_every_test_with_its_exercise_and_weight(rubric):
+    assert rubric.tests == (PlannedTest("double", "test_it_doubles"), PlannedTest("shift", "test_it_shifts"))
+
+
+def test_it_travels_and_stays_the_same(rubric):
+    assert pickle.loads(pickle.dumps(rubric)).digest == rubric.digest
+
+
+def test_whatever_decides_a_mark_makes_another_rubric(rubric):
+    limits = replace(rubric.chapter.limits, cell_seconds=1.0)
+    others = [
+        replace(rubric, sandboxed=False),
+        replace(rubric, grader="another"),
+        replace(rubric, checks="others"),
+        replace(rubric, environment="elsewhere"),
+        replace(rubric, chapter=replace(rubric.chapter, checker=CheckerCaps(memory_bytes=1))),
+        replace(rubric, chapter=replace(rubric.chapter, allowed_ops=("WriteFile",))),
+        replace(rubric, tests=rubric.tests[:1]),
+        replace(rubric, tests=(replace(rubric.tests[0], weight=2.0), *rubric.tests[1:])),
+        replace(rubric, chapter=replace(rubric.chapter, limits=limits)),
+        replace(rubric, chapter=replace(rubric.chapter, gpus=1)),
+        replace(rubric, chapter=replace(rubric.chapter, release={**rubric.chapter.release, "metadata": {}})),
+    ]
+    assert len({each.digest for each in (rubric, *others)}) == 1 + len(others)
+
+
+def test_marks_of_trusted_submissions_do_not_pass_for_sandboxed_ones(small, hand_in, tmp_path):
+    folder, out = hand_in("ada"), tmp_path / "out"
+    class_run.grade_class(small, NAME, folder, out, trust=True)
+    [trusted] = record.records(out, small.chapter(NAME))
+    assert "trusted" in trusted.verdict.evidence.parts["sandbox"]
+    assert class_run.grade_class(small, NAME, folder, out).graded == ["ada"]
+    [boxed] = record.records(out, small.chapter(NAME))
+    assert boxed.verdict.evidence.parts["sandbox"] == "sandboxed"
+    assert class_run.grade_class(small, NAME, folder, out).unchanged == ["ada"]
+
+
+def test_a_check_that_is_edited_while_a_class_runs_gives_no_verdict_under_the_old_digest(own_small):
+    old = forkserver.make_rubric(own_small, NAME)
+    job = grade.Job(Submission("ada", NAME, RIGHT), old, 1)
+    assert grade.grade_job(job, own_small).points == 5.0
+    file = own_small.root / "checks" / f"test_{NAME}.py"
+    file.write_text(file.read_text().replace("x * 2", "x * 3"))
+    assert grade.grade_job(job, own_small).points == 5.0  # the servers have read the old ones, and still say so
+    forkserver.servers(own_small, old).checker.close()  # somebody kills it: the next one would read the new ones
+    with pytest.raises(InfrastructureError, match="were changed since this run began; run it again"):
+        grade.grade_job(job, own_small)
+    new = forkserver.make_rubric(own_small, NAME)
+    assert new.digest != old.digest
+    assert grade.grade_job(replace(job, rubric=new), own_small).points == 3.0
+
+
+def test_the_log_has_a_line_of_json_for_every_attempt(small, hand_in, tmp_path, monkeypatch):
+    real, tries = grade.grade_job, []
+
+    def flaky(job, course):
+        tries.append(job.submission.student)
+        if tries.count("ada") == 1 and job.submission.student == "ada":
+            raise InfrastructureError("the disk is on fire")
+        return real(job, course)
+
+    monkeypatch.setattr(grade, "grade_job", flaky)
+    class_run.grade_class(small, NAME, hand_in("ada"), tmp_path / "out")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "grading.log").read_text().splitlines()]
+    assert [(line["student"], line["attempt"], line["event"]) for line in lines] == [
+        ("ada", 1, "not graded"),
+        ("ada", 2, "graded"),
+    ]
+    assert lines[0]["error"] == "the disk is on fire"
+    assert lines[1]["steps"].keys() == {"start", "cells", "questions"}
