@@ -170,18 +170,19 @@ def grade(
     if (limit or json_) and not dry_run:
         _end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits of the chapter's header")
     from autograder.engine import executors
+    from autograder.model.limits import read_limits
 
+    limits = read_limits(limit or ())  # a slip in them costs no start of servers
     if engine == executors.LOCAL:
         grading.launch(course, name, how)
     from autograder.gradebook import late_penalty
-    from autograder.model.limits import read_limits
     from autograder.submissions import arrivals, downloads, filenames
 
     full, names = course.chapter(name), filenames.Names(name_pattern, layout)
     with executors.opened(engine, course, name, tls, gpus) as executor:
         how |= {"executor": executor} if executor else {}
         if dry_run:
-            how["limits"] = read_limits(limit or ())
+            how["limits"] = limits
             with downloads.gathered(submissions, full, names=names, roster=roster) as found:
                 code = grading.tell(found)
                 sys.exit(max(code, grading.rehearse(course, name, found.folder, out, json_, **how)))

@@ -14,7 +14,6 @@ import pytest
 import tensorflow as tf
 
 from autograder.authoring import build
-from autograder.engine import class_run
 from autograder.job import forkserver, grade
 from autograder.job.grade import Job
 from autograder.model import course as course_module
@@ -240,8 +239,9 @@ COUNTS = "import tensorflow as tf\ndef one():\n    return tf.raw_ops.Bincount(ar
 def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     """A course whose one answer builds a graph with an operation that is allowed nowhere else."""
     source = headed(allowed_ops="[Bincount]").replace("return 1", "return 1  # see COUNTS")
-    yield courses.write(tmp_path_factory.mktemp("counting"), NAME, source, GRAPHS, ["tensorflow"])
-    class_run.close()
+    course = courses.write(tmp_path_factory.mktemp("counting"), NAME, source, GRAPHS, ["tensorflow"])
+    yield course
+    courses.close(course)
 
 
 @pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
@@ -292,7 +292,7 @@ def test_a_course_in_a_folder_that_boxes_show_is_hidden_from_students(tmp_path: 
     try:
         (mark,) = grade.grade_job(Job(submission, forkserver.make_rubric(course, NAME), 1), course).marks
     finally:
-        class_run.close()
+        courses.close(course)
         bubblewrap.fixed.cache_clear()
     assert mark.points == 1.0, mark.message
 

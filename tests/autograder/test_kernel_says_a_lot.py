@@ -8,7 +8,6 @@ import courses
 import pytest
 import zmq.asyncio
 
-from autograder.engine import class_run
 from autograder.job import execute, forkserver
 from autograder.job.kernel_client import KernelClient
 from autograder.job.kernel_process import KernelProcess
@@ -54,7 +53,7 @@ def kernel(tmp_path):
         yield started
     finally:
         started.close()
-        class_run.close()
+        courses.close(course)
 
 
 def test_displays_that_nobody_reads_yet_are_not_lost(kernel):

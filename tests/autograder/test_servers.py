@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import courses
 import pytest
-from small_course import NAME
+from small_course import CHECKS, NAME, SOURCE
 
 from autograder.job import forkserver
 from autograder.job.kernel_process import KernelProcess
@@ -22,11 +23,13 @@ HASH = "print(hash('across'))"
 
 
 @pytest.fixture(scope="module")
-def servers(small):
-    """The servers of a small chapter, started by a process whose environment holds a secret."""
+def servers(tmp_path_factory):
+    """Servers of a small chapter of their own, started by a process whose environment holds a secret."""
+    course = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET", SECRET)
-        return forkserver.servers(small, forkserver.make_rubric(small, NAME))
+        yield forkserver.servers(course, forkserver.make_rubric(course, NAME))
+    courses.close(course)
 
 
 @probe
