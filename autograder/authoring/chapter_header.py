@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -36,10 +37,9 @@ def _known(course: Course, where: str, operations: Iterable[str]) -> None:
     """Raise CourseError for an operation that TensorFlow does not have."""
     if "tensorflow" not in course.preload:
         raise CourseError(f"{where}: graphs are TensorFlow's; add it to preload in {course.file}")
+    importlib.import_module("across")  # first: it keeps TensorFlow's start-up log out of sight
     import tensorflow as tf
     from tensorflow.python.framework import op_def_registry  # pyright: ignore[reportAttributeAccessIssue]
-
-    import across  # noqa: F401 - keeps TensorFlow's start-up log out of sight
 
     for operation in operations:
         if op_def_registry.get(operation) is None:

@@ -7,6 +7,7 @@ begins, and what became of it as soon as it has ended.
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from across._process import fresh_child, pristine
+from across._process import pristine
 from autograder.job import checker_preload, messages
 from autograder.model import digests
 from autograder.model.course import Course, CourseError
@@ -184,6 +185,8 @@ def prepare(dumped: str, chapter: str) -> None:
     except CourseError as error:
         PLAN = messages.Plan(author=str(error))
         return
+    if "across.fresh" in sys.modules:  # it runs processes that have TensorFlow: see `child`
+        importlib.import_module("across._process.fresh_child")
     tests = [(item.function.exercise, item.name, item.function.weight) for item in SESSION.items]  # type: ignore[attr-defined]
     PLAN = messages.Plan(tests=tests, checks=read)
 
@@ -203,7 +206,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     entering.hold([questions, connection.fileno()])
     entering.enter(request.box)
     os.chdir("/tmp")
-    if "across.fresh" in sys.modules:  # the checks use it: 5 ms that others need not pay
+    if fresh_child := sys.modules.get("across._process.fresh_child"):  # the checks use it: 5 ms that others need not pay
         pristine.leave(fresh_child)
     JOB.seed = request.seed
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)

@@ -41,6 +41,7 @@ def follow(folder: Path, command: str) -> str:
     return " ".join(done.stdout.split())
 
 
+@pytest.mark.classes
 def test_whoever_follows_the_page_has_a_course_that_grades(tmp_path: Path):
     printed, steps = "", 0
     for block in BLOCK.finditer(PAGE):

@@ -86,9 +86,9 @@ HOLDER = """
 import sys
 from pathlib import Path
 from fake_nvml import FakeNvml, Gpu
-from autograder.cards import Cards
-from autograder.leases import Leases
-from autograder.ledger import Ledger, Slot
+from autograder.gpu.cards import Cards
+from autograder.gpu.leases import Leases
+from autograder.gpu.ledger import Ledger, Slot
 folder, uuids = Path(sys.argv[1]), sys.argv[2].split(",")
 gpus = [Gpu(uuid, minor=n) for n, uuid in enumerate(uuids)]
 here = Leases(Cards(FakeNvml(*gpus)), Ledger(folder / "ledger"), [Slot(g.uuid, g.total) for g in gpus])

@@ -272,7 +272,7 @@ def test_a_students_kernel_its_children_and_process_1_are_filtered(student):
 
 
 @needs_a_box
-def test_a_checker_is_filtered(kernel):
+def test_a_checker_is_filtered(course, kernel):
     assert class_run.try_reference(course, forkserver.make_rubric(course, NAME)).points == 1
 
 
