@@ -206,7 +206,9 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     entering.hold([questions, connection.fileno()])
     entering.enter(request.box)
     os.chdir("/tmp")
-    if fresh_child := sys.modules.get("across._process.fresh_child"):  # the checks use it: 5 ms that others need not pay
+    if fresh_child := sys.modules.get(
+        "across._process.fresh_child"
+    ):  # the checks use it: 5 ms that others need not pay
         pristine.leave(fresh_child)
     JOB.seed = request.seed
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
