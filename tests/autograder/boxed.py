@@ -2,14 +2,26 @@
 
 import json
 import os
+from dataclasses import replace
+from pathlib import Path
 
 from autograder.sandbox import boxes, entering
 
 CAPS = boxes.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
 
 
+def inherited():
+    """Bytes that a fork of this process has without having asked for any: where a box's memory is watched, they count."""
+    status = Path("/proc/self/status").read_text()
+    return sum(
+        1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith(("RssAnon:", "RssShmem:"))
+    )
+
+
 def inside(function, caps=CAPS, name="test", hidden=()):
     """Run `function` in a box of its own; its value (JSON) and the exit code."""
+    if os.getuid() != 0:
+        caps = replace(caps, memory=caps.memory + inherited())
     read, write = os.pipe()
     with boxes.Box(f"{name}-{os.getpid()}", caps, hidden=hidden) as box:
         child = os.fork()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, inside, tried
+from boxed import CAPS, inherited, inside, tried
 from test_full_disk import MAY
 from test_sandbox import as_nobody  # noqa: F401 - a fixture
 
@@ -146,7 +146,7 @@ def bomb():
 def refusals(function, enough):
     """How many forks were refused to `function`, asked until it is done or that is `enough`."""
     # each is a fork of pytest: its tables of pages alone may fill a small box
-    with boxes.Box(f"forks-{os.getpid()}", replace(CAPS, memory=8 << 30)) as box:
+    with boxes.Box(f"forks-{os.getpid()}", replace(CAPS, memory=(8 << 30) + CAPS.pids * inherited())) as box:
         request = box.request()
         child = os.fork()
         if child == 0:
@@ -208,7 +208,7 @@ def test_without_control_groups_memory_that_is_shared_or_a_files_counts_as_well(
     function,
     outcome,
 ):
-    caps = replace(CAPS, memory=400 << 20, tmp=160 << 20)  # the fork of pytest itself takes some of it
+    caps = replace(CAPS, memory=400 << 20, tmp=160 << 20)
     assert as_nobody(lambda: killed(function, caps)) is outcome
 
 
