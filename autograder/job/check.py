@@ -120,7 +120,7 @@ class _Heard:
             return
         found = (message.passed, test.weight, message.kind, message.says, message.misconception)
         self.outcomes.append(Outcome(test.exercise, test.name, *found))
-        self.running = None
+        self.running, self.computes = None, False
         if message.test in self.left:  # a second word about it comes when what it used was taken down
             self.left.remove(message.test)
 

@@ -79,12 +79,13 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     found = {"reference": judged(solved, seeds), "blank": judged(stubs, range(1)), "tests": {}, "taken": {}}
     for test in tests:
         found["tests"].setdefault(test.exercise, []).append(test.__name__)
-    for variant in listed.variants(course.listed_file(chapter)):
+    known = listed.variants(course.listed_file(chapter))
+    for variant in known:
         answers = {**solved, variant.answer: variant.written_over(solved[variant.answer])}
         for seed in variant_seeds:
             key = f"{variant.answer}/{variant.name}/{seed}"
             found[key] = judged(answers, range(seed, seed + 1), variant.exercise)
-            taken = [asking.misconception(chapter, variant.exercise, error, str(error)) for error in errors[:1]]
+            taken = [asking.misconception(known, variant.exercise, error, str(error)) for error in errors[:1]]
             found["taken"][key] = taken
     for name, value in ODD.items():
         odd = {answer: odd_answer(solved[answer], value) for answer in stubs}
