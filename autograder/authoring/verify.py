@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,7 +22,7 @@ from autograder.authoring import build, mutants
 from autograder.authoring.mutants import Mutant
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
-from autograder.model.course import Chapter, Course, CourseError
+from autograder.model.course import Chapter, Course, CourseError, Exercise, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
 from autograder.probe import listed
@@ -117,18 +117,29 @@ def digest(course: Course, chapter: str) -> str:
 
 
 def verify(
-    course: Course, chapter_name: str, *, seeds: int = SEEDS, workers: int = 0, progress: Progress | None = None
+    course: Course,
+    chapter_name: str,
+    *,
+    seeds: int = SEEDS,
+    workers: int = 0,
+    progress: Progress | None = None,
+    exercises: Iterable[str] = (),
 ) -> Verified:
-    """Try the checks of one chapter. Raises CourseError, SandboxError, InfrastructureError (after another try).
+    """Try the checks of one chapter, or of some of its `exercises`: their listed answers and mutants alone.
 
-    Leaves no server running.
+    Leaves no server running. Raises CourseError, SandboxError, InfrastructureError (after another try).
     """
+    chapter = course.chapter(chapter_name)
+    known = {each.name: each for each in chapter.exercises if not each.manual}
+    for name in exercises:
+        if name not in known:
+            raise CourseError(f"{chapter_name}: no checked exercise {name!r}; {near(name, known)}")
+    looked_at = [known[name] for name in exercises] or list(chapter.exercises)
     forkserver.launch(course, chapter_name)
     load(course, chapter_name)
-    chapter = course.chapter(chapter_name)
-    found = Verified(chapter_name, digest(course, chapter_name), len(chapter.exercises), seeds=seeds)
+    found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
     trials = list(
-        _trials(chapter, course.listed_file(chapter_name), build.solution_source(course, chapter_name), seeds)
+        _trials(looked_at, course.listed_file(chapter_name), build.solution_source(course, chapter_name), seeds)
     )
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
@@ -149,7 +160,9 @@ def verify(
     finally:
         forkserver.close()
     found.trials = len(results)
-    _judge(chapter, course.listed_file(chapter_name), found, [(trial, results[trial]) for trial in (*trials, *again)])
+    names = {each.name for each in looked_at}
+    graded = [(trial, results[trial]) for trial in (*trials, *again)]
+    _judge(chapter, course.listed_file(chapter_name), found, graded, names)
     return found
 
 
@@ -180,19 +193,22 @@ def load(course: Course, chapter: str) -> None:
         sys.path.remove(str(file.parent))
 
 
-def _trials(chapter: Chapter, file: Path, reference: Answers, seeds: int) -> Iterator[Trial]:
+def _trials(exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int) -> Iterator[Trial]:
+    names = {exercise.name for exercise in exercises}
     for seed in range(1, seeds + 1):
         yield Trial("reference", "", seed, reference)
     yield Trial("blank", "", 1, {})
     for variant in listed.variants(file):
+        if variant.exercise not in names:
+            continue
         answers = {**reference, variant.answer: variant.written_over(reference[variant.answer])}
         for seed in range(1, min(FEW, seeds) + 1):
             yield Trial(
                 "right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant
             )
-    by_hand = {answer for exercise in chapter.exercises if exercise.manual for answer in exercise.answer_ids}
+    checked = {answer for exercise in exercises if not exercise.manual for answer in exercise.answer_ids}
     for answer, source in reference.items():
-        if answer not in by_hand:
+        if answer in checked:
             for number, mutant in enumerate(mutants.mutants(answer, source)):
                 yield Trial("mutant", f"{answer} {number}", 1, {**reference, answer: mutant.source}, mutant)
 
@@ -218,13 +234,17 @@ def _grade(course: Course, rubric: Rubric, trial: Trial) -> Verdict:
         return grade.grade_job(job, course)
 
 
-def _judge(chapter: Chapter, file: Path, found: Verified, results: list[tuple[Trial, Verdict]]) -> None:
+def _judge(
+    chapter: Chapter, file: Path, found: Verified, results: list[tuple[Trial, Verdict]], exercises: Set[str]
+) -> None:
     tests: set[str] = set()
     seen: dict[tuple[str, str, str], Counter[bool]] = defaultdict(Counter)  # kind, name, test -> passed, how often
     lives: dict[Mutant, list[bool]] = defaultdict(list)  # whether it survived each seed
     for trial, verdict in results:
-        marks = {mark.exercise: mark for mark in verdict.marks}
+        marks = {mark.exercise: mark for mark in verdict.marks if mark.exercise in exercises}
         for outcome in verdict.evidence.outcomes:
+            if outcome.exercise not in exercises:
+                continue
             tests.add(outcome.test)
             if trial.kind != "mutant":
                 seen[trial.kind, trial.name, outcome.test][outcome.passed] += 1

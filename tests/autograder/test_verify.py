@@ -8,7 +8,7 @@ from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
 
 from autograder.authoring import checks_page, mutants, verify
 from autograder.authoring.verify import Trial, Verified
-from autograder.model.course import Course, find
+from autograder.model.course import Course, CourseError, find
 from autograder.model.verdict import Evidence, Outcome
 from autograder.probe import listed
 from autograder.probe.listed import Equivalent, Variant
@@ -30,7 +30,8 @@ def tiny(monkeypatch):
 def found(*results):
     """What is found of (trial, verdict)s."""
     made = Verified(NAME, "d" * 64, len(TINY.exercises))
-    verify._judge(TINY, Path("listed.toml"), made, list(results))
+    exercises = {exercise.name for exercise in TINY.exercises}
+    verify._judge(TINY, Path("listed.toml"), made, list(results), exercises)
     return made
 
 
@@ -145,6 +146,25 @@ def test_the_page_of_checks_has_a_good_section_of_every_chapter(monkeypatch):
         row = dict(zip(checks_page.COLUMNS, rest.split("\n|")[3].split("\n")[0].strip("| ").split(" | "), strict=True))
         assert float(row["killed"].rstrip("%")) >= 95, name
         assert row["flakes"] == "0", name
+
+
+def test_one_exercise_alone_has_its_own_listed_answers_and_mutants_tried():
+    pick, other = (exercise for exercise in TINY.exercises if exercise.name in ("pick", "spread"))
+    reference = {name: SOURCE for exercise in (pick, other) for name in exercise.answer_ids}
+    file = Path("listed.toml")
+    trials = {each.name: list(verify._trials([each], file, reference, 2)) for each in (pick, other)}
+    kinds = {name: {each.kind for each in of} for name, of in trials.items()}
+    assert kinds["pick"] == {"reference", "blank", "wrong", "right", "mutant"}
+    assert kinds["spread"] == {"reference", "blank", "mutant"}
+    mutated = {each.of.answer for of in trials.values() for each in of if isinstance(each.of, mutants.Mutant)}
+    assert mutated == {*pick.answer_ids, *other.answer_ids}
+    assert not {each.of.answer for each in trials["pick"] if each.kind == "mutant"} & set(other.answer_ids)
+
+
+def test_an_exercise_that_is_none_is_named_with_those_there_are():
+    course = find()
+    with pytest.raises(CourseError, match=r"no checked exercise .explian."):
+        verify.verify(course, course.chapters[0], exercises=["explian"])
 
 
 @pytest.mark.slow
