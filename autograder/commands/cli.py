@@ -265,12 +265,12 @@ def demo(
     out: Annotated[Path, typer.Option(help="where the class and its marks are written")] = Path("demo"),
     workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
 ) -> None:
-    """Make a class of 30 invented submissions of chapter 03 and grade it, start to end."""
+    """Make a class of 30 invented submissions of the course's chapter for it and grade it, start to end."""
     from autograder.devtools import demo as classroom
 
     course = opened(context)
     submissions = classroom.make(course, out / "submissions")
-    code = grading.grade_to_the_end(course, classroom.CHAPTER, submissions, out, workers=workers)
+    code = grading.grade_to_the_end(course, classroom.chapter_of(course), submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
 

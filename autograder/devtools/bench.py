@@ -30,7 +30,7 @@ from rich.table import Table
 from autograder.authoring import build
 from autograder.devtools import demo
 from autograder.job import assemble
-from autograder.model.course import Course, text
+from autograder.model.course import Chapter, Course, text
 from autograder.submissions import intake
 
 BIN = Path(sys.executable).parent
@@ -74,10 +74,11 @@ class Bench:
     floor: float  # CPU seconds of a submission's own code
     students: int
     machine: str
+    chapter: str
 
     def table(self) -> Table:
         """Medians, with the smallest and the largest; `times` counts submissions an hour against the first way."""
-        title = f"{self.students} submissions of {demo.CHAPTER}; {self.machine}; {len(self.ways[0].walls)} repeats"
+        title = f"{self.students} submissions of {self.chapter}; {self.machine}; {len(self.ways[0].walls)} repeats"
         made = Table(title=title)
         for column in ("", "wall s", "(min-max)", "wall s each", "CPU s each", "peak MB", "an hour", "times"):
             made.add_column(column, justify="left" if column == "" else "right")
@@ -138,46 +139,48 @@ def bench(
                 _time_once(way)
                 told(f"repeat {repeat + 1}: {way.name}: {way.walls[-1]:.1f} s, CPU {way.cpus[-1]:.1f} s")
         floor = statistics.mean(_floor(course, work / "class", names[:few]))
-    return Bench(ways, floor, len(names), machine())
+    return Bench(ways, floor, len(names), machine(), demo.chapter_of(course))
 
 
 def write_class(course: Course, folder: Path, count: int) -> list[str]:
     """Write a class of `count`: the demo's students, evenly and again and again, signed; the names."""
     kinds = [student for student in demo.students(course) if student.name not in NOT_FOR_OTHERS]
-    chapter, names = course.chapter(demo.CHAPTER), []
+    chapter = course.chapter(demo.chapter_of(course))
+    names: list[str] = []
     for number in range(count):
         student = kinds[(number * len(kinds) // min(count, len(kinds))) % len(kinds)]
         made = demo.notebook_bytes(student, chapter)
         assert made is not None, f"{student.name} hands nothing in"
         names.append(f"{student.name}-{number:04}")
-        file = folder / names[-1] / demo.CHAPTER / f"{demo.CHAPTER}.ipynb"
+        file = folder / names[-1] / chapter.name / f"{chapter.name}.ipynb"
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(demo.signed(json.loads(made), names[-1]), indent=1), encoding="utf-8")
     return names
 
 
 def _ways(course: Course, work: Path, names: list[str], few: int, most: int) -> Iterator[Way]:
+    chapter = course.chapter(demo.chapter_of(course))
     stock, some = work / "stock", names[:: -(-len(names) // most)]
-    source = stock / "source" / demo.CHAPTER
+    source = stock / "source" / chapter.name
     source.mkdir(parents=True)
     (stock / "nbgrader_config.py").write_text(CONFIG)
-    (source / f"{demo.CHAPTER}.ipynb").write_text(build.dumps(build.solved(course, demo.CHAPTER)))
-    _run([str(BIN / "nbgrader"), "generate_assignment", demo.CHAPTER, "--force"], stock, (0,))
+    (source / f"{chapter.name}.ipynb").write_text(build.dumps(build.solved(course, chapter.name)))
+    _run([str(BIN / "nbgrader"), "generate_assignment", chapter.name, "--force"], stock, (0,))
     for name in some:
         shutil.copytree(work / "class" / name, stock / "submitted" / name)
-    autograde = [str(BIN / "nbgrader"), "autograde", demo.CHAPTER]
+    autograde = [str(BIN / "nbgrader"), "autograde", chapter.name]
     yield Way("nbgrader autograde", [autograde], stock, len(some), (0, 1))
 
     plain = work / "papermill"
     plain.mkdir()
-    files = {name: str(work / "class" / name / demo.CHAPTER / f"{demo.CHAPTER}.ipynb") for name in names[:few]}
+    files = {name: str(work / "class" / name / chapter.name / f"{chapter.name}.ipynb") for name in names[:few]}
     papermill = [sys.executable, "-m", "papermill", "--no-progress-bar"]
     commands = [[*papermill, file, f"{name}.ipynb"] for name, file in files.items()]
     yield Way("plain papermill, no marks", commands, plain, len(files), (0, 1))  # 1: stopped at the first failed cell
 
     if (BIN / "otter").exists():
         folder = work / "otter"
-        _otter(course, folder)
+        _otter(chapter, folder)
         commands = [
             [str(BIN / "otter"), "run", file, "-a", "ag.zip", "-o", ".", "--no-logo"] for file in files.values()
         ]
@@ -186,15 +189,15 @@ def _ways(course: Course, work: Path, names: list[str], few: int, most: int) -> 
     for workers in (1, 2):
         out = work / f"ours{workers}"
         out.mkdir()
-        command = [str(BIN / "autograder"), "--course", str(course.root), "grade", demo.CHAPTER]
+        command = [str(BIN / "autograder"), "--course", str(course.root), "grade", chapter.name]
         command += ["--submissions", str(work / "class"), "--out", str(out), "--workers", str(workers)]
         yield Way(f"autograder grade, {workers} worker{'s'[: workers - 1]}", [command], out, len(names))
 
 
-def _otter(course: Course, folder: Path) -> None:
+def _otter(chapter: Chapter, folder: Path) -> None:
     """Make the chapter an assignment of otter's: each visible check is one of its tests."""
     (folder / "tests").mkdir(parents=True)
-    for cell in course.chapter(demo.CHAPTER).release["cells"]:
+    for cell in chapter.release["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
         if meta.get("grade") and not meta.get("solution"):
             test = OTTER_TEST.format(name=meta["grade_id"], points=meta["points"], source=text(cell))
@@ -267,7 +270,7 @@ def _floor(course: Course, submissions: Path, names: list[str]) -> Iterator[floa
     """
     from across import fresh
 
-    chapter = course.chapter(demo.CHAPTER)
+    chapter = course.chapter(demo.chapter_of(course))
     for name in names:
         submission = intake.read(intake.Found(name, submissions / name), chapter)
         cells = assemble.assemble(submission, chapter).cells

@@ -1,4 +1,4 @@
-"""A class of 30 invented submissions of chapter 03, with the marks that they must get because of how they were made.
+"""A class of invented submissions of one chapter, with the marks that they must get because of how they were made.
 
 Right, right in another way, every misconception that the checks list, half done, blank, late, crashing, endless, greedy
 for memory, talkative, corrupt and hostile. `make` writes them as nbgrader lays them out. The marks that `students` expects
@@ -22,7 +22,6 @@ from autograder.model.verdict import Result
 from autograder.probe.listed import Variant, variants
 from autograder.submissions.intake import Submission
 
-CHAPTER = "03_device_placement"
 ON_TIME, LATE = "2026-03-02 17:40:12.000000 UTC", "2026-03-11 03:59:58.000000 UTC"
 WRONG = frozenset({Result.FAILED, Result.PARTIAL, Result.CRASHED})
 MISTAKEN = "bela carol dmitri elena farid gwen hana igor juno kofi".split()  # they share the listed misconceptions
@@ -49,15 +48,22 @@ class Student:
     timestamp: str = ON_TIME
 
 
+def chapter_of(course: Course) -> str:
+    """The chapter that the class hands in: what the course names as its `demo`, or its first. Raises CourseError."""
+    if not course.chapters:
+        raise CourseError(f"{course.root}: no chapter to make a class of")
+    return course.full_name(course.demo or course.chapters[0])
+
+
 def make(course: Course, folder: Path) -> Path:
     """Write the class below `folder` as <student>/<chapter>/<chapter>.ipynb; return `folder`. Raises CourseError."""
-    chapter = course.chapter(CHAPTER)
+    chapter = course.chapter(chapter_of(course))
     for student in students(course):
-        place = folder / student.name / CHAPTER
+        place = folder / student.name / chapter.name
         place.mkdir(parents=True, exist_ok=True)
         content = notebook_bytes(student, chapter)
         if content is not None:
-            (place / f"{CHAPTER}.ipynb").write_bytes(content)
+            (place / f"{chapter.name}.ipynb").write_bytes(content)
             (place / "timestamp.txt").write_text(student.timestamp + "\n")
     return folder
 
@@ -83,7 +89,10 @@ def signed(notebook: dict[str, Any], student: str) -> dict[str, Any]:
 
 
 def students(course: Course) -> list[Student]:
-    """The 30 students, by name. Raises CourseError when the checks list what this class cannot show."""
+    """The students, by name: 30, or fewer where what some try needs TensorFlow.
+
+    Raises CourseError when the checks list what this class cannot show.
+    """
     makers = _Makers(course)
     found = [*makers.right(), *makers.mistaken(), *makers.unfinished(), *makers.limits(), *makers.hostile()]
     return sorted(found, key=lambda student: student.name)
@@ -91,17 +100,25 @@ def students(course: Course) -> list[Student]:
 
 def listed(course: Course) -> list[Variant]:
     """The answers that are listed for the chapter."""
-    return variants(course.listed_file(CHAPTER))
+    return variants(course.listed_file(chapter_of(course)))
 
 
 class _Makers:
     """Makes students out of the reference, the listed variants and the sources below."""
 
     def __init__(self, course: Course) -> None:
-        self.chapter = course.chapter(CHAPTER)
-        self.reference = build.solution_source(course, CHAPTER)
+        self.chapter = course.chapter(chapter_of(course))
+        self.tensorflow = "tensorflow" in course.preload
+        self.reference = build.solution_source(course, self.chapter.name)
         self.listed = listed(course)
         self.automatic = [exercise for exercise in self.chapter.exercises if not exercise.manual]
+        self.functions = [
+            each.name for each in self.automatic if f"def {each.name}(" in self.reference.get(each.name, "")
+        ]
+        if not self.functions:
+            raise CourseError(
+                f"{self.chapter.name}: no exercise is a function of its name; `demo` needs another chapter"
+            )
 
     def full(self, **but: Expected) -> dict[str, Expected]:
         """Full marks for everything, the explanation waiting to be read, but for the exercises named."""
@@ -122,17 +139,16 @@ class _Makers:
                     answers[variant.answer] = variant.written_over(self.reference[variant.answer])
             ways[way] = answers
         talks = dict(self.reference)
-        for number, answer in enumerate(exercise.name for exercise in self.automatic):
-            talks[answer] = TALK[number % len(TALK)] + talks[answer]
-        first = self.automatic[0].name
-        inside = self.reference | {
-            first: self.reference[first].replace("    return", "    tf.print('x')\n    return", 1)
-        }
+        ways_to_talk = TALK + TALK_TENSORFLOW * self.tensorflow
+        for number, answer in enumerate(self.functions):
+            talks[answer] = ways_to_talk[number % len(ways_to_talk)] + talks[answer]
+        first = self.functions[0]
+        inside = self.reference | {first: self.reference[first].replace("    return", "    print('x')\n    return", 1)}
         return [
             Student("ada", "right", self.reference, self.full()),
             Student("alan", "right in another way", ways[1], self.full()),
             Student("barbara", "right in yet another way", ways[-1], self.full()),
-            Student("chatty", "right; prints to stderr, warns, uses tf.print", talks, self.full()),
+            Student("chatty", "right; prints to stderr, warns, logs", talks, self.full()),
             Student("claude", "right; prints whenever it is asked", inside, self.full()),
             Student("tardy", "right, and late", self.reference, self.full(), timestamp=LATE),
         ]
@@ -147,7 +163,7 @@ class _Makers:
         at = 0
         for answer, each in wrongs.items():
             if len(each) > len(MISTAKEN):
-                raise CourseError(f'{CHAPTER}: more than {len(MISTAKEN)} misconceptions of "{answer}"')
+                raise CourseError(f'{self.chapter.name}: more than {len(MISTAKEN)} misconceptions of "{answer}"')
             for variant in each:
                 mistakes[MISTAKEN[at % len(MISTAKEN)]][answer] = variant
                 at += 1
@@ -159,7 +175,9 @@ class _Makers:
         for answer, variant in mistakes.items():
             answers[answer] = variant.written_over(self.reference[answer])
             marks[variant.exercise] = Expected(WRONG, None, variant.says)
-        for exercise in assemble.blank(Submission(name, CHAPTER, answers), self.chapter):  # a program to be repaired
+        for exercise in assemble.blank(
+            Submission(name, self.chapter.name, answers), self.chapter
+        ):  # a program to be repaired
             marks[exercise] = Expected(frozenset({Result.BLANK}), 0.0)
         how = ", ".join(f"{answer}: {variant.name}" for answer, variant in mistakes.items())
         return Student(name, f"misconceptions: {how}", answers, marks)
@@ -188,25 +206,30 @@ class _Makers:
         return {name: self.reference[name] for name in names}, self.none({name: full[name] for name in names})
 
     def limits(self) -> list[Student]:
+        typo, crash, hog = (self.functions[at % len(self.functions)] for at in (1, 2, 3))
+        last = self.functions[-1]
         return [
-            self._one("typo", "a slip of the pen", "place", "def place(:\n    pass", Result.CRASHED, "SyntaxError"),
-            self._one("crash", "ends its kernel", "split", "import os\n\nos._exit(0)", Result.CRASHED),
-            self._one("endless", "never ends", "soonest", "while True:\n    pass", Result.TIMEOUT),
-            self._one("hog", "takes all the memory", "variables_on", HOG, Result.MEMORY),
+            self._one("typo", "a slip of the pen", typo, f"def {typo}(:\n    pass", Result.CRASHED, "SyntaxError"),
+            self._one("crash", "ends its kernel", crash, "import os\n\nos._exit(0)", Result.CRASHED),
+            self._one("endless", "never ends", last, "while True:\n    pass", Result.TIMEOUT),
+            self._one("hog", "takes all the memory", hog, HOG, Result.MEMORY),
         ]
 
     def hostile(self) -> list[Student]:
-        blind = {"where": DELETE_ASSERTS + WRONG_WHERE}
-        forged = {"where": FORGE_REPLIES + WRONG_WHERE}
+        first = self.functions[0]
+        wrong = f"\n\ndef {first}(*args):\n    return None\n"
+        blind = {first: DELETE_ASSERTS + wrong}
+        forged = {first: FORGE_REPLIES + wrong}
         failed = Expected(frozenset({Result.FAILED}), 0.0)
-        return [
-            Student("mallory", "hostile: deletes asserts", blind, self.none({"where": failed})),
-            Student("oscar", "hostile: forges the kernel's replies", forged, self.none({"where": failed})),
-            self._one(
-                "trudy", "hostile: a graph that writes a file", "round_robin", WRITE_FILE, Result.FAILED, "WriteFile"
-            ),
-            self._one("eve", "hostile: looks for the solutions", "where", LOOK_AROUND + WRONG_WHERE, Result.FAILED),
+        found = [
+            Student("mallory", "hostile: deletes asserts", blind, self.none({first: failed})),
+            Student("oscar", "hostile: forges the kernel's replies", forged, self.none({first: failed})),
+            self._one("eve", "hostile: looks for the solutions", first, LOOK_AROUND + wrong, Result.FAILED),
         ]
+        if self.tensorflow and "round_robin" in self.functions:
+            how = "hostile: a graph that writes a file"
+            found.append(self._one("trudy", how, "round_robin", WRITE_FILE, Result.FAILED, "WriteFile"))
+        return found
 
     def _one(self, name: str, how: str, exercise: str, source: str, result: Result, says: str = "") -> Student:
         """A student who is right but for one exercise."""
@@ -229,10 +252,9 @@ def _doubled(notebook: dict[str, Any], grade_id: str) -> bytes:
 TALK = (
     'import sys\n\nprint("thinking aloud", file=sys.stderr)\n\n\n',
     'import warnings\n\nwarnings.warn("are you sure?")\n\n\n',
-    'tf.print("here I am")\n\n\n',
     'import logging\n\nlogging.getLogger().warning("hm")\n\n\n',
 )
-WRONG_WHERE = "\n\ndef where(tensor):\n    return None\n"
+TALK_TENSORFLOW = ('tf.print("here I am")\n\n\n',)
 HOG = textwrap.dedent("""
     held = []
     while len(held) < 320:

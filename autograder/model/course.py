@@ -97,6 +97,7 @@ class Course:
     chapters: tuple[str, ...]  # names, in order
     checks: str = "checks"  # the folder of the trusted checks, from `root`
     preload: tuple[str, ...] = ()  # modules that warm servers import before they fork kernels and checkers
+    demo: str = ""  # the chapter that `autograder demo` makes a class of; the first, if it is not said
     rows: str = ""  # all that the course teaches, as in "S1-S76": see `headers.rows`
     planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
 
@@ -120,6 +121,7 @@ class Course:
             chapters=found.chapters or _sources(path.parent),
             checks=found.checks,
             preload=found.preload,
+            demo=found.demo,
             rows=found.rows,
             planned=tuple(found.planned.items()),
         )

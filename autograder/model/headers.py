@@ -40,6 +40,9 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         tuple[Module, ...],
         Meta(description='modules that every kernel has imported when it starts, as in preload = ["numpy"]'),
     ] = ()
+    demo: Annotated[
+        str, Meta(description='the chapter that `autograder demo` makes a class of, as in demo = "03_queues"')
+    ] = ""
     rows: Annotated[str, Meta(description='all that it teaches, as in rows = "S1-S76"')] = ""
     planned: Annotated[
         dict[ChapterName, str], Meta(description='chapters to come and their rows, as in 05_jobs = "S24-S26"')

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from autograder.authoring import build
+from autograder.devtools import demo, fixture
 from autograder.job import forkserver, grade
 from autograder.job.grade import Job
 from autograder.model import course as course_module
@@ -302,3 +303,21 @@ def test_a_copy_of_a_course_is_another_place_and_grades_alike(tmp_path: Path):
     copy = Course.read(Path(shutil.copytree(course.root, tmp_path / "two")))
     assert parts(copy.chapter(NAME)) == parts(course.chapter(NAME))
     assert digests.of_checks(copy.check_sources(NAME)) == digests.of_checks(course.check_sources(NAME))
+
+
+def test_any_course_has_a_class_to_try_grading_on():
+    with fixture.built() as course:
+        students = demo.students(course)
+        ours = [student for student in students if student.name in ("mallory", "typo", "endless", "ada")]
+        assert demo.chapter_of(course) == fixture.CHAPTER
+        assert len(students) == 30
+        assert len(ours) == 4
+        for student in ours:
+            assert student.expected.keys() == {exercise.name for exercise in course.chapter(fixture.CHAPTER).exercises}
+        fewer = demo.students(replace(course, preload=("numpy",)))
+    assert {student.name for student in students} - {student.name for student in fewer} == {"trudy"}
+
+
+def test_the_chapter_of_the_demo_is_one_of_the_courses():
+    with pytest.raises(CourseError, match="no chapter '09_x'"):
+        demo.chapter_of(replace(find(), demo="09_x"))

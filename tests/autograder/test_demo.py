@@ -17,6 +17,7 @@ from autograder.sandbox import boxes
 from autograder.submissions import intake
 
 COURSE = find()
+CHAPTER = demo.chapter_of(COURSE)
 STUDENTS = demo.students(COURSE)
 DEADLINE = 1200.0  # seconds for the whole class
 
@@ -76,7 +77,7 @@ def test_a_student_gets_the_marks_that_the_submission_was_made_for(marks, studen
 
 def test_every_listed_misconception_is_in_the_class_once():
     wrong = {
-        (v.answer, v.written_over(demo.build.solution_source(COURSE, demo.CHAPTER)[v.answer]))
+        (v.answer, v.written_over(demo.build.solution_source(COURSE, CHAPTER)[v.answer]))
         for v in demo.listed(COURSE)
         if not v.correct
     }
@@ -95,7 +96,7 @@ def test_every_other_right_way_of_an_exercise_is_in_the_class_up_to_two():
 
 
 def test_a_talkative_student_did_talk(out):
-    notebook = json.loads((out / "autograded" / "chatty" / demo.CHAPTER / f"{demo.CHAPTER}.ipynb").read_text())
+    notebook = json.loads((out / "autograded" / "chatty" / CHAPTER / f"{CHAPTER}.ipynb").read_text())
     said = "".join(str(output.get("text")) for cell in notebook["cells"] for output in cell.get("outputs", []))
     assert "thinking aloud" in said
     assert "are you sure?" in said
@@ -104,11 +105,11 @@ def test_a_talkative_student_did_talk(out):
 def test_there_is_feedback_for_everybody_and_a_report(out):
     assert (out / "report.html").stat().st_size > 10_000
     for student in STUDENTS:
-        assert (out / "feedback" / student.name / f"{demo.CHAPTER}.html").stat().st_size > 1_000, student.name
+        assert (out / "feedback" / student.name / f"{CHAPTER}.html").stat().st_size > 1_000, student.name
 
 
 def test_the_class_is_laid_out_as_nbgrader_does(tmp_path):
-    chapter = COURSE.chapter(demo.CHAPTER)
+    chapter = COURSE.chapter(CHAPTER)
     found = intake.collect(demo.make(COURSE, tmp_path), chapter)
     read = {each.student: intake.read(each, chapter) for each in found}
     assert read["ada"].timestamp == demo.ON_TIME
