@@ -42,7 +42,8 @@ def test_a_listed_misconception_fails_with_its_sentence(chapter, variant):
 
 @pytest.mark.parametrize(("chapter", "variant"), [each for each in VARIANTS if not each[1].correct], ids=called)
 def test_a_listed_misconception_is_not_taken_for_another(chapter, variant):
-    told = {each.name: each.says for each in listed.variants(chapter) if not each.correct}
+    of_the_exercise = [each for name, each in VARIANTS if (name, each.exercise) == (chapter, variant.exercise)]
+    told = {each.name: each.says for each in of_the_exercise if not each.correct}
     for seed in judging.VARIANT_SEEDS:
         (taken,) = judged(chapter)["taken"][f"{variant.answer}/{variant.name}/{seed}"]
         assert variant.says in told[taken]  # by another's name only where both are told the same
