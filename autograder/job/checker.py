@@ -144,8 +144,9 @@ def collect(course: Course, chapter: str) -> tuple[pytest.Config, pytest.Session
     from _pytest.main import Session
 
     file = course.check_file(chapter)
-    off = "cacheprovider terminal faulthandler anyio hypothesispytest tmpdir warnings junitxml logging".split()
+    off = "cacheprovider terminal faulthandler tmpdir warnings junitxml logging".split()
     arguments = [part for name in off for part in ("-p", f"no:{name}")]
+    arguments += ["--disable-plugin-autoload"]  # what else this environment holds, and may shuffle tests or stop them
     arguments += ["--capture=no", "-c", os.devnull, "--rootdir", str(file.parent), str(file)]
     config = _prepareconfig(arguments, [OUTCOMES, sys.modules[__name__]])
     config._do_configure()
