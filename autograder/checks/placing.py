@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from autograder.probe import expecting, graphs
+from across import expecting
+from autograder.probe import graphs
 
 v1 = tf.compat.v1
 TIMEOUT = 10_000  # milliseconds for one run of a student's graph

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from across.expecting import anything, list_of, row, text
 from autograder.checks.placing import imported, names, ran, session
 from autograder.probe.asking import probe
-from autograder.probe.expecting import anything, list_of, row, text
 
 
 @probe(graphs=1)

@@ -9,9 +9,9 @@ import numpy as np
 from packaging.requirements import Requirement
 
 from across import smi
+from across.expecting import between, list_of, number, one_of, row, shown, text, truth, whole
 from autograder.checks.machines import FIELDS, KEYS, Facts, healthy, ill, log, rack, shelf, truth_of
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
-from autograder.probe.expecting import between, list_of, number, one_of, row, shown, text, truth, whole
 
 count = between(0, math.inf, whole).named("a number, 0 or more")
 test_every_guess_is_recorded = recorded(

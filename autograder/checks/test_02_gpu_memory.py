@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from across.expecting import between, dict_of, list_of, maybe, number, row, shown, text, truth, whole
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
-from autograder.probe.expecting import between, dict_of, list_of, maybe, number, row, shown, text, truth, whole
 
 mebibytes = between(0, math.inf).named("a number of MiB, and not less than nothing")
 test_every_part_has_a_recorded_number = recorded("prediction", dict.fromkeys(("twelve", "freed", "six"), mebibytes))

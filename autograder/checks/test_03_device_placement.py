@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from across.expecting import device, device_in, dict_of, one_of, shown, text
 from autograder.checks.placing import (
     Program,
     Wish,
@@ -22,7 +23,6 @@ from autograder.checks.placing import (
 )
 from autograder.checks.students_graphs import PINNED, Halves, Step, built, same, shuffled, went
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
-from autograder.probe.expecting import device, device_in, dict_of, one_of, shown, text
 
 # where
 

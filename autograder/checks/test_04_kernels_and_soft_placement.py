@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from across.expecting import array, maybe, one_of, row, shown, text, truth, whole
 from autograder.checks import kernel_truth
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
-from autograder.probe.expecting import array, maybe, one_of, row, shown, text, truth, whole
 
 kernel_truth.warm()
 

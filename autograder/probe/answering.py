@@ -5,16 +5,16 @@ It runs inside the sandbox, in the student's kernel, where it may be tampered wi
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import socket
 import sys
 import time
-from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from across import plain
 from autograder.probe import wire
 
 QUESTION = 256 << 20  # bytes
@@ -52,45 +52,9 @@ def reply(source: str, name: str, inputs: Mapping[str, Any], graphs: int, namesp
     except BaseException as error:
         return wire.encode(_error(error))
     try:
-        return wire.encode({"value": value}, graphs, plainer)
+        return wire.encode({"value": value}, graphs, plain.plainer)
     except BaseException as error:
-        return wire.encode({"error": "CannotCross", "says": _text(error)})
-
-
-BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (  # what a subclass is at bottom, whatever it has overridden
-    (int, int.__int__),
-    (float, float.__float__),
-    (str, str.__str__),
-    (bytes, lambda item: bytes.join(b"", [item])),
-    (list, lambda item: list(list.__iter__(item))),
-    (tuple, lambda item: tuple(tuple.__iter__(item))),
-    (dict, lambda item: dict(dict.items(item))),
-)
-LISTS = (set, frozenset, range, collections.deque, KeysView, ValuesView, ItemsView)  # where a list is meant
-
-
-def plainer(item: Any) -> Any:
-    """The plain value that `item` is meant as, or `item` itself: a right answer loses nothing for its Python type.
-
-    A NumPy number or text is Python's, an array without dimensions its one number, an array of texts or objects a list; a
-    subclass of a plain type is that type, a set or a range a list; a tensor is an array.
-    """
-    if isinstance(item, np.generic) or (isinstance(item, np.ndarray) and item.ndim == 0):
-        value = item.item()
-        return value if isinstance(value, bool | int | float | str | bytes) else item
-    if isinstance(item, np.ndarray):
-        return item.tolist() if item.dtype.kind in "USO" else item
-    for base, convert in BASES:
-        if isinstance(item, base):
-            return convert(item)
-    if isinstance(item, set | frozenset):
-        with contextlib.suppress(TypeError):
-            return sorted(item)
-    if isinstance(item, LISTS):
-        return list(item)
-    if callable(getattr(item, "numpy", None)) and hasattr(item, "dtype"):  # tf.Tensor, tf.Variable
-        return np.asarray(item.numpy())
-    return item
+        return wire.encode({"error": "NotPlain", "says": _text(error)})
 
 
 def _error(error: BaseException) -> dict[str, Any]:

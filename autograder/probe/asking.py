@@ -14,7 +14,7 @@ Where a call is more than that, a probe says what to do; its source runs in the 
 def averaged(student, gradients):
     return [np.asarray(g) for g in student.average_gradients(gradients)]
 
-What an answer must be is said by `expecting`, the answers that are known are listed in `listed_CHAPTER.toml`.
+What an answer must be is said by `across.expecting`, the answers that are known are listed in `listed_CHAPTER.toml`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from autograder.probe import answering, expecting, graphs, wire
-from autograder.probe.expecting import Expected
+from across import expecting
+from across.expecting import Expected
+from autograder.probe import answering, graphs, wire
 from autograder.probe.listed import Variant
 
 kept: dict[str, Any] = {}  # so that a check file can name it: what a probe finds is the student's kernel's own
@@ -38,7 +39,7 @@ Channel = Callable[[bytes, float, int, int], Any]  # (frame, until, cap, graphs)
 
 
 class Refused(AssertionError):  # noqa: N818
-    """The student's code raised, or what it returned cannot cross; the message is for the student."""
+    """The student's code raised, or what it returned has no plain value; the message is for the student."""
 
 
 class Misconception(AssertionError):  # noqa: N818
@@ -158,7 +159,7 @@ class Student:
         """Run `probe` in the student's kernel on `inputs` and return its value: plain types only.
 
         Raises Refused (an AssertionError with a message for the student) when the student's code raised or its value
-        cannot cross, and wire.WireError when the kernel died, hung or broke the protocol.
+        has no plain one, and wire.WireError when the kernel died, hung or broke the protocol.
         """
         frame = wire.encode([probe.source, probe.name, inputs, probe.graphs])
         started = time.perf_counter()
@@ -189,7 +190,9 @@ class Student:
         See `each_answer` for `returns` and `before`; by default a sentence begins with the call itself.
         """
         answers = self.ask(_called, function=function, cases=[list(case) for case in cases])
-        return each_answer(answers, cases, returns, before or (lambda case: _call(function, case)))
+        return each_answer(
+            answers, cases, returns, before or (lambda case: f"{expecting.called(function, case)} returned")
+        )
 
     def call_once(self, function: str, *arguments: Any, returns: Expected = expecting.anything) -> Any:
         """Call the student's `function` and return its answer, as `returns` expects it."""
@@ -208,17 +211,13 @@ def _recorded(student, name):
     return getattr(student, name)
 
 
-def _call(function: str, arguments: Sequence[Any]) -> str:
-    return f"`{function}({', '.join(expecting.shown(each, 40) for each in arguments)})` returned"
-
-
 def _said(answer: dict[str, Any]) -> str:
     error, says = (str(answer.get(key))[:2000] for key in ("error", "says"))  # whatever it is: an array has no one ==
     line = answer.get("line")
     if error == "NotImplementedError":
         return "Not attempted yet: the cell still raises NotImplementedError."
-    if error == "CannotCross":
-        return f"Your code returned something that cannot be looked at: {str(says)[:300]}."
+    if error == "NotPlain":
+        return f"Your code returned {str(says)[:300]}."
     if error == "Missing":
         return f"`{str(says)[:80]}` is not defined after your notebook ran."
     where = f" (line {line} of your cell)" if type(line) is int else ""

@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from across import plain
+
 HEAD = struct.Struct("!4sII")
 MAGIC = b"ASK1"
 DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
 )
-DEPTH = 100  # of nesting
 CONTAINERS = 1_000_000  # lists and objects of one header: an empty list is 2 bytes on the wire and 80 in memory
 COLLIDING = 100  # keys of one dictionary whose hashes are another's; honest ones have one: hash(-1) == hash(-2)
 
@@ -55,16 +56,16 @@ class DeadlineError(WireError):
 def encode(value: object, graphs: int = 0, plainer: Callable[[Any], Any] = lambda item: item) -> bytes:
     """Return `value` as one frame, with at most so many `graphs` in it.
 
-    `plainer` may give something plainer for what is of no plain type; by default only plain types cross. Raises TypeError
-    for what cannot cross, ValueError for too deep or too many lists.
+    `plainer` may give something plainer for what is of no plain type; by default only plain types cross. Raises
+    `plain.NotPlainError`, ValueError for too many lists.
     """
     blobs: list[bytes] = []
     graphs_left = graphs
 
     def put(item: Any, depth: int) -> Any:
         nonlocal graphs_left
-        if depth > DEPTH:
-            raise ValueError(f"a value nested more than {DEPTH} deep cannot cross")
+        if depth > plain.DEPTH:
+            raise plain.too_deep()
         kind = type(item)
         if item is None or kind in (bool, int, float, str):
             return item
@@ -77,24 +78,24 @@ def encode(value: object, graphs: int = 0, plainer: Callable[[Any], Any] = lambd
         if kind is bytes:
             blobs.append(item)
             return {"b": len(item)}
-        if (plain := plainer(item)) is not item:
-            return put(plain, depth + 1)
+        if (found := plainer(item)) is not item:
+            return put(found, depth + 1)
         if isinstance(item, np.ndarray | np.generic):
             array = np.asarray(item)
             if array.dtype.name not in DTYPES:
-                raise TypeError(f"an array of {array.dtype} cannot cross")
+                raise plain.refused(array)
             blobs.append(array.astype(array.dtype.newbyteorder("="), copy=False).tobytes())
             return {"a": [array.dtype.name, list(array.shape)]}
         if kind.__name__ == "GraphDef" and graphs_left > 0:
             graphs_left -= 1
             blobs.append(item.SerializeToString())
             return {"g": len(blobs[-1])}
-        raise TypeError(f"a value of type {kind.__name__} cannot cross")
+        raise plain.refused(item)
 
     # not as ASCII: two halves of a surrogate pair would come back as one character
     header = json.dumps(put(value, 0), ensure_ascii=False).encode("utf-8", "surrogatepass")
     if _containers(header) > CONTAINERS:
-        raise ValueError(f"a value of more than {CONTAINERS} lists and pairs cannot cross; return an array")
+        raise ValueError(f"a value of more than {CONTAINERS} lists and pairs; return an array")
     body = b"".join(blobs)
     return HEAD.pack(MAGIC, len(header), len(body)) + header + body
 
@@ -133,7 +134,7 @@ def decode(header: bytes, body: bytes, graphs: int = 0, graph: Callable[[bytes],
 
     def get(item: Any, depth: int) -> Any:
         nonlocal graphs_left
-        if depth > DEPTH:
+        if depth > plain.DEPTH:
             raise WireError("nested too deeply")
         kind = type(item)
         if item is None or kind in (bool, int, float, str):

@@ -57,7 +57,7 @@ MEND = (
 )
 ENDED = {
     "assert": "says",
-    "refused": "the student's code raised, or returned what cannot cross",
+    "refused": "the student's code raised, or what it returned could not be read",
     "": "gave no reason",
 }
 

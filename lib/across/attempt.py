@@ -1,8 +1,8 @@
 """Visible checks: what a chapter's check cells say to the student, in one line instead of a traceback.
 
-    with attempt("round_robin", after=["pick"]):
-        got = round_robin(...)
-        expect(got == "/CPU:0", f"the first variable went to {got!r}; expected the first device of the list")
+    with attempt("halves", after=["pick"]):
+        got = call(halves, [4, 6], returns=list_of(number, 2))
+        expect(got == [2, 3], f"`halves([4, 6])` returned {got}; each number counts")
 
 What has passed is remembered in this process. Every outcome but success raises, so that nbgrader's Validate lists the
 cell; IPython shows the sentence alone, coloured. These checks teach; points come from elsewhere.
@@ -14,10 +14,13 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
+from typing import Any
 
 from across._process.tracebacks import Frame, is_own, own_line
+from across.expecting import Expected, anything, called
+from across.plain import NotPlainError, plain
 
 _passed: set[str] = set()
 
@@ -66,6 +69,29 @@ def expect(condition: object, sentence: str) -> None:
         holds = False
     if not holds:
         raise NotYet(sentence)
+
+
+def call(function: Callable[..., Any], *arguments: Any, returns: Expected = anything) -> Any:
+    """Call the student's `function`; its answer as a plain value, read as grading reads it.
+
+    Raises NotYet, with the call as text, for an answer that is not as `returns` expects it.
+    """
+    return read(function(*arguments), f"{called(function.__name__, arguments)} returned", returns)
+
+
+def read(value: Any, before: str, kind: Expected) -> Any:
+    """A `value` of the student's as grading reads it. `before` begins the sentence for one that is not of `kind`.
+
+    Raises NotYet.
+    """
+    try:
+        value = plain(value)
+    except NotPlainError as error:
+        raise NotYet(f"{before} {error}.") from None
+    try:
+        return kind(value, before)
+    except AssertionError as error:
+        raise NotYet(str(error)) from None
 
 
 def passed(name: str) -> bool:

@@ -6,7 +6,8 @@ import enum
 import numpy as np
 import pytest
 
-from autograder.probe import asking, expecting, wire
+from across import expecting
+from autograder.probe import asking, wire
 from autograder.probe.asking import Refused, in_process, probe
 
 
@@ -48,7 +49,7 @@ def test_an_object_that_equals_everything_cannot_cross():
 
         __hash__ = None
 
-    with pytest.raises(Refused, match="type Equal cannot cross"):
+    with pytest.raises(Refused, match="type Equal;"):
         ask(lambda x: Equal())
 
 
@@ -144,7 +145,7 @@ def test_an_array_stays_an_array_and_a_tensor_becomes_one():
 
 @pytest.mark.parametrize("value", [(n for n in [1]), object, len, np.datetime64("2020"), 1j])
 def test_what_is_nothing_plain_is_said_with_its_type(value):
-    with pytest.raises(Refused, match="cannot be looked at"):
+    with pytest.raises(Refused, match="Your code returned"):
         ask(lambda x: value)
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder.probe import expecting
-from autograder.probe.expecting import (
+from across import expecting
+from across.expecting import (
     anything,
     array,
     between,

@@ -60,7 +60,7 @@ def test_an_array_comes_back_with_its_type_and_shape(name):
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, np.array([None]), np.array(["a"]), slice(1), len, 1j])
 def test_what_is_not_plain_cannot_cross(value):
-    with pytest.raises(TypeError, match="cannot cross"):
+    with pytest.raises(TypeError, match="(a value of type|an array of) .*; return numbers"):
         wire.encode([value])
 
 
@@ -71,14 +71,14 @@ def test_a_subclass_of_a_plain_type_cannot_cross():
 
         __hash__ = str.__hash__
 
-    with pytest.raises(TypeError, match="Equal cannot cross"):
+    with pytest.raises(TypeError, match="type Equal;"):
         wire.encode(Equal("x"))
 
 
 def test_what_refers_to_itself_is_refused():
     value = []
     value.append(value)
-    with pytest.raises(ValueError, match="nested"):
+    with pytest.raises(TypeError, match="nested"):
         wire.encode(value)
 
 

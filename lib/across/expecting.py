@@ -1,12 +1,13 @@
-"""What an answer must be before it is compared: the vocabulary of expectations that check files are written with.
+"""What an answer must be before it is compared: the vocabulary that visible checks and grading's checks are written with.
 
 whole(got, "`double(3)` returned")              # the number, or: `double(3)` returned '6'; expected a whole number.
 pairs = list_of(row(text, number), 3)           # made of others
 pairs.named("three pairs of name and seconds")  # told in the author's own words
 
-Anything plain may come from a student's kernel, in place of anything: an expectation gives the value as its exact type, in
-the range in which one can compute with it and write it out, or raises AssertionError with a sentence for the student. A
-tuple is a list, a whole float an integer where one is meant, and 0 or 1 a truth value: nobody loses points for these.
+Any plain value (see `across.plain`) may come from a student, in place of any other: an expectation gives the value as its
+exact type, in the range in which one can compute with it and write it out, or raises AssertionError with a sentence for
+the student. A tuple is a list, a whole float an integer where one is meant, and 0 or 1 a truth value: nobody loses points
+for these.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ def shown(value: Any, limit: int = 60) -> str:
     """A value in a sentence for the student: on one line, printable characters only, at most `limit` of them."""
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def called(function: str, arguments: Sequence[Any]) -> str:
+    """A call in a sentence for the student, as one could type it: "`double(3)`"."""
+    return f"`{function}({', '.join(shown(each, 40) for each in arguments)})`"
 
 
 def _one(words: str, convert: Callable[[Any], Any]) -> Expected:
