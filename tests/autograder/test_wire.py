@@ -60,7 +60,7 @@ def test_an_array_comes_back_with_its_type_and_shape(name):
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, np.array([None]), np.array(["a"]), slice(1), len, 1j])
 def test_what_is_not_plain_cannot_cross(value):
-    with pytest.raises(TypeError, match="(a value of type|an array of) .*; return numbers"):
+    with pytest.raises(TypeError, match=r"(a value of type|an array of) .*; return numbers"):
         wire.encode([value])
 
 
