@@ -112,7 +112,7 @@ def test_ci_calls_exactly_the_test_command_of_the_readme_then_the_classes_and_le
     command = "uv run pytest"
     assert re.search(rf"^{command}(?:\s+#.*)?$", readme, re.MULTILINE)
     last = (ROOT / ".ci" / "run").read_text().rstrip().splitlines()[-2:]
-    assert last == [f"{command} --nothing-missing", f"{command} --nothing-missing -m classes"]
+    assert last == [f"{command} --nothing-missing", f"{command} --nothing-missing -n 0 -m classes"]
 
 
 def test_every_page_links_to_files_that_are_there_and_the_readme_leads_to_every_page():

@@ -5,7 +5,7 @@ Between them stands what is ours: short cell headers become nbgrader's metadata,
 names file, cell and mend. The same source always gives the same bytes.
 
     # %% answer="round_robin" covers=["S20"]          the student's cell; its reference between ### BEGIN/END SOLUTION
-    # %% check="round_robin" points=3                 visible check; answers=[...] if it looks at other cells as well
+    # %% check="round_robin" points=3                 visible check, folded if long; answers=[...] if it looks at others too
     # %% [markdown] answer="explain" points=3         prose, graded by hand
     # %% tags=["show"]                                shows something; nothing later uses a name that it binds
 
@@ -58,6 +58,8 @@ BEGIN, END, SEEN = "### BEGIN SOLUTION", "### END SOLUTION", "#:"
 HEADER = re.compile(r"# ?%%(?!%)")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 KEYS = {"answer", "check", "points", "answers", "covers", "tags"}
+GOES_ON = "raises-exception"  # a check that fails stops no Run All: JupyterLab, VS Code and nbclient know this tag
+FOLDED = 6  # lines of a check's source that are shown; a longer one is folded
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -336,7 +338,12 @@ def _expanded(cell: Cell) -> NotebookNode:
     """The cell with nbgrader's metadata and ours in place of the header's keys."""
     node = copy.deepcopy(cell.node)
     meta: dict[str, Any] = {}
-    if tags := cell.keys.get("tags"):
+    tags = list(cell.keys.get("tags", []))
+    if cell.kind == "check":
+        tags.append(GOES_ON)
+        if len(node.source.splitlines()) > FOLDED:
+            meta["jupyter"] = {"source_hidden": True}
+    if tags:
         meta["tags"] = tags
     ours: dict[str, Any] = {}
     if covers := cell.keys.get("covers"):

@@ -5,7 +5,7 @@
         expect(got == [2, 3], f"`halves([4, 6])` returned {got}; each number counts")
 
 What has passed is remembered in this process. Every outcome but success raises, so that nbgrader's Validate lists the
-cell; IPython shows the sentence alone, coloured. These checks teach; points come from elsewhere.
+cell; IPython shows the sentence alone. These checks teach; points come from elsewhere.
 """
 
 from __future__ import annotations
@@ -28,24 +28,21 @@ _passed: set[str] = set()
 class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
     """A visible check that did not pass. `str()` is the sentence for the student."""
 
-    colour = "33"  # ANSI: yellow
     mark = "…"
 
     def _render_traceback_(self) -> list[str]:
-        return [_coloured(f"{self.mark} {self}", self.colour)]
+        return [_bold(f"{self.mark} {self}")]
 
 
 class NotAttempted(Attempt):
     """The answer is still the stub."""
 
-    colour = "34"  # blue: cyan is hard to read on the pink of an error
     mark = "○"
 
 
 class Waiting(Attempt):
     """Another exercise has to pass first."""
 
-    colour = "34"
     mark = "○"
 
 
@@ -57,8 +54,6 @@ class NotYet(Attempt):
 
 class Broke(NotYet):
     """The answer raised an exception: which, and at which line of the student's."""
-
-    colour = "31"  # red
 
 
 def expect(condition: object, sentence: str) -> None:
@@ -125,7 +120,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     ) -> None:
         if error is None:
             _passed.add(self.name)
-            print(_coloured(f"✓ {self.name}: {self.done}.", "32"))
+            print(_bold(f"✓ {self.name}: {self.done}."))
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
             return
         else:
@@ -170,9 +165,13 @@ def _line_in_function(error: BaseException) -> str:
     return "in {1}, line {0}: {2}".format(*marked[-1]) if marked else ""
 
 
-def _coloured(text: str, colour: str) -> str:
-    """Colour for a notebook or a terminal, plain text for a file or where NO_COLOR is set."""
+def _bold(text: str) -> str:
+    """Its first two words bold in a notebook or a terminal; plain text for a file, or where NO_COLOR is set.
+
+    In no colour of its own: errors stand on pink, on dark red and in a dialog, and only a theme's text is readable on all.
+    """
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     if os.environ.get("NO_COLOR") or not (shell or sys.stdout.isatty()):
         return text
-    return f"\x1b[{colour}m{text}\x1b[0m"
+    head, colon, rest = text.partition(": ")
+    return f"\x1b[1m{head}{colon}\x1b[0m{rest}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
 from selenium.webdriver.chrome.service import Service
@@ -32,6 +34,12 @@ pytestmark = pytest.mark.browser
 
 CHAPTER = "03_device_placement"
 STARTS, LOADS, RUNS = 120.0, 60.0, 180.0  # seconds; deadlines
+ERROR = '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]'
+SCROLL = f"""
+const said = [...document.querySelectorAll('{ERROR}')].find(each => each.textContent.includes('not attempted'));
+if (said) said.scrollIntoView({{block: 'center'}});
+return Boolean(said);
+"""
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 
 
@@ -41,6 +49,7 @@ class Lab:
 
     url: str
     notebooks: Path
+    home: Path  # of its user: settings
 
     def address(self, notebook: str) -> str:
         """Where `notebook` opens, in a workspace without leftovers."""
@@ -75,7 +84,7 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     with log.open("wb") as out:
         server = subprocess.Popen(command, cwd=home, env=env, stdout=out, stderr=out, start_new_session=True)
     try:
-        yield Lab(_url(server, log), notebooks)
+        yield Lab(_url(server, log), notebooks, home)
     finally:
         server.send_signal(signal.SIGTERM)
         try:
@@ -193,6 +202,43 @@ def test_the_solved_chapter_runs_to_its_end_and_validate_says_that_it_passes(
     assert "passes all the tests" in said
 
 
+def contrast(screenshot: bytes) -> float:
+    """Of the text on a picture with its background, by WCAG 2: 1 to 21. Text is what differs most from the commonest."""
+    with Image.open(io.BytesIO(screenshot)) as picture:
+        colours = picture.convert("RGB").getcolors(1 << 24)  # (how many pixels, colour)
+    background = _luminance(max(colours)[1])
+    seen = [_luminance(colour) for count, colour in colours if count >= 20]  # fewer are an edge's
+    return max((max(background, each) + 0.05) / (min(background, each) + 0.05) for each in seen)
+
+
+def _luminance(colour: tuple[int, ...]) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_run_all_on_the_blank_chapter_runs_every_cell_and_what_a_check_says_can_be_read(
+    browser: Chrome, lab: Lab, screenshots: Path, theme: str
+):
+    settings = lab.home / ".jupyter/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"theme": theme}), encoding="utf-8")
+    path = lab.notebooks / "blank.ipynb"
+    path.write_bytes((lab.notebooks / f"{CHAPTER}.ipynb").read_bytes())
+    opened(browser, lab, path.name)
+    run_all(browser)
+    cells = until(browser, RUNS, lambda b: executed(b, path), "every cell of the blank notebook executed")
+    checks = [cell for cell in cells if cell["metadata"].get("nbgrader", {}).get("grade")]
+    assert len(errors(checks)) == len(checks)
+    assert len([said for said in errors(cells) if said not in errors(checks)]) <= len(checks)  # stubs that raise
+    until(browser, LOADS, lambda b: b.execute_script(SCROLL), "the sentence of a check on the screen")
+    sentence = next(each for each in browser.find_elements(By.CSS_SELECTOR, ERROR) if "not attempted" in each.text)
+    picture = sentence.screenshot_as_png
+    (screenshots / f"sentence_{theme[-5:].strip()}.png").write_bytes(picture)
+    browser.save_screenshot(screenshots / f"blank_ran_{theme[-5:].strip()}.png")
+    assert contrast(picture) >= 4.5
+
+
 def test_validate_on_the_blank_chapter_lists_every_check(browser: Chrome, lab: Lab, screenshots: Path):
     path = lab.notebooks / f"{CHAPTER}.ipynb"
     released = json.loads(path.read_text(encoding="utf-8"))
@@ -202,8 +248,14 @@ def test_validate_on_the_blank_chapter_lists_every_check(browser: Chrome, lab: L
     graded = [cell for cell in released["cells"] if cell["metadata"].get("nbgrader", {}).get("grade")]
     assert said.count("The following cell failed:") == len(graded)
     for cell in graded:
-        if cell["cell_type"] == "code":
-            assert f"{cell['metadata']['across']['exercise']}: " in said
+        exercise = cell["metadata"]["across"]["exercise"]
+        assert f"Exercise {exercise} ({cell['metadata']['nbgrader']['points']:g} point" in said
+        assert f"{exercise}: " in said or cell["cell_type"] == "markdown"
+    assert "with attempt(" not in said  # no source of a check
+    failed = browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog-content pre")
+    assert failed
+    for place in failed[:4]:
+        assert contrast(place.screenshot_as_png) >= 4.5, place.text
 
 
 def test_nothing_but_validate_is_offered_of_nbgrader(browser: Chrome, lab: Lab):

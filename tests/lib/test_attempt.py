@@ -139,13 +139,14 @@ def test_a_notebook_shows_one_line_and_no_traceback(notebook, body, sentence):
     assert len(plain(shown).splitlines()) == 1
 
 
-def test_a_notebook_colours_the_line_unless_told_not_to(notebook, monkeypatch):
+def test_a_notebook_sets_the_exercises_name_in_bold_and_in_no_colour_unless_told_not_to(notebook, monkeypatch):
     cell = "with attempt('pick'):\n    expect(False, 'no')"
     monkeypatch.setattr("IPython.get_ipython", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[33m" in notebook(cell)
+    assert "\x1b[1m✗ pick: \x1b[0mnot yet. no" in notebook(cell)
+    assert not re.search(r"\x1b\[[34]\dm", notebook(cell))
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[33m" not in notebook(cell)
+    assert "\x1b" not in notebook(cell)
 
 
 def test_an_error_while_tracing_names_the_students_line(in_four):
