@@ -6,7 +6,7 @@ through the same typed protocol; what a box adds are its limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,41 @@ class _Listener:
             self.ended.append(message)
 
 
+class Asked:
+    """A chapter's checks, collected once in this process, to be asked of many answers."""
+
+    def __init__(self, course: Course, chapter: str) -> None:
+        """Import what the course preloads, then the checks. Raises CourseError."""
+        from autograder.job import checker, checker_preload
+
+        checker_preload.preload(course.preload)
+        self.course, self.chapter = course, chapter
+        self._config, self._session = checker.collect(course, chapter)
+        self._all = list(self._session.items)
+
+    def ask(self, exercise: str, cells: Mapping[str, str], seeds: Sequence[int]) -> list[Said]:
+        """What every test of `exercise` says on each seed, with `cells` (grade id to source) in place of the reference's.
+
+        Executes the chapter in this process. Raises CourseError for released cells that raise.
+        """
+        from autograder.job import checker
+        from autograder.probe import asking
+
+        allowed = self.course.chapter(self.chapter).allowed_ops
+        checker.JOB.student = asking.in_process(_executed(self.course, self.chapter, cells), allowed)
+        items = [item for item in self._all if item.function.exercise == exercise]  # type: ignore[attr-defined]
+        made: list[Said] = []
+        for seed in seeds:
+            listener = _Listener()
+            checker.JOB.seed, checker.OUTCOMES.connection = seed, listener  # type: ignore[assignment]
+            self._session.items[:] = items
+            self._session.testsfailed = 0  # or pytest takes the last seed's failures for broken files
+            self._session.shouldstop = False
+            self._config.hook.pytest_runtestloop(session=self._session)
+            made += _said(checker.OUTCOMES.numbers, items, seed, listener.ended)
+        return made
+
+
 def check(
     course: Course, chapter: str, exercise: str, answer: str | None = None, seeds: Sequence[int] = SEEDS
 ) -> list[Said]:
@@ -55,26 +90,11 @@ def check(
     Every other cell is the reference's. Executes the chapter in this process: once in a process. Raises CourseError for
     an exercise that there is not, or is graded by hand, and for cells that raise.
     """
-    released = course.chapter(chapter)
-    found = {each.name: each for each in released.exercises if not each.manual}
+    found = {each.name: each for each in course.chapter(chapter).exercises if not each.manual}
     if exercise not in found:
         raise CourseError(f"{chapter}: no checked exercise {exercise!r}; {near(exercise, found)}")
     cells = {} if answer is None else {_cell_of(found[exercise]): answer}
-    from autograder.job import checker, checker_preload
-    from autograder.probe import asking
-
-    checker_preload.preload(course.preload)
-    config, session = checker.collect(course, chapter)
-    checker.JOB.student = asking.in_process(_executed(course, chapter, cells), released.allowed_ops)
-    items = [item for item in session.items if item.function.exercise == exercise]  # type: ignore[attr-defined]
-    made: list[Said] = []
-    for seed in seeds:
-        listener = _Listener()
-        checker.JOB.seed, checker.OUTCOMES.connection = seed, listener  # type: ignore[assignment]
-        session.items[:], session.testsfailed = items, 0  # or pytest takes the last seed's failures for broken files
-        config.hook.pytest_runtestloop(session=session)
-        made += _said(checker.OUTCOMES.numbers, items, seed, listener.ended)
-    return made
+    return Asked(course, chapter).ask(exercise, cells, seeds)
 
 
 def table(found: Sequence[Said]) -> Table:
@@ -108,7 +128,7 @@ def _said(
         yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
 
 
-def _executed(course: Course, chapter: str, answers: dict[str, str]) -> dict[str, Any]:
+def _executed(course: Course, chapter: str, answers: Mapping[str, str]) -> dict[str, Any]:
     """The names that the chapter's cells bind, with `answers` in place of the reference; visible checks are left out."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for cell in build.solved(course, chapter).cells:

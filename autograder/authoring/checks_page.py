@@ -21,7 +21,7 @@ listed wrong answer fails with its sentence and every other right one passes on 
 differently on different seeds, and at least {KILLED:.0%} of the mutants do not get full points.
 """
 SECTION = re.compile(r"^## (\w+)\n\n<!-- digest: (\w+) -->\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-COLUMNS = ("exercises", "checks", "wrong", "right", "mutants", "killed", "equivalent", "flakes")
+COLUMNS = ("exercises", "checks", "wrong", "right", "trivial", "visible", "mutants", "killed", "equivalent", "flakes")
 
 
 def path(course: Course) -> Path:
@@ -71,7 +71,7 @@ def section(found: Verified) -> str:
 
 
 def _row(found: Verified) -> list[str]:
-    counts = (found.exercises, found.tests, found.wrong, found.right, found.mutants)
+    counts = (found.exercises, found.tests, found.wrong, found.right, found.trivial, found.visible, found.mutants)
     return [*map(str, counts), f"{found.share:.1%}", str(len(found.equivalents)), str(len(found.flakes))]
 
 

@@ -3,6 +3,9 @@
 The reference must pass on many seeds and the blank score nothing; every listed wrong answer must fail with its sentence,
 every other right one pass; nine in ten, and a half, of the reference's mutants must not get full points; and no check may
 judge the same answer differently on other inputs. Each of these is a submission like a student's, graded in the sandbox.
+
+On many seeds, without a box (see `unboxed`): a wrong rule earns half at most and an answer without a thought nothing. What
+gets full points passes the visible check, too.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from autograder.authoring import build, mutants
+from autograder.authoring import build, mutants, unboxed
 from autograder.authoring.mutants import Mutant
+from autograder.authoring.unboxed import Answered, Found
 from autograder.job import forkserver, grade
+from autograder.job.assemble import own_cells
 from autograder.job.forkserver import InfrastructureError
 from autograder.model.course import Chapter, Course, CourseError, Exercise, near
 from autograder.model.rubric import Rubric
@@ -30,7 +35,8 @@ from autograder.probe.listed import Variant
 from autograder.submissions.intake import Submission
 
 SEEDS = 20  # for the reference
-FEW = 3  # seeds for each listed answer
+FEW = 3  # seeds for each listed answer in the sandbox, and for each trivial one
+HALF = 0.5  # of an exercise's points: what a wrong rule earns at most, on any seed
 OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
 KILLED = 0.95  # of a chapter's mutants, at least
 LIMITS = {  # many times the reference's: a mutant may loop
@@ -77,6 +83,8 @@ class Verified:
     trials: int = 0
     wrong: int = 0
     right: int = 0
+    trivial: int = 0  # answers without a thought
+    visible: int = 0  # answers that visible checks looked at
     faults: list[str] = field(default_factory=list)  # the author's: what, where, how to mend it
     killed: int = 0
     lucky: list[Mutant] = field(default_factory=list)  # killed, but not on every seed
@@ -124,8 +132,11 @@ def verify(
     workers: int = 0,
     progress: Progress | None = None,
     exercises: Iterable[str] = (),
+    quick: bool = False,
 ) -> Verified:
     """Try the checks of one chapter, or of some of its `exercises`: their listed answers and mutants alone.
+
+    `quick`: only what takes seconds and no sandbox: wrong rules, answers without a thought, visible checks.
 
     Leaves no server running. Raises CourseError, SandboxError, InfrastructureError (after another try).
     """
@@ -135,7 +146,8 @@ def verify(
         if name not in known:
             raise CourseError(f"{chapter_name}: no checked exercise {name!r}; {near(name, known)}")
     looked_at = [known[name] for name in exercises] or list(chapter.exercises)
-    forkserver.launch(course, chapter_name)
+    if not quick:
+        forkserver.launch(course, chapter_name)
     load(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
     trials = list(
@@ -143,6 +155,17 @@ def verify(
     )
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
+    written = list(
+        _written(looked_at, course.listed_file(chapter_name), build.solution_source(course, chapter_name), seeds)
+    )
+    if progress is not None:
+        progress(0, len(written) + len(trials), "wrong rules and answers without a thought, unboxed")
+    found.faults += _worth(chapter.checks, written, unboxed.ask(course, chapter_name, [each for *_, each in written]))
+    for kind in ("trivial", "wrong", "right"):
+        setattr(found, kind, len({name for each, name, _ in written if each == kind}))
+    found.visible = len(written)
+    if quick:
+        return found
     try:
         rubric = forkserver.make_rubric(course, chapter_name, limits=LIMITS)
         for wave in (trials, again):
@@ -163,7 +186,57 @@ def verify(
     names = {each.name for each in looked_at}
     graded = [(trial, results[trial]) for trial in (*trials, *again)]
     _judge(chapter, course.listed_file(chapter_name), found, graded, names)
+    survivors = [
+        (exercise.name, mutant)
+        for mutant in found.survivors
+        for exercise in looked_at
+        if mutant.answer in exercise.answer_ids
+    ]
+    seen = [Answered(exercise, mutant.answer, mutant.source, ()) for exercise, mutant in survivors]
+    for (exercise, mutant), each in zip(survivors, unboxed.ask(course, chapter_name, seen), strict=True):
+        if each.visible:
+            found.faults.append(
+                f'exercise "{exercise}": full points for a mutant that the visible check refuses: {each.visible}\n{mutant.diff}'
+            )
+    found.visible += len(seen)
     return found
+
+
+def _written(
+    exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int
+) -> Iterator[tuple[str, str, Answered]]:
+    """What is asked without a box: (kind, name, answer)."""
+    names = {exercise.name for exercise in exercises}
+    many, few = tuple(range(1, seeds + 1)), tuple(range(1, min(FEW, seeds) + 1))
+    for exercise in exercises:
+        if exercise.manual:
+            continue
+        for answer in sorted(own_cells(exercise)):
+            yield "reference", answer, Answered(exercise.name, answer, reference[answer], few)
+            for value, source in unboxed.trivial(reference[answer]):
+                yield "trivial", f"{answer}: return {value}", Answered(exercise.name, answer, source, few)
+    for variant in listed.variants(file):
+        if variant.exercise in names:
+            kind = "right" if variant.correct else "wrong"
+            source = variant.written_over(reference[variant.answer])
+            yield kind, f"{variant.answer}: {variant.name}", Answered(variant.exercise, variant.answer, source, many)
+
+
+def _worth(checks: str, asked: Iterable[tuple[str, str, Answered]], found: Iterable[Found]) -> Iterator[str]:
+    """What is wrong in how answers were judged without a box."""
+    for (kind, name, each), of in zip(asked, found, strict=True):
+        at = f'{checks}, exercise "{each.exercise}": '
+        most = max(of.earned, default=0.0)
+        seed = each.seeds[of.earned.index(most)]
+        if kind == "trivial" and most > 0:
+            yield f"{at}the answer without a thought, {name}, earns {most:.0%} with seed {seed}; mend the check"
+        if kind == "wrong" and most > HALF:
+            yield (
+                f"{at}the wrong rule {name} earns {most:.0%} with seed {seed}, and may {HALF:.0%}; ask what tells it from "
+                "the right one on every seed, or weigh that more"
+            )
+        if kind in ("reference", "right") and of.visible:
+            yield f"{at}the visible check refuses what is right, {kind} {name}: {of.visible}; mend the visible check"
 
 
 def _survives(chapter: Chapter, trial: Trial, results: dict[Trial, Verdict]) -> bool:

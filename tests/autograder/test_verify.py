@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
 
-from autograder.authoring import checks_page, mutants, verify
+from autograder.authoring import build, checks_page, mutants, unboxed, verify
+from autograder.authoring.unboxed import Answered, Found
 from autograder.authoring.verify import Trial, Verified
+from autograder.devtools.fixture import CHAPTER
 from autograder.model.course import Course, CourseError, find
 from autograder.model.verdict import Evidence, Outcome
 from autograder.probe import listed
@@ -143,7 +145,8 @@ def test_the_page_of_checks_has_a_good_section_of_every_chapter(monkeypatch):
     sections = {name: (digest, rest) for name, digest, rest in checks_page.SECTION.findall(page)}
     assert sorted(sections) == list(find().chapters)
     for name, (_, rest) in sections.items():
-        row = dict(zip(checks_page.COLUMNS, rest.split("\n|")[3].split("\n")[0].strip("| ").split(" | "), strict=True))
+        head, _, cells = (line.strip("| \n").split(" | ") for line in rest.strip().splitlines()[:3])
+        row = dict(zip(head, cells, strict=True))
         assert float(row["killed"].rstrip("%")) >= 95, name
         assert row["flakes"] == "0", name
 
@@ -174,3 +177,40 @@ def test_the_checks_of_a_chapter_do_what_they_must(name, monkeypatch):
     made = verify.verify(find(), name, seeds=3)
     assert list(verify.complaints(made)) == []
     assert made.good
+
+
+def test_an_answer_without_a_thought_is_a_constant_or_what_was_given():
+    made = dict(unboxed.trivial("def pick(names, *, last=False):\n    return names[0]\n"))
+    assert {"None", "[]", "True", "names"} < made.keys()
+    scope: dict = {}
+    exec(made["names"], scope)
+    assert scope["pick"]([1, 2], last=True) == [1, 2]
+    assert dict(unboxed.trivial("guess = {'a': None}\n")) == {}
+
+
+def test_wrong_rules_and_thoughtless_answers_that_earn_too_much_and_strict_visible_checks_are_the_authors_faults():
+    def worth(kind, earned, visible=""):
+        asked = Answered("pick", "pick", SOURCE, tuple(range(1, len(earned) + 1)))
+        return list(verify._worth("test_x.py", [(kind, "pick: some", asked)], [Found(earned, visible)]))
+
+    assert worth("wrong", (0.0, 0.5)) == worth("trivial", (0.0,)) == worth("right", (1.0,)) == []
+    assert worth("wrong", (0.5, 0.75), "✗ no") == [
+        'test_x.py, exercise "pick": the wrong rule pick: some earns 75% with seed 2, and may 50%; ask what tells it from '
+        "the right one on every seed, or weigh that more"
+    ]
+    assert "earns 25% with seed 1" in worth("trivial", (0.25, 0.0))[0]
+    assert "the visible check refuses what is right" in worth("right", (1.0,), "✗ pick: not yet.")[0]
+
+
+def test_an_answer_is_asked_on_each_seed_and_looked_at_by_the_visible_check(fixture_course):
+    right = build.solution_source(fixture_course, CHAPTER)["place"]
+    wrong = right.replace("placed[op.variable] if op.variable else op.pin or default", "op.pin or default")
+    raises = "def place(ops, default, before):\n    1/0\n"
+    asked = [Answered("place", "place", source, (1, 2)) for source in (right, wrong, raises)]
+    found = unboxed.ask(fixture_course, CHAPTER, asked)
+    assert found[0] == Found((1.0, 1.0), "")
+    assert max(found[1].earned) < 1
+    assert found[1].visible.startswith("✗ ")
+    assert found[2].earned == (0.0, 0.0)
+    assert found[2].visible.startswith("✗ ")
+    assert "division by zero" in found[2].visible

@@ -1,0 +1,150 @@
+"""Many answers asked on many seeds, and looked at by the visible checks, in one process: what `verify` adds to its trials.
+
+A share of an exercise's points for each seed, and what the exercise's visible check says: for answers that an author has
+written or listed, so without a box. `ask` works in a process of its own, because TensorFlow's devices are settled once.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import itertools
+import linecache
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from autograder.authoring import build, check_answer
+from autograder.job.assemble import executed
+from autograder.model.course import Course
+
+DEADLINE = 1800.0  # seconds for all answers of a chapter
+TRIVIAL = ("None", "0", "1", "-1", "True", "False", '""', "[]", "{}", "()")
+RUNS = itertools.count(1)
+CROSS = "✗ "  # how a visible check's refusal begins; "" is a tick
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One answer to an exercise; every other answer of the chapter is the reference's."""
+
+    exercise: str
+    answer: str  # grade id of the cell
+    source: str
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of one answer."""
+
+    earned: tuple[float, ...]  # the share of the exercise's points, a seed each
+    visible: str  # the visible check's sentence, after CROSS; "" if it passed
+
+
+def ask(course: Course, chapter: str, answers: Sequence[Answered]) -> list[Found]:
+    """What the checks say of each answer. Raises CourseError, TimeoutError."""
+    if not answers:
+        return []
+    count = min(os.cpu_count() or 1, len(answers))
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    try:
+        shares = [pool.submit(_ask, course.dumps(), chapter, list(answers[i::count])) for i in range(count)]
+        found: list[Found] = [Found((), "")] * len(answers)
+        for i, share in enumerate(shares):
+            found[i::count] = share.result(DEADLINE)
+        return found
+    finally:
+        for process in (pool._processes or {}).values():  # an answer may not end
+            process.kill()
+        pool.shutdown()
+
+
+def trivial(source: str) -> Iterator[tuple[str, str]]:
+    """Answers without a thought, (what it returns, source of the cell), to a cell whose reference is `source`.
+
+    Each function of it returns a constant, or what it is given. Nothing for a cell that defines no function.
+    """
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    if not functions:
+        return
+    given = [argument.arg for argument in functions[0].args.args] if len(functions) == 1 else []
+    for value in (*TRIVIAL, *given):
+        made = []
+        for function in functions:
+            signature = ast.unparse(function.args)
+            made.append(f"def {function.name}({signature}):\n    return {value}\n")
+        yield value, "\n\n".join(made)
+
+
+def _ask(dumped: str, chapter: str, answers: list[Answered]) -> list[Found]:
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)  # TensorFlow warns of what students write; nobody reads it here
+    with contextlib.redirect_stdout(io.StringIO()):
+        asked = check_answer.Asked(Course.loads(dumped), chapter)
+        return [_found(asked, each) for each in answers]
+
+
+def _found(asked: check_answer.Asked, each: Answered) -> Found:
+    said = asked.ask(each.exercise, {each.answer: each.source}, each.seeds)
+    earned = []
+    for seed in each.seeds:
+        of = [one for one in said if one.seed == seed]
+        total = sum(one.test.weight for one in of)
+        earned.append(sum(one.test.weight for one in of if one.passed) / total if total else 0.0)
+    return Found(tuple(earned), visible(asked.course, asked.chapter, each))
+
+
+def visible(course: Course, chapter: str, each: Answered) -> str:
+    """What the exercise's visible check says of an answer: "" if it passes, else its sentence after CROSS.
+
+    Runs in this process the cells that the check needs. Raises CourseError for released cells that raise.
+    """
+    from across import attempt
+
+    attempt._passed.update(
+        exercise.name for exercise in course.chapter(chapter).exercises
+    )  # no check waits for another
+    code = [cell for cell in build.solved(course, chapter).cells if cell.cell_type == "code"]
+    check = [_id(cell) for cell in code].index(f"check_{each.exercise}")
+    kinds = ["plain" if i == check else _kind(cell) for i, cell in enumerate(code)]
+    sources = [_source(cell, {each.answer: each.source}) for cell in code]
+    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown, **_: None}
+    for i, (wanted, cell) in enumerate(zip(executed(kinds, sources), code, strict=True)):
+        if wanted and (said := _ran(sources[i], cell, names, last=i == check)):
+            return said
+        if i == check:
+            break
+    return ""
+
+
+def _kind(cell: Any) -> str:
+    meta = cell.metadata.get("nbgrader", {})
+    if meta.get("grade") and not meta.get("solution"):
+        return "check"
+    return "show" if "show" in cell.metadata.get("tags", []) else "plain"
+
+
+def _source(cell: Any, answers: Mapping[str, str]) -> str:
+    return answers.get(_id(cell), str(cell.source))
+
+
+def _id(cell: Any) -> str:
+    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+
+
+def _ran(source: str, cell: Any, names: dict[str, Any], last: bool) -> str:
+    """Run one cell; why it stopped, of the check or of an answer: other cells raise."""
+    file = f"<cell {cell.id} {next(RUNS)}>"  # each its own, or AutoGraph takes another answer's source
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # AutoGraph reads it
+    try:
+        exec(compile(source, file, "exec"), names)
+    except BaseException as error:
+        if last or cell.metadata.get("nbgrader", {}).get("solution"):
+            return CROSS + f"{error}"
+        raise
+    return ""
