@@ -317,8 +317,8 @@ def verify(
     A wrong rule earns half of its points at most, an answer without a thought none, and what is right passes the visible
     check.
 
-    With 20 seeds or more what was found of a whole chapter is written into docs/checks.md, if all is well. Exit code 2: a check does not
-    do what it must.
+    With 20 seeds or more what was found of a whole chapter is written into docs/checks.md, if all is well. Exit code 2: a
+    check does not do what it must.
     """
     from autograder.authoring import checks_page
     from autograder.authoring import verify as verifier
