@@ -27,12 +27,9 @@ from autograder.store import files
 PAGE = 16 << 20  # bytes of one page
 COLOURED_PAGE = 12_000  # characters of the student's code that are coloured
 ALIKE = 4_000  # characters of a cell that is remembered as it was rendered
-WHOSE = {
-    Fault.NONE: "",
-    Fault.STUDENT: "your code",
-    Fault.LIMIT: "your code, at a limit",
-    Fault.AUTHOR: "the course's: it will be mended and graded again",
-    Fault.INFRASTRUCTURE: "the grading machine's: it will be graded again",
+NOT_YOURS = {  # whose fault it was is for instructors; a student reads of it only where it was not the student's
+    Fault.AUTHOR: "The check broke on your answer. That is the course's fault: it will be mended and graded again.",
+    Fault.INFRASTRUCTURE: "The grading machine failed. That is no fault of yours: it will be graded again.",
 }
 TO_DO = {
     Result.PASSED: "",
@@ -98,7 +95,7 @@ def _page(chapter: Chapter, student: str, record: Record | None, shown: str = ""
         student=student,
         record=record,
         waiting=sum(row.max_points for row in record.rows if row.waiting) if record else 0.0,
-        whose=WHOSE,
+        not_yours=NOT_YOURS,
         to_do=TO_DO,
         notebook=Markup(shown),  # cleaned: see `notebook`
         trouble=harmless.line(trouble, 300),

@@ -1,6 +1,7 @@
 """The page that a student reads: everything that matters to them, nothing that runs."""
 
 import re
+from dataclasses import replace
 
 import classroom
 import nbformat.v4 as v4
@@ -10,6 +11,7 @@ from classroom import BLANK, FAILED, HOSTILE, INVALID, TIMEOUT
 
 from autograder.gradebook import record
 from autograder.gradebook.record import Recorder
+from autograder.model.verdict import Fault
 from autograder.report import feedback
 
 TINY = classroom.chapter()
@@ -80,14 +82,22 @@ def test_no_hidden_character_is_left(page):
     assert shown.find(class_="ansi-red-fg").text == "red"
 
 
-def test_each_exercise_says_points_verdict_message_fault_and_what_to_do(page):
+def test_each_exercise_says_points_verdict_message_and_what_to_try_next(page):
     pick, spread, why = page(FAILED, TIMEOUT, BLANK).find_all("section")
-    for part in ("failed", "0 / 3", "divide by how many", "your code", "compare by hand"):
+    for part in ("failed", "0 / 3", "divide by how many", "What to try next", "compare by hand"):
         assert part in pick.text
-    for part in ("timeout", "0 / 4", "time limit", "at a limit", "never ends"):
+    for part in ("timeout", "0 / 4", "time limit", "never ends"):
         assert part in spread.text
     for part in ("blank", "0 / 2", "Not attempted"):
         assert part in why.text
+
+
+def test_whose_fault_it_was_is_said_only_where_it_was_not_the_students(page):
+    mine = page(FAILED).text
+    broke = classroom.verdict("ada", FAILED).marks
+    theirs = page(FAILED, marks=(replace(broke[0], fault=Fault.AUTHOR), *broke[1:])).text
+    assert "fault" not in mine
+    assert "the course's fault: it will be mended and graded again" in theirs
 
 
 def test_points_and_what_waits_are_said_first(page):
