@@ -28,7 +28,7 @@ from autograder.model.limits import Limits
 ALARMING = re.compile(r"^.*(?:\b\w*Warning: |Traceback \(most recent call last\)|^\s*WARNING\b).*$", re.MULTILINE)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-Told = Callable[[int], None]  # how many code cells are done
+OnProgress = Callable[[int], None]  # how many code cells are done
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def run(course: Course, names: list[str]) -> bool:
     return not any(chapter.problems for chapter in ran)
 
 
-def execute(name: str, notebook: NotebookNode, limits: Limits, told: Told = lambda done: None) -> Ran:
+def execute(name: str, notebook: NotebookNode, limits: Limits, on_progress: OnProgress = lambda done: None) -> Ran:
     """Execute a notebook in place, in a kernel and a working folder of its own, under the seconds of `limits`."""
     from papermill.engines import papermill_engines
 
@@ -86,7 +86,7 @@ def execute(name: str, notebook: NotebookNode, limits: Limits, told: Told = lamb
             "error_on_timeout": None,
             "extra_arguments": ["--log-level=ERROR"],
             "on_cell_execute": lambda cell, cell_index, **_: at.append(cell_index),
-            "on_cell_executed": lambda cell, cell_index, **_: told(next(done)),
+            "on_cell_executed": lambda cell, cell_index, **_: on_progress(next(done)),
         }
         try:
             papermill_engines.execute_notebook_with_engine(

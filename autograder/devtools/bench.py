@@ -119,13 +119,13 @@ def bench(
     only: tuple[str, ...] = (),
     few: int = 4,
     stock: int = 24,
-    told: Callable[[str], None] = lambda _line: None,
+    on_progress: Callable[[str], None] = lambda _line: None,
 ) -> Bench:
     """Grade a class of `students` in every way whose name holds one of `only`.
 
     Stock nbgrader grades at most `stock` of them, papermill and otter `few`: for them each submission costs the same.
 
-    `told` hears a line after each timing. Raises RuntimeError with what a command said when its exit code is not allowed.
+    `on_progress` hears a line after each timing. Raises RuntimeError with what a command said if its exit code is not allowed.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as place:
         work = Path(place)
@@ -137,7 +137,7 @@ def bench(
             for way in ways if repeat % 2 == 0 else ways[::-1]:
                 _fresh(way, work)
                 _time_once(way)
-                told(f"repeat {repeat + 1}: {way.name}: {way.walls[-1]:.1f} s, CPU {way.cpus[-1]:.1f} s")
+                on_progress(f"repeat {repeat + 1}: {way.name}: {way.walls[-1]:.1f} s, CPU {way.cpus[-1]:.1f} s")
         floor = statistics.mean(_floor(course, work / "class", names[:few]))
     return Bench(ways, floor, len(names), machine(), demo.chapter_of(course))
 

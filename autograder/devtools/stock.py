@@ -65,7 +65,7 @@ class Seen:
     left: int = 0  # processes that were still there when it ended
     notes: tuple[str, ...] = ()  # what the attack read or wrote
 
-    def told(self, honest: float, earns: float) -> str:
+    def sentence(self, honest: float, earns: float) -> str:
         """The cell of the table. `honest`: what an honest student gets in stock nbgrader undisturbed."""
         parts = []
         if self.points is None:
@@ -197,7 +197,7 @@ def _contents(folder: Path) -> dict[str, str]:
 
 def _read_canaries(folder: Path, canaries: dict[str, str]) -> list[str]:
     """Which secrets stand in what was made of an attack's notebook."""
-    told = {
+    places = {
         "accounts": "reads the accounts of the machine",
         "environment": "reads the grader's environment",
         "another": "reads another student's work",
@@ -208,7 +208,7 @@ def _read_canaries(folder: Path, canaries: dict[str, str]) -> list[str]:
         if path.is_file() and not path.is_symlink():
             with open(path, "rb") as file:
                 text += file.read(64 << 20)
-    return [told[name] for name, canary in canaries.items() if canary.encode() in text]
+    return [places[name] for name, canary in canaries.items() if canary.encode() in text]
 
 
 def _environment() -> dict[str, str]:
@@ -285,7 +285,7 @@ def rows(corpus: Sequence[Attack], seen: dict[str, Seen], got: dict[str, str]) -
     made[0] += " student beside them marks."
     made += ["", "| attack | what it tries | here | stock nbgrader |", "|---|---|---|---|"]
     for attack in sorted(corpus, key=lambda attack: attack.name):
-        stock = seen[attack.name].told(alone, earned(attack)) if attack.name in seen else UNMEASURED
+        stock = seen[attack.name].sentence(alone, earned(attack)) if attack.name in seen else UNMEASURED
         made.append(f"| `{attack.name}` | {plain(attack.tries)} | {got[attack.name]} | {stock} |")
     return made
 

@@ -98,7 +98,7 @@ class GradebookError(OSError):
 
 
 @contextmanager
-def told(url: str) -> Iterator[None]:
+def named_in_errors(url: str) -> Iterator[None]:
     """Raise GradebookError, which names the database and the mend, for what is the database's fault and not ours."""
     try:
         yield

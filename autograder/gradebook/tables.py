@@ -85,7 +85,11 @@ class Gradebook(nbgrader.api.Gradebook):
         self.url = url
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
         schema = _replaced(nbgrader.api, "get_alembic_version", _schema)
-        with schema, database.told(url), database.alone(url):  # two that make the tables at once would both fail
+        with (
+            schema,
+            database.named_in_errors(url),
+            database.alone(url),
+        ):  # two that make the tables at once would both fail
             _create(url, course)
             super().__init__(database.patient(url), course)
             TABLES.create_all(self.engine)
@@ -93,7 +97,7 @@ class Gradebook(nbgrader.api.Gradebook):
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """All of what is done in the block, through nbgrader or on the connection, is kept at its end, or nothing."""
-        with database.told(self.url), self.engine.begin() as connection:
+        with database.named_in_errors(self.url), self.engine.begin() as connection:
             if connection.dialect.name == "postgresql":  # else two that enter one student would both find none
                 connection.execute(select(func.pg_advisory_xact_lock(database.ALONE)))
             else:  # who first reads and then writes would not wait for another writer, but fail
@@ -115,7 +119,7 @@ class Gradebook(nbgrader.api.Gradebook):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection to read by. Raises GradebookError."""
-        with database.told(self.url), self.engine.connect() as connection:
+        with database.named_in_errors(self.url), self.engine.connect() as connection:
             yield connection
 
     def find_grade(self, grade_cell: str, notebook: str, assignment: str, student: str) -> Grade:
@@ -265,8 +269,8 @@ def moment(timestamp: str | None) -> datetime | None:
     An offset is read here, because nbgrader's `parse_utc` takes the +0100 that it reads for 100 seconds.
     """
     try:
-        told: Any = dateutil.parser.parse(timestamp) if timestamp and OFFSET.search(timestamp) else timestamp
-        return utils.parse_utc(told)
+        moment: Any = dateutil.parser.parse(timestamp) if timestamp and OFFSET.search(timestamp) else timestamp
+        return utils.parse_utc(moment)
     except (ValueError, OverflowError, TypeError, AttributeError):
         return None
 

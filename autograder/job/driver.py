@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder.job import execute, messages
-from autograder.job.kernel_client import MESSAGE, KernelClient, SilentError, lives
+from autograder.job.kernel_client import MESSAGE, KernelClient, SilentError, liveness
 from autograder.model import recorded_notebook
 from autograder.sandbox import entering
 
@@ -62,7 +62,7 @@ def _execute(
 ) -> messages.Executed:
     context = zmq.asyncio.Context()
     context.setsockopt(zmq.MAXMSGSIZE, MESSAGE)
-    kernel = KernelClient(request.connection, folder, lives(alive))
+    kernel = KernelClient(request.connection, folder, liveness(alive))
     try:
         kernel.ready(context)
     except SilentError as error:

@@ -143,7 +143,7 @@ class KernelClient:
             os.close(self._held.popitem()[1])
 
 
-def lives(pidfd: int) -> Callable[[], bool]:
+def liveness(pidfd: int) -> Callable[[], bool]:
     """What says whether the process of a pidfd runs: for a client that did not start the kernel, in a box of its own."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)

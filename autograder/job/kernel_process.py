@@ -81,7 +81,7 @@ class KernelProcess:
         return os.pread(self._log, 1000, max(0, size - 1000)).decode(errors="replace")
 
     def open_pid(self) -> int:
-        """A pidfd by which another process can tell whether the kernel lives: see `kernel_client.lives`.
+        """A pidfd by which another process can tell whether the kernel lives: see `kernel_client.liveness`.
 
         Raises StartError where it has ended.
         """

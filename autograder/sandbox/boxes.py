@@ -93,14 +93,14 @@ class Box:
             raise
 
     def _build(self) -> None:
-        info, told = os.pipe()
+        info, reported = os.pipe()
         filter = os.memfd_create("seccomp")
         try:
             os.write(filter, seccomp.program())
             os.lseek(filter, 0, os.SEEK_SET)
             self._bwrap = subprocess.Popen(
-                bubblewrap.command(self.name, self.caps.tmp, told, filter, self.devices, self.hidden),
-                pass_fds=[told, filter],
+                bubblewrap.command(self.name, self.caps.tmp, reported, filter, self.devices, self.hidden),
+                pass_fds=[reported, filter],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -110,7 +110,7 @@ class Box:
             os.close(info)
             raise SandboxError(MISSING) from None
         finally:
-            os.close(told)
+            os.close(reported)
             os.close(filter)
         assert self._bwrap.stdout is not None
         assert self._bwrap.stderr is not None

@@ -68,8 +68,8 @@ def _below(source: Path, parts: Parts, quota: Quota) -> Iterator[Member]:
     for is_folder, name in found:
         below = (*parts, name)
         if not quota.see(below, owner):
-            if isinstance(told := quota.refuse(f"{path}/{name}", below, owner), Member):
-                yield told
+            if isinstance(refusal := quota.refuse(f"{path}/{name}", below, owner), Member):
+                yield refusal
             return
         if is_folder and len(below) <= DEPTH:
             yield from _below(source, below, quota)

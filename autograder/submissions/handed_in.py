@@ -55,12 +55,12 @@ class HandedIn:
             seen[line.student] += 1
             if line.lost or not line.student or seen[line.student] <= 3:  # three of one student say enough
                 shown.append(line)
-        told = []
+        sentences = []
         for line in shown[:most]:
             student = f" ({line.student})" if line.student else ""
             taken = "" if line.taken == "yes" else "not taken: "
-            told.append(f"{taken}{harmless.line(line.file, 100)}{student}: {harmless.line(line.note)}")
-        return told + ([f"and {len(found) - len(told)} more"] if len(found) > len(told) else [])
+            sentences.append(f"{taken}{harmless.line(line.file, 100)}{student}: {harmless.line(line.note)}")
+        return sentences + ([f"and {len(found) - len(sentences)} more"] if len(found) > len(sentences) else [])
 
 
 def shortened(lines: Iterable[Line]) -> tuple[Line, ...]:

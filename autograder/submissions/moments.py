@@ -48,13 +48,13 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None) -
     return made
 
 
-def _odd(member: Member, claim: Claim, told: str) -> list[str]:
+def _odd(member: Member, claim: Claim, claimed: str) -> list[str]:
     """What is odd about a folder of an exchange, where anybody may write."""
     notes = []
     if not exchange.owned(member, claim):
         notes.append(f"its folder belongs to another user ({exchange.user(member.owner)}): is it theirs?")
     seen = member.time
-    if told and seen and (seen - datetime.strptime(told, FORMAT).replace(tzinfo=UTC)).total_seconds() > SLACK:
+    if claimed and seen and (seen - datetime.strptime(claimed, FORMAT).replace(tzinfo=UTC)).total_seconds() > SLACK:
         notes.append(f"the file is from {seen:%Y-%m-%d %H:%M} UTC, later than that")
     return notes
 

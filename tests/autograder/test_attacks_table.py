@@ -33,12 +33,12 @@ def test_the_page_says_what_each_attack_tries_and_gets():
 
 
 def test_a_row_says_what_stock_nbgrader_lost():
-    said = Seen(10.0, 0.0, left=2, notes=("reads the solutions",)).told(honest=17.0, earns=2.0)
+    said = Seen(10.0, 0.0, left=2, notes=("reads the solutions",)).sentence(honest=17.0, earns=2.0)
     assert said == (
         "**10 points**; **the honest student gets 0 of 17**; **2 processes left behind**; **reads the solutions**"
     )
-    assert Seen(None, None).told(17.0, 0.0) == "no mark; **aborts the class**"
-    assert Seen(2.0, None, killed=True).told(17.0, 2.0) == "2 points; **hangs the class** (ended after 300 s)"
+    assert Seen(None, None).sentence(17.0, 0.0) == "no mark; **aborts the class**"
+    assert Seen(2.0, None, killed=True).sentence(17.0, 2.0) == "2 points; **hangs the class** (ended after 300 s)"
 
 
 def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path):
