@@ -1,0 +1,49 @@
+"""The command itself: what is said before its verbs, and what they share. The verbs are in `instructors` and `authors`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autograder.commands.terminal import errors, plain
+
+if TYPE_CHECKING:
+    from autograder.model.course import Course
+
+HELP = """Grade notebooks that nobody trusts, and write them.
+
+For example: autograder grade 03 --submissions collected/ --out class/
+"""
+INSTRUCTORS, AUTHORS = "For instructors", "For authors"  # the panels of --help
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+ChapterName = Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER")]
+Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, feedback and reports")]
+
+
+def end(code: int, says: str) -> None:
+    """End the command with one line that says why."""
+    errors.print(f"[bold red]autograder:[/] {plain(says)}", highlight=False, soft_wrap=True)
+    sys.exit(code)
+
+
+@app.callback(help=HELP)
+def options(
+    context: typer.Context,
+    course: Annotated[
+        Path | None,
+        typer.Option(help="the folder of course.toml; by default that of the working folder, or one above it"),
+    ] = None,
+) -> None:
+    """Keep what is said before the command."""
+    context.obj = course
+
+
+def opened(context: typer.Context) -> Course:
+    """The course that the command is about. Raises CourseError."""
+    from autograder.model import course
+
+    return course.find(context.obj)

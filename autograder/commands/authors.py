@@ -1,0 +1,184 @@
+"""The verbs of whoever writes chapters and checks: build, run, check, verify, demo, bench."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from autograder.commands import grading
+from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
+
+if TYPE_CHECKING:
+    from autograder.model.course import Course
+
+
+@app.command(rich_help_panel=AUTHORS)
+def build(
+    context: typer.Context,
+    check: Annotated[bool, typer.Option("--check", help="change nothing; fail if a notebook is stale")] = False,
+) -> None:
+    """Write notebooks/ from solutions/."""
+    from autograder.authoring import build as builder
+
+    stale = builder.build(opened(context), check=check)
+    for name in stale:
+        console.print(f"{'stale' if check else 'built'}: notebooks/{name}.ipynb", highlight=False)
+    if check and stale:
+        end(AUTHOR, "notebooks/ is older than solutions/; run `autograder build` and commit what it writes")
+
+
+@app.command(rich_help_panel=AUTHORS)
+def run(
+    context: typer.Context,
+    chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
+) -> None:
+    """Execute solved notebooks from top to bottom, as CI does; fail on an error, a warning or a trace of one."""
+    from autograder.authoring import run as runner
+
+    course = opened(context)
+    if not runner.run(course, [course.full_name(name) for name in chapters or course.chapters]):
+        sys.exit(AUTHOR)
+
+
+@app.command(rich_help_panel=AUTHORS)
+def check(
+    context: typer.Context,
+    chapter: ChapterName,
+    exercise: Annotated[str, typer.Argument(help="as the check's cell names it: split")],
+    answer: Annotated[
+        Path | None,
+        typer.Option(help="a file with the cell's source; none: the reference", exists=True, dir_okay=False),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="on how many inputs", min=1)] = 3,
+) -> None:
+    """Say what the checks say of one answer, in seconds: for authors, in no sandbox.
+
+    Exit code 0: every test passed on every seed.
+    """
+    from autograder.authoring import check_answer
+
+    course = opened(context)
+    source = None if answer is None else answer.read_text(encoding="utf-8")
+    found = check_answer.check(course, course.full_name(chapter), exercise, source, range(1, seeds + 1))
+    console.print(check_answer.table(found))
+    sys.exit(OK if all(each.passed for each in found) else INFRASTRUCTURE)
+
+
+@app.command(rich_help_panel=AUTHORS)
+def verify(
+    context: typer.Context,
+    chapters: Annotated[
+        list[str] | None, typer.Argument(help="all by default; one may be followed by some of its exercises")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="on how many the reference is graded", min=1)] = 20,
+    workers: Annotated[int, typer.Option(help="answers graded at once; 0: one a core", min=0)] = 0,
+    changed: Annotated[bool, typer.Option("--changed", help="only chapters that changed since docs/checks.md")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="no sandbox, no mutants: about half a minute")] = False,
+    attacks: Annotated[bool, typer.Option("--attacks", help="the corpus of attacks instead of the checks")] = False,
+    stock: Annotated[bool, typer.Option("--stock", help="with --attacks: against stock nbgrader, too")] = False,
+) -> None:
+    """Test the checks themselves: reference, blank, listed answers and mutants of each chapter; or the walls: --attacks.
+
+    A wrong rule earns half of its points at most, an answer without a thought none, and what is right passes the visible
+    check.
+
+    With 20 seeds or more what was found of a whole chapter is written into docs/checks.md, if all is well. Exit code 2: a
+    check does not do what it must.
+    """
+    from autograder.authoring import checks_page
+    from autograder.authoring import verify as verifier
+
+    course = opened(context)
+    if attacks:
+        from autograder.devtools import verify_attacks
+
+        sys.exit(OK if verify_attacks.verify(workers, stock) else AUTHOR)
+    asked = _with_exercises(course, chapters or course.chapters)
+    if changed:
+        known = checks_page.digests(course)
+        asked = {name: some for name, some in asked.items() if known.get(name) != verifier.digest(course, name)}
+    found, written = [], False
+    for name, some in asked.items():
+        with progress(f"verifying {name}") as advance:
+            one = verifier.verify(
+                course, name, seeds=seeds, workers=workers, progress=advance, exercises=some, quick=quick
+            )
+            found.append(one)
+        if (
+            seeds >= verifier.SEEDS and not some and not quick
+        ):  # each as soon as it is known: the next one takes minutes
+            written = bool(checks_page.write(course, found[-1:]))
+    if found:
+        console.print(checks_page.table(found))
+    for each in found:
+        for said in verifier.complaints(each):
+            errors.print(f"[bold red]{each.chapter}:[/] {plain(said)}", highlight=False, soft_wrap=True)
+    if written:
+        console.print(f"written: {checks_page.path(course)}", highlight=False, soft_wrap=True)
+    sys.exit(OK if all(each.good for each in found) else AUTHOR)
+
+
+def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[str]]:
+    """Each chapter named, with the exercises named after it: `03 split 04`. What follows a chapter's own is its exercise."""
+    from autograder.model.course import CourseError
+
+    asked: dict[str, list[str]] = {}
+    for argument in arguments:
+        try:
+            name = course.full_name(argument)
+        except CourseError:
+            if not asked:
+                raise
+            asked[list(asked)[-1]].append(argument)
+        else:
+            asked[name] = []
+    return asked
+
+
+@app.command(rich_help_panel=AUTHORS)
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="where the class and its marks are written")] = Path("demo"),
+    workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
+) -> None:
+    """Make a class of 30 invented submissions of the course's chapter for it and grade it, start to end."""
+    from autograder.devtools import demo as classroom
+
+    course = opened(context)
+    submissions = classroom.make(course, out / "submissions")
+    code = grading.grade_to_the_end(course, classroom.chapter_of(course), submissions, out, workers=workers)
+    console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
+    sys.exit(code)
+
+
+@app.command(rich_help_panel=AUTHORS)
+def bench(
+    context: typer.Context,
+    students: Annotated[int, typer.Option(help="of the demo's class, again and again, each signed", min=1)] = 24,
+    repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
+    few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
+    stock: Annotated[int, typer.Option(help="students for nbgrader, at most: each costs it the same", min=1)] = 24,
+    way: Annotated[list[str] | None, typer.Option(help="only ways with this in their name; may be repeated")] = None,
+    json: Annotated[Path | None, typer.Option(help="write the figures there, too")] = None,
+) -> None:
+    """Time grading the same class by stock nbgrader, papermill, otter (if installed) and this, side by side."""
+    from autograder.devtools import bench as benchmark
+
+    made = benchmark.bench(
+        opened(context),
+        students,
+        repeats,
+        tuple(way or ()),
+        few,
+        stock,
+        lambda line: console.print(line, highlight=False),
+    )
+    (console if console.is_terminal else Console(width=120)).print(made.table())
+    if json is not None:
+        benchmark.write(made, json)

@@ -1,0 +1,166 @@
+"""The verbs of whoever has a class: grade, engine, certificates, report, explain."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autograder.commands import grading
+from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, plain, progress
+
+if TYPE_CHECKING:
+    pass
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def grade(
+    context: typer.Context,
+    chapter: ChapterName,
+    submissions: Annotated[
+        Path,
+        typer.Option(
+            help="DIR/<student>/<chapter>/<chapter>.ipynb, a Canvas or Moodle download (folder, zip, tar, tar.gz), or an "
+            "exchange of nbgrader"
+        ),
+    ],
+    out: Out,
+    workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
+    trust: Annotated[
+        bool, typer.Option("--trust-submissions", help="no sandbox: only for code that you trust")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="grade what did not change, too")] = False,
+    student: Annotated[list[str] | None, typer.Option(help="only this one; may be given again for more")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="change nothing: show which marks would change")] = False,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
+    engine: Annotated[
+        str, typer.Option(help="who grades: local, dask://HOST:PORT, slurm:FILE or kubernetes:FILE")
+    ] = "local",
+    tls: Annotated[Path | None, typer.Option(help="with dask://: the folder of the cluster's certificate")] = None,
+    db: Annotated[str, typer.Option(help="the gradebook, if not in OUT: postgresql+psycopg://USER@HOST/NAME")] = "",
+    gpus: Annotated[
+        int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
+    ] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="CSV: which id (and name) is which lms id", exists=True, dir_okay=False)
+    ] = None,
+    name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
+    layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
+    watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
+    watch_for: Annotated[float | None, typer.Option(help="grade what arrives, for so many seconds", min=0)] = None,
+    due: Annotated[str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00")] = None,
+    late_per_day: Annotated[str | None, typer.Option(help="kept in OUT: 10% of the score a started day")] = None,
+    grace: Annotated[str | None, typer.Option(help="kept in OUT: 15m, for which nothing is taken off")] = None,
+) -> None:
+    """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
+
+    Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, or
+    files that are somebody's and nobody got a mark for: all others did.
+    """
+    course = opened(context)
+    name = course.full_name(chapter)
+    how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}
+    how |= {"db_url": db} if db else {}
+    watch = watch or watch_for is not None
+    policy = (due, late_per_day, grace)
+    if not watch and not submissions.exists():
+        end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
+    if dry_run and (watch or any(said is not None for said in policy)):
+        end(AUTHOR, "--dry-run goes with neither --watch nor --due, --late-per-day or --grace: these are kept in OUT")
+    if (limit or json_) and not dry_run:
+        end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits of the chapter's header")
+    from autograder.engine import executors
+    from autograder.model.limits import read_limits
+
+    limits = read_limits(limit or ())  # a slip in them costs no start of servers
+    if engine == executors.LOCAL:
+        grading.launch(course, name, how)
+    from autograder.gradebook import late_penalty
+    from autograder.submissions import arrivals, downloads, filenames
+
+    full, names = course.chapter(name), filenames.Names(name_pattern, layout)
+    with executors.opened(engine, course, name, tls, gpus) as executor:
+        how |= {"executor": executor} if executor else {}
+        if dry_run:
+            how["limits"] = limits
+            with downloads.gathered(submissions, full, names=names, roster=roster) as found:
+                code = grading.tell(found)
+                sys.exit(max(code, grading.rehearse(course, name, found.folder, out, json_, **how)))
+        if any(said is not None for said in policy):
+            late_penalty.settle(out, full, *policy, db_url=db or None)
+        if watch:
+            how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
+            batches = arrivals.batches(submissions, full, names=names, roster=roster, **how_long)
+            sys.exit(grading.watch(course, name, batches, out, **how))
+        with downloads.gathered(submissions, full, names=names, roster=roster) as found:
+            code = grading.tell(found, out)
+            sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def engine(said: Annotated[str, typer.Argument(help="slurm:FILE or kubernetes:FILE", metavar="ENGINE")]) -> None:
+    """Print the job script or the manifest that `grade --engine` would send. Sends nothing."""
+    from autograder.engine import executors
+
+    typer.echo(executors.shown(said))
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def certificates(folder: Path) -> None:
+    """Write the certificate and the key of a Dask cluster: whoever has the key can run programs on its workers."""
+    from autograder.engine import executors
+
+    for path in executors.certificates(folder):
+        console.print(f"written: {path}", highlight=False, soft_wrap=True)
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
+    """Write marks.csv, feedback and the class's report anew, with the marks that were given by hand meanwhile.
+
+    Exit code 1: a page shows no notebook, and says why.
+    """
+    from autograder.report import class_page as reporter
+    from autograder.report import outputs
+
+    course = opened(context)
+    full = course.chapter(course.full_name(chapter))
+    with progress("feedback") as advance:
+        unmade = outputs.write(out, full, progress=advance)
+    console.print(reporter.class_table(out, full))
+    console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    grading.without_notebook(unmade)
+    sys.exit(INFRASTRUCTURE if unmade else OK)
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def explain(
+    context: typer.Context,
+    student: str,
+    chapter: ChapterName,
+    exercise: Annotated[str, typer.Argument(help="all of them by default")] = "",
+    *,
+    out: Out,
+    json_: Annotated[bool, typer.Option("--json", help="all of it, for machines")] = False,
+) -> None:
+    """Say why a student has the marks that they have: whose fault, evidence, limits reached, what to do."""
+    from autograder.report import explain as explainer
+
+    course = opened(context)
+    full = course.chapter(course.full_name(chapter))
+    command = f"autograder --course {shlex.quote(str(course.root))}" if context.obj else "autograder"
+    if json_:
+        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise, command=command), indent=1))
+    else:
+        said, again = explainer.explain(out, full, student, exercise, command=command)
+        console.print(said, highlight=False)
+        if again:  # in one piece, to be copied
+            console.print(plain(again), highlight=False, soft_wrap=True)
