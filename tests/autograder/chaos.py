@@ -14,7 +14,12 @@ from pathlib import Path
 
 from autograder.sandbox import cgroups
 
-VOLATILE = ("seconds", "execution", "papermill")  # how long a verdict took; when a cell and a notebook were executed
+VOLATILE = (
+    "seconds",
+    "execution",
+    "papermill",
+    "lives",
+)  # how long a verdict took, when, and how many kernels: true, not equal
 SERVERS = {
     "student": "autograder.job.student_server",
     "checker": "autograder.job.checker",
