@@ -6,6 +6,10 @@ what is tried; the marks are held against the plan, not against what came back.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import courses
 import pytest
 
@@ -117,6 +121,27 @@ def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other
 def test_a_notebook_that_sleeps_its_time_away_earns_what_was_seen_to_pass_at_most(course, rubric):
     marks, _ = graded(course, rubric, "time.sleep(5.5)\n" + AT.format(n=2, act="time.sleep(60)"))
     assert marks["double"].points == 0.0
+
+
+SLOW = """
+def double(x):
+    ends = time.process_time() + {seconds}
+    while time.process_time() < ends:
+        pass
+    return 2 * x
+"""
+
+
+def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_life(course, rubric):
+    spins = "import time\nends = time.monotonic() + 3\nwhile time.monotonic() < ends: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spins]) for _ in range(6 * (os.cpu_count() or 1))]
+    try:
+        marks, verdict = graded(course, rubric, SLOW.format(seconds=0.7))
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert marks["double"].points == 3.0, verdict.notes
 
 
 def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(course, rubric):
