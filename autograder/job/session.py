@@ -25,7 +25,7 @@ from autograder.job import assemble, check, judge, messages
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import recorded_notebook
 from autograder.model.rubric import Rubric
-from autograder.model.verdict import Evidence, Halt, Lost, Mark, Stop
+from autograder.model.verdict import Evidence, Halt, Lost, Mark, Outcome, Stop
 from autograder.sandbox import boxes, processor
 from autograder.submissions.intake import Submission
 
@@ -92,6 +92,9 @@ class Session:
         self.notebook: NotebookNode | None = None
         self.slow: set[str] = set()  # exercises whose check was given up
         self.doubted: set[str] = set()  # what was given another life for: each thing once
+        # exercise and test -> how it failed, in whichever life: who learns by the next question that a guess was wrong, and
+        # ends the kernel, is asked the same again in another life
+        self.failed: dict[tuple[str, str], Outcome] = {}
         self.loads: list[processor.Load] = []  # as this life's kernel stood, and when its last cell or question began
 
     def run(self) -> Graded:
@@ -309,11 +312,13 @@ class Session:
             self.place.private,
             lambda: self._begins(kernel),
         )
-        asked = {
-            outcome.exercise for outcome in answers.outcomes
-        }  # from their first test on, if not for the first time
+        for outcome in answers.outcomes:
+            if not outcome.passed:
+                self.failed.setdefault((outcome.exercise, outcome.test), outcome)
+        found = [self.failed.get((each.exercise, each.test), each) for each in answers.outcomes]
+        asked = {each.exercise for each in found}  # from their first test on, if not for the first time
         kept = [outcome for outcome in self.seen.outcomes if outcome.exercise not in asked]
-        self.seen.outcomes = kept + [each for each in answers.outcomes if each.exercise != answers.exercise]
+        self.seen.outcomes = kept + [each for each in found if each.exercise != answers.exercise]
         self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
         if refused := kernel.forks_refused():
             self.notes.append(f"a process or thread was refused {refused} times: it had {self.limits.pids}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import courses
 import pytest
@@ -142,6 +143,30 @@ def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_
             other.kill()
             other.wait()
     assert marks["double"].points == 3.0, verdict.notes
+
+
+AGAIN = """
+late = time.time() > {late}  # a kernel of another life, which guesses another rule
+calls = []
+def double(x):
+    calls.append(x)
+    if calls == [1, 2]:  # the second question of the first test never came: so what that one was told was wrong
+        time.sleep(max(0.0, {late} + 0.2 - time.time()))
+        os.kill(os.getpid(), 9)
+    return x * (2 if late else 3)
+"""
+
+
+def test_nobody_learns_that_a_guess_was_wrong_and_guesses_again_in_another_life(tmp_path):
+    checks = CHECKS.replace('x=1) == 2, "No."', 'x=1) == 2, "No."\n    assert student.ask(doubled, x=10) == 20, "No."')
+    course = courses.write(tmp_path, NAME, SOURCE, checks)
+    try:
+        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+        marks, verdict = graded(course, rubric, AGAIN.format(late=time.time() + 4))
+    finally:
+        courses.close(course)
+    assert verdict.evidence.lives == 2
+    assert marks["double"].points == 2.0  # of three tests, one has failed once and for all
 
 
 def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(course, rubric):
