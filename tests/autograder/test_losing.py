@@ -145,6 +145,18 @@ def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_
     assert marks["double"].points == 3.0, verdict.notes
 
 
+def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(tmp_path):
+    checks = CHECKS.replace("got = student.ask(doubled, x=3)", "print(got := student.ask(doubled, x=3), flush=True)")
+    course = courses.write(tmp_path, NAME, SOURCE, checks)
+    try:
+        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+        graded(course, rubric, AT.format(n=3, act=f"return 'x' * {2 * rubric.chapter.checker.file_bytes}"))
+        marks, verdict = graded(course, rubric, "def double(x):\n    return x * 2\n")
+    finally:
+        courses.close(course)
+    assert marks["double"].points == 3.0, verdict.evidence.outcomes
+
+
 AGAIN = """
 late = time.time() > {late}  # a kernel of another life, which guesses another rule
 calls = []
