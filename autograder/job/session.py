@@ -292,6 +292,8 @@ class Session:
         before = [_answer(cell) for cell in notebook.cells[: executed.cell + 1]]
         guilty = [a for a in before if a and a not in self.seen.stops and a in self.submission.answers]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
+        if not guilty and executed.stopped is Stop.TIMEOUT and self.lives > 1 and self._over():
+            return True  # what was left of its time, when its earlier lives had ended, was too little for our own cells
         if not guilty:
             raise StartError(f"a cell of the release ended the kernel: {executed.note}")
         self._halt(executed.stopped, executed.note, cell=guilty[-1])

@@ -157,6 +157,20 @@ def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(
     assert marks["double"].points == 3.0, verdict.evidence.outcomes
 
 
+def test_a_kernel_that_ends_when_little_time_is_left_for_another_is_no_fault_of_this_machine(tmp_path):
+    course = courses.write(
+        tmp_path, NAME, SOURCE.replace("import os, time", "import os, time\ntime.sleep(1.3)"), CHECKS
+    )
+    try:
+        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "notebook_seconds": 5.0})
+        ends = time.time() + 3.6
+        marks, _ = graded(course, rubric, f"time.sleep(max(0, {ends} - time.time()))\nos._exit(1)\n")
+    finally:
+        courses.close(course)
+    assert (marks["double"].points, marks["shift"].points) == (0.0, 0.0)
+    assert (marks["shift"].result, marks["shift"].fault) == (Result.TIMEOUT, Fault.LIMIT)
+
+
 AGAIN = """
 late = time.time() > {late}  # a kernel of another life, which guesses another rule
 calls = []
