@@ -319,7 +319,7 @@ def _leave(path: Path, owner: int) -> None:
 def _exiting(pid: int) -> bool:
     """Whether a process is gone or on its way out: the flag PF_EXITING, see proc(5) and the kernel's sched.h."""
     try:
-        flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]
+        flags = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[6]
     except OSError:
         return True
     return bool(int(flags) & 0x4)
