@@ -46,11 +46,12 @@ def ask(
     seed: int,
     until: float,
     hidden: Sequence[str] = (),
+    on_question: Callable[[], object] = lambda: None,
 ) -> Answers:
     """Have the checker at `server` ask the kernel at the other end of `questions` about the exercises `only`.
 
     `name` is the checker's box, which does not show the folders `hidden`; `alive` says whether the kernel is. It ends at
-    `until` (time.monotonic), at the latest.
+    `until` (time.monotonic), at the latest. `on_question` is called when a question is asked.
     Raises CheckerError, SandboxError.
     """
     limits = rubric.chapter.limits
@@ -70,7 +71,9 @@ def ask(
             heard = _Heard(rubric, numbers)
             try:
                 while (message := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
-                    heard.add(messages.received(message, messages.FromChecker))
+                    heard.add(said := messages.received(message, messages.FromChecker))
+                    if isinstance(said, messages.Asks):
+                        on_question()
             except TimeoutError:
                 if heard.computes and time.monotonic() < until:
                     return heard.slow(patience)

@@ -206,6 +206,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     questions = fds[0]
     entering.hold([questions, connection.fileno()])
     entering.enter(request.box)
+    entering.hush()
     os.chdir("/tmp")
     if fresh_child := sys.modules.get(
         "across._process.fresh_child"

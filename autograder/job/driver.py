@@ -47,6 +47,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     notebook, answer, folder, alive = fds
     entering.hold([*fds, connection.fileno()])
     entering.enter(request.box)
+    entering.hush()
     os.chdir("/tmp")
     asyncio.set_event_loop(asyncio.new_event_loop())
     with open(notebook, "rb", closefd=False) as file:

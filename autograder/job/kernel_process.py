@@ -16,7 +16,7 @@ from typing import Any
 
 from across._process import warm
 from autograder.model.course import Limits
-from autograder.sandbox import boxes
+from autograder.sandbox import boxes, processor
 
 SOCKETS = "run"  # the folder of the kernel's sockets in the box's work folder
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
@@ -105,9 +105,9 @@ class KernelProcess:
         """How often a process or thread was refused because of the box's limit: see `Box.forks_refused`."""
         return self.box.forks_refused()
 
-    def waited(self) -> float:
-        """Seconds that a thread of the box has waited for a processor, at most: on a quiet machine hardly any."""
-        return self.box.waited()
+    def load(self) -> processor.Load:
+        """What its box has had of the processors so far."""
+        return self.box.load()
 
     def outside(self) -> str:
         """What, outside of the student's reach, ended the kernel; empty if it may have been the student."""

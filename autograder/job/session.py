@@ -25,8 +25,8 @@ from autograder.job import assemble, check, judge, messages
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import recorded_notebook
 from autograder.model.rubric import Rubric
-from autograder.model.verdict import Evidence, Halt, Lost, Mark, Stop
-from autograder.sandbox import boxes
+from autograder.model.verdict import Evidence, Halt, Lost, Mark, Outcome, Stop
+from autograder.sandbox import boxes, processor
 from autograder.submissions.intake import Submission
 
 DRIVER = boxes.Caps(1 << 30, 512, messages.EXECUTED, 1 << 20, 600)
@@ -92,6 +92,10 @@ class Session:
         self.notebook: NotebookNode | None = None
         self.slow: set[str] = set()  # exercises whose check was given up
         self.doubted: set[str] = set()  # what was given another life for: each thing once
+        # exercise and test -> how it failed, in whichever life: who learns by the next question that a guess was wrong, and
+        # ends the kernel, is asked the same again in another life
+        self.failed: dict[tuple[str, str], Outcome] = {}
+        self.loads: list[processor.Load] = []  # as this life's kernel stood, and when its last cell or question began
 
     def run(self) -> Graded:
         """Execute and ask, reviving the kernel without the cell that killed it."""
@@ -137,6 +141,7 @@ class Session:
         try:
             with self._timed("start"):
                 kernel.ready()
+            self.loads = [kernel.load()]
             with self._timed("cells"):
                 executed = self._execute(notebook, kernel, f"{name}d")
             if executed is None:
@@ -174,6 +179,7 @@ class Session:
             try:
                 while (message := driver.receive(self._patience())) is not None:
                     cell = messages.received(message, messages.CellBegins).cell
+                    self._begins(kernel)
             except TimeoutError:  # its loop never turned: what came kept it from looking at the clock
                 return self._blamed(notebook, cell, Stop.TIMEOUT, "no end within the time limit")
             except ValueError as error:
@@ -250,14 +256,21 @@ class Session:
             raise StartError(why)
         return kernel.killed() and self._once("killed")
 
-    def _starved(self, kernel: KernelProcess, seconds: float) -> bool:
-        """Whether what took longer than `seconds` waited for a processor half of that time, and so gets twice the time.
+    def _begins(self, kernel: KernelProcess) -> None:
+        """Note what the kernel has had of the processors when its next cell or question begins."""
+        self.loads[1:] = [kernel.load()]
+
+    def _starved(self, kernel: KernelProcess) -> bool:
+        """Whether what took too long waited for a processor half of that time, and so gets twice the time.
 
         Once: the machine was busy, and nobody is to lose points by it.
         """
-        if kernel.waited() < seconds / 2 or not self._once("starved"):
+        now = kernel.load()
+        before = self.loads[0 if now.at > self.until - 1.0 else -1]  # all of this life was too long, or its last step
+        waited = processor.waited(before, now)
+        if waited < (now.at - before.at) / 2 or not self._once("starved"):
             return False
-        self.notes.append(f"the machine was busy: its kernel waited {kernel.waited():.0f} s for a processor")
+        self.notes.append(f"the machine was busy: its kernel waited {waited:.0f} s for a processor")
         more = {name: 2 * getattr(self.limits, name) + 1 for name in ("cell_seconds", "question_seconds")}
         self.until += self.limits.notebook_seconds + 1
         self.limits = replace(self.limits, **more)
@@ -274,11 +287,13 @@ class Session:
         assert executed.stopped is not None
         if executed.stopped is Stop.CRASHED and self._doubt(kernel):
             return self._over()
-        if executed.stopped is Stop.TIMEOUT and self._starved(kernel, self.limits.cell_seconds):
+        if executed.stopped is Stop.TIMEOUT and self._starved(kernel):
             return self._over()
         before = [_answer(cell) for cell in notebook.cells[: executed.cell + 1]]
         guilty = [a for a in before if a and a not in self.seen.stops and a in self.submission.answers]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
+        if not guilty and executed.stopped is Stop.TIMEOUT and self.lives > 1 and self._over():
+            return True  # what was left of its time, when its earlier lives had ended, was too little for our own cells
         if not guilty:
             raise StartError(f"a cell of the release ended the kernel: {executed.note}")
         self._halt(executed.stopped, executed.note, cell=guilty[-1])
@@ -297,12 +312,15 @@ class Session:
             self.seed,
             self.until,
             self.place.private,
+            lambda: self._begins(kernel),
         )
-        asked = {
-            outcome.exercise for outcome in answers.outcomes
-        }  # from their first test on, if not for the first time
+        for outcome in answers.outcomes:
+            if not outcome.passed:
+                self.failed.setdefault((outcome.exercise, outcome.test), outcome)
+        found = [self.failed.get((each.exercise, each.test), each) for each in answers.outcomes]
+        asked = {each.exercise for each in found}  # from their first test on, if not for the first time
         kept = [outcome for outcome in self.seen.outcomes if outcome.exercise not in asked]
-        self.seen.outcomes = kept + [each for each in answers.outcomes if each.exercise != answers.exercise]
+        self.seen.outcomes = kept + [each for each in found if each.exercise != answers.exercise]
         self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
         if refused := kernel.forks_refused():
             self.notes.append(f"a process or thread was refused {refused} times: it had {self.limits.pids}")
@@ -315,7 +333,7 @@ class Session:
             return self._over()
         if answers.lost in (Lost.DIED, Lost.PROTOCOL) and self._doubt(kernel):
             return self._over()
-        if answers.lost is Lost.DEADLINE and self._starved(kernel, self.limits.question_seconds):
+        if answers.lost is Lost.DEADLINE and self._starved(kernel):
             return self._over()
         stop = Stop.MEMORY if kernel.out_of_memory() else LOST[answers.lost]
         self._halt(stop, answers.note, exercise=answers.exercise)

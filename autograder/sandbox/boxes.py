@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autograder.sandbox import bubblewrap, cgroups, memory_watcher, owners, seccomp
+from autograder.sandbox import bubblewrap, cgroups, memory_watcher, owners, processor, seccomp
 
 USERS = 0x78000000  # and a box's process number: a user of its own, in a range that nobody else hands out
 
@@ -177,10 +177,9 @@ class Box:
             return int(self._watcher.at_task_limit)
         return self.group.forks_refused() if self.group is not None else 0
 
-    def waited(self) -> float:
-        """Seconds for which that thread of the box that waited longest was ready to run and had no processor."""
-        pids = self.group.pids() if self.group is not None else {self.pid}
-        return max((_waited(pid) for pid in pids), default=0.0)
+    def load(self) -> processor.Load:
+        """What the box has had of the processors so far."""
+        return processor.load(self.group.used(), self.group.pids()) if self.group else processor.load(None, ())
 
     def broken(self) -> bool:
         """Whether the box was ended from outside, and not for its memory: nothing in it can end its process 1.
@@ -320,19 +319,10 @@ def _leave(path: Path, owner: int) -> None:
 def _exiting(pid: int) -> bool:
     """Whether a process is gone or on its way out: the flag PF_EXITING, see proc(5) and the kernel's sched.h."""
     try:
-        flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]
+        flags = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[6]
     except OSError:
         return True
     return bool(int(flags) & 0x4)
-
-
-def _waited(pid: int) -> float:
-    """The second number of a thread's schedstat, the longest of a process's: see the kernel's sched-stats.rst."""
-    longest = 0
-    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            longest = max(longest, int(thread.read_text().split()[1]))
-    return longest / 1e9
 
 
 def sweep(prefix: str) -> list[str]:

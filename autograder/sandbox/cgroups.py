@@ -38,6 +38,16 @@ class Group:
         """How often a process or thread was refused because the group had its number of them."""
         return self._count("pids.events", r"^max (\d+)")
 
+    def used(self) -> float | None:
+        """Processor seconds of all that ever ran in the group; None where nobody counts them."""
+        for folder in self.folders:
+            with contextlib.suppress(OSError):
+                if not self.v2:
+                    return int((folder / "cpuacct.usage").read_text()) / 1e9
+                found = re.search(r"^usage_usec (\d+)", (folder / "cpu.stat").read_text(), re.MULTILINE)
+                return int(found[1]) / 1e6 if found else None
+        return None
+
     def _count(self, file: str, pattern: str) -> int:
         for folder in self.folders:
             with contextlib.suppress(OSError):
@@ -105,8 +115,9 @@ atexit.register(remove_remaining)
 def _trees() -> tuple[tuple[Path, ...], bool]:
     """The folders under which a job's groups are made, and whether they are v2; none where we may not make any."""
     v2 = (ROOT / "cgroup.controllers").exists()
-    shares = [ROOT / "cpu"] if (ROOT / "cpu" / "cpu.shares").exists() else []
-    wanted = [ROOT] if v2 else [ROOT / "memory", ROOT / "pids", *shares]
+    processors = ((ROOT / "cpu", "cpu.shares"), (ROOT / "cpuacct", "cpuacct.usage"))  # mostly one tree of two names
+    more = {tree.resolve(): tree for tree, file in processors if (tree / file).exists()}
+    wanted = [ROOT] if v2 else [ROOT / "memory", ROOT / "pids", *more.values()]
     try:
         trees = []
         for tree in wanted:

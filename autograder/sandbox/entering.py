@@ -124,6 +124,18 @@ def _same(one: str, other: str) -> bool:
     return os.path.samestat(os.stat(one), os.stat(other))
 
 
+def hush() -> None:
+    """Write nothing on standard output and error from now on.
+
+    In a server's child they are a log that all its children share: who makes one of them print fills it, up to the size
+    that a file may have, and what the next ones print fails.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
 def hold(fds: Sequence[int]) -> None:
     """Close every file descriptor but 0, 1, 2 and `fds`."""
     keep = sorted({0, 1, 2, *fds})

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD = 0.1  # seconds
-COUNTED = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)  # in /proc/PID/status, sizes in KiB
+# In /proc/PID/status, sizes in KiB: in bytes, for a process may give itself a name that is no text
+COUNTED = re.compile(rb"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,14 @@ class MemoryWatcher:
         self._thread.join(5)
 
     def _watch(self) -> None:
+        try:
+            self._look()
+        except BaseException:  # a box that nobody watches may take all
+            self.killed = True
+            self._kill()
+            raise
+
+    def _look(self) -> None:
         while not self._stop.wait(PERIOD):
             used = used_by(self._pid)
             self.at_task_limit |= used.tasks >= self._tasks
@@ -63,10 +72,10 @@ def used_by(pid: int) -> Used:
     for name in os.listdir("/proc"):
         if users and name.isdigit() and _namespace(name, "user") == users:
             with contextlib.suppress(OSError):
-                counts = dict(COUNTED.findall(Path(f"/proc/{name}/status").read_text()))
-                tasks += int(counts.get("Threads", 0))
+                counts = dict(COUNTED.findall(Path(f"/proc/{name}/status").read_bytes()))
+                tasks += int(counts.get(b"Threads", 0))
                 if _namespace(name, "pid") == processes:
-                    memory += 1024 * (int(counts.get("RssAnon", 0)) + int(counts.get("RssShmem", 0)))
+                    memory += 1024 * (int(counts.get(b"RssAnon", 0)) + int(counts.get(b"RssShmem", 0)))
     return Used(memory, tasks)
 
 

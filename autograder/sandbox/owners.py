@@ -43,7 +43,7 @@ def is_leftover(name: str) -> bool:
 def _began(pid: int) -> int:
     """When process `pid` began: the 22nd field of proc(5)'s stat; 0 where that cannot be read."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
     except OSError:
         return 0
 

@@ -1,6 +1,7 @@
 """Assembling: the student's sources in our notebook, and nothing else of theirs."""
 
 import copy
+import time
 from dataclasses import replace
 
 import nbformat
@@ -152,6 +153,16 @@ def test_hostile_sources_are_assembled():
     ):
         assert any(c.source == source for c in assemble(submitted(pick=source), CHAPTER).cells)
         blank(submitted(pick=source), CHAPTER)
+
+
+@pytest.mark.parametrize("before", ["x=", "def pick(names):\n    raise NotImplementedError\n", "# x\n"])
+def test_a_source_that_is_slow_to_cut_into_tokens_does_not_keep_the_grader_busy(before):
+    source = before + "'\\" * 32000 + "1"  # no box and no time limit holds here: 34 s, in each cell
+    started = time.process_time()
+    submission = submitted(pick=source)
+    assemble(submission, CHAPTER)
+    assert "pick" not in blank(submission, CHAPTER)
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

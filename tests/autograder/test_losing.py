@@ -6,6 +6,11 @@ what is tried; the marks are held against the plan, not against what came back.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+
 import courses
 import pytest
 
@@ -117,6 +122,79 @@ def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other
 def test_a_notebook_that_sleeps_its_time_away_earns_what_was_seen_to_pass_at_most(course, rubric):
     marks, _ = graded(course, rubric, "time.sleep(5.5)\n" + AT.format(n=2, act="time.sleep(60)"))
     assert marks["double"].points == 0.0
+
+
+SLOW = """
+def double(x):
+    ends = time.process_time() + {seconds}
+    while time.process_time() < ends:
+        pass
+    return 2 * x
+"""
+
+
+def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_life(course, rubric):
+    spins = "import time\nends = time.monotonic() + 3\nwhile time.monotonic() < ends: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spins]) for _ in range(6 * (os.cpu_count() or 1))]
+    try:
+        marks, verdict = graded(course, rubric, SLOW.format(seconds=0.7))
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    # where still others work here it may be slow in that one, too
+    another = [note for note in verdict.notes if "busy" in note]
+    assert another or marks["double"].points == 3.0, verdict.notes
+
+
+def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(tmp_path):
+    checks = CHECKS.replace("got = student.ask(doubled, x=3)", "print(got := student.ask(doubled, x=3), flush=True)")
+    course = courses.write(tmp_path, NAME, SOURCE, checks)
+    try:
+        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+        graded(course, rubric, AT.format(n=3, act=f"return 'x' * {2 * rubric.chapter.checker.file_bytes}"))
+        marks, verdict = graded(course, rubric, "def double(x):\n    return x * 2\n")
+    finally:
+        courses.close(course)
+    assert marks["double"].points == 3.0, verdict.evidence.outcomes
+
+
+def test_a_kernel_that_ends_when_little_time_is_left_for_another_is_no_fault_of_this_machine(tmp_path):
+    course = courses.write(
+        tmp_path, NAME, SOURCE.replace("import os, time", "import os, time\ntime.sleep(1.3)"), CHECKS
+    )
+    try:
+        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "notebook_seconds": 5.0})
+        ends = time.time() + 3.6
+        marks, _ = graded(course, rubric, f"time.sleep(max(0, {ends} - time.time()))\nos._exit(1)\n")
+    finally:
+        courses.close(course)
+    assert (marks["double"].points, marks["shift"].points) == (0.0, 0.0)
+    assert (marks["shift"].result, marks["shift"].fault) == (Result.TIMEOUT, Fault.LIMIT)
+
+
+AGAIN = """
+late = time.time() > {late}  # a kernel of another life, which guesses another rule
+calls = []
+def double(x):
+    calls.append(x)
+    if calls == [1, 2]:  # the second question of the first test never came: so what that one was told was wrong
+        time.sleep(max(0.0, {late} + 0.2 - time.time()))
+        os.kill(os.getpid(), 9)
+    return x * (2 if late else 3)
+"""
+
+
+def test_nobody_learns_that_a_guess_was_wrong_and_guesses_again_in_another_life(tmp_path):
+    checks = CHECKS.replace('x=1) == 2, "No."', 'x=1) == 2, "No."\n    assert student.ask(doubled, x=10) == 20, "No."')
+    course = courses.write(tmp_path, NAME, SOURCE, checks)
+    try:
+        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+        marks, verdict = graded(course, rubric, AGAIN.format(late=time.time() + 4))
+    finally:
+        courses.close(course)
+    assert verdict.evidence.lives == 2
+    assert marks["double"].points == 2.0  # of three tests, one has failed once and for all
 
 
 def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(course, rubric):

@@ -1,0 +1,84 @@
+"""A slow answer is told from a busy machine: by what the box has used of the processors, not by what waits in it alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import NoReturn
+
+import boxed
+import pytest
+
+from autograder.sandbox import boxes, cgroups, entering, owners, processor
+from autograder.sandbox.processor import Load
+
+
+def test_a_thread_that_waits_for_others_of_its_own_box_does_not_count():
+    before = Load(10.0, 1.0, {1: 0.5, 2: 7.0})
+    assert processor.waited(before, Load(20.0, 10.5, {1: 0.6, 2: 7.0, 3: 9.8})) == 0.0
+    assert processor.waited(before, Load(20.0, 6.1, {1: 0.6, 2: 12.0, 3: 9.8})) == 0.0
+
+
+def test_where_others_had_the_processors_it_is_the_longest_wait_since_then():
+    before = Load(10.0, 1.0, {1: 0.5, 2: 7.0})
+    assert processor.waited(before, Load(20.0, 5.0, {1: 6.0, 2: 7.5})) == 5.5
+    assert processor.waited(before, Load(20.0, 5.0, {2: 7.5, 3: 6.5})) == 6.5
+    assert processor.waited(before, Load(20.0, 5.0, {})) == 0.0
+
+
+def test_where_nobody_counts_what_was_used_nothing_was_waited_for():
+    assert processor.waited(Load(0.0, None, {1: 0.0}), Load(10.0, None, {1: 9.0})) == 0.0
+
+
+def test_a_thread_that_lets_others_go_before_it_is_left_out():
+    child = os.fork()
+    if not child:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        time.sleep(60)
+    try:
+        until = time.monotonic() + 10
+        while os.sched_getscheduler(child) != os.SCHED_IDLE and time.monotonic() < until:
+            time.sleep(0.01)
+        assert set(processor.load(0.0, [child, os.getpid()]).waited) >= {os.getpid()}
+        assert child not in processor.load(0.0, [child, os.getpid()]).waited
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def test_processes_and_threads_that_end_while_they_are_looked_at_are_left_out(monkeypatch):
+    assert processor.load(0.0, [(1 << 22) + 1]).waited == {}
+    monkeypatch.setattr(os, "listdir", lambda _: [str((1 << 22) + 1), str(os.getpid())])
+    assert set(processor.load(0.0, [os.getpid()]).waited) == {os.getpid()}
+
+
+@pytest.mark.skipif(bool(boxes.problem()) or not cgroups.available(), reason="no control groups here")
+def test_what_ended_and_was_never_waited_for_was_used_all_the_same():
+    with boxes.Box(owners.new_name("j"), boxed.CAPS) as box:
+        before = box.load()
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that its own children's time is nowhere in /proc
+            entering.enter(json.loads(json.dumps(box.request())))
+            for _ in range(3):
+                if not os.fork():
+                    _burn(0.2)
+            time.sleep(0.1)
+            while True:
+                try:
+                    os.wait()
+                except OSError:
+                    os._exit(0)
+        os.waitpid(child, 0)
+        used = box.load().used
+        assert before.used is not None
+        assert used is not None
+        assert used - before.used > 0.55
+
+
+def _burn(seconds: float) -> NoReturn:
+    while time.process_time() < seconds:
+        pass
+    os._exit(0)
