@@ -147,6 +147,7 @@ def collect(course: Course, chapter: str) -> tuple[pytest.Config, pytest.Session
     off = "cacheprovider terminal faulthandler tmpdir warnings junitxml logging".split()
     arguments = [part for name in off for part in ("-p", f"no:{name}")]
     arguments += ["--disable-plugin-autoload"]  # what else this environment holds, and may shuffle tests or stop them
+    arguments += ["--assert=plain"]  # nobody reads how two texts differ, and 16 MiB of them take long to compare
     arguments += ["--capture=no", "-c", os.devnull, "--rootdir", str(file.parent), str(file)]
     config = _prepareconfig(arguments, [OUTCOMES, sys.modules[__name__]])
     config._do_configure()
