@@ -230,3 +230,36 @@ def test_what_is_no_gradebook_is_refused_with_the_mend(checked: Course, by_canva
     said = ("--canvas", own, "--to", own)
     same = command("export", "90", "--out", by_canvas, *said, root=checked.root)
     assert (same.returncode, "that is the download itself" in same.stderr) == (2, True)
+
+
+def test_a_mark_is_exported_without_what_was_late(checked: Course, tmp_path: Path):
+    place = tmp_path / "class" / "ada" / NAME
+    place.mkdir(parents=True)
+    (place / f"{NAME}.ipynb").write_bytes(solved(checked, RIGHT))
+    (place / "timestamp.txt").write_text("2026-12-01 12:00:00 UTC")
+    said = ("--due", "2026-11-30T23:59+00:00", "--late-per-day", "10%")
+    out = tmp_path / "out"
+    graded = command("grade", "90", "--submissions", tmp_path / "class", "--out", out, *said, root=checked.root)
+    assert graded.returncode == 0, graded.stderr
+    assert command("export", "90", "--out", out, "--csv", root=checked.root).returncode == 0
+    assert (out / "export" / "marks.csv").read_text().splitlines()[1] == "ada,,,90_small,5,0.5,4.5,5,,"
+    book = sheet(tmp_path / "gradebook.csv", HEAD, CANVAS[:3])
+    assert command("export", "90", "--out", out, "--canvas", book, root=checked.root).returncode == 0
+    assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "4.5"}}
+
+
+def test_semicolons_and_the_byte_order_mark_stay_and_a_student_who_fits_two_rows_is_told(
+    checked: Course, by_canvas: Path, tmp_path: Path
+):
+    book = tmp_path / "gradebook.csv"
+    twice = [*CANVAS[:3], ["Lovelace, Ada", "100", "s-99", "ada2", "B", "", "", "", ""], CANVAS[3]]
+    with book.open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file, delimiter=";").writerows([HEAD, *twice])
+    done = command(
+        "export", "90", "--out", by_canvas, "--canvas", book, "--to", tmp_path / "new.csv", root=checked.root
+    )
+    assert (done.returncode, "lovelaceada_100: fits 2 rows" in done.stderr) == (2, True), done.stderr
+    data = (tmp_path / "new.csv").read_bytes()
+    assert data.startswith("\ufeffStudent;ID;SIS User ID;SIS Login ID;Section;Small (7001)\n".encode())
+    rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig")), delimiter=";"))
+    assert [(row[1], row[-1]) for row in rows[3:]] == [("100", ""), ("100", ""), ("101", "2")]
