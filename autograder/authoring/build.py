@@ -30,7 +30,6 @@ those lines without that mark.
 
 from __future__ import annotations
 
-import ast
 import copy
 import hashlib
 import json
@@ -44,10 +43,9 @@ from typing import Any
 
 import jupytext
 import nbformat
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
-from autograder.authoring import chapter_header
+from autograder.authoring import chapter_header, hidden_regions, no_python
 from autograder.job.assemble import SHOW, _binds, _uses, executed
 from autograder.model import digests
 from autograder.model.course import Course, CourseError
@@ -222,6 +220,8 @@ def _cell(chapter: str, line: int, node: NotebookNode) -> Cell:
 def _slips(course: Course, chapter: str, cells: list[Cell]) -> list[str]:
     """What is wrong in a source, a line each."""
     slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(course, cell), *_region_slips(cell))]
+    checks = f"{course.checks}/{course.check_file(chapter).name}"
+    slips += [f"{cell.where}: {slip}" for cell in cells for slip in hidden_regions.slips(cell.node.source, checks)]
     answers = [cell.name for cell in cells if cell.kind in ("answer", "prose")]
     exercises = [cell.name for cell in cells if cell.graded]
     for names, what in ((answers, "answer"), (exercises, "exercise")):
@@ -316,16 +316,9 @@ def _show_slips(cells: list[Cell]) -> list[str]:
 
 def _stub_slips(cells: list[Cell], notebook: NotebookNode) -> list[str]:
     """Answer cells that are no Python, as students get them or as solved."""
-    slips = []
-    for cell, node in zip(cells, notebook.cells, strict=True):
-        if cell.kind != "answer":
-            continue
-        for source, what in ((reference(cell.node.source), "the reference"), (node.source, "the stub")):
-            try:
-                ast.parse(TransformerManager().transform_cell(source))
-            except SyntaxError as error:
-                slips.append(f"{cell.where}: {what} is no Python: {error.msg}, line {error.lineno} of that cell")
-    return slips
+    pairs = zip(cells, notebook.cells, strict=True)
+    answers = [(cell.where, reference(cell.node.source), node.source) for cell, node in pairs if cell.kind == "answer"]
+    return [slip for answer in answers for slip in no_python.slips(*answer)]
 
 
 def _seen(source: str) -> str:

@@ -1,0 +1,108 @@
+"""The verbs that hand something to students and to other systems: release, export."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened
+from autograder.commands.terminal import AUTHOR, console, errors, plain
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def release(
+    context: typer.Context,
+    chapter: ChapterName,
+    out: Annotated[Path, typer.Option(help="a new folder: what students get")],
+    solutions: Annotated[bool, typer.Option("--solutions", help="with the answers, after the deadline")] = False,
+    due: Annotated[
+        str | None, typer.Option(help="with --solutions, where the header says none: 2026-11-30T23:59+01:00")
+    ] = None,
+) -> None:
+    """Write one chapter for students: its notebook, a README, and the library alone; no answer, no check, no grader.
+
+    For example: autograder release 03 --out handout
+    """
+    from autograder.release import bundle
+
+    course = opened(context)
+    name = course.full_name(chapter)
+    written = bundle.release(course, name, out, solutions=solutions, due=due)
+    said = f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab"
+    console.print(plain(said), highlight=False, soft_wrap=True)
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def export(
+    context: typer.Context,
+    chapters: Annotated[
+        list[str], typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
+    ],
+    out: Out,
+    canvas: Annotated[
+        Path | None, typer.Option(help="fill this gradebook, as Canvas exports it", exists=True, dir_okay=False)
+    ] = None,
+    moodle: Annotated[
+        Path | None,
+        typer.Option(help="fill this grading worksheet of a Moodle assignment", exists=True, dir_okay=False),
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="a plain table: a line for each student and chapter")] = False,
+    to: Annotated[Path | None, typer.Option(help="the file to write; by default OUT/export/ and the same name")] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="CSV: id, lms id, name, email", exists=True, dir_okay=False)
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="with --canvas: 03=TITLE or 03=ID, where they are called otherwise")
+    ] = None,
+    scale: Annotated[bool, typer.Option("--scale", help="to the points that are possible there")] = False,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="what waits for a mark by hand, too, as it stands now")
+    ] = False,
+) -> None:
+    """Fill the columns of a gradebook that was downloaded from Canvas or Moodle, to be imported there again.
+
+    For example: autograder export 03 --out class --canvas gradebook.csv --roster class.csv
+
+    Exit code 2: somebody's mark is not in the file; who, and the mend, is printed, and all others are in it.
+    """
+    from autograder.export import canvas as canvas_file
+    from autograder.export import moodle as moodle_file
+    from autograder.export import plain as table
+    from autograder.export import spreadsheet
+    from autograder.export.filling import Filled, How
+    from autograder.export.people import People
+    from autograder.export.totals import totals
+    from autograder.store import files
+
+    if sum((canvas is not None, moodle is not None, csv)) != 1:
+        end(AUTHOR, "give one of --canvas FILE, --moodle FILE and --csv")
+    course = opened(context)
+    names = list(dict.fromkeys(course.full_name(name) for name in chapters))
+    if moodle and len(names) > 1:
+        end(AUTHOR, "--moodle: a worksheet is of one assignment; export one chapter at a time")
+    if column and not canvas:
+        end(AUTHOR, "--column names a column of --canvas")
+    columns = {course.full_name(name): title for name, _, title in (said.partition("=") for said in column or ())}
+    class_ = [(chapter, totals(out, chapter)) for chapter in map(course.chapter, names)]
+    everyone = [total for _, found in class_ for total in found]
+    people, how = People(out, {total.student for total in everyone}, roster), How(scale, waiting)
+    source = canvas or moodle
+    if canvas:
+        filled = canvas_file.fill(spreadsheet.read(canvas), class_, people, how, columns)
+    elif moodle:
+        filled = moodle_file.fill(spreadsheet.read(moodle), *class_[0], people, how)
+    else:
+        filled = Filled(table.table(everyone, people), filled=len(everyone))
+    path = to or out / "export" / (source.name if source else "marks.csv")
+    if source and path.resolve() == source.resolve():
+        end(AUTHOR, f"--to {path}: that is the download itself; give another file")
+    files.replace(path, filled.data, mode=0o600)
+    said = f"{path}: {filled.filled} marks, {filled.changed} of them in place of another; {filled.untouched} cells as they were"
+    console.print(plain(said), highlight=False, soft_wrap=True)
+    for line in filled.said():
+        errors.print(f"[bold red]not exported:[/] {plain(line)}", highlight=False, soft_wrap=True)
+    if filled.troubles:
+        sys.exit(AUTHOR)

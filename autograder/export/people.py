@@ -1,0 +1,89 @@
+"""Whose a row of a downloaded gradebook is: by the system's number before all else.
+
+Numbers come from the roster and from the names of the files that were handed in, which OUT's handed_in.csv lists: Canvas's
+number of the user, Moodle's of the participant ("Participant 5101", another one for each assignment). Who has such a number
+is known by nothing else, for a display name is the student's own choice. Who has none (nbgrader's folders, an exchange) is
+known by an id that the system has, too: SIS ids, a login, an ID number, an e-mail address.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from autograder.model import harmless
+from autograder.model.course import CourseError
+from autograder.submissions.filenames import READERS, Layout, Tally
+from autograder.submissions.roster import Roster, _squashed
+
+
+class People:
+    """Who is who in the class of OUT. Raises CourseError for a roster that cannot be right, OSError."""
+
+    def __init__(self, out: Path, students: Iterable[str], roster: Path | None) -> None:
+        self.students = set(students)
+        self._numbers: dict[str, set[str]] = defaultdict(set)
+        self._keys: dict[str, set[str]] = defaultdict(set)
+        shown = {harmless.field(student): student for student in self.students}
+        for path in sorted([*out.glob("handed_in*.csv"), *out.glob("*/handed_in*.csv")]):
+            for number, student in _numbered(path):
+                if student in shown:
+                    self._numbers[number].add(shown[student])
+        numbered = {student for found in self._numbers.values() for student in found}
+        listed: set[str] = set()
+        self.emails: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        if roster:
+            listed = Roster(roster).ids  # whatever is wrong in it is said there
+            for line in _lines(roster):
+                student = line.get("id", "")
+                self.emails[student], self.names[student] = line.get("email", ""), line.get("name", "")
+                if student in self.students:
+                    if line.get("lms id"):
+                        self._numbers[line["lms id"]].add(student)
+                    if self.emails[student]:
+                        self._keys[self.emails[student].casefold()].add(student)
+        for student in self.students:
+            if student in listed or student not in numbered:
+                self._keys[student.casefold()].add(student)
+
+    def find(self, number: str, keys: Iterable[str], name: str) -> set[str]:
+        """Who a row may be: nobody, one, or several who contradict each other."""
+        found = set(self._numbers.get(number, ())) if number else set()
+        found |= {student for key in keys if key for student in self._keys.get(key.casefold(), ())}
+        if not found and number:  # `lovelaceada_101`, as Canvas's students are called without a roster
+            called = {f"{key}_{number}" for key in _squashed(name)}
+            found = {student for student in self.students if student.casefold() in called}
+        return found
+
+
+def _numbered(path: Path) -> list[tuple[str, str]]:
+    """The system's number and the student of each file that was taken, as a handed_in.csv has them; none if it has none."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = [row for row in csv.DictReader(file) if row.get("file") and row.get("student")]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CourseError(f"{path}: cannot be read ({error}); delete it and grade again") from None
+    tally = Tally("")
+    parts = {line["file"]: tuple(harmless.unfield(line["file"]).split("/")) for line in lines}
+    for each in parts.values():
+        tally.add(each)
+    layout, above = tally.most() or (None, 0)
+    if layout is None or layout not in (Layout.CANVAS, Layout.MOODLE):  # there a file's name is the student's own
+        return []
+    found = []
+    for line in lines:
+        claim = READERS[layout].read(parts[line["file"]][above:])
+        if claim and claim.lms and line.get("taken") == "yes":
+            found.append((claim.lms, line["student"]))
+    return found
+
+
+def _lines(roster: Path) -> list[dict[str, str]]:
+    """A roster's lines: what its columns are called, in small letters, to what they hold."""
+    with roster.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.reader(file))
+    head = [cell.strip().casefold().replace("_", " ").replace("e-mail", "email") for cell in rows[0]]
+    return [dict(zip(head, (cell.strip() for cell in row), strict=False)) for row in rows[1:] if any(row)]

@@ -1,0 +1,42 @@
+"""What a student has for a chapter: as gradebook and feedback say, and whether it may leave the house yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.gradebook import record
+from autograder.model.course import Chapter
+from autograder.report import outputs
+
+
+@dataclass(frozen=True)
+class Total:
+    """One student's mark of one chapter."""
+
+    student: str
+    chapter: str
+    raw: float  # before the late policy
+    penalty: float
+    points: float  # what counts
+    max_points: float
+    waiting: int = 0  # exercises that wait for a mark by hand
+    fault: str = ""  # why this machine could not grade what was handed in last
+
+
+def totals(out: Path, chapter: Chapter) -> list[Total]:
+    """The totals of a chapter, by student; who was never graded has none. Raises CourseError if OUT has no gradebook."""
+    faults = outputs.left(out, chapter)
+    return [
+        Total(
+            each.student,
+            chapter.name,
+            sum(row.points for row in each.rows),
+            each.penalty,
+            each.points,
+            chapter.max_points,
+            sum(row.waiting for row in each.rows),
+            faults.get(each.student, ""),
+        )
+        for each in record.records(out, chapter)
+    ]

@@ -1,0 +1,1 @@
+"""What students are handed: one chapter in a folder of its own, and the proof that no answer and no check is in it."""

@@ -1,0 +1,173 @@
+"""`autograder release`: one chapter in a folder that can be given to students, and nothing that they must not have.
+
+    DIR/README.md                        how it is opened, worked on and handed in
+    DIR/pyproject.toml                   what `uv run across lab` installs: the library alone, in the versions of this machine
+    DIR/notebooks/NAME.ipynb             the chapter as it is released, byte by byte what grading rests on
+    DIR/notebooks/solutions/NAME.ipynb   with `--solutions`, after the deadline
+    DIR/lib/                             the distribution `across`, as source
+
+Before anything is written the notebook is built anew and compared, and what would be handed out is searched for every
+reference, listed answer and check (`leaks`). The folder comes whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import across
+from autograder.authoring import build
+from autograder.model import headers
+from autograder.model.course import Course, CourseError
+from autograder.release import leaks, readme
+
+LIBRARY = "across"
+JUNK = ("__pycache__", "*.pyc", "*.egg-info", ".*")
+
+
+def release(
+    course: Course,
+    name: str,
+    out: Path,
+    *,
+    solutions: bool = False,
+    due: str | None = None,
+    now: datetime | None = None,
+) -> list[Path]:
+    """Write the bundle of chapter `name` into the folder `out`, which must be new or empty; return its files.
+
+    `due` is when the chapter was due (ISO 8601 with an offset) where its header does not say it; `solutions` adds its answers,
+    after that time. Raises CourseError for a notebook that is stale, an answer or a check that would be handed out, a folder
+    with something in it, and solutions before the deadline; OSError.
+    """
+    out = Path(out).absolute()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CourseError(f"--out {out}: there is something already; give a new folder, or delete that one")
+    if out.is_relative_to(course.root) and any(
+        out.is_relative_to(course.root / part) for part in ("solutions", course.checks, "notebooks")
+    ):
+        raise CourseError(f"--out {out}: that is a folder of the course's own; give one elsewhere")
+    chapter = course.chapter(name)
+    if solutions:
+        _over(name, due or chapter.due, now or datetime.now(UTC))
+    released = build.dumps(build.release(course, name))
+    if course.notebook(name).read_text(encoding="utf-8") != released:
+        raise CourseError(f"notebooks/{name}.ipynb: is older than solutions/{name}.py; run `autograder build`")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
+        new = Path(aside) / "new"
+        answers = new / "notebooks" / "solutions" / f"{name}.ipynb"
+        _put(new / "README.md", readme.text(course, chapter, solutions=solutions))
+        _put(new / "pyproject.toml", _project(course, name, _library()))
+        _put(new / "notebooks" / f"{name}.ipynb", released)
+        if solutions:
+            _put(answers, build.dumps(build.solved(course, name)))
+        shutil.copytree(_library(), new / "lib", ignore=shutil.ignore_patterns(*JUNK, "handout.toml"))
+        found = leaks.leaks(new, leaks.secrets(course, name), but=frozenset([answers]))
+        if found:
+            says = "\n".join(f"{name}: {line}; take it out, students would have it" for line in found)
+            raise CourseError(f"nothing was released:\n{says}")
+        new.chmod(0o755)
+        if out.exists():
+            out.rmdir()
+        os.rename(new, out)
+    return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def _over(name: str, due: str, now: datetime) -> None:
+    """Refuse the answers of a chapter that may still be handed in."""
+    if not due:
+        raise CourseError(
+            f"--solutions: nothing says when {name} was due; add --due, with an offset: 2026-11-30T23:59+01:00"
+        )
+    when = datetime.fromisoformat(headers.date(f"--due {due!r}", due))
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    if now < when:
+        raise CourseError(f"--solutions: {name} is due {when.isoformat()}; release its answers after that")
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _library() -> Path:
+    """The folder of the library's source, with its pyproject.toml. Raises CourseError where only its wheel is installed."""
+    folder = Path(across.__file__).resolve().parent.parent
+    if not all((folder / name).is_file() for name in ("pyproject.toml", "handout.toml")):
+        raise CourseError(
+            f"{folder}: the source of the library `{LIBRARY}` is not there; run `autograder release` in a checkout"
+        )
+    return folder
+
+
+def _project(course: Course, name: str, library: Path) -> str:
+    """The bundle's pyproject.toml: lib/handout.toml's, for this chapter and with this machine's versions.
+
+    A version holds for this Python or a later patch of it, on this system: what is older, or another system, may have no such
+    wheel, and takes what the library allows.
+    """
+    said: dict[str, Any] = tomllib.loads((library / "handout.toml").read_text(encoding="utf-8"))
+    project, uv = said["project"], said["tool"]["uv"]
+    major, minor, micro = sys.version_info[:3]
+    ours = f"python_full_version >= '{major}.{minor}.{micro}' and python_full_version < '{major}.{minor + 1}'"
+    here = f"{ours} and sys_platform == '{sys.platform}'"
+    pins = [f"{package}=={version}; {here}" for package, version in sorted(_closure().items())]
+    extras = "".join(f"{extra} = {json.dumps(needs)}\n" for extra, needs in project["optional-dependencies"].items())
+    source = uv["sources"][LIBRARY]
+    return f"""# What students install for this chapter: the library beside it, in the versions that it is graded with.
+[project]
+name = {json.dumps(f"{course.id}-{name}".replace("_", "-"))}
+version = {json.dumps(project["version"])}
+requires-python = {json.dumps(project["requires-python"])}
+dependencies = {json.dumps(project["dependencies"])}
+
+[project.optional-dependencies]
+{extras}
+[tool.uv]
+package = {json.dumps(uv["package"])}
+compile-bytecode = {json.dumps(uv["compile-bytecode"])}
+constraint-dependencies = {json.dumps(pins, indent=4)}
+
+[tool.uv.sources]
+{LIBRARY} = {{ path = {json.dumps(source["path"])}, editable = {json.dumps(source["editable"])} }}
+"""
+
+
+def _closure() -> dict[str, str]:
+    """Every distribution that the library needs here, itself aside, and its version."""
+    found: dict[str, str] = {}
+    wanted = list(_needs(LIBRARY, frozenset()))
+    asked: set[tuple[str, frozenset[str]]] = set()
+    while wanted:
+        package, extras = wanted.pop()
+        if (package, extras) in asked:
+            continue
+        asked.add((package, extras))
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:  # of another system, by a marker that we do not know
+            continue
+        wanted += _needs(package, extras)
+    return {package: version for package, version in found.items() if "+" not in version}
+
+
+def _needs(package: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    for line in metadata.requires(package) or []:
+        need = Requirement(line)
+        if need.url is None and (
+            need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+        ):
+            yield canonicalize_name(need.name), frozenset(need.extras)

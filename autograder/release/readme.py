@@ -1,0 +1,76 @@
+"""The README of what students are handed: how one chapter is opened, worked on and handed in."""
+
+from __future__ import annotations
+
+from autograder.model.course import Chapter, Course
+
+
+def text(course: Course, chapter: Chapter, *, solutions: bool) -> str:
+    """The README, in Markdown; each of its links leads to a file beside it. `chapter` is as released."""
+    return "\n\n".join(part for part in _parts(course, chapter, solutions) if part) + "\n"
+
+
+def _parts(course: Course, chapter: Chapter, solutions: bool) -> list[str]:
+    name = chapter.name
+    notebook = f"[{name}.ipynb](notebooks/{name}.ipynb)"
+    tensorflow = any(module.partition(".")[0] == "tensorflow" for module in course.preload)
+    return [
+        f"# {chapter.title}",
+        f"A chapter of *{course.title}*: {notebook}, with {_exercises(chapter)}." + _due(chapter),
+        f"Its answers are in [solutions/{name}.ipynb](notebooks/solutions/{name}.ipynb)." if solutions else "",
+        "## Start",
+        "On a machine with Python and pip, in this folder:",
+        "```bash\npip install uv && uv run across lab\n```",
+        "The first start installs all that is needed, TensorFlow and JupyterLab among it, which takes some minutes; later "
+        "ones take seconds. JupyterLab opens on `notebooks/`. Without a browser on that machine: `uv run across lab "
+        "--no-browser --port 8890`, then open the address that it prints.",
+        "Without uv, with a Python from 3.11 to 3.13:",
+        "```bash\npython -m venv .venv\n.venv/bin/pip install ./lib\n.venv/bin/across lab\n```",
+        "## Work",
+        '- Answer in the cells that say `raise NotImplementedError("your turn")`, or repair the program in them.\n'
+        "- The check below an answer says whether it looks right so far, and if not, what it saw. Run it as often as you "
+        "like. Marks come from others, which ask your functions about other inputs.\n"
+        "- *Validate* in the toolbar runs the saved notebook from top to bottom in a fresh kernel and lists every check "
+        f"that does not pass. `uv run across run {name[:2]}` does the same in a terminal.\n"
+        f"- To start afresh, take `notebooks/{name}.ipynb` out of your download again.",
+        "## Hand in",
+        f"Save, press *Validate*, and hand in `notebooks/{name}.ipynb`, this one file. Keep its name, and keep all cells: "
+        "what you add is left out of your mark.",
+        _devices() if tensorflow else "",
+        "## When something is in the way",
+        _troubles(name, tensorflow),
+    ]
+
+
+def _exercises(chapter: Chapter) -> str:
+    count = len(chapter.exercises)
+    by_hand = sum(exercise.manual for exercise in chapter.exercises)
+    said = f"{count} exercise{'s' * (count != 1)} worth {chapter.max_points:g} point{'s' * (chapter.max_points != 1)}"
+    return said + (f", {by_hand} of them read by a person" if by_hand else "")
+
+
+def _due(chapter: Chapter) -> str:
+    return f" It is due {chapter.due}." if chapter.due else ""
+
+
+def _devices() -> str:
+    return (
+        "## Devices\n\nOn a machine with one device TensorFlow's processor is split into *logical CPUs*: real devices for "
+        "TensorFlow, with real copies and real errors, but not faster. `uv run across doctor` says what there is. With NVIDIA "
+        "cards on Linux: `uv sync --extra gpu` once, then `uv run --extra gpu across lab`."
+    )
+
+
+def _troubles(name: str, tensorflow: bool) -> str:
+    rows = [
+        ("you see", "do"),
+        ("---", "---"),
+        ("`port 8888 is taken; try ...`", "what it says"),
+        ("a kernel that dies", f"`uv run across run {name[:2]}` says at which cell; out of memory is the usual reason"),
+        ("no `Validate` in the toolbar", "JupyterLab was started in another way; use `uv run across lab`"),
+        ("Python too old", "`uv run --python 3.12 across lab`; uv fetches that Python"),
+    ]
+    if tensorflow:
+        says = "`TensorFlow has already started with 1 logical CPU`"
+        rows.insert(3, (says, "Kernel, Restart: devices are fixed by the first op of a process"))
+    return "\n".join(f"| {left} | {right} |" for left, right in rows)

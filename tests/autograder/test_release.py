@@ -1,0 +1,205 @@
+"""What students are handed: it works by itself, and holds nothing that they must not have."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+import tomllib
+import urllib.request
+from pathlib import Path
+
+import courses
+import pytest
+from small_course import CHECKS, NAME, SOURCE, command
+
+from across._jupyter import chapters
+from autograder.authoring import build
+from autograder.model.course import Course, find
+from autograder.probe import listed
+from autograder.release import leaks
+
+LONG = "    total = sum(weight * share for weight, share in zip(x, x, strict=True))\n    return total"
+LEAKY = SOURCE.replace("    return 2 * x", LONG)
+LISTED = (
+    "[double.right.by_hand]\nsource = '''\ndef double(x):\n    return np.multiply(np.asarray(x), np.asarray(2))\n'''\n"
+)
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """Every file of a folder, as text; a notebook's cells as they are read."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            text = path.read_bytes().decode("utf-8", "replace")
+            if path.suffix == ".ipynb":
+                text += "\n" + "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+            found[path.relative_to(folder).as_posix()] = text
+    return found
+
+
+def squeezed(source: str) -> str:
+    """Code without comments and layout, so that it is found however it is written."""
+    try:
+        return ast.unparse(ast.parse(source))
+    except SyntaxError:
+        return " ".join(source.split())
+
+
+def test_one_chapter_is_handed_out_with_a_readme_and_the_library_alone(own_small: Course, tmp_path: Path):
+    out = tmp_path / "handout"
+    done = command("release", "90", "--out", out, root=own_small.root)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in out.iterdir()} == {"README.md", "pyproject.toml", "notebooks", "lib"}
+    assert [path.name for path in (out / "notebooks").iterdir()] == [f"{NAME}.ipynb"]
+    assert (out / "notebooks" / f"{NAME}.ipynb").read_bytes() == own_small.notebook(NAME).read_bytes()
+    assert not [path for path in out.rglob("*") if path.name[0] == "." or path.name == "__pycache__"]
+    readme = (out / "README.md").read_text()
+    links = re.findall(r"\]\(([^)]+)\)", readme)
+    assert links
+    assert [link for link in links if not (out / link).exists()] == []
+    assert "3 exercises worth 6 points, 1 of them read by a person" in readme
+    project = tomllib.loads((out / "pyproject.toml").read_text())
+    assert project["project"]["dependencies"] == ["across"]
+    assert project["tool"]["uv"]["sources"]["across"]["path"] == "lib"
+    held = (out / "pyproject.toml").read_text() + (out / "lib" / "pyproject.toml").read_text()
+    developers = ("pytest", "ruff", "pyright", "cosmic", "selenium", "autograder", "jupytext", "papermill")
+    assert [name for name in developers if name in held] == []
+    assert "dependency-groups" not in project
+
+
+@pytest.mark.parametrize("name", find().chapters)
+def test_no_reference_no_check_and_no_listed_answer_of_this_course_is_in_its_bundle(name: str, tmp_path: Path):
+    course, out = find(), tmp_path / "handout"
+    done = command("release", name, "--out", out, root=course.root)
+    assert done.returncode == 0, done.stderr
+    held = texts(out)
+    whole = [squeezed(text) for text in held.values()]
+    assert not [path for path in held if "autograder" in path or "solutions" in path or "checks" in path]
+    stubs, references = course.chapter(name).answers, build.solution_source(course, name)
+    answers = {answer: squeezed(source) for answer, source in references.items() if source != stubs[answer]}
+    for variant in listed.variants(course.listed_file(name)):
+        answers[f"{variant.answer}, listed: {variant.name}"] = squeezed(
+            variant.written_over(references[variant.answer])
+        )
+    given = [squeezed(stub) for stub in stubs.values()]
+    assert [
+        what for what, source in answers.items() if source not in given and any(source in text for text in whole)
+    ] == []
+    functions = {
+        f"def {node.name}("
+        for path in course.check_sources(name)
+        if path.suffix == ".py"
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    assert functions
+    assert [function for function in functions if any(function in text for text in held.values())] == []
+    assert not [path for path, text in held.items() if "BEGIN SOLUTION" in text or "autograder.probe" in text]
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (LONG, 'the reference of "double"'),
+        ("    return np.multiply(np.asarray(x), np.asarray(2))", 'the listed answer "by_hand" to "double"'),
+        (CHECKS[CHECKS.index("@probe\ndef doubled") :], '"test_it_doubles" of test_90_small.py'),
+    ],
+)
+def test_what_would_hand_out_an_answer_or_a_check_is_refused_and_nothing_is_written(
+    tmp_path: Path, told: str, says: str
+):
+    told = "\n".join(f"# {line}" for line in told.splitlines())
+    source = LEAKY + f"\n# %% [markdown]\n# For the curious:\n# ```python\n{told}\n# ```\n"
+    course = courses.write(tmp_path / "course", NAME, source, CHECKS)
+    course.listed_file(NAME).write_text(LISTED)
+    done = command("release", "90", "--out", tmp_path / "handout", root=course.root)
+    assert done.returncode == 2
+    assert f"notebooks/{NAME}.ipynb: holds {says}" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["course"]
+
+
+def test_the_library_is_searched_too(tmp_path: Path):
+    course = courses.write(tmp_path / "course", NAME, LEAKY, CHECKS)
+    secrets = leaks.secrets(course, NAME)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "sums.py").write_text(f"def weighted(x):\n    # as it should be\n\n    {LONG}\n")
+    assert leaks.leaks(tmp_path / "lib", secrets) == ['sums.py: holds the reference of "double"']
+
+
+def test_answers_are_handed_out_after_the_deadline_only(tmp_path: Path):
+    due = '# ---\n# jupyter:\n#   across:\n#     due: "{}"\n# ---\n\n'
+    course = courses.write(tmp_path / "course", NAME, due.format("2999-01-01T00:00+01:00") + LEAKY, CHECKS)
+    out = tmp_path / "handout"
+    early = command("release", "90", "--out", out, "--solutions", root=course.root)
+    assert early.returncode == 2
+    assert "is due 2998-12-31T23:00:00+00:00; release its answers after that" in early.stderr
+    assert not out.exists()
+    course = courses.write(tmp_path / "course", NAME, LEAKY, CHECKS)
+    unknown = command("release", "90", "--out", out, "--solutions", root=course.root)
+    assert unknown.returncode == 2
+    assert "nothing says when 90_small was due; add --due" in unknown.stderr
+    said = ("--solutions", "--due", "2020-01-01T00:00+01:00")
+    done = command("release", "90", "--out", out, *said, root=course.root)
+    assert done.returncode == 0, done.stderr
+    held = texts(out)
+    assert [path for path, text in held.items() if LONG in text] == [f"notebooks/solutions/{NAME}.ipynb"]
+    assert "notebooks/solutions/90_small.ipynb" in held["README.md"]
+
+
+def test_with_its_answers_there_is_one_chapter_still(
+    own_small: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    out = tmp_path / "handout"
+    said = ("--solutions", "--due", "2020-01-01T00:00+01:00")
+    assert command("release", "90", "--out", out, *said, root=own_small.root).returncode == 0
+    monkeypatch.setenv("ACROSS_COURSE", str(out))
+    assert chapters.find("90") == out / "notebooks" / f"{NAME}.ipynb"
+
+
+def test_a_folder_with_something_in_it_and_a_stale_notebook_are_refused(own_small: Course, tmp_path: Path):
+    out = tmp_path / "handout"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    full = command("release", "90", "--out", out, root=own_small.root)
+    assert (full.returncode, "there is something already; give a new folder" in full.stderr) == (2, True)
+    own_small.source(NAME).write_text(SOURCE.replace("# # Small", "# # Smaller"))
+    stale = command("release", "90", "--out", tmp_path / "other", root=own_small.root)
+    assert (stale.returncode, "run `autograder build`" in stale.stderr) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv installs the bundle")
+def test_a_bundle_installs_by_itself_serves_and_runs_its_chapter(tmp_path: Path):
+    """On an environment of its own, made by the README's command: minutes, and packages of an index."""
+    out = tmp_path / "handout"
+    assert command("release", "03", "--out", out, root=find().root).returncode == 0
+    env = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "ACROSS_COURSE")}
+    uv = {"cwd": out, "env": env, "text": True, "timeout": 1800}
+    listed_ = subprocess.run(
+        ["uv", "run", "python", "-c", "import across; print(across.__file__)"], capture_output=True, **uv
+    )
+    assert listed_.stdout.strip() == str(out / "lib" / "across" / "__init__.py"), listed_.stderr
+    none = subprocess.run(["uv", "run", "python", "-c", "import autograder"], capture_output=True, **uv)
+    assert "No module named 'autograder'" in none.stderr
+    ran = subprocess.run(["uv", "run", "across", "run", "03"], capture_output=True, **uv)
+    assert (ran.returncode, "prediction" in ran.stdout) == (1, True), ran.stderr  # a blank notebook: no check passes
+    served = subprocess.Popen(["uv", "run", "across", "lab", "--no-browser", "--port", "8971"], cwd=out, env=env)
+    try:
+        end = time.monotonic() + 120
+        while True:
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:8971/api", timeout=5) as answer:
+                    assert "version" in json.load(answer)
+                break
+            except OSError:
+                assert time.monotonic() < end, "across lab did not answer"
+                time.sleep(0.2)
+    finally:
+        served.terminate()
+        served.wait(60)
