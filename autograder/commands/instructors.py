@@ -52,6 +52,9 @@ def grade(
     roster: Annotated[
         Path | None, typer.Option(help="CSV: which id (and name) is which lms id", exists=True, dir_okay=False)
     ] = None,
+    handed_in: Annotated[
+        Path | None, typer.Option(help="CSV: which id (or lms id) handed in when", exists=True, dir_okay=False)
+    ] = None,
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
@@ -86,21 +89,22 @@ def grade(
     from autograder.gradebook import late_penalty
     from autograder.submissions import arrivals, downloads, filenames
 
-    full, names = course.chapter(name), filenames.Names(name_pattern, layout)
+    full = course.chapter(name)
+    which: dict[str, Any] = {"names": filenames.Names(name_pattern, layout), "roster": roster, "times": handed_in}
     with executors.opened(engine, course, name, tls, gpus) as executor:
         how |= {"executor": executor} if executor else {}
         if dry_run:
             how["limits"] = limits
-            with downloads.gathered(submissions, full, names=names, roster=roster) as found:
+            with downloads.gathered(submissions, full, **which) as found:
                 code = grading.tell(found)
                 sys.exit(max(code, grading.rehearse(course, name, found.folder, out, json_, **how)))
         if any(said is not None for said in policy):
             late_penalty.settle(out, full, *policy, db_url=db or None)
         if watch:
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
-            batches = arrivals.batches(submissions, full, names=names, roster=roster, **how_long)
+            batches = arrivals.batches(submissions, full, **which, **how_long)
             sys.exit(grading.watch(course, name, batches, out, **how))
-        with downloads.gathered(submissions, full, names=names, roster=roster) as found:
+        with downloads.gathered(submissions, full, **which) as found:
             code = grading.tell(found, out)
             sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
 

@@ -22,6 +22,7 @@ from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
 from autograder.submissions.places import Place
 from autograder.submissions.roster import Account, Person, Roster, people
+from autograder.submissions.times import Times
 
 TOTAL = 4 << 30  # bytes of a class's notebooks
 SILENT = "nothing that a student meant to hand in"
@@ -59,32 +60,38 @@ def gathered(
     *,
     names: Names | None = None,
     roster: Path | None = None,
+    times: Path | None = None,
     settled: Settled | None = None,
 ) -> Iterator[HandedIn]:
     """Find the class in `source`: a folder, zip, tar or tar.gz; its files live as long as the block.
 
-    A file that is not `settled` is left for later. Raises CourseError, which names the file and the mend; OSError for
-    what is the disk's fault.
+    `times` says when each handed in: see `Times`. A file that is not `settled` is left for later. Raises CourseError, which
+    names the file and the mend; OSError for what is the disk's fault.
     """
     source, names = Path(source), names or Names()
     ids = Roster(roster) if roster else None
+    told = Times(times, chapter.name) if times else None
     with tempfile.TemporaryDirectory(prefix="across-handed-in-") as private:
         if source.is_dir():
             place = places.located(source, chapter, names)
             if place.layout is Layout.NBGRADER and roster is not None:
                 raise CourseError(f"{place.path}: its folders are the students' ids already; leave --roster out")
+            if place.layout is Layout.NBGRADER and times is not None:
+                raise CourseError(
+                    f"{place.path}: its folders hold timestamp.txt; write it there, leave --handed-in out"
+                )
             if place.layout is Layout.NBGRADER and settled is None:
                 note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
                 yield HandedIn(place.path, place.layout, tuple(astray))
                 return
-            yield _Gathering(place, chapter, settled, ids).gather(places.listed(place, chapter), Path(private))
+            yield _Gathering(place, chapter, settled, ids, told).gather(places.listed(place, chapter), Path(private))
             return
         with archives.opened(source) as archive:
             place = _named(source, archive.names(), chapter, names)
             with archives.sound(source):
                 found = archive.members(place.owner())
-            yield _Gathering(place, chapter, settled, ids).gather(found, Path(private))
+            yield _Gathering(place, chapter, settled, ids, told).gather(found, Path(private))
 
 
 def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names) -> Place:
@@ -107,11 +114,14 @@ def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names)
 class _Gathering:
     """One class on its way into the private folder."""
 
-    def __init__(self, place: Place, chapter: Chapter, settled: Settled | None, roster: Roster | None) -> None:
-        self.place, self.chapter, self.roster = place, chapter, roster
+    def __init__(
+        self, place: Place, chapter: Chapter, settled: Settled | None, roster: Roster | None, times: Times | None
+    ) -> None:
+        self.place, self.chapter, self.roster, self.times = place, chapter, roster, times
         self.settled = settled or (lambda member: True)
         self.lines: list[Line] = []
         self.moving: set[Account] = set()  # of whom something is still being written
+        self.punctual: set[str] = set()  # of whom a time is told, and Canvas does not say LATE
 
     def gather(self, found: list[Member], private: Path) -> HandedIn:
         """Take the newest file of each student."""
@@ -135,6 +145,7 @@ class _Gathering:
                 (private / student / self.chapter.name).mkdir(parents=True)
             students.append(student)
         self._write(private, newest)
+        self._told()
         self.lines += [one.line("yes") for one in sorted(newest, key=lambda one: one.student)]
         return HandedIn(
             private, self.place.layout, self._lines(students), tuple(map(intake.student_name, sorted(students)))
@@ -201,6 +212,16 @@ class _Gathering:
             f"its name is not {self.chapter.name}.ipynb" if ours and claim.file != f"{self.chapter.name}.ipynb" else ""
         )
 
+    def _told(self) -> None:
+        """What of the table of times did not count."""
+        if self.times is None:
+            return
+        name = self.times.path.name
+        if self.punctual:
+            says = f"Canvas does not say LATE of {len(self.punctual)} whom it names: they are on time, whatever it says; a "
+            self.lines.append(Line(name, note=f"{says}column `late` (yes or no) goes before Canvas's word"))
+        self.lines += [Line(name, note=f"{where}: of nobody who handed in") for where in self.times.unused()]
+
     def _known(self, one: _One, person: Person) -> bool:
         """Give a file its student; without one it gets its line."""
         one.student = person.student
@@ -212,7 +233,10 @@ class _Gathering:
     def _dated(self, one: _One, stamp: Member | None) -> None:
         if one.why_not:
             return
-        moment = moments.moment(one.member, one.claim, self.place.layout, stamp)
+        told = self.times.find(one.student, one.claim.lms) if self.times else None
+        moment = moments.moment(one.member, one.claim, self.place.layout, stamp, told)
+        if told and moment.source == moments.ON_TIME:
+            self.punctual.add(one.student)
         one.when, one.when_from = moment.when, moment.source
         one.notes[:0] = moment.notes
         one.order = self._order(one)
@@ -228,7 +252,8 @@ class _Gathering:
         doubtful = self.place.layout is Layout.CANVAS and not named and bool(filenames.SIGNS.match(one.claim.file))
         if doubtful:
             one.notes.append("a number stands before that: it may be of another, whose display name ends like theirs")
-        changed = f"{one.member.time:{moments.FORMAT}}" if one.member.time else ""
+        own = one.member.time if self.place.layout is not Layout.CANVAS else None  # there it is the download's
+        changed = f"{own:{moments.FORMAT}}" if own else ""
         return named, not doubtful, when, one.claim.submission, -len(one.member.parts), number, changed, one.place
 
     def _newest(self, ones: list[_One]) -> _One | None:
