@@ -33,7 +33,9 @@ from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.store import files
 
-COLUMNS = ("student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message")
+COLUMNS = (
+    "student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message", "misconception", "comment",
+)  # fmt: skip
 WAITS = "Waits for its mark: it is graded by hand."
 BY_HAND = "Graded by hand."
 
@@ -275,7 +277,8 @@ def write_marks(out: Path, found: Iterable[Row]) -> Path:
     for row in found:
         names = [harmless.field(name) for name in (row.student, row.chapter, row.exercise)]
         points = [number(row.points), number(row.max_points)]
-        writer.writerow([*names, *points, row.verdict.value, row.fault.value, harmless.field(row.message)])
+        said = [harmless.field(text) for text in (row.message, row.misconception, row.comment)]
+        writer.writerow([*names, *points, row.verdict.value, row.fault.value, *said])
     return files.replace(Path(out) / "marks.csv", text.getvalue().encode())
 
 

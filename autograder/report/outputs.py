@@ -1,4 +1,4 @@
-"""What is written of a graded class beside the gradebook: marks.csv, a page for each student, a page for the instructor."""
+"""What is written of a graded class beside the gradebook: marks.csv, totals.csv, a page for each student, and the class's."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from autograder.gradebook import record
-from autograder.gradebook.record import Record, Row
+from autograder.gradebook.record import Record
 from autograder.model import harmless
 from autograder.model.course import Chapter
-from autograder.model.verdict import Fault, Result
+from autograder.model.verdict import Fault
 from autograder.report import class_page, feedback, pages
+from autograder.report.standing import Standing, write_totals
 from autograder.store import files
 
 Progress = Callable[[int, int, str], None]  # (done, of how many, student)
@@ -28,7 +29,7 @@ def write(
     workers: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, str]:
-    """Write OUT/marks.csv, OUT/feedback/<student>/<chapter>.html and OUT/report.html from the gradebook in OUT.
+    """Write OUT/marks.csv, totals.csv, feedback/<student>/<chapter>.html and report.html from the gradebook in OUT.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
     `left` before. `workers` pages are made at once (0: one a core). Returns the students whose page could not be made
@@ -56,8 +57,9 @@ def _write(
     out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None
 ) -> dict[str, str]:
     class_ = record.records(out, chapter)
-    rows = [row for each in class_ if each.student not in faults for row in each.rows]
-    record.write_marks(out, [*rows, *_left(chapter, faults)])
+    standing = Standing(chapter, class_, faults)
+    record.write_marks(out, standing.rows())
+    write_totals(out, [standing])
     class_page.write(out, chapter, faults)
     unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
     for student in faults.keys() - {each.student for each in class_}:
@@ -89,12 +91,3 @@ def _write_instead(out: Path, chapter: Chapter, each: Record, why: str) -> None:
         raise
     except Exception as error:  # not even the marks: whatever they hold, it is this student's page alone
         feedback.write_ungraded(out, chapter, each.student, f"{why}; {type(error).__name__}")
-
-
-def _left(chapter: Chapter, faults: Mapping[str, str]) -> list[Row]:
-    """A row for each exercise of those who were not graded."""
-    return [
-        Row(student, chapter.name, exercise.name, 0.0, exercise.max_points, Result.INVALID, Fault.INFRASTRUCTURE, why)
-        for student, why in faults.items()
-        for exercise in chapter.exercises
-    ]
