@@ -124,7 +124,7 @@ def grade_to_the_end(
 
     before = record.records(out, chapter) if database.exists(out) else []
     with progress(f"grading {chapter_name}") as advance:
-        result = class_run.grade_class(course, chapter_name, submissions, out, progress=advance, **how)
+        result = class_run.grade_class(course, chapter_name, submissions, out, watching=more, progress=advance, **how)
     if not more:
         class_run.close()
     faults = result.faults

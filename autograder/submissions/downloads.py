@@ -74,6 +74,8 @@ def gathered(
     with tempfile.TemporaryDirectory(prefix="across-handed-in-") as private:
         if source.is_dir():
             place = places.located(source, chapter, names)
+            if settled is None:  # where one watches, the class is yet to come
+                places.occupied(place, chapter)
             if place.layout is Layout.NBGRADER and roster is not None:
                 raise CourseError(f"{place.path}: its folders are the students' ids already; leave --roster out")
             if place.layout is Layout.NBGRADER and times is not None:
