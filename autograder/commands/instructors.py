@@ -50,7 +50,8 @@ def grade(
         int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
     ] = None,
     roster: Annotated[
-        Path | None, typer.Option(help="CSV: which id (and name) is which lms id", exists=True, dir_okay=False)
+        Path | None,
+        typer.Option(help="CSV of the class: which id (and name) is which lms id", exists=True, dir_okay=False),
     ] = None,
     handed_in: Annotated[
         Path | None, typer.Option(help="CSV: which id (or lms id) handed in when", exists=True, dir_okay=False)
@@ -97,7 +98,9 @@ def grade(
             how["limits"] = limits
             with downloads.gathered(submissions, full, **which) as found:
                 code = grading.tell(found)
-                sys.exit(max(code, grading.rehearse(course, name, found.folder, out, json_, **how)))
+                sys.exit(
+                    max(code, grading.rehearse(course, name, found.folder, out, json_, others=found.instead, **how))
+                )
         if any(said is not None for said in policy):
             late_penalty.settle(out, full, *policy, db_url=db or None)
         if watch:
@@ -106,6 +109,7 @@ def grade(
             sys.exit(grading.watch(course, name, batches, out, **how))
         with downloads.gathered(submissions, full, **which) as found:
             code = grading.tell(found, out)
+            how |= {"roster": found.roster, "others": found.instead}
             sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
 
 

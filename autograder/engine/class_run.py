@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -68,6 +68,7 @@ def grade_class(
     limits: dict[str, Any] | None = None,
     gpus: int | None = None,
     watching: bool = False,
+    others: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
@@ -75,8 +76,8 @@ def grade_class(
     `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
     them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
-    a class of another chapter's notebooks is graded, too. What every attempt took, and what went wrong, is in
-    OUT/grading.log.
+    a class of another chapter's notebooks is graded, too; `others` are students with what they handed in that is no
+    notebook. What every attempt took, and what went wrong, is in OUT/grading.log.
 
     Raises CourseError for the author's fault and where most notebooks are another chapter's, SandboxError when untrusted
     code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another grader writes
@@ -92,7 +93,7 @@ def grade_class(
     rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
     chapter = rubric.chapter
     result = ClassResult()
-    read = _read(found, chapter, result.faults)
+    read = _read(found, chapter, others or {}, result.faults)
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     try_reference(course, rubric, executor=executor)  # before anything is written
@@ -130,12 +131,15 @@ def grade_class(
     return result
 
 
-def _read(found: list[Found], chapter: Chapter, faults: dict[str, str]) -> list[Submission]:
+def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:
     """Read what was handed in; of whom it cannot be read, the disk's fault, a line in `faults`."""
     made = []
     for each in found:
         try:
-            made.append(intake.read(each, chapter))
+            submission = intake.read(each, chapter)
+            if submission.nothing and (file := others.get(each.student)):
+                submission = replace(submission, refused=instead.not_it(file, chapter), notes=())
+            made.append(submission)
         except OSError as error:  # not the submission's: see `intake.read`
             faults[each.student] = f"its file could not be read: {error}"
     return made

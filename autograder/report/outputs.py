@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from autograder.gradebook import record
+from autograder.gradebook import record, roll
 from autograder.gradebook.record import Record
 from autograder.model import harmless
 from autograder.model.course import Chapter
-from autograder.model.verdict import Fault
 from autograder.report import class_page, feedback, pages
 from autograder.report.standing import Standing, write_totals
 from autograder.store import files
@@ -41,32 +39,25 @@ def write(
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:
-    """The students whom this machine could not grade when they were graded last, and why, as marks.csv has it."""
-    found: dict[str, str] = {}
-    try:
-        with (Path(out) / "marks.csv").open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if (row.get("chapter"), row.get("fault")) == (chapter.name, Fault.INFRASTRUCTURE.value):
-                    found[harmless.unfield(row.get("student") or "")] = row.get("message") or "unknown"
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return {}
-    return found
+    """The students whom this machine could not grade when they were graded last, and why."""
+    return roll.left(out, chapter)
 
 
 def _write(
     out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None
 ) -> dict[str, str]:
     class_ = record.records(out, chapter)
-    standing = Standing(chapter, class_, faults)
+    roll.keep_left(out, chapter, faults)
+    standing = Standing(chapter, class_, faults, roll.absent(out, chapter))
     record.write_marks(out, standing.rows())
     write_totals(out, [standing])
-    class_page.write(out, chapter, faults)
+    class_page.write(out, chapter, faults, absent=standing.missing)
     unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
     for student in faults.keys() - {each.student for each in class_}:
         if harmless.names_a_folder(student):
             feedback.write_ungraded(out, chapter, student, faults[student])
     if unmade:
-        class_page.write(out, chapter, faults, unmade=unmade)
+        class_page.write(out, chapter, faults, unmade=unmade, absent=standing.missing)
     return unmade
 
 

@@ -3,7 +3,7 @@
 `gathered` finds out whose each file is (`filenames`, `roster`), takes the newest of each student, and writes it below a
 private folder as <student>/<chapter>/<chapter>.ipynb, which `intake` reads with all its mistrust. What was not taken is
 listed with the reason. A file that cannot be read costs only its own student: an empty one stands in for it, which is
-marked as invalid; who handed in no notebook is marked as having handed in nothing.
+marked as invalid, and so is who handed in something that is no notebook.
 """
 
 from __future__ import annotations
@@ -76,8 +76,6 @@ def gathered(
             place = places.located(source, chapter, names)
             if settled is None:  # where one watches, the class is yet to come
                 places.occupied(place, chapter)
-            if place.layout is Layout.NBGRADER and roster is not None:
-                raise CourseError(f"{place.path}: its folders are the students' ids already; leave --roster out")
             if place.layout is Layout.NBGRADER and times is not None:
                 raise CourseError(
                     f"{place.path}: its folders hold timestamp.txt; write it there, leave --handed-in out"
@@ -85,7 +83,8 @@ def gathered(
             if place.layout is Layout.NBGRADER and settled is None:
                 note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
-                yield HandedIn(place.path, place.layout, tuple(astray))
+                astray += _strangers(place, chapter, ids) if ids else []
+                yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids))
                 return
             yield _Gathering(place, chapter, settled, ids, told).gather(places.listed(place, chapter), Path(private))
             return
@@ -94,6 +93,18 @@ def gathered(
             with archives.sound(source):
                 found = archive.members(place.owner())
             yield _Gathering(place, chapter, settled, ids, told).gather(found, Path(private))
+
+
+def _everyone(roster: Roster | None) -> tuple[str, ...]:
+    return tuple(sorted(map(intake.student_name, roster.ids))) if roster else ()
+
+
+def _strangers(place: Place, chapter: Chapter, roster: Roster) -> list[Line]:
+    """A line for each of nbgrader's folders that is nobody's of the roster: it is graded all the same."""
+    ids = set(_everyone(roster))
+    note = f"{roster.path}: no such id; add a line, or rename the folder"
+    found = [each.student for each in intake.collect(place.path, chapter) if each.student not in ids]
+    return [Line(student, student, taken="yes", note=note) for student in found]
 
 
 def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names) -> Place:
@@ -123,6 +134,7 @@ class _Gathering:
         self.settled = settled or (lambda member: True)
         self.lines: list[Line] = []
         self.moving: set[Account] = set()  # of whom something is still being written
+        self.instead: dict[str, str] = {}  # student -> what they handed in, and is no notebook
         self.punctual: set[str] = set()  # of whom a time is told, and Canvas does not say LATE
 
     def gather(self, found: list[Member], private: Path) -> HandedIn:
@@ -149,9 +161,9 @@ class _Gathering:
         self._write(private, newest)
         self._told()
         self.lines += [one.line("yes") for one in sorted(newest, key=lambda one: one.student)]
-        return HandedIn(
-            private, self.place.layout, self._lines(students), tuple(map(intake.student_name, sorted(students)))
-        )
+        names = tuple(map(intake.student_name, sorted(students)))
+        lines = self._lines(students)
+        return HandedIn(private, self.place.layout, lines, names, _everyone(self.roster), self.instead)
 
     def _claimed(self, found: list[Member]) -> list[_One]:
         """The files that are somebody's; of the others a line each."""
@@ -268,6 +280,8 @@ class _Gathering:
                     one.notes.append("they handed in no notebook, and are marked so")
                 self.lines.append(one.line("text" if one.claim.text and notebooks else "no"))
         if not notebooks:
+            if other := next((one.claim.file for one in ones if one.why_not != SILENT), ""):
+                self.instead[intake.student_name(ones[0].student)] = intake.student_name(other)
             return None
         newest, *older = notebooks
         if older:

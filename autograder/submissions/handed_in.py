@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.model import harmless
@@ -39,6 +39,8 @@ class HandedIn:
     layout: Layout
     lines: tuple[Line, ...] = ()  # none for nbgrader's folders, which are used as they are, but of what is astray there
     students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
+    roster: tuple[str, ...] = ()  # everyone of the class, if a roster says who that is
+    instead: Mapping[str, str] = field(default_factory=dict)  # student -> what they handed in, and is no notebook
 
     @property
     def lost(self) -> int:

@@ -37,9 +37,10 @@ def wrong(name: str, chapter: Chapter) -> str:
     return f"this is chapter {name[:2]}'s notebook ({name}); hand in chapter {chapter.name[:2]}'s"
 
 
-def no_notebook(file: str, chapter: Chapter) -> str:
-    """What is wrong with a file that is no notebook, and the mend; `file` is shown as it is."""
-    return f"handed in {file}; hand in the notebook {chapter.name}.ipynb"
+def not_it(file: str, chapter: Chapter) -> str:
+    """What is wrong with a file that is not the chapter's notebook, and the mend; `file` is shown as it is."""
+    mend = f"call it {chapter.name}.ipynb" if file.endswith(".ipynb") else f"hand in the notebook {chapter.name}.ipynb"
+    return f"handed in {file}; {mend}"
 
 
 def mostly(chapters: Collection[str]) -> tuple[str, int]:
@@ -53,13 +54,12 @@ def mostly(chapters: Collection[str]) -> tuple[str, int]:
     return (name, count) if name and count > 1 and 2 * count > len(chapters) else ("", 0)
 
 
-def beside(folder: int) -> tuple[str, bool]:
-    """A file in a student's folder of a chapter (by its descriptor), and whether it is a notebook; ("", False) if none."""
+def beside(folder: int) -> str:
+    """A file in a student's folder of a chapter (by its descriptor), a notebook if there is one; empty if there is none."""
     with os.scandir(folder) as entries:
         names = [
             entry.name
             for entry in itertools.islice(entries, LOOKED_AT)
             if entry.name not in BESIDE and not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
         ]
-    names.sort(key=lambda name: (not name.endswith(".ipynb"), name))
-    return (names[0], names[0].endswith(".ipynb")) if names else ("", False)
+    return min(names, key=lambda name: (not name.endswith(".ipynb"), name), default="")

@@ -21,9 +21,9 @@ from typing import Any
 
 from autograder.model.course import Chapter, Limits, text
 from autograder.model.unseen import UNSEEN
+from autograder.model.verdict import NOTHING
 from autograder.submissions import instead
 
-NOTHING = "nothing was submitted"
 NOTES = 20  # at most, of one submission
 MEANING = '\\<>&"*?[]'  # of a student's name
 BLANKS = re.compile(r"^ +| +$|(?<= ) +")  # of a student's name: what a page or a table would drop
@@ -133,14 +133,12 @@ def read(found: Found, chapter: Chapter) -> Submission:
             timestamp = _timestamp(folder, notes)
             data = _file(folder, f"{chapter.name}.ipynb", chapter.limits.notebook_bytes)
             if data is None:
-                file, notebook = instead.beside(folder)
-                if file and not notebook:
-                    refused = instead.no_notebook(student_name(file), chapter)
+                if file := instead.beside(folder):
+                    refused = instead.not_it(student_name(file), chapter)
                     return Submission(
                         found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes)
                     )
-                there = f"; there is {student_name(file)!r}" if file else ""
-                notes.insert(0, f"{NOTHING}: no file {chapter.name}.ipynb{there}")
+                notes.insert(0, f"{NOTHING}: no file {chapter.name}.ipynb")
                 return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
         cells = _cells(_parse(data, notes), chapter, notes)
     except _RefusedError as refusal:
