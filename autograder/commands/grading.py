@@ -13,10 +13,10 @@ import typer
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
 
 if TYPE_CHECKING:
-    from autograder.model.course import Course
+    from autograder.model.course import Chapter, Course
 
 
-def tell(found: Any, out: Path | None = None) -> int:
+def tell(found: Any, chapter_name: str, out: Path | None = None) -> int:
     """Say where the class comes from, and what was not taken of it; the exit code. The list of files is kept in `out`."""
     from autograder.submissions import handed_in
 
@@ -25,7 +25,7 @@ def tell(found: Any, out: Path | None = None) -> int:
     for says in found.trouble():
         errors.print(f"[bold yellow]handed in:[/] {plain(says)}", highlight=False, soft_wrap=True)
     if out:
-        where = handed_in.write_list(out, found)
+        where = handed_in.write_list(out, found, chapter_name)
         said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
         console.print(plain(said), highlight=False, soft_wrap=True)
     if not found.lost:
@@ -56,7 +56,7 @@ def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path,
             console.print(f"watched: {batches} batches graded", highlight=False)
             return code
         if asked := sorted({*found.students} & {*(students or found.students)}):
-            code = max(code, tell(found, out))
+            code = max(code, tell(found, chapter_name, out))
             code = max(
                 code,
                 grade_to_the_end(
@@ -161,13 +161,23 @@ def grade_to_the_end(
     without_a_file(roll.absent(out, chapter))
     if summary := changes.summary(changes.compare(before, after)):
         console.print(plain(summary), highlight=False, soft_wrap=True)
-    console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    reports(out, chapter)
     for (exercise, test), met in class_page.broken(after).items():
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
     left(result.faults)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
+
+
+def reports(out: Path, chapter: Chapter) -> None:
+    """Say where the pages of the chapter and, if there are several, of the course lie."""
+    from autograder.gradebook import released
+    from autograder.report import class_page
+
+    console.print(f"report: {out / class_page.page_name(chapter)}", highlight=False, soft_wrap=True)
+    if len(released.chapters(out, chapter)) > 1:
+        console.print(f"all chapters: {out / 'report.html'}", highlight=False, soft_wrap=True)
 
 
 def without_a_file(absent: list[str]) -> None:

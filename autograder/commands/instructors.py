@@ -64,7 +64,7 @@ def grade(
     late_per_day: Annotated[str | None, typer.Option(help="kept in OUT: 10% of the score a started day")] = None,
     grace: Annotated[str | None, typer.Option(help="kept in OUT: 15m, for which nothing is taken off")] = None,
 ) -> None:
-    """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
+    """Grade a class: marks.csv, totals.csv, gradebook.db, feedback/ and report.html in OUT.
 
     Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, or
     files that are somebody's and nobody got a mark for: all others did.
@@ -97,7 +97,7 @@ def grade(
         if dry_run:
             how["limits"] = limits
             with downloads.gathered(submissions, full, **which) as found:
-                code = grading.tell(found)
+                code = grading.tell(found, name)
                 sys.exit(
                     max(code, grading.rehearse(course, name, found.folder, out, json_, others=found.instead, **how))
                 )
@@ -108,7 +108,7 @@ def grade(
             batches = arrivals.batches(submissions, full, **which, **how_long)
             sys.exit(grading.watch(course, name, batches, out, **how))
         with downloads.gathered(submissions, full, **which) as found:
-            code = grading.tell(found, out)
+            code = grading.tell(found, name, out)
             how |= {"roster": found.roster, "others": found.instead}
             sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
 
@@ -144,7 +144,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     with progress("feedback") as advance:
         unmade = outputs.write(out, full, progress=advance)
     console.print(reporter.class_table(out, full))
-    console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    grading.reports(out, full)
     grading.without_notebook(unmade)
     sys.exit(INFRASTRUCTURE if unmade else OK)
 

@@ -53,6 +53,11 @@ class Mistake:
     students: tuple[str, ...]
 
 
+def page_name(chapter: Chapter) -> str:
+    """What a chapter's page is called in OUT."""
+    return f"report_{chapter.name}.html"
+
+
 def write(
     out: Path,
     chapter: Chapter,
@@ -61,13 +66,13 @@ def write(
     unmade: Mapping[str, str] | None = None,
     absent: Sequence[str] = (),
 ) -> Path:
-    """Write OUT/report.html. `faults`: the students whom this machine could not grade, and why.
+    """Write OUT/report_<chapter>.html. `faults`: the students whom this machine could not grade, and why.
 
     `unmade`: those whose page could not be made whole, and why; `absent`: who handed in nothing. Raises CourseError if OUT
     has no gradebook.
     """
     page = render(chapter, records(out, chapter, db_url), faults or {}, unmade or {}, absent)
-    return files.replace(Path(out) / "report.html", page.encode("utf-8"))
+    return files.replace(Path(out) / page_name(chapter), page.encode("utf-8"))
 
 
 def render(

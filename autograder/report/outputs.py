@@ -8,11 +8,11 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from autograder.gradebook import record, roll
+from autograder.gradebook import record, released, roll
 from autograder.gradebook.record import Record
 from autograder.model import harmless
 from autograder.model.course import Chapter
-from autograder.report import class_page, feedback, pages
+from autograder.report import class_page, course_page, feedback, pages
 from autograder.report.standing import Standing, write_totals
 from autograder.store import files
 
@@ -27,7 +27,8 @@ def write(
     workers: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, str]:
-    """Write OUT/marks.csv, totals.csv, feedback/<student>/<chapter>.html and report.html from the gradebook in OUT.
+    """Write OUT/feedback/<student>/<chapter>.html and report_<chapter>.html from the gradebook in OUT, and what tells of all
+    its chapters: marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
     `left` before. `workers` pages are made at once (0: one a core). Returns the students whose page could not be made
@@ -49,16 +50,30 @@ def _write(
     class_ = record.records(out, chapter)
     roll.keep_left(out, chapter, faults)
     standing = Standing(chapter, class_, faults, roll.absent(out, chapter))
-    record.write_marks(out, standing.rows())
-    write_totals(out, [standing])
-    class_page.write(out, chapter, faults, absent=standing.missing)
+    standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
+    record.write_marks(out, [row for each in standings for row in each.rows()])
+    write_totals(out, standings)
+    _front(out, standings, class_page.write(out, chapter, faults, absent=standing.missing))
     unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
     for student in faults.keys() - {each.student for each in class_}:
         if harmless.names_a_folder(student):
             feedback.write_ungraded(out, chapter, student, faults[student])
     if unmade:
-        class_page.write(out, chapter, faults, unmade=unmade, absent=standing.missing)
+        _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, absent=standing.missing))
     return unmade
+
+
+def _standing(out: Path, chapter: Chapter) -> Standing:
+    """What stands of another chapter than the one that is written now."""
+    return Standing(chapter, record.records(out, chapter), roll.left(out, chapter), roll.absent(out, chapter))
+
+
+def _front(out: Path, standings: list[Standing], page: Path) -> None:
+    """Write OUT/report.html: the page of the course; of a class that had one chapter only, that chapter's."""
+    if len(standings) > 1:
+        course_page.write(out, standings)
+    else:
+        files.replace(Path(out) / "report.html", page.read_bytes())
 
 
 def _write_pages(out: Path, chapter: Chapter, count: int, workers: int, progress: Progress | None) -> dict[str, str]:
