@@ -26,7 +26,8 @@ def tell(found: Any, chapter_name: str, out: Path | None = None) -> int:
         errors.print(f"[bold yellow]handed in:[/] {plain(says)}", highlight=False, soft_wrap=True)
     if out:
         where = handed_in.write_list(out, found, chapter_name)
-        said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
+        who = f"{len(found.students)} students from {found.layout}; " if found.students else ""
+        said = f"{who}what became of each file: {where}"
         console.print(plain(said), highlight=False, soft_wrap=True)
     if not found.lost:
         return OK

@@ -233,8 +233,12 @@ class _Gathering:
         name = self.times.path.name
         if self.punctual:
             says = f"Canvas does not say LATE of {len(self.punctual)} whom it names: they are on time, whatever it says; a "
-            self.lines.append(Line(name, note=f"{says}column `late` (yes or no) goes before Canvas's word"))
-        self.lines += [Line(name, note=f"{where}: of nobody who handed in") for where in self.times.unused()]
+            self.lines.append(
+                Line(name, taken="yes", note=f"{says}column `late` (yes or no) goes before Canvas's word")
+            )
+        self.lines += [
+            Line(name, taken="yes", note=f"{where}: of nobody who handed in") for where in self.times.unused()
+        ]
 
     def _known(self, one: _One, person: Person) -> bool:
         """Give a file its student; without one it gets its line."""
@@ -249,7 +253,7 @@ class _Gathering:
             return
         told = self.times.find(one.student, one.claim.lms) if self.times else None
         moment = moments.moment(one.member, one.claim, self.place.layout, stamp, told)
-        if told and moment.source == moments.ON_TIME:
+        if told and told.late is None and moment.source == moments.ON_TIME:
             self.punctual.add(one.student)
         one.when, one.when_from = moment.when, moment.source
         one.notes[:0] = moment.notes
