@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,10 @@ import typer
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
 
 if TYPE_CHECKING:
-    from autograder.model.course import Course
+    from autograder.model.course import Chapter, Course
 
 
-def tell(found: Any, out: Path | None = None) -> int:
+def tell(found: Any, chapter_name: str, out: Path | None = None) -> int:
     """Say where the class comes from, and what was not taken of it; the exit code. The list of files is kept in `out`."""
     from autograder.submissions import handed_in
 
@@ -25,8 +25,9 @@ def tell(found: Any, out: Path | None = None) -> int:
     for says in found.trouble():
         errors.print(f"[bold yellow]handed in:[/] {plain(says)}", highlight=False, soft_wrap=True)
     if out:
-        where = handed_in.write_list(out, found)
-        said = f"{len(found.students)} students from {found.layout}; what became of each file: {where}"
+        where = handed_in.write_list(out, found, chapter_name)
+        who = f"{len(found.students)} students from {found.layout}; " if found.students else ""
+        said = f"{who}what became of each file: {where}"
         console.print(plain(said), highlight=False, soft_wrap=True)
     if not found.lost:
         return OK
@@ -56,9 +57,20 @@ def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path,
             console.print(f"watched: {batches} batches graded", highlight=False)
             return code
         if asked := sorted({*found.students} & {*(students or found.students)}):
-            code = max(code, tell(found, out))
+            code = max(code, tell(found, chapter_name, out))
             code = max(
-                code, grade_to_the_end(course, chapter_name, found.folder, out, more=True, students=asked, **how)
+                code,
+                grade_to_the_end(
+                    course,
+                    chapter_name,
+                    found.folder,
+                    out,
+                    more=True,
+                    roster=found.roster,
+                    students=asked,
+                    others=found.instead,
+                    **how,
+                ),
             )
             batches += 1
 
@@ -110,23 +122,33 @@ def rehearse(course: Course, chapter_name: str, submissions: Path, out: Path, as
 
 @_alone
 def grade_to_the_end(
-    course: Course, chapter_name: str, submissions: Path, out: Path, more: bool = False, **how: Any
+    course: Course,
+    chapter_name: str,
+    submissions: Path,
+    out: Path,
+    more: bool = False,
+    roster: Collection[str] = (),
+    **how: Any,
 ) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
 
-    `more` comes soon: the servers stay warm.
+    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent.
     """
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     launch(course, chapter_name, how)
     from autograder.engine import class_run
-    from autograder.gradebook import database, record
+    from autograder.gradebook import database, record, roll
     from autograder.report import changes, class_page, outputs
+    from autograder.submissions import intake
 
     before = record.records(out, chapter) if database.exists(out) else []
     with progress(f"grading {chapter_name}") as advance:
-        result = class_run.grade_class(course, chapter_name, submissions, out, progress=advance, **how)
+        result = class_run.grade_class(course, chapter_name, submissions, out, watching=more, progress=advance, **how)
     if not more:
         class_run.close()
+    if roster:
+        there = {each.student for each in intake.collect(submissions, chapter)}
+        roll.keep_absent(out, chapter, set(roster) - there)
     faults = result.faults
     if how.get("students"):  # of the others nothing has changed
         done = {*result.graded, *result.unchanged}
@@ -137,15 +159,33 @@ def grade_to_the_end(
     after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
+    without_a_file(roll.absent(out, chapter))
     if summary := changes.summary(changes.compare(before, after)):
         console.print(plain(summary), highlight=False, soft_wrap=True)
-    console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    reports(out, chapter)
     for (exercise, test), met in class_page.broken(after).items():
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
     left(result.faults)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
+
+
+def reports(out: Path, chapter: Chapter) -> None:
+    """Say where the pages of the chapter and, if there are several, of the course lie."""
+    from autograder.gradebook import released
+    from autograder.report import class_page
+
+    console.print(f"report: {out / class_page.page_name(chapter)}", highlight=False, soft_wrap=True)
+    if len(released.chapters(out, chapter)) > 1:
+        console.print(f"all chapters: {out / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def without_a_file(absent: list[str]) -> None:
+    """Say who is on the roster, and handed in nothing."""
+    if absent:
+        said = f"{len(absent)} of the roster handed in nothing: {', '.join(absent)}"
+        console.print(plain(said), highlight=False, soft_wrap=True)
 
 
 def left(faults: dict[str, str]) -> None:

@@ -50,7 +50,11 @@ def grade(
         int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
     ] = None,
     roster: Annotated[
-        Path | None, typer.Option(help="CSV: which id (and name) is which lms id", exists=True, dir_okay=False)
+        Path | None,
+        typer.Option(help="CSV of the class: which id (and name) is which lms id", exists=True, dir_okay=False),
+    ] = None,
+    handed_in: Annotated[
+        Path | None, typer.Option(help="CSV: which id (or lms id) handed in when", exists=True, dir_okay=False)
     ] = None,
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
@@ -60,7 +64,7 @@ def grade(
     late_per_day: Annotated[str | None, typer.Option(help="kept in OUT: 10% of the score a started day")] = None,
     grace: Annotated[str | None, typer.Option(help="kept in OUT: 15m, for which nothing is taken off")] = None,
 ) -> None:
-    """Grade a class: marks.csv, gradebook.db, feedback/ and report.html in OUT.
+    """Grade a class: marks.csv, totals.csv, gradebook.db, feedback/ and report.html in OUT.
 
     Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, or
     files that are somebody's and nobody got a mark for: all others did.
@@ -86,22 +90,26 @@ def grade(
     from autograder.gradebook import late_penalty
     from autograder.submissions import arrivals, downloads, filenames
 
-    full, names = course.chapter(name), filenames.Names(name_pattern, layout)
+    full = course.chapter(name)
+    which: dict[str, Any] = {"names": filenames.Names(name_pattern, layout), "roster": roster, "times": handed_in}
     with executors.opened(engine, course, name, tls, gpus) as executor:
         how |= {"executor": executor} if executor else {}
         if dry_run:
             how["limits"] = limits
-            with downloads.gathered(submissions, full, names=names, roster=roster) as found:
-                code = grading.tell(found)
-                sys.exit(max(code, grading.rehearse(course, name, found.folder, out, json_, **how)))
+            with downloads.gathered(submissions, full, **which) as found:
+                code = grading.tell(found, name)
+                sys.exit(
+                    max(code, grading.rehearse(course, name, found.folder, out, json_, others=found.instead, **how))
+                )
         if any(said is not None for said in policy):
             late_penalty.settle(out, full, *policy, db_url=db or None)
         if watch:
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
-            batches = arrivals.batches(submissions, full, names=names, roster=roster, **how_long)
+            batches = arrivals.batches(submissions, full, **which, **how_long)
             sys.exit(grading.watch(course, name, batches, out, **how))
-        with downloads.gathered(submissions, full, names=names, roster=roster) as found:
-            code = grading.tell(found, out)
+        with downloads.gathered(submissions, full, **which) as found:
+            code = grading.tell(found, name, out)
+            how |= {"roster": found.roster, "others": found.instead}
             sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
 
 
@@ -136,7 +144,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     with progress("feedback") as advance:
         unmade = outputs.write(out, full, progress=advance)
     console.print(reporter.class_table(out, full))
-    console.print(f"report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    grading.reports(out, full)
     grading.without_notebook(unmade)
     sys.exit(INFRASTRUCTURE if unmade else OK)
 

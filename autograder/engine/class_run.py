@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -24,13 +24,13 @@ from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
-from autograder.model.course import Course, CourseError, near
+from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Result, Verdict
 from autograder.sandbox import boxes
 from autograder.store import files, log
-from autograder.submissions import intake
-from autograder.submissions.intake import Submission
+from autograder.submissions import instead, intake
+from autograder.submissions.intake import Found, Submission
 
 TRIES = 3  # at a job that this machine failed at
 LOG = logging.getLogger("autograder.engine")
@@ -67,17 +67,21 @@ def grade_class(
     db_url: str | None = None,
     limits: dict[str, Any] | None = None,
     gpus: int | None = None,
+    watching: bool = False,
+    others: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
 
     `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
-    them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's. What every
-    attempt took, and what went wrong, is in OUT/grading.log.
+    them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
+    a class of another chapter's notebooks is graded, too; `others` are students with what they handed in that is no
+    notebook. What every attempt took, and what went wrong, is in OUT/grading.log.
 
-    Raises CourseError for the author's fault, SandboxError when untrusted code cannot be run here, OSError when
-    `submissions` or `out` cannot be used, files.BusyError when another grader writes there.
+    Raises CourseError for the author's fault and where most notebooks are another chapter's, SandboxError when untrusted
+    code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another grader writes
+    there.
     """
     found = intake.collect(submissions, course.chapter(chapter_name))
     if strangers := set(students) - {each.student for each in found}:
@@ -88,18 +92,16 @@ def grade_class(
         raise boxes.SandboxError(problem)
     rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
     chapter = rubric.chapter
+    result = ClassResult()
+    read = _read(found, chapter, others or {}, result.faults)
+    if not watching:
+        _of_this_chapter(submissions, chapter, read)
     try_reference(course, rubric, executor=executor)  # before anything is written
     key = secret(out)
-    result = ClassResult()
     with log.kept(out), Recorder(out, chapter, db_url) as recorder:
         key = recorder.secret(key)
         jobs: list[Job] = []
-        for each in found:
-            try:
-                submission = intake.read(each, chapter)
-            except OSError as error:  # the disk's, not the submission's: see `intake.read`
-                result.faults[each.student] = f"its file could not be read: {error}"
-                continue
+        for submission in read:
             job = _job(submission, rubric, key)
             if not again and recorder.known(submission.student) == job.digest:
                 try:
@@ -127,6 +129,31 @@ def grade_class(
                     if progress is not None:
                         progress(done, len(found), student)
     return result
+
+
+def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:
+    """Read what was handed in; of whom it cannot be read, the disk's fault, a line in `faults`."""
+    made = []
+    for each in found:
+        try:
+            submission = intake.read(each, chapter)
+            if submission.nothing and (file := others.get(each.student)):
+                submission = replace(submission, refused=instead.not_it(file, chapter), notes=())
+            made.append(submission)
+        except OSError as error:  # not the submission's: see `intake.read`
+            faults[each.student] = f"its file could not be read: {error}"
+    return made
+
+
+def _of_this_chapter(folder: Path, chapter: Chapter, read: list[Submission]) -> None:
+    """Raise CourseError where most notebooks are another chapter's: it is the command that is wrong."""
+    notebooks = [each.other_chapter for each in read if not each.nothing]
+    name, count = instead.mostly(notebooks)
+    if name:
+        raise CourseError(
+            f"{folder}: {count} of {len(notebooks)} notebooks are chapter {name[:2]}'s ({name}), not {chapter.name}'s: nobody "
+            f"was graded; run `autograder grade {name[:2]}`, or give the submissions of {chapter.name}"
+        )
 
 
 def _alike(jobs: list[Job]) -> dict[str, list[Job]]:

@@ -33,9 +33,12 @@ from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.store import files
 
-COLUMNS = ("student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message")
+COLUMNS = (
+    "student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message", "misconception", "comment",
+)  # fmt: skip
 WAITS = "Waits for its mark: it is graded by hand."
 BY_HAND = "Graded by hand."
+NOTHING = "Absent: nothing was handed in."
 
 
 @dataclass(frozen=True)
@@ -232,27 +235,28 @@ class Recorder:
 
 def records(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Record]:
     """Everything recorded of a chapter but the notebooks, sorted by student. Raises CourseError if OUT has no gradebook."""
-    with _opened(out, chapter, db_url) as book:
-        return _records(book, chapter)
+    with book(out, chapter, db_url) as opened:
+        return _records(opened, chapter)
 
 
 def whole(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Record]:
     """The same, one at a time and each with its notebook: a class's notebooks do not fit into memory."""
-    with _opened(out, chapter, db_url) as book:
-        for each in _records(book, chapter):
-            with book.reading() as connection:
+    with book(out, chapter, db_url) as opened:
+        for each in _records(opened, chapter):
+            with opened.reading() as connection:
                 yield replace(each, packed=tables.packed(connection, chapter.name, each.student))
 
 
 @contextlib.contextmanager
-def _opened(out: Path, chapter: Chapter, db_url: str | None) -> Iterator[Gradebook]:
+def book(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Gradebook]:
+    """The gradebook of OUT, open within the block. Raises CourseError if there is none."""
     if not database.exists(out, db_url):
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
-    book = Gradebook(database.locate(out, db_url), chapter.course)
+    opened = Gradebook(database.locate(out, db_url), chapter.course)
     try:
-        yield book
+        yield opened
     finally:
-        book.shut()
+        opened.shut()
 
 
 def _records(book: Gradebook, chapter: Chapter) -> list[Record]:
@@ -275,7 +279,8 @@ def write_marks(out: Path, found: Iterable[Row]) -> Path:
     for row in found:
         names = [harmless.field(name) for name in (row.student, row.chapter, row.exercise)]
         points = [number(row.points), number(row.max_points)]
-        writer.writerow([*names, *points, row.verdict.value, row.fault.value, harmless.field(row.message)])
+        said = [harmless.field(text) for text in (row.message, row.misconception, row.comment)]
+        writer.writerow([*names, *points, row.verdict.value, row.fault.value, *said])
     return files.replace(Path(out) / "marks.csv", text.getvalue().encode())
 
 
@@ -353,6 +358,8 @@ def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: _Given)
         message = BY_HAND if exercise.manual else f"{BY_HAND} (The checks said: {mark.message})"
         points = by_hand + (extra or 0.0)
         return replace(row, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message)
+    if row.verdict is Result.BLANK and verdict.nothing:
+        return replace(row, verdict=Result.ABSENT, message=NOTHING)
     return replace(row, message=WAITS) if row.waiting else row
 
 

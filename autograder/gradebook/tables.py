@@ -76,6 +76,20 @@ SECRETS = Table(
     Column("value", LargeBinary, nullable=False),
 )
 
+LEFT = Table(  # whom this machine could not grade
+    "across_left",
+    TABLES,
+    Column("chapter", String(128), primary_key=True),
+    Column("student", String(255), primary_key=True),
+    Column("why", Text, nullable=False),
+)
+ABSENT = Table(  # who is on the roster, and handed in nothing
+    "across_absent",
+    TABLES,
+    Column("chapter", String(128), primary_key=True),
+    Column("student", String(255), primary_key=True),
+)
+
 
 class Gradebook(nbgrader.api.Gradebook):
     """nbgrader's gradebook on one connection, with our table. Raises GradebookError if it cannot be opened."""

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+NOTHING = "nothing was submitted"  # how intake's note of that begins
+
 
 class Fault(StrEnum):
     """Whose fault it was that points were not given."""
@@ -30,6 +32,7 @@ class Result(StrEnum):
     PROCESSES = "processes"
     BLANK = "blank"
     INVALID = "invalid"
+    ABSENT = "absent"  # nothing was handed in: of a row, never of a mark
     MANUAL = "manual"
 
 
@@ -145,6 +148,11 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values: all but the notebook."""
         return {**asdict(replace(self, notebook={})), "notebook": None}
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing was handed in."""
+        return any(note.startswith(NOTHING) for note in self.notes)
 
     @property
     def points(self) -> float:

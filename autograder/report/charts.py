@@ -18,7 +18,7 @@ GROUPS = {
     "partial": (Result.PARTIAL,),
     "by hand": (Result.MANUAL,),
     "failed": (Result.FAILED, *ENDED_BADLY),
-    "blank or invalid": (Result.BLANK, Result.INVALID),
+    "blank or invalid": (Result.BLANK, Result.INVALID, Result.ABSENT),
 }
 
 

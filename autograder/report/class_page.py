@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from autograder.gradebook import roll
 from autograder.gradebook.record import Record, Row, number, records
 from autograder.model import harmless
 from autograder.model.course import Chapter
@@ -31,8 +32,15 @@ SIGNS = {
     Result.PROCESSES: "⑂",
     Result.BLANK: "·",
     Result.INVALID: "?",
+    Result.ABSENT: "–",
 }
-STYLES = {Result.PASSED: "green", Result.PARTIAL: "yellow", Result.BLANK: "dim", Result.MANUAL: "cyan"}
+STYLES = {
+    Result.PASSED: "green",
+    Result.PARTIAL: "yellow",
+    Result.BLANK: "dim",
+    Result.ABSENT: "dim",
+    Result.MANUAL: "cyan",
+}
 
 
 @dataclass(frozen=True)
@@ -45,23 +53,34 @@ class Mistake:
     students: tuple[str, ...]
 
 
+def page_name(chapter: Chapter) -> str:
+    """What a chapter's page is called in OUT."""
+    return f"report_{chapter.name}.html"
+
+
 def write(
     out: Path,
     chapter: Chapter,
     faults: Mapping[str, str] | None = None,
     db_url: str | None = None,
     unmade: Mapping[str, str] | None = None,
+    absent: Sequence[str] = (),
 ) -> Path:
-    """Write OUT/report.html. `faults`: the students whom this machine could not grade, and why.
+    """Write OUT/report_<chapter>.html. `faults`: the students whom this machine could not grade, and why.
 
-    `unmade`: those whose page could not be made whole, and why. Raises CourseError if OUT has no gradebook.
+    `unmade`: those whose page could not be made whole, and why; `absent`: who handed in nothing. Raises CourseError if OUT
+    has no gradebook.
     """
-    page = render(chapter, records(out, chapter, db_url), faults or {}, unmade or {})
-    return files.replace(Path(out) / "report.html", page.encode("utf-8"))
+    page = render(chapter, records(out, chapter, db_url), faults or {}, unmade or {}, absent)
+    return files.replace(Path(out) / page_name(chapter), page.encode("utf-8"))
 
 
 def render(
-    chapter: Chapter, class_: Sequence[Record], faults: Mapping[str, str], unmade: Mapping[str, str] | None = None
+    chapter: Chapter,
+    class_: Sequence[Record],
+    faults: Mapping[str, str],
+    unmade: Mapping[str, str] | None = None,
+    absent: Sequence[str] = (),
 ) -> str:
     """Return the page as HTML, without scripts and without anything to load."""
     return rendering.render(
@@ -71,6 +90,7 @@ def render(
         facts=_facts(chapter, class_),
         faults=faults,
         unmade=unmade or {},
+        absent=absent,
         broken=broken(class_),
         check_file=chapter.checks,
         distribution=charts.distribution(chapter, class_),
@@ -144,6 +164,8 @@ def class_table(out: Path, chapter: Chapter, db_url: str | None = None) -> Table
         cells = [Text(_cell(row), style=STYLES.get(row.verdict, "red")) for row in record.rows]
         student, total = Text(harmless.line(record.student)), Text(number(record.points), style="bold")
         table.add_row(student, *cells, total, "late" if record.seconds_late else "")
+    for student in roll.absent(out, chapter):
+        table.add_row(Text(harmless.line(student)), *["–"] * len(chapter.exercises), "", "absent", style="dim")
     return table
 
 

@@ -41,6 +41,7 @@ DO = {
     Result.OUTPUT: "See what it is worth with more output: the command below, with --limit {more}.",
     Result.PROCESSES: "See what it is worth with more processes: the command below, with --limit {more}.",
     Result.BLANK: "Nothing: there is no answer.",
+    Result.ABSENT: "Nothing: no file came.",
     Result.INVALID: "Have it handed in again as the message says; the same `autograder grade` then takes only what is new.",
     Result.MANUAL: "",
 }

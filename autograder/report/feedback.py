@@ -42,6 +42,7 @@ TO_DO = {
     Result.PROCESSES: "Look for a loop that starts processes or threads, and end each before the next one starts.",
     Result.BLANK: "Write an answer in the cell; a part of one may earn a part of the points.",
     Result.INVALID: "Do what the message says, then hand it in again.",
+    Result.ABSENT: "",
     Result.MANUAL: "",
 }
 

@@ -1,20 +1,19 @@
-"""What is written of a graded class beside the gradebook: marks.csv, a page for each student, a page for the instructor."""
+"""What is written of a graded class beside the gradebook: marks.csv, totals.csv, a page for each student, and the class's."""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from autograder.gradebook import record
-from autograder.gradebook.record import Record, Row
+from autograder.gradebook import record, released, roll
+from autograder.gradebook.record import Record
 from autograder.model import harmless
 from autograder.model.course import Chapter
-from autograder.model.verdict import Fault, Result
-from autograder.report import class_page, feedback, pages
+from autograder.report import class_page, course_page, feedback, pages
+from autograder.report.standing import Standing, write_totals
 from autograder.store import files
 
 Progress = Callable[[int, int, str], None]  # (done, of how many, student)
@@ -28,7 +27,8 @@ def write(
     workers: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, str]:
-    """Write OUT/marks.csv, OUT/feedback/<student>/<chapter>.html and OUT/report.html from the gradebook in OUT.
+    """Write OUT/feedback/<student>/<chapter>.html and report_<chapter>.html from the gradebook in OUT, and what tells of all
+    its chapters: marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
     `left` before. `workers` pages are made at once (0: one a core). Returns the students whose page could not be made
@@ -40,32 +40,40 @@ def write(
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:
-    """The students whom this machine could not grade when they were graded last, and why, as marks.csv has it."""
-    found: dict[str, str] = {}
-    try:
-        with (Path(out) / "marks.csv").open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if (row.get("chapter"), row.get("fault")) == (chapter.name, Fault.INFRASTRUCTURE.value):
-                    found[harmless.unfield(row.get("student") or "")] = row.get("message") or "unknown"
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return {}
-    return found
+    """The students whom this machine could not grade when they were graded last, and why."""
+    return roll.left(out, chapter)
 
 
 def _write(
     out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None
 ) -> dict[str, str]:
     class_ = record.records(out, chapter)
-    rows = [row for each in class_ if each.student not in faults for row in each.rows]
-    record.write_marks(out, [*rows, *_left(chapter, faults)])
-    class_page.write(out, chapter, faults)
+    roll.keep_left(out, chapter, faults)
+    standing = Standing(chapter, class_, faults, roll.absent(out, chapter))
+    standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
+    record.write_marks(out, [row for each in standings for row in each.rows()])
+    write_totals(out, standings)
+    _front(out, standings, class_page.write(out, chapter, faults, absent=standing.missing))
     unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
     for student in faults.keys() - {each.student for each in class_}:
         if harmless.names_a_folder(student):
             feedback.write_ungraded(out, chapter, student, faults[student])
     if unmade:
-        class_page.write(out, chapter, faults, unmade=unmade)
+        _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, absent=standing.missing))
     return unmade
+
+
+def _standing(out: Path, chapter: Chapter) -> Standing:
+    """What stands of another chapter than the one that is written now."""
+    return Standing(chapter, record.records(out, chapter), roll.left(out, chapter), roll.absent(out, chapter))
+
+
+def _front(out: Path, standings: list[Standing], page: Path) -> None:
+    """Write OUT/report.html: the page of the course; of a class that had one chapter only, that chapter's."""
+    if len(standings) > 1:
+        course_page.write(out, standings)
+    else:
+        files.replace(Path(out) / "report.html", page.read_bytes())
 
 
 def _write_pages(out: Path, chapter: Chapter, count: int, workers: int, progress: Progress | None) -> dict[str, str]:
@@ -89,12 +97,3 @@ def _write_instead(out: Path, chapter: Chapter, each: Record, why: str) -> None:
         raise
     except Exception as error:  # not even the marks: whatever they hold, it is this student's page alone
         feedback.write_ungraded(out, chapter, each.student, f"{why}; {type(error).__name__}")
-
-
-def _left(chapter: Chapter, faults: Mapping[str, str]) -> list[Row]:
-    """A row for each exercise of those who were not graded."""
-    return [
-        Row(student, chapter.name, exercise.name, 0.0, exercise.max_points, Result.INVALID, Fault.INFRASTRUCTURE, why)
-        for student, why in faults.items()
-        for exercise in chapter.exercises
-    ]

@@ -50,6 +50,7 @@ def batches(
     *,
     names: Names | None = None,
     roster: Path | None = None,
+    times: Path | None = None,
     seconds: float | None = None,
     settle: float = SETTLED,
     complain: Callable[[str], None] = lambda says: None,
@@ -75,7 +76,9 @@ def batches(
             done |= still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
-                with downloads.gathered(source, chapter, names=names, roster=roster, settled=settled) as found:
+                with downloads.gathered(
+                    source, chapter, names=names, roster=roster, times=times, settled=settled
+                ) as found:
                     yield found
             except (CourseError, FileNotFoundError) as error:
                 complain(str(error))

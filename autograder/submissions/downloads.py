@@ -3,7 +3,7 @@
 `gathered` finds out whose each file is (`filenames`, `roster`), takes the newest of each student, and writes it below a
 private folder as <student>/<chapter>/<chapter>.ipynb, which `intake` reads with all its mistrust. What was not taken is
 listed with the reason. A file that cannot be read costs only its own student: an empty one stands in for it, which is
-marked as invalid; who handed in no notebook is marked as having handed in nothing.
+marked as invalid, and so is who handed in something that is no notebook.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
 from autograder.submissions.places import Place
 from autograder.submissions.roster import Account, Person, Roster, people
+from autograder.submissions.times import Times
 
 TOTAL = 4 << 30  # bytes of a class's notebooks
 SILENT = "nothing that a student meant to hand in"
@@ -59,32 +60,51 @@ def gathered(
     *,
     names: Names | None = None,
     roster: Path | None = None,
+    times: Path | None = None,
     settled: Settled | None = None,
 ) -> Iterator[HandedIn]:
     """Find the class in `source`: a folder, zip, tar or tar.gz; its files live as long as the block.
 
-    A file that is not `settled` is left for later. Raises CourseError, which names the file and the mend; OSError for
-    what is the disk's fault.
+    `times` says when each handed in: see `Times`. A file that is not `settled` is left for later. Raises CourseError, which
+    names the file and the mend; OSError for what is the disk's fault.
     """
     source, names = Path(source), names or Names()
     ids = Roster(roster) if roster else None
+    told = Times(times, chapter.name) if times else None
     with tempfile.TemporaryDirectory(prefix="across-handed-in-") as private:
         if source.is_dir():
             place = places.located(source, chapter, names)
-            if place.layout is Layout.NBGRADER and roster is not None:
-                raise CourseError(f"{place.path}: its folders are the students' ids already; leave --roster out")
+            if settled is None:  # where one watches, the class is yet to come
+                places.occupied(place, chapter)
+            if place.layout is Layout.NBGRADER and times is not None:
+                raise CourseError(
+                    f"{place.path}: its folders hold timestamp.txt; write it there, leave --handed-in out"
+                )
             if place.layout is Layout.NBGRADER and settled is None:
                 note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
-                yield HandedIn(place.path, place.layout, tuple(astray))
+                astray += _strangers(place, chapter, ids) if ids else []
+                yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids))
                 return
-            yield _Gathering(place, chapter, settled, ids).gather(places.listed(place, chapter), Path(private))
+            yield _Gathering(place, chapter, settled, ids, told).gather(places.listed(place, chapter), Path(private))
             return
         with archives.opened(source) as archive:
             place = _named(source, archive.names(), chapter, names)
             with archives.sound(source):
                 found = archive.members(place.owner())
-            yield _Gathering(place, chapter, settled, ids).gather(found, Path(private))
+            yield _Gathering(place, chapter, settled, ids, told).gather(found, Path(private))
+
+
+def _everyone(roster: Roster | None) -> tuple[str, ...]:
+    return tuple(sorted(map(intake.student_name, roster.ids))) if roster else ()
+
+
+def _strangers(place: Place, chapter: Chapter, roster: Roster) -> list[Line]:
+    """A line for each of nbgrader's folders that is nobody's of the roster: it is graded all the same."""
+    ids = set(_everyone(roster))
+    note = f"{roster.path}: no such id; add a line, or rename the folder"
+    found = [each.student for each in intake.collect(place.path, chapter) if each.student not in ids]
+    return [Line(student, student, taken="yes", note=note) for student in found]
 
 
 def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names) -> Place:
@@ -107,11 +127,15 @@ def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names)
 class _Gathering:
     """One class on its way into the private folder."""
 
-    def __init__(self, place: Place, chapter: Chapter, settled: Settled | None, roster: Roster | None) -> None:
-        self.place, self.chapter, self.roster = place, chapter, roster
+    def __init__(
+        self, place: Place, chapter: Chapter, settled: Settled | None, roster: Roster | None, times: Times | None
+    ) -> None:
+        self.place, self.chapter, self.roster, self.times = place, chapter, roster, times
         self.settled = settled or (lambda member: True)
         self.lines: list[Line] = []
         self.moving: set[Account] = set()  # of whom something is still being written
+        self.instead: dict[str, str] = {}  # student -> what they handed in, and is no notebook
+        self.punctual: set[str] = set()  # of whom a time is told, and Canvas does not say LATE
 
     def gather(self, found: list[Member], private: Path) -> HandedIn:
         """Take the newest file of each student."""
@@ -135,10 +159,11 @@ class _Gathering:
                 (private / student / self.chapter.name).mkdir(parents=True)
             students.append(student)
         self._write(private, newest)
+        self._told()
         self.lines += [one.line("yes") for one in sorted(newest, key=lambda one: one.student)]
-        return HandedIn(
-            private, self.place.layout, self._lines(students), tuple(map(intake.student_name, sorted(students)))
-        )
+        names = tuple(map(intake.student_name, sorted(students)))
+        lines = self._lines(students)
+        return HandedIn(private, self.place.layout, lines, names, _everyone(self.roster), self.instead)
 
     def _claimed(self, found: list[Member]) -> list[_One]:
         """The files that are somebody's; of the others a line each."""
@@ -201,6 +226,20 @@ class _Gathering:
             f"its name is not {self.chapter.name}.ipynb" if ours and claim.file != f"{self.chapter.name}.ipynb" else ""
         )
 
+    def _told(self) -> None:
+        """What of the table of times did not count."""
+        if self.times is None:
+            return
+        name = self.times.path.name
+        if self.punctual:
+            says = f"Canvas does not say LATE of {len(self.punctual)} whom it names: they are on time, whatever it says; a "
+            self.lines.append(
+                Line(name, taken="yes", note=f"{says}column `late` (yes or no) goes before Canvas's word")
+            )
+        self.lines += [
+            Line(name, taken="yes", note=f"{where}: of nobody who handed in") for where in self.times.unused()
+        ]
+
     def _known(self, one: _One, person: Person) -> bool:
         """Give a file its student; without one it gets its line."""
         one.student = person.student
@@ -212,7 +251,10 @@ class _Gathering:
     def _dated(self, one: _One, stamp: Member | None) -> None:
         if one.why_not:
             return
-        moment = moments.moment(one.member, one.claim, self.place.layout, stamp)
+        told = self.times.find(one.student, one.claim.lms) if self.times else None
+        moment = moments.moment(one.member, one.claim, self.place.layout, stamp, told)
+        if told and told.late is None and moment.source == moments.ON_TIME:
+            self.punctual.add(one.student)
         one.when, one.when_from = moment.when, moment.source
         one.notes[:0] = moment.notes
         one.order = self._order(one)
@@ -228,7 +270,8 @@ class _Gathering:
         doubtful = self.place.layout is Layout.CANVAS and not named and bool(filenames.SIGNS.match(one.claim.file))
         if doubtful:
             one.notes.append("a number stands before that: it may be of another, whose display name ends like theirs")
-        changed = f"{one.member.time:{moments.FORMAT}}" if one.member.time else ""
+        own = one.member.time if self.place.layout is not Layout.CANVAS else None  # there it is the download's
+        changed = f"{own:{moments.FORMAT}}" if own else ""
         return named, not doubtful, when, one.claim.submission, -len(one.member.parts), number, changed, one.place
 
     def _newest(self, ones: list[_One]) -> _One | None:
@@ -241,6 +284,8 @@ class _Gathering:
                     one.notes.append("they handed in no notebook, and are marked so")
                 self.lines.append(one.line("text" if one.claim.text and notebooks else "no"))
         if not notebooks:
+            if other := next((one.claim.file for one in ones if one.why_not != SILENT), ""):
+                self.instead[intake.student_name(ones[0].student)] = intake.student_name(other)
             return None
         newest, *older = notebooks
         if older:

@@ -32,9 +32,12 @@ LOG.setLevel(logging.CRITICAL)  # the plugin warns of every name that does not m
 ANY = [".ipynb", ""]
 
 # Moodle writes a blank for an underscore in a name.
+# Canvas (canvas-lms, lib/content_zipper.rb) says LATE by a student's own due date, extensions included; the second number is
+# the file's, and what was typed in has none: lovelaceada_12345_text.html.
 # Canvas leaves an underscore in a name; and it drops what is no letter, so that a name of signs only is empty
 CANVAS = (
-    r"(?P<student_id>[^/]*?)_(?:(?P<late>LATE)_)?(?P<lms>[0-9]{1,20})_(?P<submission>[0-9]{1,20})_(?P<file_id>[^/]+)\Z"
+    r"(?P<student_id>[^/]*?)_(?:(?P<late>LATE)_)?(?P<lms>[0-9]{1,20})_"
+    r"(?:(?P<submission>[0-9]{1,20})_|(?=(?:text|link)\.html\Z))(?P<file_id>[^/]+)\Z"
 )
 MOODLE = r"(?P<student_id>[^_/]+)_(?P<lms>[0-9]{1,20})_assignsubmission_(?P<kind>[a-z]+)_?/?(?P<file_id>(?s:.*))\Z"
 EXCHANGE = (

@@ -5,22 +5,22 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.model import harmless
 from autograder.store import files
 from autograder.submissions.filenames import Layout
 
-LISTED = 10_000  # lines of handed_in.csv
+LISTED = 10_000  # lines of the list
 SHARE = 100  # of them, of one student
 COLUMNS = ("file", "student", "taken", "when", "when_from", "note")
 
 
 @dataclass(frozen=True)
 class Line:
-    """What became of one file: a line of handed_in.csv."""
+    """What became of one file: a line of handed_in_<chapter>.csv."""
 
     file: str
     student: str = ""
@@ -39,6 +39,8 @@ class HandedIn:
     layout: Layout
     lines: tuple[Line, ...] = ()  # none for nbgrader's folders, which are used as they are, but of what is astray there
     students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
+    roster: tuple[str, ...] = ()  # everyone of the class, if a roster says who that is
+    instead: Mapping[str, str] = field(default_factory=dict)  # student -> what they handed in, and is no notebook
 
     @property
     def lost(self) -> int:
@@ -81,8 +83,8 @@ def shortened(lines: Iterable[Line]) -> tuple[Line, ...]:
     return (*made, *more)
 
 
-def write_list(out: Path, found: HandedIn) -> Path:
-    """Write OUT/handed_in.csv: what became of each file, and why."""
+def write_list(out: Path, found: HandedIn, chapter: str) -> Path:
+    """Write OUT/handed_in_<chapter>.csv: what became of each file, and why."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -90,4 +92,4 @@ def write_list(out: Path, found: HandedIn) -> Path:
         writer.writerow([harmless.field(getattr(line, column)) for column in COLUMNS])
     if len(found.lines) > LISTED:
         writer.writerow([f"and {len(found.lines) - LISTED} more files", "", "", "", "", ""])
-    return files.replace(Path(out) / "handed_in.csv", text.getvalue().encode())
+    return files.replace(Path(out) / f"handed_in_{chapter}.csv", text.getvalue().encode())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -22,8 +21,9 @@ from typing import Any
 
 from autograder.model.course import Chapter, Limits, text
 from autograder.model.unseen import UNSEEN
+from autograder.model.verdict import NOTHING
+from autograder.submissions import instead
 
-NOTHING = "nothing was submitted"
 NOTES = 20  # at most, of one submission
 MEANING = '\\<>&"*?[]'  # of a student's name
 BLANKS = re.compile(r"^ +| +$|(?<= ) +")  # of a student's name: what a page or a table would drop
@@ -57,6 +57,7 @@ class Submission:
     refused: str = ""  # why nothing could be read, and the mend
     timestamp: str | None = None  # when it was handed in: timestamp.txt as nbgrader writes it
     notes: tuple[str, ...] = ()  # what was odd about it and did not count
+    other_chapter: str = ""  # whose notebook it is, if it is another chapter's
 
     @property
     def nothing(self) -> bool:
@@ -75,6 +76,10 @@ class Submission:
 
 class _RefusedError(Exception):
     """The file cannot be read at all; the message says why and the mend."""
+
+    def __init__(self, why: str, other_chapter: str = "") -> None:
+        super().__init__(why)
+        self.other_chapter = other_chapter
 
 
 def collect(folder: Path, chapter: Chapter) -> list[Found]:
@@ -128,15 +133,18 @@ def read(found: Found, chapter: Chapter) -> Submission:
             timestamp = _timestamp(folder, notes)
             data = _file(folder, f"{chapter.name}.ipynb", chapter.limits.notebook_bytes)
             if data is None:
-                instead = _others(folder)
-                notes.insert(
-                    0, f"{NOTHING}: no file {chapter.name}.ipynb" + (f"; there is {instead}" if instead else "")
-                )
+                if file := instead.beside(folder):
+                    refused = instead.not_it(student_name(file), chapter)
+                    return Submission(
+                        found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes)
+                    )
+                notes.insert(0, f"{NOTHING}: no file {chapter.name}.ipynb")
                 return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
         cells = _cells(_parse(data, notes), chapter, notes)
     except _RefusedError as refusal:
         refused = f"{chapter.name}.ipynb: {refusal}"
-        return Submission(found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes[:NOTES]))
+        said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}
+        return Submission(found.student, chapter.name, timestamp=timestamp, **said)
     answers, invalid = _answers(cells, chapter, notes)
     return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]))
 
@@ -212,13 +220,6 @@ def _trouble(error: OSError) -> str:
     return f"cannot be read ({os.strerror(error.errno or 0)})"
 
 
-def _others(folder: int) -> str:
-    """Name a notebook that lies there under another name, if one does."""
-    with os.scandir(folder) as entries:
-        names = (entry.name for entry in itertools.islice(entries, 100))
-        return next((repr(student_name(name)) for name in names if name.endswith(".ipynb")), "")
-
-
 def _timestamp(folder: int, notes: list[str]) -> str | None:
     try:
         data = _file(folder, "timestamp.txt", TIMESTAMP_BYTES)
@@ -286,6 +287,8 @@ def _cells(notebook: Any, chapter: Chapter, notes: list[str]) -> list[Any]:
         raise _RefusedError(f"its `cells` is {_kind(cells)}, not a list; submit the chapter's own notebook")
     if len(cells) > limits.cells:
         raise _RefusedError(f"has {len(cells)} cells, at most {limits.cells} are read; delete what is not needed")
+    if name := instead.other_chapter(notebook, chapter):
+        raise _RefusedError(instead.wrong(name, chapter), name)
     if type(notebook.get("nbformat")) is not int or notebook["nbformat"] != 4:
         notes.append(f"its notebook format is {_shown(notebook.get('nbformat'))}, not 4: read all the same")
     ours, theirs = chapter.release.get("metadata", {}), _dict(notebook.get("metadata"))

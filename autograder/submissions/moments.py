@@ -1,4 +1,9 @@
-"""When a file was handed in, as far as it can be believed: timestamp.txt, the name, the file's own time, in this order."""
+"""When a file was handed in, as far as it can be believed: timestamp.txt, the name, the file's own time, in this order.
+
+What the instructor's own table says (`times`) goes before all of them. Of a Canvas download a file's own time is that of the
+download, for everyone: there only the name's LATE counts, and a time from that table. Canvas's word stands for whether
+somebody is late, as it knows of extensions.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,11 @@ from datetime import UTC, datetime
 from autograder.submissions import exchange, intake
 from autograder.submissions.filenames import Claim, Layout
 from autograder.submissions.members import Member, UnreadableError
+from autograder.submissions.times import FORMAT, Told
 
-FORMAT = "%Y-%m-%d %H:%M:%S.%f UTC"  # as nbgrader writes timestamp.txt
+TABLE = "--handed-in"
+ON_TIME = "Canvas does not say LATE: on time"
+NOT_YET = "Canvas says LATE, and not when: nothing is taken off until its time is told by --handed-in"
 SLACK = 3600  # seconds that a folder of the exchange may be younger than it says
 
 
@@ -22,8 +30,12 @@ class Moment:
     notes: list[str] = field(default_factory=list)
 
 
-def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None) -> Moment:
-    """When a file was handed in; `stamp` is the timestamp.txt beside it."""
+def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None, told: Told | None = None) -> Moment:
+    """When a file was handed in; `stamp` is the timestamp.txt beside it, `told` what the instructor's table says."""
+    if layout is Layout.CANVAS:
+        return _canvas(claim, told)
+    if told:
+        return Moment(told.when, TABLE)
     made, text = Moment(), ""
     if stamp and layout in (Layout.EXCHANGE, Layout.NBGRADER):  # in a download a student may have written it
         try:
@@ -41,11 +53,17 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None) -
         made.when, made.source = in_name or claim.when, name
     elif member.time and not (layout is Layout.NBGRADER and member.owner is not None):  # such folders are as they are
         made.when, made.source = f"{member.time:{FORMAT}}", "the file's own time, taken for UTC"
-    if claim.late:
-        made.notes.append("Canvas says LATE")
     if layout is Layout.EXCHANGE:
         made.notes += _odd(member, claim, readable(made.when))
     return made
+
+
+def _canvas(claim: Claim, told: Told | None) -> Moment:
+    """When, of a Canvas download: no time at all for who is on time."""
+    late = told.late if told and told.late is not None else claim.late
+    if not late:
+        return Moment(source=ON_TIME)
+    return Moment(told.when, TABLE, ["Canvas says LATE"]) if told else Moment(notes=[NOT_YET])
 
 
 def _odd(member: Member, claim: Claim, claimed: str) -> list[str]:

@@ -14,6 +14,7 @@ from autograder.submissions import filenames, folders, members
 from autograder.submissions.filenames import UNKNOWN, Claim, Layout, Names, Reader
 from autograder.submissions.members import Member, Owner, Parts
 
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 ASTRAY = "a folder that is no submission"
 
 
@@ -94,6 +95,28 @@ def _not_a_root(source: Path, names: list[str]) -> None:
     courses = [name for name in names if all(os.path.isdir(source / name / each) for each in ("inbound", "outbound"))]
     if courses and courses == names:
         raise CourseError(f"{source}: there are exchanges in it; give the course's own folder: {source / courses[0]}")
+
+
+def occupied(place: Place, chapter: Chapter) -> None:
+    """Raise CourseError, with the mend, for a folder in which no submission can be: empty, or one that holds the zips."""
+    entries = [entry for entry in folders.top(place.path) if not filenames.junk((entry.name,)) and entry.name[0] != "."]
+    if not entries:
+        raise CourseError(
+            f"{place.path}: there is nothing in it; give the folder, or the zip, that holds the submissions"
+        )
+    inside = [entry.name for entry in entries if entry.is_folder]
+    if place.layout is not Layout.NBGRADER or any(os.path.lexists(place.path / name / chapter.name) for name in inside):
+        return
+    if zips := [entry.name for entry in entries if not entry.is_folder and entry.name.lower().endswith(ARCHIVES)]:
+        which = "it" if len(zips) == 1 else f"one of the {len(zips)}"
+        raise CourseError(
+            f"{place.path}: it holds {zips[0]}, and no submission; give {which} by itself: --submissions {place.path / zips[0]}"
+        )
+    if not inside:
+        raise CourseError(
+            f"{place.path}: there is no <student>/{chapter.name}/{chapter.name}.ipynb in it, and no file of a download; give "
+            "the folder, or the zip, that holds the submissions"
+        )
 
 
 def listed(place: Place, chapter: Chapter) -> list[Member]:

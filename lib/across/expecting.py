@@ -6,7 +6,7 @@ pairs.named("three pairs of name and seconds")  # told in the author's own words
 
 Any plain value (see `across.plain`) may come from a student, in place of any other: an expectation gives the value as its
 exact type, in the range in which one can compute with it and write it out, or raises AssertionError with a sentence for
-the student. A tuple is a list, a whole float an integer where one is meant, and 0 or 1 a truth value: nobody loses points
+the student. A tuple or an array is a list, a whole float an integer where one is meant, and 0 or 1 a truth value: nobody loses points
 for these.
 """
 
@@ -162,6 +162,7 @@ def list_of(kind: Expected = anything, count: int | None = None) -> Expected:
     words = many if kind is anything else f"{many}, each {kind.words}"
 
     def read(value: Any) -> list[Any]:
+        value = value.tolist() if type(value) is np.ndarray else value
         if type(value) not in (list, tuple) or (count is not None and len(value) != count):
             raise _UnfitError(value, words)
         return [_inside(kind, each, f"[{i}]") for i, each in enumerate(value)]
@@ -174,6 +175,7 @@ def row(*kinds: Expected) -> Expected:
     words = f"{len(kinds)} values: {', '.join(kind.words for kind in kinds)}"
 
     def read(value: Any) -> tuple[Any, ...]:
+        value = value.tolist() if type(value) is np.ndarray else value
         if type(value) not in (list, tuple) or len(value) != len(kinds):
             raise _UnfitError(value, words)
         return tuple(_inside(kind, each, f"[{i}]") for i, (kind, each) in enumerate(zip(kinds, value, strict=True)))

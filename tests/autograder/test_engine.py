@@ -283,7 +283,7 @@ def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
     ran = command("grade", "small", "--submissions", folder, "--out", out, root=small.root)
     assert ran.returncode == 0, ran.stderr
     header, *rows = (out / "marks.csv").read_text().splitlines()
-    assert header == "student,chapter,exercise,points,max_points,verdict,fault,message"
+    assert header == "student,chapter,exercise,points,max_points,verdict,fault,message,misconception,comment"
     assert [row.split(",")[:6] for row in rows] == [
         ["ada", NAME, "double", "2", "2", "passed"],
         ["ada", NAME, "shift", "3", "3", "passed"],

@@ -102,3 +102,13 @@ def test_what_is_shown_is_one_line_of_printable_characters():
     assert "\n" not in shown(np.zeros((50, 50)))
     assert len(shown("x" * 10**6)) == 60
     assert expecting.shown([1]) == "[1]"
+
+
+def test_an_array_is_a_list_where_one_is_meant():
+    assert row(whole, whole)(np.array([8, 16]), "It is") == (8, 16)
+    assert list_of(number, 2)(np.array([0.5, 1.0]), "It is") == [0.5, 1.0]
+    assert list_of(list_of(whole))(np.eye(2, dtype=int), "It is") == [[1, 0], [0, 1]]
+    with pytest.raises(
+        AssertionError, match=r"It is array\(\[8\]\); expected 2 values: a whole number, a whole number"
+    ):
+        row(whole, whole)(np.array([8]), "It is")

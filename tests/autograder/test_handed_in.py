@@ -310,7 +310,7 @@ def test_names_of_newlines_controls_and_case_stay_different_students(tmp_path):
     strange = [f"e\nve_5_6_{NAME}.ipynb", f"e\u202eve_7_8_{NAME}.ipynb", f"GOOD_1_2_{NAME}.ipynb"]
     _, _, found = take(zipped(tmp_path / "x.zip", **dict.fromkeys(strange, b"")))
     assert found.students == ("GOOD_1", "e\\nve_5", "e\\u202eve_7", "good_1")
-    path = handed_in.write_list(tmp_path / "out", found)
+    path = handed_in.write_list(tmp_path / "out", found, NAME)
     with open(path, encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) == 5
     assert len(path.read_text().splitlines()) == 5
@@ -448,4 +448,4 @@ def test_a_hundred_thousand_members_are_listed(tmp_path):
             archive.writestr(f"{number}.txt", b"")
     files, _, found = take(tmp_path / "x.zip")
     assert files == {"ada_1": b"hers"}
-    assert handed_in.write_list(tmp_path, found).read_text().count("\n") == handed_in.LISTED + 2
+    assert handed_in.write_list(tmp_path, found, NAME).read_text().count("\n") == handed_in.LISTED + 2

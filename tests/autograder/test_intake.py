@@ -308,7 +308,7 @@ def test_nothing_handed_in_is_told_apart_from_something_unreadable(student):
 
 def test_a_notebook_under_another_name_is_pointed_out(student):
     (student / NAME / f"{NAME} (1).ipynb").write_text("{}")
-    assert f"there is '{NAME} (1).ipynb'" in read(student).notes[0]
+    assert read(student).refused == f"handed in {NAME} (1).ipynb; call it {NAME}.ipynb"
 
 
 @pytest.mark.parametrize(

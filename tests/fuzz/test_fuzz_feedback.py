@@ -307,8 +307,8 @@ def test_a_class_of_odd_students_is_recorded_and_shown(tmp_path):
         rows = list(csv.reader(file))
     assert len(rows) == 1 + len(names) * len(TINY.exercises)
     assert not [field for row in rows for field in row if field.startswith(harmless.FORMULA) or HIDDEN.search(field)]
-    class_page.write(tmp_path, TINY)
-    shown = BeautifulSoup((tmp_path / "report.html").read_text(encoding="utf-8"), "html5lib")
+    page = class_page.write(tmp_path, TINY)
+    shown = BeautifulSoup(page.read_text(encoding="utf-8"), "html5lib")
     assert not shown.find_all(["script", "iframe", "object", "embed", "form", "base", "link", "img"])
     assert not [tag for tag in shown.find_all(True) for name in tag.attrs if name.startswith("on")]
     assert not [a for a in shown.find_all("a") if re.match(r"\s*(javascript|data|vbscript):", a.get("href", ""), re.I)]

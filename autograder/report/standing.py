@@ -1,0 +1,90 @@
+"""What stands of a chapter, of everyone in the class: the rows of marks.csv and of totals.csv.
+
+A total is what the gradebook and the feedback say: the points, less what the late policy takes off.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograder.gradebook import tables
+from autograder.gradebook.record import NOTHING, Record, Row, number
+from autograder.model import harmless
+from autograder.model.course import Chapter
+from autograder.model.verdict import Fault, Result
+from autograder.store import files
+
+COLUMNS = (
+    "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "handed_in", "note",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A chapter's class as it stands now."""
+
+    chapter: Chapter
+    records: Sequence[Record]  # of everyone who was graded, by student
+    faults: Mapping[str, str] = field(default_factory=dict)  # student -> why this machine could not grade them
+    absent: Sequence[str] = ()  # who is on the roster, and handed in nothing
+
+    @property
+    def counted(self) -> list[Record]:
+        """The records of whom nothing newer was left ungraded."""
+        return [record for record in self.records if record.student not in self.faults]
+
+    def rows(self) -> list[Row]:
+        """The rows of marks.csv: who could not be graded has them, too, without points."""
+        made = [row for record in self.counted for row in record.rows]
+        for student, why in self.faults.items():
+            made += self._without(student, Result.INVALID, Fault.INFRASTRUCTURE, why)
+        for student in self.missing:
+            made += self._without(student, Result.ABSENT, Fault.STUDENT, NOTHING)
+        return made
+
+    @property
+    def missing(self) -> list[str]:
+        """Who handed in nothing and was not left by a fault."""
+        return [student for student in self.absent if student not in self.faults]
+
+    def _without(self, student: str, verdict: Result, fault: Fault, why: str) -> list[Row]:
+        """Rows without points."""
+        name = self.chapter.name
+        return [
+            Row(student, name, each.name, 0.0, each.max_points, verdict, fault, why) for each in self.chapter.exercises
+        ]
+
+    def totals(self) -> list[list[str]]:
+        """The lines of totals.csv: who could not be graded has no total, which is not one of 0 points."""
+        graded = [self._total(record) for record in self.counted]
+        left = [self._untold(student, "", f"not graded: {why}") for student, why in self.faults.items()]
+        missing = [self._untold(student, "0", "absent") for student in self.missing]
+        return sorted(graded + left + missing, key=lambda line: line[0])
+
+    def _total(self, record: Record) -> list[str]:
+        raw = sum(row.points for row in record.rows)
+        waiting = sum(row.waiting for row in record.rows)
+        when = tables.moment(record.timestamp)
+        points = [number(each) for each in (raw, record.penalty, record.points, self.chapter.max_points)]
+        late = number(record.seconds_late) if record.seconds_late else ""
+        handed_in = f"{when:%Y-%m-%d %H:%M:%S} UTC" if when else ""
+        note = "absent" if all(row.verdict is Result.ABSENT for row in record.rows) else ""
+        return [record.student, self.chapter.name, *points, late, str(waiting or ""), handed_in, note]
+
+    def _untold(self, student: str, points: str, note: str) -> list[str]:
+        """The line of who was not graded: `points` are all of theirs, if that is known."""
+        return [student, self.chapter.name, points, points, points, number(self.chapter.max_points), "", "", "", note]
+
+
+def write_totals(out: Path, chapters: Iterable[Standing]) -> Path:
+    """Write OUT/totals.csv: a line for each student of each chapter; no field of it is taken for a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for each in chapters:
+        writer.writerows([harmless.field(cell) for cell in line] for line in each.totals())
+    return files.replace(Path(out) / "totals.csv", text.getvalue().encode())

@@ -1,0 +1,65 @@
+"""What was handed in instead of a chapter's notebook: another chapter's, or a file that is no notebook."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from autograder.model.course import Chapter
+
+CHAPTER = re.compile(r"[0-9][0-9]_[a-z0-9_]{1,100}")
+BESIDE = {"timestamp.txt", "submission_secret.txt"}  # nbgrader's own
+LOOKED_AT = 100  # files of a student's folder
+
+
+def other_chapter(notebook: Mapping[str, Any], chapter: Chapter) -> str:
+    """The chapter whose notebook it says that it is, if that is not ours; empty where all of our answer cells are in it."""
+    says = notebook.get("metadata")
+    says = says.get("across") if isinstance(says, dict) else None
+    name = says.get("chapter") if isinstance(says, dict) else None
+    if not isinstance(name, str) or name == chapter.name or not CHAPTER.fullmatch(name):
+        return ""
+    there: set[str] = set()
+    for cell in notebook.get("cells", ()):
+        meta = cell.get("metadata") if isinstance(cell, dict) else None
+        meta = meta.get("nbgrader") if isinstance(meta, dict) else None
+        if isinstance(meta, dict) and isinstance(meta.get("grade_id"), str):
+            there.add(meta["grade_id"])
+    return "" if chapter.answers.keys() <= there else name
+
+
+def wrong(name: str, chapter: Chapter) -> str:
+    """What is wrong with another chapter's notebook, and the mend."""
+    return f"this is chapter {name[:2]}'s notebook ({name}); hand in chapter {chapter.name[:2]}'s"
+
+
+def not_it(file: str, chapter: Chapter) -> str:
+    """What is wrong with a file that is not the chapter's notebook, and the mend; `file` is shown as it is."""
+    mend = f"call it {chapter.name}.ipynb" if file.endswith(".ipynb") else f"hand in the notebook {chapter.name}.ipynb"
+    return f"handed in {file}; {mend}"
+
+
+def mostly(chapters: Collection[str]) -> tuple[str, int]:
+    """The other chapter of which most of these notebooks are, and how many; `chapters` has "" for ours. ("", 0) if none.
+
+    One alone is a slip of its student's.
+    """
+    if not chapters:
+        return "", 0
+    name, count = Counter(chapters).most_common(1)[0]
+    return (name, count) if name and count > 1 and 2 * count > len(chapters) else ("", 0)
+
+
+def beside(folder: int) -> str:
+    """A file in a student's folder of a chapter (by its descriptor), a notebook if there is one; empty if there is none."""
+    with os.scandir(folder) as entries:
+        names = [
+            entry.name
+            for entry in itertools.islice(entries, LOOKED_AT)
+            if entry.name not in BESIDE and not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
+        ]
+    return min(names, key=lambda name: (not name.endswith(".ipynb"), name), default="")

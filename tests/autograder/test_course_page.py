@@ -1,0 +1,103 @@
+"""Through `autograder report`: chapters of one OUT overwrite nothing of each other, and the course has a page of its own."""
+
+import csv
+
+import courses
+import pytest
+from bs4 import BeautifulSoup
+from small_course import CHECKS, NAME, SOURCE, command
+
+from autograder.authoring import build
+from autograder.gradebook import roll
+from autograder.gradebook.record import Recorder
+from autograder.model.course import Course
+from autograder.model.verdict import Fault, Mark, Result, Verdict
+from autograder.report import outputs
+
+OTHER = "07_other"
+
+
+def verdict(course, chapter, student, points):
+    release = course.chapter(chapter)
+    result, fault = (Result.PASSED, Fault.NONE) if points else (Result.FAILED, Fault.STUDENT)
+    marks = tuple(
+        Mark(
+            each.name,
+            0.0 if each.manual else points,
+            each.max_points,
+            Result.MANUAL if each.manual else result,
+            fault,
+            "-",
+        )
+        for each in release.exercises
+    )
+    return Verdict(student, chapter, "d" * 64, marks, 7, 0.4, release.release)
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """Two chapters of 6 points each: Ada did both, Bob the first; of the other one Cem was left, and Dan absent."""
+    root = tmp_path_factory.mktemp("course")
+    course, out = courses.write(root / "course", NAME, SOURCE, CHECKS), root / "out"
+    source = SOURCE.replace("Small", "Other").replace("double", "triple")
+    (course.root / "solutions" / f"{OTHER}.py").write_text(source)
+    (course.root / "checks" / f"test_{OTHER}.py").write_text(CHECKS.replace("double", "triple"))
+    course = Course.read(course.root)
+    build.build(course)
+    first, other = course.chapter(NAME), course.chapter(OTHER)
+    with Recorder(out, first) as recorder:
+        for student in ("ada", "bob"):
+            recorder.write(verdict(course, NAME, student, 2.0))
+    with Recorder(out, other) as recorder:
+        recorder.write(verdict(course, OTHER, "ada", 1.0))
+    outputs.write(out, other, faults={"cem": "no <space> left"}, workers=1)
+    roll.keep_absent(out, other, ["dan"])
+    said = []
+    for name in (OTHER, NAME):
+        done = command("report", name, "--out", out, root=course.root)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    return out, said
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_second_chapter_overwrites_nothing_of_the_first(graded):
+    out, said = graded
+    assert {(row["chapter"], row["student"]) for row in table(out / "marks.csv")} == {
+        (NAME, "ada"), (NAME, "bob"), (OTHER, "ada"), (OTHER, "cem"), (OTHER, "dan"),
+    }  # fmt: skip
+    assert {(line["chapter"], line["student"]): line["total"] for line in table(out / "totals.csv")} == {
+        (NAME, "ada"): "4", (NAME, "bob"): "4", (OTHER, "ada"): "2", (OTHER, "cem"): "", (OTHER, "dan"): "0",
+    }  # fmt: skip
+    for name, title in ((NAME, "Small"), (OTHER, "Other")):
+        assert f"<h1>{title}</h1>" in (out / f"report_{name}.html").read_text(encoding="utf-8")
+        assert any(f"report_{name}.html" in each for each in said)
+    assert "report.html" in said[-1]
+
+
+def test_who_was_left_by_a_fault_stays_so_whatever_chapter_is_written_next(graded):
+    out, _ = graded
+    faults = {row["student"]: row["message"] for row in table(out / "marks.csv") if row["fault"] == "INFRASTRUCTURE"}
+    assert faults == {"cem": "no <space> left"}
+
+
+def test_the_page_of_the_course_has_everyone_by_chapter_with_a_total(graded):
+    out, _ = graded
+    page = BeautifulSoup((out / "report.html").read_text(encoding="utf-8"), "html.parser")
+    head, *rows = page.find_all("table")[-1].find_all("tr")
+    assert [cell.text for cell in head.find_all("th")] == ["student", f"{OTHER} /6", f"{NAME} /6", "total /12"]
+    assert [[cell.text for cell in row.find_all(["th", "td"])] for row in rows] == [
+        ["ada", "2 ✎", "4 ✎", "6"],
+        ["bob", "", "4 ✎", "4"],
+        ["cem", "?", "", "0 ?"],
+        ["dan", "–", "", "0"],
+    ]
+    assert "no <space> left" in page.find(class_="alarm").text
+    links = {link["href"] for link in page.find_all("a")}
+    assert {f"report_{NAME}.html", f"report_{OTHER}.html", f"feedback/ada/{NAME}.html"} <= links
+    assert all((out / link).is_file() for link in links)
+    assert not page.find_all(["script", "img", "link", "space"])

@@ -1,0 +1,95 @@
+"""Through the command: with a roster everyone in the class has marks: who handed in a PDF, typed a text, or did nothing."""
+
+import csv
+import json
+import zipfile
+
+import pytest
+from lms_downloads import put
+from small_course import NAME, RIGHT, command
+
+from autograder.sandbox import boxes
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+ROSTER = "id,name,lms id\nada,Ada Lovelace,100\nbob,Bob Brown,101\ncem,Cem Öztürk,102\ndan,Dana Scully,103\neve,Eve Adams,104\n"
+
+
+def answered(course) -> bytes:
+    notebook = json.loads(course.notebook(NAME).read_text())
+    for cell in notebook["cells"]:
+        meta = cell["metadata"].get("nbgrader", {})
+        if meta.get("solution"):
+            cell["source"] = RIGHT[meta["grade_id"]]
+    return json.dumps(notebook).encode()
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def said(out):
+    """Student -> what stands of each exercise, and of the whole."""
+    rows: dict[str, set[tuple[str, str]]] = {}
+    for row in table(out / "marks.csv"):
+        rows.setdefault(row["student"], set()).add((row["verdict"], row["message"]))
+    return rows, {line["student"]: (line["total"], line["note"]) for line in table(out / "totals.csv")}
+
+
+@pytest.fixture
+def grade(small, tmp_path):
+    (tmp_path / "roster.csv").write_text(ROSTER, encoding="utf-8")
+
+    def run(source, *more, verb="grade"):
+        how = ("--submissions", source, *more) if verb == "grade" else ()
+        done = command(verb, NAME, *how, "--out", tmp_path / "out", root=small.root)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_absent(small, tmp_path, grade):
+    source, out = tmp_path / "submissions.zip", tmp_path / "out"
+    with zipfile.ZipFile(source, "w") as archive:
+        put(archive, f"lovelaceada_100_1_{NAME}.ipynb", answered(small))
+        put(archive, "brownbob_LATE_101_2_report.pdf", b"%PDF")
+        put(archive, "öztürkcem_102_text.html", b"<p>my answer</p>")
+    done = grade(source, "--roster", tmp_path / "roster.csv")
+    rows, totals = said(out)
+    assert set(rows) == set(totals) == {"ada", "bob", "cem", "dan", "eve"}
+    assert rows["bob"] == {("invalid", f"handed in report.pdf; hand in the notebook {NAME}.ipynb")}
+    assert rows["cem"] == {("invalid", f"handed in text.html; hand in the notebook {NAME}.ipynb")}
+    assert rows["dan"] == rows["eve"] == {("absent", "Absent: nothing was handed in.")}
+    assert totals == {
+        "ada": ("5", ""),
+        "bob": ("0", ""),
+        "cem": ("0", ""),
+        "dan": ("0", "absent"),
+        "eve": ("0", "absent"),
+    }
+    assert "2 of the roster handed in nothing: dan, eve" in done.stdout
+    assert "dan, eve" in (out / "report.html").read_text(encoding="utf-8")
+
+    grade(None, verb="report")
+    assert said(out)[1]["eve"] == ("0", "absent")
+
+    with zipfile.ZipFile(source, "a") as archive:
+        put(archive, f"adamseve_104_3_{NAME}.ipynb", answered(small))
+    grade(source, "--roster", tmp_path / "roster.csv")
+    totals = said(out)[1]
+    assert (totals["eve"], totals["dan"]) == (("5", ""), ("0", "absent"))
+
+
+def test_a_roster_goes_with_nbgraders_folders_and_says_whose_is_nobodys(small, tmp_path, grade):
+    for student in ("ada", "zoe"):
+        place = tmp_path / "class" / student / NAME
+        place.mkdir(parents=True)
+        (place / f"{NAME}.ipynb").write_bytes(answered(small))
+    (tmp_path / "class" / "bob").mkdir()  # another chapter's, perhaps
+    done = grade(tmp_path / "class", "--roster", tmp_path / "roster.csv", "--student", "ada", "--student", "bob")
+    rows, _ = said(tmp_path / "out")
+    assert set(rows) == {"ada", "bob", "cem", "dan", "eve"}  # zoe is no absentee: she was only not asked for
+    assert {verdict for verdict, _ in rows["bob"] | rows["cem"]} == {"absent"}
+    assert "zoe (zoe): " in done.stderr
+    assert "roster.csv: no such id; add a line" in done.stderr

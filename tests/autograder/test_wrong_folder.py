@@ -1,0 +1,110 @@
+"""Through the command: another chapter's notebooks, empty folders and folders of zips are said to be what they are."""
+
+import csv
+import json
+import zipfile
+
+import courses
+import pytest
+from small_course import CHECKS, NAME, RIGHT, SOURCE, command
+
+from autograder.authoring import build
+from autograder.model.course import Course
+from autograder.sandbox import boxes
+
+OTHER = "07_other"
+needs_boxes = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> Course:
+    """A course of two chapters, of which `why` is an exercise of both."""
+    root = tmp_path_factory.mktemp("two")
+    course = courses.write(root, NAME, SOURCE, CHECKS)
+    other = SOURCE.replace("Small", "Other").replace("double", "triple").replace("shift", "move")
+    (root / "solutions" / f"{OTHER}.py").write_text(other)
+    (root / "checks" / f"test_{OTHER}.py").write_text(CHECKS)
+    course = Course.read(root)
+    build.build(course)
+    return course
+
+
+def hand_in(course, folder, student, of=NAME, answers=RIGHT):
+    notebook = json.loads(course.notebook(of).read_text())
+    for cell in notebook["cells"]:
+        meta = cell["metadata"].get("nbgrader", {})
+        if meta.get("solution") and meta["grade_id"] in answers:
+            cell["source"] = answers[meta["grade_id"]]
+    place = folder / student / NAME
+    place.mkdir(parents=True)
+    (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+
+
+def marks(out):
+    with (out / "marks.csv").open(newline="", encoding="utf-8") as file:
+        return [(row["student"], row["verdict"], row["message"]) for row in csv.DictReader(file)]
+
+
+@needs_boxes
+def test_who_hands_in_another_chapters_notebook_is_told_so_and_the_rest_is_graded(two, tmp_path):
+    for student in ("ada", "bob"):
+        hand_in(two, tmp_path / "class", student)
+    hand_in(two, tmp_path / "class", "cem", of=OTHER)
+    done = command("grade", NAME, "--submissions", tmp_path / "class", "--out", tmp_path / "out", root=two.root)
+    assert done.returncode == 0, done.stderr
+    found = marks(tmp_path / "out")
+    says = f"{NAME}.ipynb: this is chapter 07's notebook (07_other); hand in chapter 90's"
+    assert [row for row in found if row[0] == "cem"] == [("cem", "invalid", says)] * 3
+    assert [row[1] for row in found if row[0] == "ada"] == ["passed", "passed", "manual"]
+
+
+def test_where_most_notebooks_are_another_chapters_the_command_stops_and_says_which(two, tmp_path):
+    hand_in(two, tmp_path / "class", "ada")
+    for student in ("bob", "cem", "dan"):
+        hand_in(two, tmp_path / "class", student, of=OTHER)
+    asked = ("grade", NAME, "--submissions", tmp_path / "class", "--out", tmp_path / "out", "--trust-submissions")
+    done = command(*asked, root=two.root)
+    assert done.returncode == 2
+    assert "3 of 4 notebooks are chapter 07's (07_other), not 90_small's: nobody was graded" in done.stderr
+    assert "run `autograder grade 07`" in done.stderr
+    assert not (tmp_path / "out" / "gradebook.db").exists()
+
+
+def refused(course, source, *more):
+    out = source.parent / "out"
+    done = command("grade", NAME, "--submissions", source, "--out", out, "--trust-submissions", *more, root=course.root)
+    assert done.returncode == 2, done.stdout
+    assert not (out / "marks.csv").exists()
+    return done.stderr
+
+
+def test_an_empty_folder_is_refused_with_the_mend(two, tmp_path):
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / ".DS_Store").write_bytes(b"")
+    assert "there is nothing in it; give the folder, or the zip, that holds" in refused(two, tmp_path / "class")
+
+
+def test_a_folder_that_holds_the_zips_is_refused_with_the_mend(two, tmp_path):
+    (tmp_path / "class").mkdir()
+    for name in ("submissions.zip", "submissions-1.zip"):
+        with zipfile.ZipFile(tmp_path / "class" / name, "w") as archive:
+            archive.writestr(f"lovelaceada_1_2_{NAME}.ipynb", "{}")
+    said = refused(two, tmp_path / "class")
+    assert f"give one of the 2 by itself: --submissions {tmp_path / 'class' / 'submissions-1.zip'}" in said
+
+
+def test_a_folder_of_something_else_is_refused_with_the_mend(two, tmp_path):
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "readme.txt").write_text("?")
+    assert f"there is no <student>/{NAME}/{NAME}.ipynb in it" in refused(two, tmp_path / "class")
+
+
+@needs_boxes
+def test_who_hands_in_a_pdf_among_nbgraders_folders_is_told_so(two, tmp_path):
+    hand_in(two, tmp_path / "class", "ada")
+    (tmp_path / "class" / "bob" / NAME).mkdir(parents=True)
+    (tmp_path / "class" / "bob" / NAME / "report.pdf").write_bytes(b"%PDF")
+    done = command("grade", NAME, "--submissions", tmp_path / "class", "--out", tmp_path / "out", root=two.root)
+    assert done.returncode == 0, done.stderr
+    says = f"handed in report.pdf; hand in the notebook {NAME}.ipynb"
+    assert [row for row in marks(tmp_path / "out") if row[0] == "bob"] == [("bob", "invalid", says)] * 3
