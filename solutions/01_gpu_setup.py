@@ -12,7 +12,6 @@
 # %%
 import os
 import sys
-from importlib import metadata
 from typing import NamedTuple
 
 from across import diagnosis, doctor, fresh, invented, layers, pictures, placement, smi
@@ -64,7 +63,9 @@ with attempt("prediction", done="recorded before it was measured"):
 
 # %% tags=["show"] covers=["S1"]
 step, box, network = 150, 15, 155  # milliseconds: computing, waiting in one machine, waiting over the network
-times = {"1 GPU": 1, "8 in one machine": 8 * step / (step + box), "16 over a network": 16 * step / (step + network)}
+times = {"1 GPU": 1.0}
+times["8 in one machine"] = 8 * step / (step + box)
+times["16 over a network"] = 16 * step / (step + network)
 pictures.bars(times, title="MODEL: ResNet-50, images a second", unit="times one GPU")
 
 # %% [markdown]
@@ -263,11 +264,11 @@ build_info = tf.sysconfig.get_build_info()
 {key: build_info.get(key) for key in ("is_cuda_build", "cuda_version", "cudnn_version")}
 
 # %% [markdown]
-# The libraries come as packages, by `pip install "tensorflow[and-cuda]"`. Those that TensorFlow asks for:
+# The libraries come as packages, by `pip install "tensorflow[and-cuda]"`. A TensorFlow with CUDA asks for these:
 
 # %% tags=["show"] covers=["S3", "S5", "S7"]
-wanted = [line.split(";")[0] for line in metadata.requires("tensorflow") if "and-cuda" in line]
-print("\n".join(wanted))
+for package in diagnosis.wanted():
+    print(package.name, package.specifier)
 print("\nmissing here, or of another version:", ", ".join(diagnosis.unmet()) or "none")
 
 # %% [markdown]

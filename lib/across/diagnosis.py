@@ -245,16 +245,21 @@ def driver(proc: Path = Path("/proc/driver/nvidia/version")) -> str:
     return match.group(1) if match else ""
 
 
+def wanted(extra: str = "and-cuda") -> list[Requirement]:
+    """The packages of TensorFlow's extra that it asks for on this system; none for a build without CUDA."""
+    try:
+        lines = [Requirement(line) for line in importlib.metadata.requires("tensorflow") or []]
+    except importlib.metadata.PackageNotFoundError:  # tensorflow-cpu, or built by hand or by a distribution
+        return []
+    return [
+        each for each in lines if each.marker and extra in str(each.marker) and each.marker.evaluate({"extra": extra})
+    ]
+
+
 def unmet(extra: str = "and-cuda") -> list[str]:
     """Names of the packages of TensorFlow's extra that are missing in this environment or have another version."""
-    try:
-        wanted = [Requirement(line) for line in importlib.metadata.requires("tensorflow") or []]
-    except importlib.metadata.PackageNotFoundError:  # built by hand or by a distribution
-        return []
     names = []
-    for each in wanted:
-        if each.marker is None or extra not in str(each.marker) or not each.marker.evaluate({"extra": extra}):
-            continue
+    for each in wanted(extra):
         try:
             if not each.specifier.contains(importlib.metadata.version(each.name)):
                 names.append(each.name)

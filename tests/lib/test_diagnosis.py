@@ -127,3 +127,10 @@ def test_the_doctor_tells_the_finding_and_its_mend():
     console = Console(record=True, width=400, file=io.StringIO())
     console.print(doctor.rendered(doctor.facts()))
     assert diagnose(diagnosis.gather()).mend in console.export_text()
+
+
+def test_what_is_unmet_here_is_wanted():
+    wanted = [each.name for each in diagnosis.wanted()]
+    assert set(diagnosis.unmet()) <= set(wanted)
+    assert not wanted or "nvidia-cudnn-cu12" in wanted
+    assert diagnosis.wanted("no-such-extra") == []
