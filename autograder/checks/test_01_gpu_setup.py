@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from across.expecting import anything, between, called, device, list_of, number, one_of, row, shown, text, truth, whole
 from autograder.checks.machines import (
@@ -41,7 +42,7 @@ def split(student, n):
 
     def run():
         names = work(n)
-        return names, [each.name for each in tf.config.list_logical_devices("CPU")]  # noqa: F821
+        return names, [each.name for each in tf.config.list_logical_devices("CPU")]
 
     return fresh.run(run)
 
@@ -69,14 +70,14 @@ def ran(student, devices, units):
     work = student.forward_on
 
     def build():
-        dense = [tf.keras.layers.Dense(each) for each in units]  # noqa: F821
-        return tf.keras.Sequential([tf.keras.Input((3,)), *dense])  # noqa: F821
+        dense = [tf.keras.layers.Dense(each) for each in units]
+        return tf.keras.Sequential([tf.keras.Input((3,)), *dense])
 
     def run():
         answers = []
         for each in devices:
             forward = work(each, build)
-            batch = tf.ones((2, 3))  # noqa: F821
+            batch = tf.ones((2, 3))
             first = np.asarray(forward(batch))
             seen = placement.trace(forward, batch)
             same = bool(np.array_equal(first, np.asarray(forward(batch))))

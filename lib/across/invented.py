@@ -57,7 +57,7 @@ def machine(
         "list_logical_devices": listed([*logical_cpu, *logical]),
         "get_device_details": lambda _self, device: dict(details.get(device, {})),
     }
-    build = (
+    build: dict[str, Any] = (
         {"is_cuda_build": True, "cuda_version": "12.5.1", "cudnn_version": "9"} if built else {"is_cuda_build": False}
     )
     if built:
