@@ -4,7 +4,7 @@
     found.key, found.says, found.mend
 
 Facts come from the running system: PCI bus, kernel module, device files, environment, installed packages. Only
-`gather` looks; `diagnose` is a pure function of what was found. For cards of NVIDIA on Linux.
+`gather` looks; `diagnose` is a pure function of what was found. For GPUs of NVIDIA on Linux.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # Oldest driver for each major version of CUDA: NVIDIA, "CUDA Compatibility", minor version compatibility
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
+# The packages of the seven libraries that TensorFlow opens before it registers a GPU, cuBLAS and cuBLASLt being one
+# package: `TryDlopenCUDALibraries` in TensorFlow's tsl/platform/default/dlopen_checker.cc. NCCL is not among them.
+OPENED = ("cuda-runtime", "cublas", "cufft", "cusolver", "cusparse", "cudnn")
 NVIDIA = "0x10de"  # vendor number on the PCI bus
 DISPLAY = "0x03"  # PCI class of graphics and compute cards
 
@@ -63,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def hides(visible: str | None) -> bool:
-    """Whether CUDA_VISIBLE_DEVICES hides every card. The list counts up to its first invalid entry."""
+    """Whether CUDA_VISIBLE_DEVICES hides every GPU. The list counts up to its first invalid entry."""
     return visible is not None and not re.match(r"\s*(\d+|GPU-|MIG-)", visible)
 
 
@@ -76,29 +79,47 @@ def too_old(driver: str, cuda: str) -> bool:
     return have < OLDEST_DRIVER.get(major, 0)
 
 
-def has_code_for(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
-    """Whether a wheel built for these architectures runs on a card of this compute capability.
+def opened(packages: Sequence[str]) -> list[str]:
+    """Those of the packages without which TensorFlow registers no GPU."""
+    return [name for name in packages if any(f"-{library}-" in name for library in OPENED)]
 
-    "sm_75" is machine code, for its own major version from its minor version on; "compute_75" is also intermediate
-    code, which the driver compiles for any later card (CUDA C++ Programming Guide, "Application Compatibility").
+
+def architecture(name: str) -> tuple[str, tuple[int, int]] | None:
+    """The kind and the compute capability in the name of code: "sm_86" is ("sm", (8, 6)), "compute_120" is of 12.0.
+
+    None for code that runs on one architecture only, such as "sm_90a".
     """
-    for name in built_for:
-        kind, _, digits = name.partition("_")
-        if not digits[:-1].isdigit() or not digits[-1].isdigit():  # "sm_90a": for one architecture only
-            continue
-        version = int(digits[:-1]), int(digits[-1])
-        if capability >= version and (kind == "compute" or capability[0] == version[0]):
-            return True
-    return False
+    kind, _, digits = name.partition("_")
+    if not digits[:-1].isdigit() or not digits[-1].isdigit():
+        return None
+    return kind, (int(digits[:-1]), int(digits[-1]))
+
+
+def code_for(capability: tuple[int, int], built_for: Sequence[str]) -> str:
+    """What a wheel built for these names has for a GPU: "machine" code, code to be "compiled" at first use, or "none".
+
+    Each name brings machine code, for its own major version from its minor version on; "compute_75" brings intermediate
+    code (PTX) besides, which the driver compiles for any later GPU (CUDA C++ Programming Guide, "Application
+    Compatibility"; what a name brings: TensorFlow's configure.py).
+    """
+    found = [each for name in built_for if (each := architecture(name)) and each[1] <= capability]
+    if any(version[0] == capability[0] for _, version in found):
+        return "machine"
+    return "compiled" if any(kind == "compute" for kind, _ in found) else "none"
+
+
+def has_code_for(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
+    """Whether a wheel built for these names has any code that a GPU of this compute capability runs."""
+    return code_for(capability, built_for) != "none"
 
 
 Rung = tuple[str, Callable[[Facts], bool], Finding]
-_CONTAINER = "Hand the cards in when the container is started (`docker run --gpus all`); nothing inside can."
+_CONTAINER = "Hand the GPUs in when the container is started (`docker run --gpus all`); nothing inside can."
 RUNGS: list[Rung] = [
     (
         "does TensorFlow see a GPU?",
         lambda facts: facts.gpus > 0,
-        Finding("fine", "TensorFlow sees the card.", "Nothing to mend."),
+        Finding("fine", "TensorFlow sees the GPU.", "Nothing to mend."),
     ),
     (
         "built without CUDA?",
@@ -110,12 +131,12 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "no card on the bus?",
+        "no GPU on the bus?",
         lambda facts: not (facts.cards or facts.driver or facts.libcuda or facts.open),
         Finding(
-            "no card",
-            "There is no NVIDIA card in this machine.",
-            "Go on with the CPU, or rent a machine with a card.",
+            "no GPU",
+            "There is no NVIDIA GPU in this machine.",
+            "Go on with the CPU, or rent a machine with a GPU.",
         ),
     ),
     (
@@ -123,22 +144,22 @@ RUNGS: list[Rung] = [
         lambda facts: not (facts.driver or facts.libcuda),
         Finding(
             "no driver",
-            "There is a card, but no NVIDIA driver.",
+            "There is a GPU, but no NVIDIA driver.",
             "Install the driver on the host (its administrator can); a container uses the host's.",
         ),
     ),
     (
-        "card not handed to this container?",
+        "GPU not handed to this container?",
         lambda facts: not facts.open or not facts.libcuda,
-        Finding("not handed in", "The host has a driver, this process no card.", _CONTAINER),
+        Finding("not handed in", "The host has a driver, this process no GPU.", _CONTAINER),
     ),
     (
         "hidden by CUDA_VISIBLE_DEVICES?",
         lambda facts: hides(facts.visible),
         Finding(
             "hidden",
-            "CUDA_VISIBLE_DEVICES hides every card.",
-            "Unset it, or name cards (`CUDA_VISIBLE_DEVICES=0,1`), before Python starts.",
+            "CUDA_VISIBLE_DEVICES hides every GPU.",
+            "Unset it, or name GPUs (`CUDA_VISIBLE_DEVICES=0,1`), before Python starts.",
         ),
     ),
     (
@@ -152,7 +173,7 @@ RUNGS: list[Rung] = [
     ),
     (
         "CUDA libraries missing?",
-        lambda facts: bool(facts.unmet),
+        lambda facts: bool(opened(facts.unmet)),
         Finding(
             "libraries",
             "CUDA's libraries are missing here, or have other versions.",
@@ -160,15 +181,15 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "no code for this card?",
+        "no code for this GPU?",
         lambda facts: (
             bool(facts.capabilities and facts.built_for)
             and not any(has_code_for(capability, facts.built_for) for capability in facts.capabilities)
         ),
         Finding(
-            "card",
-            "The wheel has no code for this card.",
-            "Use another card, or a TensorFlow built for this one.",
+            "no code",
+            "The wheel has no code for this GPU.",
+            "Use another GPU, or a TensorFlow built for this one.",
         ),
     ),
     (
@@ -224,16 +245,21 @@ def driver(proc: Path = Path("/proc/driver/nvidia/version")) -> str:
     return match.group(1) if match else ""
 
 
+def wanted(extra: str = "and-cuda") -> list[Requirement]:
+    """The packages of TensorFlow's extra that it asks for on this system; none for a build without CUDA."""
+    try:
+        lines = [Requirement(line) for line in importlib.metadata.requires("tensorflow") or []]
+    except importlib.metadata.PackageNotFoundError:  # tensorflow-cpu, or built by hand or by a distribution
+        return []
+    return [
+        each for each in lines if each.marker and extra in str(each.marker) and each.marker.evaluate({"extra": extra})
+    ]
+
+
 def unmet(extra: str = "and-cuda") -> list[str]:
     """Names of the packages of TensorFlow's extra that are missing in this environment or have another version."""
-    try:
-        wanted = [Requirement(line) for line in importlib.metadata.requires("tensorflow") or []]
-    except importlib.metadata.PackageNotFoundError:  # built by hand or by a distribution
-        return []
     names = []
-    for each in wanted:
-        if each.marker is None or extra not in str(each.marker) or not each.marker.evaluate({"extra": extra}):
-            continue
+    for each in wanted(extra):
         try:
             if not each.specifier.contains(importlib.metadata.version(each.name)):
                 names.append(each.name)

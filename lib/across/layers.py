@@ -1,4 +1,4 @@
-"""The layers between a program and a card, each with what of it is on a machine."""
+"""The layers between a program and a GPU, each with what of it is on a machine."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Layer:
 
 
 def layers(facts: Facts) -> list[Layer]:
-    """The layers from the program down to the card, as `facts` found them."""
+    """The layers from the program down to the GPU, as `facts` found them."""
     cuda = f"built for CUDA {facts.cuda}" if facts.cuda else "built without CUDA"
     return [
         Layer("your program", "tf.matmul(a, b)", "runs", True),
         Layer("TensorFlow", "chooses a kernel", f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
         _library("cuDNN, cuBLAS", "convolutions, matrix products", ("cudnn", "cublas"), facts),
         _library("CUDA runtime", "starts kernels, moves memory", ("cuda-runtime",), facts),
-        Layer("driver", "speaks to the card", facts.driver or "none", bool(facts.driver or facts.libcuda)),
-        Layer("card", "computes", f"{facts.cards or facts.open or 'none'}", bool(facts.cards or facts.open)),
+        Layer("driver", "speaks to the GPU", facts.driver or "none", bool(facts.driver or facts.libcuda)),
+        Layer("GPU", "computes", f"{facts.cards or facts.open or 'none'}", bool(facts.cards or facts.open)),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -46,11 +47,22 @@ def test_the_driver_and_the_capabilities_are_gathered(cards: list[list[str]]):
     assert all(diagnosis.has_code_for(each, facts.built_for) for each in facts.capabilities)
 
 
-def test_the_live_table_is_read_like_the_sample(cards: list[list[str]]):
-    names: dict[str, object] = {}
-    exec("import re\n" + build.solution_source(find(), CHAPTER)["cards"], names)
-    read = names["cards"](smi.read().text)  # type: ignore[operator]
-    assert [(number, total) for number, _, _, total in read] == [(int(i), int(total)) for i, _, total in cards]
+def test_the_reference_finds_code_for_every_card(cards: list[list[str]]):
+    names: dict[str, Any] = {}
+    exec(
+        "import tensorflow as tf\nfrom across import diagnosis\n"
+        + build.solution_source(find(), CHAPTER)["code_for_gpus"],
+        names,
+    )
+    facts = diagnosis.gather()
+    assert names["code_for_gpus"]() == [diagnosis.code_for(each, facts.built_for) for each in facts.capabilities]
+
+
+def test_a_fresh_process_sees_what_the_variable_shows(cards: list[list[str]]):
+    names: dict[str, Any] = {}
+    source = build.solution_source(find(), CHAPTER)["seen_with"]
+    exec("import os\nimport tensorflow as tf\nfrom across import fresh\n" + source, names)
+    assert [names["seen_with"](value)[2] for value in ("-1", "0", "0,-1", "-1,0", "")] == [0, 1, 1, 0, 0]
 
 
 def test_the_log_names_the_card_that_was_created(cards: list[list[str]]):

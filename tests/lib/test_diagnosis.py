@@ -23,13 +23,13 @@ WELL = Facts(
 ILL = {  # in the order of the questions: each makes one more of them answer yes
     "fine": {"gpus": 2},
     "wheel": {"cuda": ""},
-    "no card": {"cards": 0, "driver": "", "open": 0, "libcuda": False},
+    "no GPU": {"cards": 0, "driver": "", "open": 0, "libcuda": False},
     "no driver": {"driver": "", "open": 0, "libcuda": False},
     "not handed in": {"open": 0, "libcuda": False},
     "hidden": {"visible": "-1"},
     "driver": {"driver": "470.10.01"},
     "libraries": {"unmet": ("nvidia-cudnn-cu12",)},
-    "card": {"capabilities": ((3, 0),)},
+    "no code": {"capabilities": ((3, 0),)},
     "read the log": {},
 }
 
@@ -47,8 +47,8 @@ def test_of_several_things_the_one_nearest_to_the_program_is_found(first: int):
     assert diagnose(facts).key == list(ILL)[first]
 
 
-def test_a_machine_without_any_fact_has_no_card():
-    assert diagnose(Facts()).key == "no card"
+def test_a_machine_without_any_fact_has_no_gpu():
+    assert diagnose(Facts()).key == "no GPU"
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,24 @@ def test_code_runs_where_nvidia_says_that_it_does(capability: tuple[int, int], b
     assert diagnosis.has_code_for(capability, built_for) is runs
 
 
+@pytest.mark.parametrize(
+    ("capability", "built_for", "code"),
+    [
+        ((9, 0), ["compute_90"], "machine"),  # a name with intermediate code has machine code, too
+        ((12, 0), ["sm_80", "compute_90"], "compiled"),
+        ((8, 6), ["compute_70", "sm_80"], "machine"),
+        ((8, 9), ["sm_90", "compute_90"], "none"),
+        ((3, 0), ["sm_60"], "none"),
+    ],
+)
+def test_machine_code_goes_before_code_that_is_compiled(capability: tuple[int, int], built_for: list[str], code: str):
+    assert diagnosis.code_for(capability, built_for) == code
+
+
+def test_a_missing_nccl_hides_no_gpu():
+    assert diagnose(dataclasses.replace(WELL, unmet=("nvidia-nccl-cu12",))).key == "read the log"
+
+
 def test_cards_are_counted_by_vendor_and_class(tmp_path: Path):
     for name, vendor, kind in (("a", "0x10de", "0x030200"), ("b", "0x10de", "0x040300"), ("c", "0x8086", "0x030000")):
         (tmp_path / name).mkdir()
@@ -97,7 +115,7 @@ def test_the_driver_is_read_from_the_kernel(tmp_path: Path):
 
 
 def test_the_ladder_tells_its_finding_in_words():
-    picture = diagnosis.ladder(dataclasses.replace(WELL, unmet=("nvidia-nccl-cu12",)))
+    picture = diagnosis.ladder(dataclasses.replace(WELL, unmet=("nvidia-cublas-cu12",)))
     assert "7 questions answered no; finding 'libraries'" in picture.alt
 
 
@@ -109,3 +127,10 @@ def test_the_doctor_tells_the_finding_and_its_mend():
     console = Console(record=True, width=400, file=io.StringIO())
     console.print(doctor.rendered(doctor.facts()))
     assert diagnose(diagnosis.gather()).mend in console.export_text()
+
+
+def test_what_is_unmet_here_is_wanted():
+    wanted = [each.name for each in diagnosis.wanted()]
+    assert set(diagnosis.unmet()) <= set(wanted)
+    assert not wanted or "nvidia-cudnn-cu12" in wanted
+    assert diagnosis.wanted("no-such-extra") == []

@@ -17,7 +17,7 @@ def test_on_a_complete_machine_nothing_is_missing():
 
 
 def test_a_machine_without_a_card_lacks_driver_and_card():
-    assert missing(Facts()) == ["driver", "card"]
+    assert missing(Facts()) == ["driver", "GPU"]
 
 
 def test_an_unmet_package_is_missing_from_its_layer_only():
