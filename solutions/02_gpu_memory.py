@@ -86,7 +86,7 @@ with attempt("prediction", done="recorded before the model answered"):
     )
 
 # %% [markdown]
-# The second program lives on the first one's reserve. A GPU of ten times the size changes only the first bar.
+# The second program lives on the first one's reserve. On a GPU of ten times the size it gets the same 911 MiB.
 
 # %% [markdown]
 # ## A GPU of one's own
@@ -121,15 +121,16 @@ with memory.paper(4) as paper:
     print("asked for 3, 2; TensorFlow would open", paper.asked.visible_device_list)
 
 # %% [markdown]
-# It chooses, but it forgets your order: GPU 2 of the machine becomes `GPU:0`. The variable keeps the order.
+# It forgets your order: GPU 2 of the machine becomes `GPU:0`. The variable keeps the order.
 
 # %% [markdown]
 # ### Exercise: `gpus_for` (2 points)
-# A parameter server (`"ps:0"`; chapter 07) stores numbers and needs no GPU. If it sees one, it takes it all.
+# A parameter server (`"ps:0"`; chapter 07) stores numbers and needs no GPU. If it sees GPUs, it fills them.
 #
 # Return each task's `CUDA_VISIBLE_DEVICES`. A `ps` sees no GPU. Each GPU has one worker, and no worker has two GPUs more
 # than another. Roughly 5 lines.
-#
+
+# %% [markdown]
 # <details><summary>Hint</summary>
 #
 # `range(i, gpus, n)` deals GPUs to worker `i` of `n`, as one deals playing cards.
@@ -187,7 +188,7 @@ fresh.run(some, env=POOL)
 
 # %% [markdown]
 # In bytes: two tensors of 8 MiB live now, three lived at the `peak`. The peak is the highest since the process started,
-# or since `tf.config.experimental.reset_memory_stats("CPU:0")`. Then it starts again from `current`.
+# or since `tf.config.experimental.reset_memory_stats("CPU:0")`.
 
 # %% [markdown]
 # ### Exercise: `peak` (2 points)
@@ -229,7 +230,7 @@ with attempt("peak"):
         expect(abs(did[name] - most) < 0.5, f"`peak({name})` returned {did[name]:g}; {why} are {most} MiB")
 
 # %% [markdown]
-# Same sum, less than half the memory. A tensor lives as long as a name or a list holds it.
+# Same sum, less than half the memory. A tensor lives as long as something holds it: a name, a list, a tape.
 
 # %% [markdown]
 # ### What happens at the limit?
@@ -249,8 +250,8 @@ died = fresh.call(too_much, env=POOL)
 print(died.value, f"\n{died.seconds:.0f} seconds")
 
 # %% [markdown]
-# 32 such tensors would fill 256 MiB; small things took the place of one. And the ten seconds? Before it gives up,
-# TensorFlow waits: another thread could free something. A program that freezes first and then dies shows this.
+# Small things took the place of the 32nd. And the ten seconds? Before it gives up, TensorFlow waits: another thread
+# could free something.
 
 # %% [markdown]
 # ## How it grows
@@ -328,9 +329,11 @@ def tide():
 memory.draw(fresh.run(tide, env=POOL), title="Measured: twelve tensors, none, six")
 
 # %% [markdown]
-# The tensors are gone, and the process keeps the regions. On a GPU there is one exception: a tensor finds no room, and
-# some regions are empty. TensorFlow gives these back and takes one larger region instead. This is on unless
-# `TF_ENABLE_GPU_GARBAGE_COLLECTION=false`. (Read in the source; the CPU's pool has it off.)
+# The tensors are gone, and the process keeps the regions. (*Touched*: Linux lends memory when it is first written. A GPU
+# lends it at once.)
+#
+# A GPU has one exception. A tensor finds no room, and some regions are empty: TensorFlow gives these back and takes one
+# larger region. `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this. (Read in the source; our pool has it off.)
 
 # %% [markdown]
 # ## How much does a model need?
@@ -367,7 +370,7 @@ def half_frozen():
 fresh.run(phases, half_frozen, np.ones([1, 1024], "float32"), env=POOL)
 
 # %% [markdown]
-# Two layers of 4 MiB, one of them frozen. So: 8 MiB of weights, 4 of gradients, 8 of state.
+# Two layers of 4 MiB, one of them frozen: 8 MiB of weights, 4 of gradients, 8 of state.
 
 # %% [markdown]
 # ### Exercise: `to_train` (3 points)
@@ -488,7 +491,8 @@ for steps in ((cap, grow), (grow, cap)):
 
 # %% [markdown]
 # Limit first: an error. Growth first: no error, and the wish for growth is lost. `get_memory_growth` still says `True`.
-# The allocator can do both: our `POOL` grew *and* had a limit.
+# The allocator can do both: our `POOL` grew *and* had a limit. `TF_FORCE_GPU_ALLOW_GROWTH=true`, set before the start,
+# makes a program grow in any case, also under a limit. (Read in the source.)
 
 # %% [markdown]
 # ### Exercise: `settle` (3 points)
@@ -529,7 +533,7 @@ with attempt("settle"):
 
 # %% [markdown]
 # ## Then and now
-# In 2017 these were options of a *session*, the object that ran a graph. They still work, also growth and a limit
+# In 2017 these were options of a *session*, the object that ran a graph. They are still accepted, growth and a limit
 # together:
 
 # %% tags=["show"] covers=["S10", "S11", "S12"]
@@ -546,9 +550,8 @@ then = fresh.call(old)
 print(then.value or then.error)
 
 # %% [markdown]
-# Without a GPU nobody reads the options, and 42 appears. With GPUs the session checks them: a number that is no GPU is
-# refused. `visible_device_list` keeps your order, so GPU 3 becomes `GPU:0`. (Read in the source; no GPU has confirmed it
-# here.)
+# Without a GPU the options change nothing, and 42 appears. With GPUs the session checks them: a number that is no GPU
+# is refused. `visible_device_list` keeps your order, so GPU 3 becomes `GPU:0`. (Read in the source, not run on GPUs.)
 
 # %% [markdown]
 # ## What changed
@@ -557,7 +560,8 @@ print(then.value or then.error)
 
 # %% tags=["show"] covers=["S12"]
 def counted():
-    return tf.config.experimental.get_memory_info("CPU:0") if tensor(8) is not None else None
+    tensor(8)
+    return tf.config.experimental.get_memory_info("CPU:0")
 
 
 for env in (POOL, {"TF_ENABLE_ONEDNN_OPTS": "1"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}):
@@ -587,9 +591,8 @@ print(f"{fresh.run(recipe, 1024, env={} if devices.here().gpus else POOL):.1f} M
 
 # %% [markdown]
 # ## What you take with you
-# - Without settings the first program takes nearly all; the second lives on its reserve.
+# - Without settings the first program takes nearly all. The second lives on its reserve.
 # - Tensors borrow from regions; the process owns the regions.
-# - Training with Adam needs about four times its trained weights, and room for what layers put out.
+# - Adam: four times the trained weights, and room for what layers put out.
 # - Limits and fractions count tensors. Add a context for each program.
-# - `CUDA_VISIBLE_DEVICES` chooses and renumbers; `set_visible_devices` only chooses. A parameter server gets `""`.
-# - A limit or growth, never both by `tf.config`.
+# - `CUDA_VISIBLE_DEVICES` chooses and renumbers; `set_visible_devices` only chooses.

@@ -185,6 +185,30 @@ def test_what_is_settled_for_paper_cards_is_what_tensorflow_would_ask_for():
         assert [list(each.memory_limit_mb) for each in paper.asked.experimental.virtual_devices] == [[7]]
 
 
+def test_what_is_asked_of_each_paper_gpu_is_told_by_gpu():
+    with memory.paper(2) as paper:
+        first, second = tf.config.list_physical_devices("GPU")
+        tf.config.experimental.set_memory_growth(first, True)
+        for gpu, limits in ((first, [7]), (second, [5, 6])):
+            pieces = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits]
+            tf.config.set_logical_device_configuration(gpu, pieces)
+        assert paper.settings() == ([True, None], [7, [5, 6]])
+    with memory.paper(2) as paper:
+        assert paper.settings() == ([None, None], [None, None])
+
+
+def test_a_rule_is_drawn_over_what_was_measured():
+    def twice(size: int, step: int, left: int) -> tuple[int, int]:
+        return min(step, left), step * 2
+
+    assert memory.by_rule(twice, 4, 4, 30) == [4, 12, 12, 28]
+    assert memory.draw_rule({4: ([4, 12], [4.1, 12.2])}).alt == (
+        "MiB taken after each tensor. 4 MiB tensors: measured 4, 12; your rule 4, 12."
+    )
+    with pytest.raises(ValueError, match="no curves"):
+        memory.draw_rule({})
+
+
 def test_pictures_tell_their_data_in_words():
     readings = [memory.Reading(0.0, 0.0, 0.0, 90.0, 50.0), memory.Reading(1.0, 8.0, 16.0, 98.0, 58.0)]
     assert "taken from the system rises to 16" in memory.draw(readings, title="t").alt
