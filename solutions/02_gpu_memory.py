@@ -6,35 +6,167 @@
 
 # %% [markdown]
 # # GPU memory
-# **Who owns the memory of a card, and how do two programs share it?**
+# **Who owns the memory of a GPU, and how do two programs share it?**
 #
-# A colleague starts a program on "your" card and yours dies. In 50 minutes you find out who took what, and write the
-# rules that let programs live together.
+# A colleague starts a program on "your" GPU. Yours dies. In 60 minutes you find out who took what, and you write the
+# rules by which programs live together.
 
 # %%
 from across import devices, fresh, memory, pictures, programs
-from across.attempt import NotAttempted, attempt, expect
+from across.attempt import NotAttempted, attempt, call, expect, read
+from across.expecting import between, entries, number, row, text, whole
+from across.gpu_model import ModelGPU, OutOfMemory
 
 # %% tags=["show"]
 devices.here()
 
-# %% [markdown]
-# With a GPU, the programs below run on it. Without one you have three honest instruments:
-#
-# - TensorFlow's **own GPU allocator**, put in charge of main memory: measured;
-# - TensorFlow's **own settings**, asked about cards on paper;
-# - a **model** of a card. Whatever comes from it says MODEL.
-
 # %%
-import time
-
+import keras
 import numpy as np
 import tensorflow as tf
 
 # %% [markdown]
-# ## An allocator you can watch
-# Asking a driver for memory is slow, so TensorFlow takes large *regions* and cuts tensors out of them itself. This
-# allocator is called BFC. Two variables give it a process's main memory, with a limit; the third hides any GPU.
+# With a GPU, the programs below run on it. Without one you have three instruments:
+#
+# - TensorFlow's own GPU allocator, put in charge of main memory: measured;
+# - TensorFlow's own settings, asked about GPUs that exist on paper;
+# - a model of a GPU. A picture from it says MODEL.
+
+# %% [markdown]
+# ## All of it
+# Without settings, a program takes nearly the whole GPU before its first tensor. Two programs start, one after the
+# other. Each needs 40% of the GPU:
+
+# %% tags=["show"] covers=["S9"]
+two = [programs.Ask("first", part=0.4), programs.Ask("second", part=0.4)]
+outcome = programs.share(two)
+display(outcome)
+outcome.draw("two programs, no settings")
+
+# %% [markdown]
+# Together they need 80%, and still the second dies. It was not refused at its start: it got a small rest, and died later,
+# at some tensor. So the line in its error message is often innocent.
+
+# %% [markdown]
+# ### What is left over?
+# Each program first needs a *context*: memory for CUDA itself. Then it takes what is free, less a reserve:
+#
+# | free after the context | compute capability | reserve (MiB) |
+# |---|---|---|
+# | under 2,048 MiB | any | 225 |
+# | 2,048 MiB or more | 6 or less / 7 / 8 / 9 or more | 500 / 1,050 / 1,536 / 1,800 |
+#
+# If the reserve is as much as is free, or more, the program takes all. (Read in TensorFlow's `gpu_device.cc`.)
+
+# %% [markdown]
+# ### Exercise: `prediction` (1 point)
+# A GPU has 10,000 MiB and compute capability 8. A context needs 400 MiB. Three programs start. How many MiB does each
+# **take** beyond its context? Put a number for each `None`. The point is for committing yourself.
+
+# %% answer="prediction" covers=["S9"]
+### BEGIN SOLUTION
+prediction = {"first": 8064, "second": 911, "third": 0}
+#: prediction = {"first": None, "second": None, "third": None}
+### END SOLUTION
+
+# %% check="prediction" points=1
+with attempt("prediction", done="recorded before the model answered"):
+    if all(guess is None for guess in prediction.values()):
+        raise NotAttempted("prediction: not attempted yet. Replace each None by a number of MiB.")
+    said = read(prediction, "`prediction` is", entries(dict.fromkeys(("first", "second", "third"), between(0, 1e5))))
+    gpu, takes = ModelGPU(10_000, context=400), dict.fromkeys(said, 0)
+    try:
+        for name in said:
+            takes[name] = gpu.start(name).taken
+    except OutOfMemory as error:
+        print(error)
+    display(gpu.draw("three programs, no settings"))
+    print(
+        pictures.table_text(["", "you said", "takes"], [[name, f"{said[name]:g}", str(takes[name])] for name in said])
+    )
+
+# %% [markdown]
+# The second program lives on the first one's reserve. On a GPU of ten times the size it gets the same 911 MiB.
+
+# %% [markdown]
+# ## A GPU of one's own
+# The oldest way to share is not to. CUDA reads `CUDA_VISIBLE_DEVICES` when a program starts: which GPUs the program
+# sees, and in which order. A real process, with one GPU and with none:
+
+
+# %% tags=["show"] covers=["S10", "S32"]
+def names():
+    return [gpu.name for gpu in tf.config.list_physical_devices("GPU")]
+
+
+for value in ("0", ""):
+    print(f"{value!r:4} TensorFlow sees", fresh.run(names, env={"CUDA_VISIBLE_DEVICES": value}))
+
+# %% [markdown]
+# Without a GPU, both end in `[]`. CUDA reads from left to right, and stops at the first number that is no GPU. Of four
+# GPUs:
+
+# %% tags=["show"] covers=["S10"]
+for value in ("0,1", "3,2", "0,9,1", "-1", ""):
+    print(f"{value!r:8}", {f"GPU:{i}": f"GPU {n} of the machine" for i, n in enumerate(memory.seen(value, 4))})
+
+# %% [markdown]
+# ### The same from inside?
+# `set_visible_devices` also chooses GPUs. We ask TensorFlow's own code about four GPUs on paper:
+
+# %% tags=["show"] covers=["S10"]
+with memory.paper(4) as paper:
+    gpus = tf.config.list_physical_devices("GPU")
+    tf.config.set_visible_devices([gpus[3], gpus[2]], "GPU")
+    print("asked for 3, 2; TensorFlow would open", paper.asked.visible_device_list)
+
+# %% [markdown]
+# It forgets your order: GPU 2 of the machine becomes `GPU:0`. The variable keeps the order.
+
+# %% [markdown]
+# ### Exercise: `gpus_for` (2 points)
+# A parameter server (`"ps:0"`; chapter 07) stores numbers and needs no GPU. If it sees GPUs, it fills them.
+#
+# Return each task's `CUDA_VISIBLE_DEVICES`. A `ps` sees no GPU. Each GPU has one worker, and no worker has two GPUs more
+# than another. Roughly 5 lines.
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# `range(i, gpus, n)` deals GPUs to worker `i` of `n`, as one deals playing cards.
+# </details>
+
+
+# %% answer="gpus_for" covers=["S32", "S10"]
+def gpus_for(tasks, gpus):  # ["ps:0", "worker:0", ...], how many GPUs -> {"ps:0": "...", ...}
+    ### BEGIN SOLUTION
+    workers = [task for task in tasks if task.startswith("worker")]
+    chosen = dict.fromkeys(tasks, "")
+    for i, worker in enumerate(workers):
+        chosen[worker] = ",".join(str(gpu) for gpu in range(i, gpus, len(workers)))
+    return chosen
+    ### END SOLUTION
+
+
+# %% check="gpus_for" points=2
+with attempt("gpus_for"):
+    tasks = ["ps:0", "worker:0", "worker:1"]
+    got = call(gpus_for, tasks, 5, returns=entries(dict.fromkeys(tasks, text)))
+    sees = {task: memory.seen(got[task], 5) for task in tasks}
+    print(pictures.table_text(["task", "value", "GPUs"], [[task, repr(got[task]), str(sees[task])] for task in tasks]))
+    said = f"`gpus_for({tasks}, 5)`: "
+    expect(not sees["ps:0"], f"{said}ps:0 gets {got['ps:0']!r} and sees GPU {sees['ps:0'][:1]}; expected none")
+    owned = sorted(sees["worker:0"] + sees["worker:1"])
+    expect(owned == [0, 1, 2, 3, 4], f"{said}the workers own {owned}; expected each of 0 to 4 once")
+    most = max(len(sees[task]) for task in tasks)
+    expect(most == 3, f"{said}one worker has {most} of the 5 GPUs; expected 3 and 2")
+    real = fresh.run(names, env={"CUDA_VISIBLE_DEVICES": got["ps:0"]})
+    expect(real == [], f"a real process with {got['ps:0']!r} sees {real}; expected none")
+
+# %% [markdown]
+# ## What do tensors use?
+# Asking a driver for memory is slow. So TensorFlow takes large *regions* and cuts tensors out of them itself. This
+# allocator is called BFC. Here it manages main memory, with a limit of 256 MiB:
 
 # %%
 POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256", "CUDA_VISIBLE_DEVICES": ""}
@@ -55,8 +187,50 @@ def some():
 fresh.run(some, env=POOL)
 
 # %% [markdown]
-# `get_memory_info`, in bytes: two tensors of 8 MiB live, three did at the `peak`. It knows what *tensors* use. What the
-# process took to make room for them, it does not say.
+# In bytes: two tensors of 8 MiB live now, three lived at the `peak`. The peak is the highest since the process started,
+# or since `tf.config.experimental.reset_memory_stats("CPU:0")`.
+
+# %% [markdown]
+# ### Exercise: `peak` (2 points)
+# Call `work()`. Return how many MiB its tensors used on `CPU:0` at the worst moment, on top of what was in use before.
+# Roughly 5 lines.
+
+
+# %% answer="peak" covers=["S12"]
+def peak(work):  # a function without arguments -> MiB
+    ### BEGIN SOLUTION
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    work()
+    return (tf.config.experimental.get_memory_info("CPU:0")["peak"] - before) / 2**20
+    ### END SOLUTION
+
+
+# %%
+def all_at_once():
+    return tf.add_n([tensor(8) for _ in range(6)])
+
+
+def one_by_one():
+    total = tensor(8)
+    for _ in range(5):
+        total += tensor(8)
+    return total
+
+
+# %% check="peak" points=2
+with attempt("peak"):
+    did = {work.__name__: fresh.run(peak, work, env=POOL) for work in (all_at_once, one_by_one)}
+    did = {name: read(mib, f"`peak({name})` returned", number) for name, mib in did.items()}
+    display(pictures.bars(did, title="The sum of six tensors of 8 MiB", unit="MiB at the peak, by your function"))
+    for name, most, why in (
+        ("all_at_once", 56, "six tensors and their sum"),
+        ("one_by_one", 24, "two sums and a tensor"),
+    ):
+        expect(abs(did[name] - most) < 0.5, f"`peak({name})` returned {did[name]:g}; {why} are {most} MiB")
+
+# %% [markdown]
+# Same sum, less than half the memory. A tensor lives as long as something holds it: a name, a list, a tape.
 
 # %% [markdown]
 # ### What happens at the limit?
@@ -64,72 +238,24 @@ fresh.run(some, env=POOL)
 
 # %% tags=["show"] covers=["S11"]
 def too_much():
-    kept, start = [], time.perf_counter()
+    kept = []
     try:
         while True:
             kept.append(tensor(8))
     except tf.errors.ResourceExhaustedError as error:
-        print(str(error).split("}} ")[-1])
-    print(f"after {len(kept)} tensors and {time.perf_counter() - start:.1f} seconds")
+        return f"after {len(kept)} tensors: " + str(error).split("}} ")[-1]
 
 
-fresh.run(too_much, env=POOL)
-
-# %% [markdown]
-# 256 MiB hold 32 such tensors; one place is lost to odds and ends. And the ten seconds? Before it gives up, TensorFlow
-# waits that long, in case another thread frees something. A program that freezes and then dies of memory is this.
+died = fresh.call(too_much, env=POOL)
+print(died.value, f"\n{died.seconds:.0f} seconds")
 
 # %% [markdown]
-# ## Your turn to predict
-# A *growing* program starts small and takes more when it must. This one makes twelve tensors of 8 MiB, frees all, then
-# makes six. Don't run it yet.
-
-
-# %%
-def tide():
-    tensor(1)  # TensorFlow starts
-    seen, kept = [memory.now()], []
-    for goal in (12, 0, 6):
-        while len(kept) != goal:
-            kept = kept[:-1] if len(kept) > goal else [*kept, tensor(8)]
-            time.sleep(0.02)
-            seen.append(memory.now())
-    return seen
-
-
-# %% [markdown]
-# ### Exercise: `prediction` (1 point)
-# How many MiB has the process **taken** from the system after each part? A number for each `None`. The point is for
-# committing yourself; right or wrong, you get it.
-
-# %% answer="prediction" covers=["S12"]
-### BEGIN SOLUTION
-prediction = {"twelve": 128, "freed": 128, "six": 128}
-#: prediction = {"twelve": None, "freed": None, "six": None}
-### END SOLUTION
-
-# %% check="prediction" points=1
-with attempt("prediction", done="recorded before it was measured"):
-    if all(guess is None for guess in prediction.values()):
-        raise NotAttempted("prediction: not attempted yet. Replace each None by a number of MiB.")
-    for part, guess in prediction.items():
-        expect(isinstance(guess, int | float) and guess >= 0, f"{part}: {guess!r}; expected MiB")
-    seen = fresh.run(tide, env=POOL)
-    display(memory.draw(seen, title="Measured: twelve tensors, none, six"))
-    for part, at in (("twelve", 12), ("freed", 24), ("six", 30)):
-        taken, used = (getattr(seen[at], key) - getattr(seen[0], key) for key in ("taken", "used"))
-        print(f"{part:7} you said {prediction[part]:4}, taken {taken:4.0f} MiB for {used:3.0f} in use")
-
-# %% [markdown]
-# <details><summary>Once you have measured</summary>
-#
-# Two surprises. 96 MiB of tensors cost about 130: regions double in size. And freeing gave *nothing* back: tensors come
-# and go inside what was taken, until the process ends.
-# </details>
+# Small things took the place of the 32nd. And the ten seconds? Before it gives up, TensorFlow waits: another thread
+# could free something.
 
 # %% [markdown]
 # ## How it grows
-# When no region has room for a tensor, BFC takes another:
+# A *growing* program starts small. When no region has room for a tensor, BFC takes one more region:
 #
 # 1. more than is `left` under the limit: refused;
 # 2. `step` is the next region's size; while the tensor is larger, double `step`;
@@ -142,7 +268,7 @@ with attempt("prediction", done="recorded before it was measured"):
 #
 # <details><summary>Hint</summary>
 #
-# `if size <= step: return min(step, left), step * 2` is one of the two ways out.
+# Two cases: the tensor fits `step`, or it does not. `step` changes in both, but not at the same moment.
 # </details>
 
 
@@ -159,24 +285,7 @@ def extend(size, step, left):  # MiB: of the tensor, next region, under the limi
     ### END SOLUTION
 
 
-# %% [markdown]
-# The check runs your rule beside the real thing.
-
-
 # %%
-def by_rule(size, tensors, limit):  # -> MiB taken after each tensor
-    rooms, step, taken, curve = [], 4, 0, []  # the start took a region of 2
-    for _ in range(tensors):
-        at = next((i for i, room in enumerate(rooms) if room >= size), None)
-        if at is None:
-            region, step = extend(size, step, limit - 2 - taken)
-            rooms.append(region)
-            taken, at = taken + region, -1
-        rooms[at] -= size
-        curve.append(taken)
-    return curve
-
-
 def measured(size, tensors):
     tensor(1)
     start, kept, curve = memory.now().taken, [], []
@@ -186,303 +295,179 @@ def measured(size, tensors):
     return curve
 
 
-# %% tags=["show"]
-def compare(rule, real, size):
-    figure, axes = pictures.plot(title=f"Tensors of {size} MiB", x="tensors", y="MiB taken")
-    at = range(1, len(rule) + 1)
-    axes.step(at, real, where="post", color="#E69F00", linewidth=5, alpha=0.6, label="measured")
-    axes.step(at, rule, where="post", color="#0072B2", linestyle="--", label="your rule")
-    axes.legend(frameon=False, labelcolor=pictures.INK)
-    return pictures.render(figure, f"{size} MiB tensors. Measured {np.round(real)}; your rule {rule}.")
-
-
 # %% check="extend" points=3
 with attempt("extend"):
-    expect(extend(300, 4, 256) is None, "300 MiB with 256 left went through; expected None")
+    expect(call(extend, 300, 4, 256) is None, "`extend(300, 4, 256)` let 300 MiB through; 256 are left")
+    call(extend, 8, 4, 256, returns=row(whole, whole))
+    curves = {}
     for size, tensors in ((8, 20), (3, 30)):
-        rule, real = by_rule(size, tensors, 256), fresh.run(measured, size, tensors, env=POOL)
-        display(compare(rule, real, size))
-        far = [i + 1 for i, (said, was) in enumerate(zip(rule, real, strict=True)) if abs(said - was) > 0.05 * was + 1]
-        expect(not far, f"tensors of {size} MiB: off from tensor {far[:1]} on; expected within 5%")
+        curves[size] = memory.by_rule(extend, size, tensors, 256), fresh.run(measured, size, tensors, env=POOL)
+    display(memory.draw_rule(curves))
+    for size, (rule, real) in curves.items():
+        far = [i for i, (said, was) in enumerate(zip(rule, real, strict=True)) if abs(said - was) > 0.05 * was + 1]
+        expect(not far, f"tensors of {size} MiB: after {far[:1]} tensors your rule is more than 5% off")
 
 # %% [markdown]
-# Within 5%, because TensorFlow keeps 8 bytes of notes on every 256 bytes of a region. They are the 3% that the measured
-# line lies higher.
+# The measured line lies 3% higher: TensorFlow keeps 8 bytes of notes for each 256 bytes of a region.
 
 # %% [markdown]
-# ## Main memory forgives, a card does not
-# Look at the first picture again: *touched* lagged behind *taken*. Linux hands out pages when they are first written.
-# And processes can share pages: here are three, forked from one that had imported TensorFlow.
+# ### And back?
+# Twelve tensors of 8 MiB, then none, then six:
 
 
-# %% tags=["show"] covers=["S9"]
-def neighbour(meeting):
-    mine = np.ones(64 * 2**17)  # 64 MiB, written
-    meeting.all("full")
-    read = memory.now()
-    meeting.all("read")  # nobody leaves early
-    return read.rss, read.pss, len(mine)
+# %% tags=["show"] covers=["S12"]
+def tide():
+    tensor(1)
+    seen, kept = [memory.now()], []
+    for goal in (12, 0, 6):
+        while len(kept) != goal:
+            kept = kept[:-1] if len(kept) > goal else [*kept, tensor(8)]
+            seen.append(memory.now())
+    return seen
 
 
-read = programs.together(neighbour, 3, env=POOL)
-figures = {"RSS": [rss for rss, *_ in read], "PSS": [pss for _, pss, _ in read]}
-pictures.bars(figures, title="Three processes, 64 MiB of their own each", unit="MiB a process")
-
-# %% [markdown]
-# RSS counts shared pages once a *process*, PSS divides them by the processes that share. The gap is TensorFlow itself,
-# in memory once. A card has none of this between ordinary programs: what one takes is gone for the others.
+memory.draw(fresh.run(tide, env=POOL), title="Measured: twelve tensors, none, six")
 
 # %% [markdown]
-# ## All of it
-# By default a GPU program takes the card whole, before its first tensor. Two want 1,500 MiB each:
-
-# %% tags=["show"] covers=["S9"]
-two = [programs.Ask("first", needs=1500), programs.Ask("second", needs=1500)]
-outcome = programs.share(two)
-display(outcome)
-outcome.draw("two programs, no settings")
-
-# %% [markdown]
-# The first *needs* 1,500 and holds nearly all. The second is not refused: it starts, gets crumbs, and dies later, at an
-# innocent tensor. That is why the message so often points at the wrong line.
-
-# %% [markdown]
-# ### Exercise: `first_come` (3 points)
-# One after the other, each program needs `context` MiB for CUDA, then takes what is free less a reserve: 225 MiB if
-# under 2,048 are free, else 1,536. Return what each *takes* beyond its context, 0 if that does not fit. Roughly 8 lines.
+# The tensors are gone, and the process keeps the regions. (*Touched*: Linux lends memory when it is first written. A GPU
+# lends it at once.)
 #
-# <details><summary>Hint</summary>
-#
-# Keep one number, `free`. Whoever starts lowers it twice.
-# </details>
-
-
-# %% answer="first_come" covers=["S9"]
-def first_come(total, context, n):  # MiB, MiB, programs -> [MiB, ...]
-    ### BEGIN SOLUTION
-    free, takes = total, []
-    for _ in range(n):
-        take = 0
-        if free >= context:
-            free -= context
-            take = max(0, free - (225 if free < 2048 else 1536))
-        free -= take
-        takes.append(take)
-    return takes
-    ### END SOLUTION
-
-
-# %% check="first_come" points=3
-with attempt("first_come"):
-    got = {f"{gib} GiB": first_come(gib * 1024, 450, 3) for gib in (8, 16, 80)}
-    for name, takes in got.items():
-        expect(isinstance(takes, list) and len(takes) == 3, f"{name}: {takes!r}; expected three numbers")
-    second = {name: takes[1] for name, takes in got.items()}
-    display(pictures.bars(second, title="MODEL, by your rule: what the second program takes", unit="MiB"))
-    expect(got["16 GiB"][0] == 14398, f"the first takes {got['16 GiB'][0]} of 16 GiB; expected 14398")
-    expect(got["16 GiB"][2] == 0, f"the third takes {got['16 GiB'][2]}; is there room for its context?")
-    expect(len(set(second.values())) == 1, f"the second takes {second}: what does the first leave it?")
+# A GPU has one exception. A tensor finds no room, and some regions are empty: TensorFlow gives these back and takes one
+# larger region. `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this. (Read in the source; our pool has it off.)
 
 # %% [markdown]
-# A card ten times the size, and the second program's crumbs are the same: it lives on the first one's reserve.
-
-# %% [markdown]
-# ## Own cards
-# The oldest way to share is not to. `CUDA_VISIBLE_DEVICES` is read by CUDA when a program starts: the cards it may see,
-# and *in which order*. A real process, with none:
-
-
-# %% tags=["show"] covers=["S10", "S32"]
-def sees():
-    return [gpu.name for gpu in tf.config.list_physical_devices("GPU")]
-
-
-for value in ("0", ""):
-    print(f"{value!r:4} TensorFlow sees", fresh.run(sees, env={"CUDA_VISIBLE_DEVICES": value}))
-
-# %% [markdown]
-# (Without a GPU both end in `[]`.) CUDA reads from left to right and stops at the first number that is no card: of four,
-# `"0,9,1"` is card 0 alone; `"-1"` and `""` are none. Not set: all.
-
-# %% [markdown]
-# ### Exercise: `seen_cards` (3 points)
-# Return the physical numbers of the cards that a program sees, in TensorFlow's order: the first is its `GPU:0`. `value`
-# is `None` if the variable is not set. Roughly 7 lines.
-#
-# <details><summary>Hint</summary>
-#
-# `"".split(",")` is `[""]`, and `"".isdigit()` is false, as is `"-1".isdigit()`.
-# </details>
-
-
-# %% answer="seen_cards" covers=["S10"]
-def seen_cards(value, cards):  # "3,2" or None, how many cards there are -> [3, 2]
-    ### BEGIN SOLUTION
-    if value is None:
-        return list(range(cards))
-    found = []
-    for text in value.split(","):
-        if not text.isdigit() or int(text) >= cards:
-            break
-        found.append(int(text))
-    return found
-    ### END SOLUTION
+# ## How much does a model need?
+# Training keeps *weights*, a *gradient* for each weight that is trained, and the optimizer's own *state*. Adam's state
+# is two more numbers for each trained weight. Frozen weights need neither. TensorFlow counts:
 
 
 # %% tags=["show"]
-def renumbered(values, cards):
-    rows = []
-    for value in values:
-        gpus = [f"GPU:{i} is card {card}" for i, card in enumerate(seen_cards(value, cards))]
-        rows.append([repr(value), ", ".join(gpus) or "no GPU"])
-    print(pictures.table_text(["CUDA_VISIBLE_DEVICES", "the program's own names"], rows))
+def used():
+    return tf.config.experimental.get_memory_info("CPU:0")["current"] / 2**20
 
 
-# %% check="seen_cards" points=3
-with attempt("seen_cards"):
-    renumbered(["0,1", "3,2", "0,9,1", "", None], 4)
-    for value, wanted in (("0,1", [0, 1]), ("3,2", [3, 2])):
-        got = seen_cards(value, 4)
-        expect(got == wanted, f"{value!r} of 4 cards: you see {got!r}; expected them in the order given")
-    expect(seen_cards(None, 3) == [0, 1, 2], f"not set: you see {seen_cards(None, 3)!r}; expected all")
-    expect(seen_cards("", 4) == [], f"an empty value: you see {seen_cards('', 4)!r}; expected none")
-    expect(seen_cards("0,9,1", 4) == [0], "in '0,9,1' there is no card 9; expected the reading to stop")
+def phases(make, x):  # MiB for weights, gradients, optimizer state
+    with tf.device("/CPU:0"):
+        at = [used()]
+        model, optimizer = make()
+        at.append(used())
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        del tape  # it holds what the layers put out
+        at.append(used())
+        optimizer.apply(gradients, model.trainable_variables)
+    return np.diff([*at, used()]).round(1).tolist()
 
-# %% [markdown]
-# ### The same, from inside?
-# TensorFlow has a call of its own. We ask its real code about four cards on paper, what it would tell the runtime:
 
-# %% tags=["show"] covers=["S10"]
-with memory.paper(4) as paper:
-    gpus = tf.config.list_physical_devices("GPU")
-    tf.config.set_visible_devices([gpus[3], gpus[2]], "GPU")
-    print("asked for 3, 2; would open", paper.asked.visible_device_list)
+# %% tags=["show"]
+def half_frozen():
+    model = keras.Sequential([keras.Input([1024]), *(keras.layers.Dense(1024, use_bias=False) for _ in range(2))])
+    model.layers[0].trainable = False
+    return model, keras.optimizers.Adam()
 
-# %% [markdown]
-# `2,3`. `set_visible_devices` chooses cards but forgets your order: card 2 becomes `GPU:0`. Only the environment variable
-# renumbers. Nothing warns you.
+
+fresh.run(phases, half_frozen, np.ones([1, 1024], "float32"), env=POOL)
 
 # %% [markdown]
-# ## Several tasks in one box
-# A parameter server (chapter 07) keeps numbers and needs no card. If it sees one, it takes it all. So it is started
-# with `CUDA_VISIBLE_DEVICES=""`.
+# Two layers of 4 MiB, one of them frozen: 8 MiB of weights, 4 of gradients, 8 of state.
+
+# %% [markdown]
+# ### Exercise: `to_train` (3 points)
+# Say it *before* training. Return MiB: `{"weights": ..., "gradients": ..., "optimizer": ...}`, for a Keras model that is
+# built and an optimizer that is new. Ask the variables for their shapes and types. Roughly 7 lines.
 #
-# ### Exercise: `cards_for` (3 points)
-# Return each task's `CUDA_VISIBLE_DEVICES`. Tasks `"ps:..."` see none. Tasks `"worker:..."` share the cards out: each
-# card has one owner, and no worker has two more than another. Roughly 5 lines.
-
-# %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `range(i, cards, n)` deals cards to worker `i` of `n` as one deals playing cards.
+# `optimizer.build(variables)` makes the state for these variables; `optimizer.variables` lists it.
+# `tf.as_dtype(v.dtype).size` is the bytes of one number.
 # </details>
 
 
-# %% answer="cards_for" covers=["S32", "S10"]
-def cards_for(tasks, cards):  # ["ps:0", "worker:0", ...], how many cards -> {"ps:0": "", ...}
+# %% answer="to_train" covers=["S11"]
+def to_train(model, optimizer):  # Keras model, optimizer -> {"weights": MiB, "gradients": MiB, "optimizer": MiB}
     ### BEGIN SOLUTION
-    workers = [task for task in tasks if task.startswith("worker")]
-    chosen = dict.fromkeys(tasks, "")
-    for i, worker in enumerate(workers):
-        chosen[worker] = ",".join(str(card) for card in range(i, cards, len(workers)))
-    return chosen
+    def mib(variables):
+        return sum(np.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables) / 2**20
+
+    optimizer.build(model.trainable_variables)
+    trained = mib(model.trainable_variables)
+    return {"weights": mib(model.weights), "gradients": trained, "optimizer": mib(optimizer.variables)}
     ### END SOLUTION
 
 
-# %% check="cards_for" points=3
-with attempt("cards_for", after=["seen_cards"]):
-    tasks = ["ps:0", "worker:0", "worker:1"]
-    got = cards_for(tasks, 4)
-    expect(sorted(got) == tasks, f"you speak of {sorted(got)}; expected every task")
-    print(pictures.table_text(["task", "CUDA_VISIBLE_DEVICES"], [[task, repr(got[task])] for task in tasks]))
-    expect(got["ps:0"] == "", f"ps:0 gets {got['ps:0']!r}; expected it to see no card")
-    owned = [card for task in tasks for card in seen_cards(got[task], 4)]
-    expect(sorted(owned) == [0, 1, 2, 3], f"cards {owned} are owned; expected each of 0 to 3 once")
-    ps = fresh.run(sees, env={"CUDA_VISIBLE_DEVICES": got["ps:0"]})
-    expect(ps == [], f"a real process started as ps:0 sees {ps}; expected none")
+# %% check="to_train" points=3
+with attempt("to_train"):
+    parts = ("weights", "gradients", "optimizer")
+    got = read(to_train(*half_frozen()), "`to_train(*half_frozen())` returned", entries(dict.fromkeys(parts, number)))
+    real = dict(zip(parts, fresh.run(phases, half_frozen, np.ones([1, 1024], "float32"), env=POOL), strict=True))
+    bars = {f"{part}: {who}": mib[part] for part in parts for who, mib in (("yours", got), ("measured", real))}
+    display(pictures.bars(bars, title="half_frozen: by your rule, and measured", unit="MiB"))
+    for part in parts:
+        expect(
+            abs(got[part] - real[part]) < 0.2, f"{part}: you say {got[part]:g} MiB; TensorFlow counts {real[part]:g}"
+        )
+
+# %% [markdown]
+# What the layers put out comes on top, and grows with the batch. Measure that by `peak`.
 
 # %% [markdown]
 # ## A piece each
-# Two programs, one card: each may be told a limit. The book tells it as a *fraction* of the whole. Three times 0.4 is
-# more than one:
+# Two programs, one GPU: each may be told a limit. In 2017 it was a *fraction* of the whole. Three times 0.4 is more
+# than one:
 
 # %% tags=["show"] covers=["S11"]
-asks = [programs.Ask(name, needs=4000, fraction=0.4) for name in ("one", "two", "three")]
+asks = [programs.Ask(name, part=0.35, fraction=0.4) for name in ("one", "two", "three")]
 outcome = programs.share(asks)
 display(outcome)
 outcome.draw("three programs, 0.4 each")
 
 # %% [markdown]
-# Two run; the third starts with whatever is left: refused, BFC asks for 10% less, and again, until it fits. So does
-# 2 × 0.5 = 1.0 fit exactly?
+# Two run. The third asks for 0.4 of the GPU and is refused. So BFC asks for 10% less, again and again, until the
+# driver agrees. Do two halves fit exactly?
 
 # %% tags=["show"] covers=["S11"]
-halves = [programs.Ask(name, needs=8000, fraction=0.5) for name in ("one", "two")]
-programs.share(halves)
+programs.share([programs.Ask(name, part=0.48, fraction=0.5) for name in ("one", "two")])
 
 # %% [markdown]
-# Not quite: a fraction counts tensors, and each program's CUDA context comes on top.
-#
-# ### Exercise: `fair` (2 points)
-# Return the `tf.config.LogicalDeviceConfiguration` with which each of `n` programs may start on one card: equal whole
-# MiB, as large as fits, contexts counted. Roughly 2 lines.
-
-
-# %% answer="fair" covers=["S11"]
-def fair(total, context, n):  # MiB, MiB, programs -> a configuration with memory_limit=
-    ### BEGIN SOLUTION
-    return tf.config.LogicalDeviceConfiguration(memory_limit=(total - n * context) // n)
-    ### END SOLUTION
-
-
-# %% check="fair" points=2
-with attempt("fair"):
-    got = fair(16384, 450, 3)
-    limit = getattr(got, "memory_limit", None)
-    expect(isinstance(limit, int), f"you return {got!r}; expected a configuration with whole MiB")
-    card = memory.Card(16384, context=450)
-    taken = [card.start(name, limit=limit).taken for name in ("one", "two", "three")]
-    display(card.draw(f"three programs, {limit} MiB each"))
-    expect(taken == [limit] * 3, f"told {limit} each, they take {taken}; contexts count too")
-    expect(card.free < 3, f"{card.free} MiB lie idle; expected as large as fits")
-
-# %% [markdown]
-# One program can also cut a card for itself: several configurations, several logical GPUs. A CPU refuses limits:
+# Not quite. A fraction counts tensors, and each program's context comes on top. Today one says MiB, and one program can
+# cut a GPU into several *logical* GPUs:
 
 # %% tags=["show"] covers=["S11"]
-cpu = tf.config.list_physical_devices("CPU")[0]
-try:
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration(memory_limit=100)])
-except ValueError as error:
-    print(error)
+with memory.paper(1) as paper:
+    gpu = tf.config.list_physical_devices("GPU")[0]
+    tf.config.set_logical_device_configuration(
+        gpu,
+        [
+            tf.config.LogicalDeviceConfiguration(memory_limit=4096),
+            tf.config.LogicalDeviceConfiguration(memory_limit=2048),
+        ],
+    )
+    print(paper.asked.experimental)
 
 # %% [markdown]
-# ## Growth, for card and for worse
-# `set_memory_growth` makes a program on a card behave like `tide`: small at first, taking more, giving nothing back.
-# Polite neighbours, then? The first one needs much, once:
+# ## Growth between neighbours
+# `set_memory_growth` makes a program grow as in `tide`. Two such programs share a GPU. The first needs half of it, once:
 
 # %% tags=["show"] covers=["S12"]
-card = memory.Card(16384)
-early = card.start("early", growth=True)
+gpu = ModelGPU(16384)
+early, late = gpu.start("early", growth=True), gpu.start("late", growth=True)
 early.allocate(8000)
 early.free()
-late = card.start("late", growth=True)
-
-# %% tags=["show"] covers=["S12"]
 try:
     for _ in range(8):
         late.allocate(1000)
-except memory.OutOfMemory as error:
+except OutOfMemory as error:
     print(error)
-card.draw("two growing programs")
+gpu.draw("two growing programs")
 
 # %% [markdown]
-# `early` uses nothing, and `late` dies. With growth nobody knows who will fail, or when. (From outside:
-# `TF_FORCE_GPU_ALLOW_GROWTH=true`.)
+# `early` uses nothing, and `late` dies. `early` gives regions back only for its own tensors. With growth alone, nobody
+# knows who will fail, or when.
 
 # %% [markdown]
 # ### Growth against limit
-# They exclude each other, the manual says. In which order do we hear of it?
+# The manual says that they exclude each other. Two orders, two answers:
 
 
 # %% tags=["show"] covers=["S12"]
@@ -499,32 +484,34 @@ for steps in ((cap, grow), (grow, cap)):
         gpu = tf.config.list_physical_devices("GPU")[0]
         try:
             [step(gpu) for step in steps]
-            print("accepted; growth is", paper.asked.allow_growth)
+            grows = tf.config.experimental.get_memory_growth(gpu)
+            print(f"accepted: get_memory_growth says {grows}, TensorFlow would start with {paper.asked.allow_growth}")
         except ValueError as error:
             print("refused:", error)
 
 # %% [markdown]
-# Limit first: an error. Growth first: silence, and the growth is gone. The allocator itself could do both: our `POOL`
-# grew *and* had a limit. The wish is lost on the way.
+# Limit first: an error. Growth first: no error, and the wish for growth is lost. `get_memory_growth` still says `True`.
+# The allocator can do both: our `POOL` grew *and* had a limit. `TF_FORCE_GPU_ALLOW_GROWTH=true`, set before the start,
+# makes a program grow in any case, also under a limit. (Read in the source.)
 
 # %% [markdown]
 # ### Exercise: `settle` (3 points)
-# Repair it. With a `limit`, every card gets that limit; without one, every card grows. Never both, and no card alone:
-# growth that differs between cards is refused at the start. Roughly 6 lines.
+# Repair it. With a `limit`, each GPU gets that limit, and growth is not asked for. Without one, each GPU grows: TensorFlow
+# refuses to start if some grow and some do not. Roughly 6 lines.
 
 
 # %% answer="settle" covers=["S11", "S12"]
-def settle(cards, limit=None):  # what list_physical_devices("GPU") returns, MiB
+def settle(gpus, limit=None):  # what list_physical_devices("GPU") returns, MiB
     ### BEGIN SOLUTION
+    #: tf.config.experimental.set_memory_growth(gpus[0], True)
     #: piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
-    #: tf.config.set_logical_device_configuration(cards[0], [piece])
-    #: tf.config.experimental.set_memory_growth(cards[0], True)
-    for card in cards:
+    #: tf.config.set_logical_device_configuration(gpus[0], [piece])
+    for gpu in gpus:
         if limit is None:
-            tf.config.experimental.set_memory_growth(card, True)
+            tf.config.experimental.set_memory_growth(gpu, True)
         else:
             piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
-            tf.config.set_logical_device_configuration(card, [piece])
+            tf.config.set_logical_device_configuration(gpu, [piece])
     ### END SOLUTION
 
 
@@ -534,56 +521,78 @@ with attempt("settle"):
         with memory.paper(2) as paper:
             try:
                 settle(tf.config.list_physical_devices("GPU"), limit)
-                asked = paper.asked
+                wishes, limits = paper.settings()
             except ValueError as error:
-                raise NotAttempted(f"settle: not repaired yet. TensorFlow says: {error}.") from None
-        limits = [list(piece.memory_limit_mb) for piece in asked.experimental.virtual_devices]
-        print(f"limit={limit}: growth {asked.allow_growth}, limits {limits}")
-        expect(asked.allow_growth == (limit is None), f"limit={limit}: growth is {asked.allow_growth}")
-        wanted = [] if limit is None else [[limit]] * 2
-        expect(limits == wanted, f"limit={limit}: limits are {limits}; expected the same on each card")
+                expect(False, f"`settle(gpus, {limit})`: TensorFlow says: {error}")
+        print(f"limit={limit}: growth {wishes}, limits {limits}")
+        if limit is None:
+            expect(wishes == [True, True], f"`settle(gpus)`: growth is {wishes}; expected it on each of 2 GPUs")
+        else:
+            expect(True not in wishes, f"`settle(gpus, {limit})`: growth is asked for too, and would be lost")
+        expect(limits == [limit, limit], f"`settle(gpus, {limit})`: limits are {limits}; expected {limit} twice")
 
 # %% [markdown]
 # ## Then and now
-# In 2017 these were options of a session. They still are, and nobody checks them against each other, or against sense:
+# In 2017 these were options of a *session*, the object that ran a graph. They are still accepted, growth and a limit
+# together:
 
-# %% tags=["show"] covers=["S11", "S12"]
-config = tf.compat.v1.ConfigProto()
-config.gpu_options.per_process_gpu_memory_fraction = 0.4
-config.gpu_options.allow_growth = True
-config.gpu_options.visible_device_list = "3,2"
-print(config)
+# %% tags=["show"] covers=["S10", "S11", "S12"]
+v1 = tf.compat.v1
+options = v1.GPUOptions(per_process_gpu_memory_fraction=0.4, allow_growth=True, visible_device_list="3,2")
 
-# %% [markdown]
-# Today's calls write into the same message: `paper.asked`. A limit in MiB took the fraction's place.
 
-# %% [markdown]
-# The book's `nvidia-smi` shows two programs at 0.4 of a 4,095 MiB card, 1,677 MiB each:
+def old():
+    with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(gpu_options=options)) as session:
+        return int(session.run(tf.constant(20) + 22))
 
-# %% tags=["show"] covers=["S11"]
-tensors = 0.4 * 4095
-print(f"{tensors:.0f} MiB for tensors, {1677 - tensors:.0f} MiB on top")
+
+then = fresh.call(old)
+print(then.value or then.error)
 
 # %% [markdown]
-# That will have been the context, in print since 2017. Our model assumes 450 MiB; no card here has confirmed it.
+# Without a GPU the options change nothing, and 42 appears. With GPUs the session checks them: a number that is no GPU
+# is refused. `visible_device_list` keeps your order, so GPU 3 becomes `GPU:0`. (Read in the source, not run on GPUs.)
 
 # %% [markdown]
 # ## What changed
-# The manual of `get_memory_info` says that a CPU raises an error. Does it?
+# The manual of `get_memory_info` says that a CPU raises an error. Three processes:
+
 
 # %% tags=["show"] covers=["S12"]
-kept = tensor(8)
-tf.config.experimental.get_memory_info("CPU:0")
+def counted():
+    tensor(8)
+    return tf.config.experimental.get_memory_info("CPU:0")
+
+
+for env in (POOL, {"TF_ENABLE_ONEDNN_OPTS": "1"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}):
+    asked = fresh.call(counted, env=env, cold=True)
+    print(asked.value or asked.error)
 
 # %% [markdown]
-# It counts. And the book's "the second program cannot start" needs care: by TensorFlow's own rules (our model follows
-# those for cards of compute capability 8) it starts, on crumbs.
+# BFC counts. So does the allocator of oneDNN, Intel's library, which is on by default on most Linux computers. Without
+# both, the manual is right. And the book's "the second program cannot start" needs care: it starts, on the first one's
+# reserve.
+
+# %% [markdown]
+# ## Recipe
+# For a program that shares GPUs: choose, limit, use, measure. Before its first tensor!
+
+
+# %% tags=["show"]
+def recipe(limit):  # MiB for tensors; the context comes on top
+    gpus = tf.config.list_physical_devices("GPU")  # those of CUDA_VISIBLE_DEVICES
+    for gpu in gpus:
+        tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=limit)])
+    keras.Sequential([keras.Input([1024]), keras.layers.Dense(1024)])(tf.ones([8, 1024]))
+    return tf.config.experimental.get_memory_info("GPU:0" if gpus else "CPU:0")["peak"] / 2**20
+
+
+print(f"{fresh.run(recipe, 1024, env={} if devices.here().gpus else POOL):.1f} MiB at the peak")
 
 # %% [markdown]
 # ## What you take with you
-# - A process owns what it took until it ends; tensors only borrow from it.
-# - Without settings the first program takes all; the second lives on its reserve.
-# - Growing is by doubling, and one way.
-# - Fractions and limits count tensors. Add a context for each program.
+# - Without settings the first program takes nearly all. The second lives on its reserve.
+# - Tensors borrow from regions; the process owns the regions.
+# - Adam: four times the trained weights, and room for what layers put out.
+# - Limits and fractions count tensors. Add a context for each program.
 # - `CUDA_VISIBLE_DEVICES` chooses and renumbers; `set_visible_devices` only chooses.
-# - A parameter server gets `""`.

@@ -2,17 +2,112 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from across.expecting import between, dict_of, list_of, maybe, number, row, shown, text, truth, whole
+from across.expecting import between, entries, list_of, maybe, number, row, shown, text, truth, whole
+from across.memory import seen
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 mebibytes = between(0, math.inf).named("a number of MiB, and not less than nothing")
-test_every_part_has_a_recorded_number = recorded("prediction", dict.fromkeys(("twelve", "freed", "six"), mebibytes))
+test_every_program_has_a_recorded_number = recorded(
+    "prediction", dict.fromkeys(("first", "second", "third"), mebibytes)
+)
+
+
+# gpus_for
+
+
+def check_gpus(student: Any, rng: Any, workers: int, gpus: int) -> None:
+    tasks = [f"ps:{i}" for i in range(int(rng.integers(2, 4)))] + [f"worker:{i}" for i in range(workers)]
+    tasks = [tasks[i] for i in rng.permutation(len(tasks))]
+    said = f"`gpus_for({tasks}, {gpus})`:"
+    values = entries(dict.fromkeys(tasks, text)).named("a dictionary with a text for every task")
+    got = student.call_once("gpus_for", tasks, gpus, returns=values)
+    sees = {task: seen(value, gpus) for task, value in got.items()}
+    owned: list[int] = []
+    for task in tasks:
+        case = f"{said} {task} gets {shown(got[task])} and sees GPUs {sees[task]};"
+        if task.startswith("ps"):
+            assert not sees[task], f"{case} a parameter server needs no GPU: expected none."
+            continue
+        full = len([each for each in got[task].split(",") if each.strip() not in ("", "-1")]) == len(sees[task])
+        assert full, f"{case} the rest of the value is no GPU; expected numbers from 0 to {gpus - 1}."
+        twice = set(owned) & set(sees[task])
+        assert not twice, f"{case} GPU {min(twice)} has two owners; expected one."
+        owned += sees[task]
+    idle = sorted(set(range(gpus)) - set(owned))
+    assert not idle, f"{said} GPU {idle[0]} has no worker; expected one for each GPU."
+    counts = {task: len(sees[task]) for task in tasks if task.startswith("worker")}
+    assert max(counts.values()) - min(counts.values()) <= 1, (
+        f"{said} the workers have {counts} GPUs; expected no worker to have two more than another."
+    )
+
+
+@exercise("gpus_for")
+def test_each_gpu_has_one_worker_and_a_ps_sees_none(student, rng):
+    workers = int(rng.integers(2, 4))
+    check_gpus(student, rng, workers, workers * 2)
+    check_gpus(student, rng, 3, int(rng.choice([5, 8])))  # which leaves one worker with a GPU less
+    check_gpus(student, rng, 4, 2)  # not enough for all
+
+
+# peak
+
+
+@probe
+def peaks(student, cases):
+    from across import fresh
+
+    pool = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256", "CUDA_VISIBLE_DEVICES": ""}
+
+    def ask(peak, cases):
+        import tensorflow as tf
+
+        def made(mib):  # in tensors of 1 MiB, because BFC rounds larger ones up to the room that it finds
+            return [tf.zeros([2**18]) for _ in range(mib)]
+
+        def work(sizes):
+            kept = []
+            for mib in sizes:
+                kept = [*kept, *made(mib)] if mib else []
+
+        answers = []
+        for earlier, before, sizes in cases:
+            with tf.device("/CPU:0"):
+                work([earlier])
+                held = made(before)
+                answers.append(peak(lambda sizes=sizes: work(sizes)))
+                del held
+        return answers
+
+    return fresh.run(ask, student.peak, cases, env=pool)
+
+
+@exercise("peak")
+def test_the_worst_moment_on_top_of_what_was_there(student, rng):
+    a, b, c = (int(each) for each in rng.permutation([2, 3, 5]))
+    cases = [  # MiB: a tensor of an earlier time, one that is held, then what `work` makes (0: it drops what it has)
+        [1, 4, [a, b, 0, c]],
+        [40, 4, [a, b, 0, c]],
+        [40, 7, [a, b, c, 0]],
+    ]
+    answers = each_answer(student.ask(peaks, cases=cases), cases, number, "`peak(work)` returned")
+    for (earlier, before, sizes), got in answers:
+        top = max(sum(sizes[: sizes.index(0)]), sum(sizes[sizes.index(0) :]))
+        case = f"{before} MiB are in use, then `work` makes tensors of {sizes} MiB, where 0 drops all: `peak(work)` is"
+        if abs(got - top * 2**20) < 2**19:
+            raise Misconception("bytes", f"{case} {got:g}; these are bytes: expected MiB, bytes divided by 2**20.")
+        if -0.5 < got - top - before < 2.5:  # TensorFlow's own start included
+            says = f"{case} {got:g}; the {before} MiB were there before: expected {top}."
+            raise Misconception("what_was_there_counted", says)
+        if earlier > 20 and earlier - before - 2.5 < got < earlier + 2.5:
+            says = f"{case} {got:g}; {earlier} MiB were in use at the peak before `work` began: expected {top}."
+            raise Misconception("an_earlier_peak", says)
+        assert abs(got - top) < 0.5, f"{case} {got:g}; expected {top}: the most that lived at the same time."
 
 
 # extend
@@ -20,279 +115,154 @@ test_every_part_has_a_recorded_number = recorded("prediction", dict.fromkeys(("t
 EXTENSION = maybe(row(whole, whole)).named("two whole numbers, the region and the next step, or None")
 
 
-def by_the_rules(size: int, step: int, left: int) -> list[int] | None:
+def by_the_rules(size: int, step: int, left: int) -> tuple[int, int] | None:
     """BFCAllocator::Extend, in whole MiB."""
     if size > left:
         return None
     doublings = max(0, math.ceil(math.log2(size / step)))
     region = step << doublings
-    return [min(region, left), region << (doublings == 0)]
+    return min(region, left), region << (doublings == 0)
 
 
 def check_extend(student: Any, cases: list[list[int]], why: str) -> None:
     for (size, step, left), got in student.call("extend", cases, EXTENSION):
-        case = f"A tensor of {size} MiB, step {step}, {left} left:"
+        case = f"`extend({size}, {step}, {left})` returned {got};"
         wanted = by_the_rules(size, step, left)
         if got is None or wanted is None:
-            assert got == wanted, f"{case} you return {shown(got)}; {why}."
+            assert got == wanted, f"{case} {left} MiB are left for {size}: see rule 1. More is refused, as much is not."
             continue
-        region, following = got
-        assert region >= size, f"{case} you take a region of {region}, too small for the tensor; see rule 2."
-        assert region <= left, f"{case} you take a region of {region}, more than the limit leaves; see rule 3."
-        assert region == wanted[0], f"{case} you take a region of {region}; {why}."
-        assert following == wanted[1], f"{case} you make the next step {following}; {why}."
+        assert got[0] >= size, f"{case} a region of {got[0]} is too small for the tensor: see rule 2."
+        assert got[0] <= left, f"{case} a region of {got[0]} is more than the limit leaves: see rule 3."
+        assert got[0] == wanted[0], f"{case} the region of {got[0]} is not what the rules give; {why}."
+        if got[1] == left and wanted[1] != left:
+            says = f"{case} the next step is what was left; only the region is cut to the limit, the step is not."
+            raise Misconception("step_kept_to_the_limit", says)
+        assert got[1] == wanted[1], f"{case} the next step of {got[1]} is not what the rules give; {why}."
 
 
-def steps(rng) -> int:
-    return 1 << int(rng.integers(1, 9))
+def steps(rng: Any) -> int:
+    return 1 << int(rng.integers(2, 7))
 
 
 @exercise("extend")
 def test_a_tensor_that_fits_the_step(student, rng):
-    cases = []
-    for _ in range(6):
+    cases = [[8, 8, 99], [100, 8, 50], [8, 8, 8]]
+    for _ in range(3):
         step = steps(rng)
-        cases.append([int(rng.integers(1, step + 1)), step, step * 4 + int(rng.integers(100))])
-    check_extend(student, [*cases, [8, 8, 99]], "when nothing had to be doubled, rule 4 doubles the step afterwards")
+        cases += [[int(rng.integers(1, step)), step, step * 4], [step // 2, step, step - 1]]
+    check_extend(student, cases, "nothing had to be doubled, so rule 4 doubles the step afterwards")
 
 
 @exercise("extend")
 def test_a_tensor_larger_than_the_step(student, rng):
-    cases = []
-    for _ in range(6):
+    cases = [[16, 8, 99], [100, 8, 50], [20, 8, 20]]
+    for _ in range(3):
         step = steps(rng)
-        cases.append([step * int(rng.integers(2, 20)) + int(rng.integers(step)), step, step * 64])
-    step = steps(rng)
-    cases.append([step << int(rng.integers(1, 5)), step, step * 64])  # which doubling meets exactly
-    check_extend(student, cases, "the step is doubled until the tensor fits, and then stays for next time")
+        more = int(rng.integers(2, 9))
+        cases += [[step * more + 1, step, step * 64], [step << 2, step, step * 64], [step + 1, step, step * 2 - 1]]
+    check_extend(student, cases, "rule 2 doubles the step until the tensor fits, and then it stays for next time")
 
 
-@exercise("extend")
-def test_the_limit_is_kept(student, rng):
-    cases = []
-    for _ in range(4):
-        step, left = steps(rng), int(rng.integers(20, 200))
-        cases += [[left + int(rng.integers(1, 50)), step, left], [left, step, left]]
-        cases += [[int(rng.integers(2, left)), 256, left], [left - 1, 2, left]]
-    check_extend(student, cases, "what is left decides: more is refused by None, exactly so much is not")
+# to_train
 
-
-# first_come
-
-
-def in_turn(total: int, context: int, n: int) -> list[int]:
-    free, takes = total, []
-    for _ in range(n):
-        take = 0
-        if free >= context:
-            free -= context
-            take = max(0, free - (225 if free < 2048 else 1536))
-        takes.append(take)
-        free -= take
-    return takes
-
-
-def check_first_come(student: Any, cases: list[list[int]]) -> None:
-    def takes(case: Sequence[int]) -> Any:
-        return list_of(whole, case[2]).named("a list with one whole number a program")
-
-    for (total, context, n), got in student.call("first_come", cases, takes):
-        case = f"{n} programs on {total} MiB, contexts of {context}:"
-        assert min(got) >= 0, (
-            f"{case} a program takes {min(got)} MiB; mind which reserve is kept back, and that one without room takes 0."
-        )
-        wanted = in_turn(total, context, n)
-        if got[0] == total - 1536:
-            says = f"{case} the first takes {got[0]}; its own context is not free any more."
-            raise Misconception("context_forgotten", says)
-        assert got[0] == wanted[0], (
-            f"{case} the first takes {got[0]}; expected what is free after its context, less the reserve."
-        )
-        for i in range(1, n):
-            assert got[i] == wanted[i], (
-                f"{case} program {i + 1} takes {got[i]}; expected it to find what those before it left, contexts taken off."
-            )
-
-
-@exercise("first_come")
-def test_one_program_takes_all_but_a_reserve(student, rng):
-    large = [[int(rng.integers(4000, 90000)), int(rng.integers(250, 900)), 1] for _ in range(4)]
-    small = [[int(rng.integers(1200, 2000)), int(rng.integers(250, 600)), 1] for _ in range(3)]
-    context = int(rng.integers(250, 900))
-    edges = [[context + free, context, 1] for free in (2047, 2048)]  # the last with the small reserve and the next
-    check_first_come(student, large + small + edges)
-
-
-@exercise("first_come")
-def test_those_who_come_later_find_what_is_left(student, rng):
-    cases = [[int(rng.integers(4000, 90000)), int(rng.integers(250, 900)), int(rng.integers(2, 6))] for _ in range(6)]
-    context = int(rng.integers(250, 900))
-    cases.append([context + int(rng.integers(1, 225)), context, 3])  # room for a context and for nothing else
-    check_first_come(student, cases)
-
-
-# seen_cards
-
-
-def visible(value: str | None, cards: int) -> list[int]:
-    found: list[int] = []
-    for card in [] if value is None else value.split(","):
-        if card not in map(str, range(cards)):
-            break
-        found.append(int(card))
-    return list(range(cards)) if value is None else found
-
-
-def check_seen(student: Any, cases: list[list[Any]], why: str) -> None:
-    for (value, cards), got in student.call("seen_cards", cases, list_of(whole).named("a list of whole numbers")):
-        assert got == visible(value, cards), f"{value!r} with {cards} cards: you see {shown(got)}; {why}."
-
-
-@exercise("seen_cards")
-def test_the_order_is_the_one_that_was_given(student, rng):
-    cases = []
-    for _ in range(4):
-        cards = int(rng.integers(3, 9))
-        order = rng.permutation(cards)[: int(rng.integers(1, cards + 1))]
-        cases.append([",".join(map(str, order)), cards])
-    check_seen(student, [*cases, ["2,0,1", 3], ["11,3", 12]], "the order given is the program's own numbering")
-
-
-@exercise("seen_cards")
-def test_all_and_none(student, rng):
-    cards = int(rng.integers(2, 9))
-    cases = [[None, cards], ["", cards], ["-1", cards]]
-    check_seen(student, cases, "unset shows every card, an empty value or -1 none")
-
-
-@exercise("seen_cards")
-def test_reading_stops_at_what_is_no_card(student, rng):
-    cases = []
-    for stranger in ("-1", "8", "12", ""):
-        order = [str(card) for card in rng.permutation(8)[:5]]
-        order[int(rng.integers(1, 4))] = stranger
-        cases.append([",".join(order), 8])
-    check_seen(student, cases, "reading stops at the first that is no card")
-
-
-# cards_for
-
-
-def check_cards(student: Any, rng: Any, workers: int, cards: int) -> None:
-    tasks = [f"ps:{i}" for i in range(int(rng.integers(1, 4)))] + [f"worker:{i}" for i in range(workers)]
-    tasks = [tasks[i] for i in rng.permutation(len(tasks))]
-    got = student.call_once("cards_for", tasks, cards, returns=dict_of().named("a dictionary from task to value"))
-    owned: dict[str, list[int]] = {}
-    for task in tasks:
-        assert task in got, f"`cards_for` says nothing about {task}; expected every task."
-        value = text.named("text, as the environment wants it: '' for none")(got[task], f"{task} gets")
-        if task.startswith("ps"):
-            assert value == "", (
-                f"{task} gets {shown(value)}; a parameter server needs no card: expected an empty value."
-            )
-            continue
-        owned[task] = visible(value, cards)
-        there = value == ",".join(map(str, owned[task]))
-        assert there, f"With {cards} cards {task} gets {shown(value)}; expected numbers of cards that are there."
-    all_owned = [card for each in owned.values() for card in each]
-    twice = sorted({card for card in all_owned if all_owned.count(card) > 1})
-    assert not twice, f"Card {twice[0]} has two owners among {workers} workers; expected one."
-    idle = sorted(set(range(cards)) - set(all_owned))
-    assert not idle, (
-        f"With {workers} workers and {cards} cards, card {idle[0]} belongs to nobody; expected all at work."
-    )
-    counts = [len(each) for each in owned.values()]
-    assert max(counts) - min(counts) <= 1, f"The workers own {counts} cards; expected shares as equal as can be."
-
-
-@exercise("cards_for")
-def test_cards_that_divide_evenly(student, rng):
-    workers = int(rng.integers(2, 4))
-    check_cards(student, rng, workers, workers * int(rng.integers(1, 4)))
-
-
-@exercise("cards_for")
-def test_cards_that_do_not(student, rng):
-    workers = int(rng.integers(3, 6))
-    check_cards(student, rng, workers, workers * 2 + int(rng.integers(2, workers)))
-
-
-# fair
+PARTS = ("weights", "gradients", "optimizer")
 
 
 @probe
-def limited(student, cases):
-    limits = []
-    for case in cases:
-        configuration = student.fair(*case)
-        known = isinstance(configuration, tf.config.LogicalDeviceConfiguration)
-        limits.append([configuration.memory_limit] if known else None)
-    return limits
+def trained(student, cases):
+    import keras
+
+    answers = []
+    for widths, frozen, dtype, optimizer in cases:
+        layers = [keras.layers.Dense(width, dtype=dtype, use_bias=False) for width in widths[1:]]
+        model = keras.Sequential([keras.Input([widths[0]]), *layers])
+        for i in frozen:
+            layers[i].trainable = False  # pyright: ignore[reportAttributeAccessIssue]
+        made = keras.optimizers.SGD(momentum=0.9) if optimizer == "momentum" else getattr(keras.optimizers, optimizer)()
+        answers.append(student.to_train(model, made))
+    return answers
 
 
-@exercise("fair")
-def test_equal_pieces_that_all_fit(student, rng):
-    cases = [[int(rng.integers(4000, 90000)), int(rng.integers(250, 900)), int(rng.integers(2, 6))] for _ in range(6)]
-    configuration = row(maybe(number)).named("a tf.config.LogicalDeviceConfiguration")
-    answers = student.ask(limited, cases=cases)
-    for (total, context, n), (limit,) in each_answer(answers, cases, configuration, "`fair` led to"):
-        case = f"{n} programs on {total} MiB, contexts of {context}:"
-        assert limit is not None, f"{case} your configuration has no memory_limit."
-        limit = whole.named("whole MiB")(limit, f"{case} the limit is")
-        if limit == total // n:
-            says = f"{case} limits of {limit} fill the card without a context; each program needs one."
-            raise Misconception("contexts_forgotten", says)
-        sum_ = n * (limit + context)
-        assert sum_ <= total, f"{case} with limits of {limit} they come to {sum_} MiB; expected them all to fit."
-        assert sum_ + n > total, (
-            f"{case} with limits of {limit} {total - sum_} MiB lie idle; expected as large as fits."
-        )
+@exercise("to_train")
+def test_what_weights_gradients_and_state_need(student, rng):
+    a, b = (int(each) for each in rng.permutation([1, 2]))
+    widths = [512, 512 * a, 512 * b, 512]  # each product of neighbours is a whole number of MiB in float32
+    cases = [
+        [widths, [], "float32", "Adam"],
+        [widths, [0], "float32", "Adam"],
+        [widths, [1, 2], "float32", "momentum"],
+        [widths, [], "float32", "SGD"],
+        [widths, [1], "bfloat16", "Adam"],
+    ]
+    kind = entries(dict.fromkeys(PARTS, number))
+    for (_, frozen, dtype, optimizer), got in each_answer(
+        student.ask(trained, cases=cases), cases, kind, "`to_train(model, optimizer)` returned"
+    ):
+        sizes = [x * y * (4 if dtype == "float32" else 2) / 2**20 for x, y in itertools.pairwise(widths)]
+        learned = sum(size for i, size in enumerate(sizes) if i not in frozen)
+        states = {"Adam": 2, "momentum": 1, "SGD": 0}[optimizer]
+        wanted = dict(zip(PARTS, (sum(sizes), learned, states * learned), strict=True))
+        held = f"layers {frozen} frozen" if frozen else "no layer frozen"
+        case = f"{dtype} layers of {sizes} MiB, {held}, {optimizer}:"
+        for part in PARTS:
+            told = f"{case} you say {got[part]:g} MiB for {part}; expected {wanted[part]:g}"
+            if dtype == "bfloat16" and wanted[part] and abs(got[part] - 2 * wanted[part]) < 0.1:
+                raise Misconception("four_bytes_each", f"{told}: a bfloat16 has 2 bytes.")
+            if (
+                frozen
+                and wanted[part] != sum(sizes)
+                and abs(got[part] - (states if part == "optimizer" else 1) * sum(sizes)) < 0.1
+            ):
+                name = "state_for_frozen" if part == "optimizer" else "gradients_of_frozen"
+                raise Misconception(name, f"{told}: what is frozen has no gradient and no state.")
+            assert abs(got[part] - wanted[part]) < 0.1, f"{told}."
 
 
-# settle: TensorFlow's own code says what it would pass on, for cards on paper
+# settle: TensorFlow's own code says what it would pass on, for GPUs on paper
 
 
 @probe
-def settled(student, cards, limit):
+def settled(student, gpus, limit):
     from across import memory
 
-    with memory.paper(cards) as paper:
+    with memory.paper(gpus) as paper:
         try:
             student.settle(tf.config.list_physical_devices("GPU"), limit)
             asked = paper.asked
         except ValueError as error:
             return str(error)
+        wishes = [bool(tf.config.experimental.get_memory_growth(g)) for g in tf.config.list_physical_devices("GPU")]
     pieces = [[int(mib) for mib in each.memory_limit_mb] for each in asked.experimental.virtual_devices]
-    return [bool(asked.allow_growth), pieces, asked.visible_device_list]
+    return [wishes, pieces, asked.visible_device_list]
 
 
-SETTINGS = row(truth, list_of(list_of(whole)), text).named("settings that can be read")
+SETTINGS = row(list_of(truth), list_of(list_of(whole)), text).named("settings that can be read")
 
 
-def check_settled(student: Any, cards: int, limit: int | None) -> None:
-    got = student.ask(settled, cards=cards, limit=limit)
-    case = f"{cards} card{'s' * (cards > 1)}, limit={limit}:"
+def check_settled(student: Any, gpus: int, limit: int | None) -> None:
+    got = student.ask(settled, gpus=gpus, limit=limit)
+    case = f"`settle(gpus, {limit})` with {gpus} GPU{'s' * (gpus > 1)}:"
     assert type(got) is not str, f"{case} TensorFlow refuses: {got[:150]}."
     growth, pieces, listed = SETTINGS(got, f"{case} your settings are")
-    assert listed == ",".join(map(str, range(cards))), f"{case} not every card is seen any more; expected all."
+    assert listed == ",".join(map(str, range(gpus))), f"{case} only GPUs {shown(listed)} are seen; expected all."
     if limit is None:
-        assert pieces == [], f"{case} pieces of {shown(pieces)} MiB are cut; expected no limit."
-        assert growth, f"{case} no card grows; expected every one to."
-    else:
-        assert not growth, f"{case} the cards grow; expected limits alone."
-        assert pieces != [], f"{case} no card has a limit; expected every one to."
-        assert pieces == [[limit]] * cards, (
-            f"{case} the cards' limits are {shown(pieces)}; expected one piece a card, as large as the limit."
-        )
+        assert pieces == [], f"{case} the limits are {shown(pieces)} MiB; expected none."
+        assert growth == [True] * gpus, f"{case} growth is {shown(growth)}; expected it on each."
+        return
+    assert pieces != [], f"{case} no GPU has a limit; expected {limit} MiB on each."
+    assert pieces == [[limit]] * gpus, f"{case} the limits are {shown(pieces)} MiB; expected {limit} MiB on each."
+    if any(growth):
+        says = f"{case} growth is asked for, too; with a limit TensorFlow drops that wish: expected a limit alone."
+        raise Misconception("growth_then_limit", says)
 
 
 @exercise("settle")
-def test_with_a_limit_every_card_has_it(student, rng):
-    check_settled(student, 1, int(rng.integers(512, 9000)))
+def test_with_a_limit_every_gpu_has_it_and_none_is_told_to_grow(student, rng):
     check_settled(student, int(rng.integers(2, 6)), int(rng.integers(512, 9000)))
+    check_settled(student, 1, 1024)
 
 
 @exercise("settle")
-def test_without_a_limit_every_card_grows(student, rng):
-    check_settled(student, 1, None)
+def test_without_a_limit_every_gpu_grows(student, rng):
     check_settled(student, int(rng.integers(2, 6)), None)
+    check_settled(student, 1, None)

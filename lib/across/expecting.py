@@ -6,8 +6,8 @@ pairs.named("three pairs of name and seconds")  # told in the author's own words
 
 Any plain value (see `across.plain`) may come from a student, in place of any other: an expectation gives the value as its
 exact type, in the range in which one can compute with it and write it out, or raises AssertionError with a sentence for
-the student. A tuple or an array is a list, a whole float an integer where one is meant, and 0 or 1 a truth value: nobody loses points
-for these.
+the student. A tuple or an array is a list, a whole float an integer where one is meant, and 0 or 1 a truth value: nobody
+loses points for these.
 """
 
 from __future__ import annotations

@@ -1,21 +1,20 @@
-"""Who owns which memory: readings of a process, TensorFlow's settings for cards that are not here, and a model of a card.
+"""Who owns which memory: readings of a process, and TensorFlow's settings for GPUs that are not here.
 
-Three instruments, told apart wherever they appear:
+- `now` measures the process that calls it; `CPU_POOL` makes TensorFlow manage main memory as it manages a GPU's.
+- `paper` lets TensorFlow's own configuration code talk about GPUs that exist on paper: what it would ask a driver for.
 
-- `now` measures the process that calls it; `CPU_POOL` makes TensorFlow manage main memory as it manages a card's.
-- `paper` lets TensorFlow's own configuration code talk about cards that exist on paper: what it would ask a driver for.
-- `Card` is a **model** of one card that several programs share. Its rules are those of TensorFlow 2.21's gpu_device.cc
-  (default limit) and bfc_allocator.cc (regions, growth, smaller and smaller requests); fragmentation is left out.
+The model of a GPU that several programs share is in `across.gpu_model`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from across import pictures
@@ -24,11 +23,8 @@ if TYPE_CHECKING:
     from across.pictures import Picture
 
 MIB = 1 << 20
-CPU_POOL = "TF_CPU_ALLOCATOR_USE_BFC"  # environment: manage main memory by the allocator that manages a card's
+CPU_POOL = "TF_CPU_ALLOCATOR_USE_BFC"  # environment: manage main memory by the allocator that manages a GPU's
 CPU_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
-FIRST_REGION = 2  # MiB: what a growing program takes first
-SMALLER = 0.9  # what is refused is asked for again, times this
-CONTEXT = 450  # MiB: the model's CUDA context; real ones take a few hundred, by card and driver
 
 
 @dataclass(frozen=True)
@@ -105,8 +101,49 @@ def draw(readings: Sequence[Reading], *, title: str) -> Picture:
     return pictures.render(figure, f"Memory over {seconds[-1]:.2g} seconds, {title}, in MiB: {'; '.join(sentences)}.")
 
 
+def by_rule(extend: Callable[[int, int, int], tuple[int, int]], size: int, tensors: int, limit: int) -> list[int]:
+    """MiB taken after each of so many tensors of `size`, where `extend(size, step, left)` says what a region is.
+
+    The program has started: it took a region of 2 MiB, and its next step is 4.
+    """
+    rooms: list[int] = []
+    step, taken, curve = 4, 0, []
+    for _ in range(tensors):
+        at = next((i for i, room in enumerate(rooms) if room >= size), None)
+        if at is None:
+            region, step = (int(each) for each in extend(size, step, limit - 2 - taken))
+            rooms.append(region)
+            taken, at = taken + region, -1
+        rooms[at] -= size
+        curve.append(taken)
+    return curve
+
+
+def draw_rule(curves: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> Picture:
+    """Beside each other, by the size of the tensors in MiB: what a rule says was taken, and what was measured.
+
+    All share their axes. Raises ValueError when there is nothing to draw.
+    """
+    if not curves:
+        raise ValueError("draw_rule: no curves")
+    figure = pictures.new_figure(8.0, 3.0)
+    every = figure.subplots(1, len(curves), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (size, (rule, real)) in zip(every, curves.items(), strict=True):
+        pictures.style(axes, title=f"Tensors of {size} MiB", x="tensors", y="MiB taken" if axes is every[0] else "")
+        at = range(1, len(rule) + 1)
+        axes.step(at, real, where="post", color="#E69F00", linewidth=5, alpha=0.6, label="measured")
+        axes.step(at, rule, where="post", color="#0072B2", linestyle="--", label="your rule")
+    every[0].legend(frameon=False, labelcolor=pictures.INK, fontsize=pictures.FONT)
+    figure.set_layout_engine("constrained")
+    said = [
+        f"{size} MiB tensors: measured {', '.join(f'{each:.0f}' for each in real)}; your rule {', '.join(map(str, rule))}"
+        for size, (rule, real) in curves.items()
+    ]
+    return pictures.render(figure, f"MiB taken after each tensor. {'; '.join(said)}.")
+
+
 class Paper:
-    """What TensorFlow's settings would ask of cards that exist on paper only. Made by `paper`."""
+    """What TensorFlow's settings would ask of GPUs that exist on paper only. Made by `paper`."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -116,12 +153,25 @@ class Paper:
         """The GPUOptions that TensorFlow would start its devices with. Raises ValueError where settings contradict."""
         return self._context._compute_gpu_options()
 
+    def settings(self) -> tuple[list[bool | None], list[int | None]]:
+        """For each GPU whether growth was asked for, and its limit in MiB (None: no limit; a list where it is cut).
+
+        Raises ValueError where settings contradict.
+        """
+        import tensorflow as tf
+
+        found = tf.config.list_physical_devices("GPU")
+        pieces = [[int(mib) for mib in each.memory_limit_mb] for each in self.asked.experimental.virtual_devices]
+        limits: list[Any] = [each[0] if len(each) == 1 else each or None for each in pieces]
+        growth = [tf.config.experimental.get_memory_growth(gpu) for gpu in found]
+        return growth, limits or [None] * len(found)
+
 
 @contextlib.contextmanager
-def paper(cards: int) -> Iterator[Paper]:
+def paper(gpus: int) -> Iterator[Paper]:
     """In this block `tf.config` sees so many GPUs, on paper: settings work as they do before TensorFlow starts.
 
-    They are TensorFlow's own code and answers; no driver hears of them and no op can run on such a card. Outside of the
+    They are TensorFlow's own code and answers; no driver hears of them and no op can run on such a GPU. Outside of the
     block nothing has changed. Run no op inside.
     """
     from tensorflow.python.eager import context as module
@@ -133,197 +183,23 @@ def paper(cards: int) -> Iterator[Paper]:
     try:
         fresh._initialize_physical_devices()
         others = [device for device in fresh._physical_devices if device.device_type != "GPU"]
-        gpus = [eager.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(cards)]
-        fresh._physical_devices = [*others, *gpus]
+        made = [eager.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(gpus)]
+        fresh._physical_devices = [*others, *made]
         fresh._physical_device_to_index = {device: i for i, device in enumerate(fresh._physical_devices)}
         fresh._visible_device_list = list(fresh._physical_devices)
-        fresh._memory_growth_map = dict.fromkeys(gpus)
+        fresh._memory_growth_map = dict.fromkeys(made)
         yield Paper(fresh)
     finally:
         eager._set_context(kept)
 
 
-class OutOfMemory(MemoryError):  # noqa: N818 - the card's own name for it
-    """A model's card, or a program's limit on it, has no room for what was asked."""
+def seen(value: str | None, gpus: int) -> list[int]:
+    """The GPUs, of so many, that CUDA shows a program whose CUDA_VISIBLE_DEVICES is `value` (None: not set), in its order.
 
-
-def default_limit(free: int) -> int:
-    """What a program with no settings takes of a card with `free` MiB: all but a reserve (compute capability 8)."""
-    return free - (225 if free < 2048 else 1536) if free > 225 else free
-
-
-class Card:
-    """A **model** of one card of `total` MiB; every program on it also needs a CUDA `context`, in MiB."""
-
-    def __init__(self, total: int, context: int = CONTEXT) -> None:
-        self.total = total
-        self.context = context
-        self.programs: list[Program] = []
-        self.history: list[tuple[str, list[tuple[str, int, int, int]]]] = []
-
-    @property
-    def free(self) -> int:
-        """MiB that no program holds."""
-        return self.total - sum(program.held for program in self.programs)
-
-    def start(self, name: str, *, limit: int = 0, fraction: float = 0.0, growth: bool = False) -> Program:
-        """Start a program. Without settings it takes all that is free but a reserve; `fraction` is of `total`.
-
-        Raises ValueError for settings that TensorFlow would refuse, OutOfMemory when not even its context fits.
-        """
-        if limit and growth:
-            raise ValueError("Cannot set memory growth on device when virtual devices configured")
-        if self.free < self.context:
-            raise OutOfMemory(f"{name}: {self.free} MiB are free, its CUDA context needs {self.context}")
-        program = Program(self, name, growth)
-        self.programs.append(program)
-        program.limit = limit or int(self.total * fraction) or default_limit(self.free)
-        if not growth:
-            program.next = program.limit
-            with contextlib.suppress(OutOfMemory):  # what it cannot take now is missed when a tensor needs it
-                program.extend(1)
-        self.note(f"{name} starts")
-        return program
-
-    def note(self, event: str) -> None:
-        """Remember how the card is shared after an event, for `draw`."""
-        held = [(each.name, each.context, each.used, each.taken - each.used) for each in self.programs]
-        self.history.append((event, held))
-
-    def draw(self, title: str) -> Picture:
-        """The card after each event: each program's context, what its tensors use, what it took and does not use."""
-        return draw_card(self.history, self.total, title=f"MODEL: {title}")
-
-
-@dataclass
-class Program:
-    """A program on a model's card. Sizes in MiB."""
-
-    card: Card
-    name: str
-    growth: bool
-    limit: int = 0
-    next: int = FIRST_REGION  # the size of the next region
-    regions: list[list[int]] = field(default_factory=list)  # [size, room left]
-    tensors: list[tuple[int, list[int]]] = field(default_factory=list)  # size, its region
-    alive: bool = True
-
-    @property
-    def context(self) -> int:
-        """What the CUDA context takes."""
-        return self.card.context * self.alive
-
-    @property
-    def taken(self) -> int:
-        """What it took from the card for tensors."""
-        return sum(size for size, _ in self.regions)
-
-    @property
-    def used(self) -> int:
-        """What its tensors use of it."""
-        return sum(size for size, _ in self.tensors)
-
-    @property
-    def held(self) -> int:
-        """What nvidia-smi shows: context and regions."""
-        return self.context + self.taken
-
-    def allocate(self, size: int) -> None:
-        """Make a tensor. Raises OutOfMemory."""
-        fitting = [region for region in self.regions if region[1] >= size]
-        region = min(fitting, key=lambda each: each[1]) if fitting else self.extend(size)
-        region[1] -= size
-        self.tensors.append((size, region))
-        self.card.note(f"{self.name} +{size}")
-
-    def extend(self, size: int) -> list[int]:
-        """Take one more region, with room for a tensor of `size`. Raises OutOfMemory."""
-        left = self.limit - self.taken
-        if size > left:
-            raise OutOfMemory(
-                f"{self.name}: no room for a tensor of {size} MiB; it took {self.taken} of its limit of {self.limit}"
-            )
-        doubled = size > self.next
-        while size > self.next:
-            self.next *= 2
-        request = min(self.next, left)
-        while request > self.card.free:
-            request = int(request * SMALLER)
-            if request < size:
-                raise OutOfMemory(
-                    f"{self.name}: no room for a tensor of {size} MiB; {self.card.free} MiB are free on the card"
-                )
-        self.next *= 1 if doubled else 2
-        self.regions.append([request, request])
-        return self.regions[-1]
-
-    def free(self) -> None:
-        """Drop all its tensors. What it took stays taken."""
-        for size, region in self.tensors:
-            region[1] += size
-        self.tensors.clear()
-        self.card.note(f"{self.name} frees all")
-
-    def end(self) -> None:
-        """End the process: only now the card has its memory back."""
-        self.alive = False
-        self.tensors.clear()
-        self.regions.clear()
-        self.card.note(f"{self.name} ends")
-
-
-def draw_card(history: Sequence[tuple[str, list[tuple[str, int, int, int]]]], total: int, *, title: str) -> Picture:
-    """A card of `total` MiB after each event of `history`: (event, [(program, context, used, idle), ...]).
-
-    Raises ValueError when there is nothing to draw.
+    CUDA reads from the left and stops at the first that is no number of a GPU. Names of GPUs (GPU-8932f937...) are left out.
     """
-    if not history:
-        raise ValueError("draw_card: nothing has happened on this card")
-    figure, axes = pictures.plot(max(5.0, 1.6 + 0.85 * len(history)), 3.2, title=title, x="", y="MiB of the card")
-    names = list(dict.fromkeys(name for _, held in history for name, *_ in held))
-    shown: set[str] = set()
-    for at, (_, held) in enumerate(history):
-        height = 0
-        for name, context, used, idle in held:
-            fill = pictures.PALETTE[names.index(name) % len(pictures.PALETTE)]
-            parts = (
-                (context, "#999999", "", "CUDA context"),
-                (used, fill, "", "in use"),
-                (idle, fill, "////", "taken"),
-            )
-            for size, colour, hatch, what in parts:
-                label = "" if not size else what if what == "CUDA context" else f"{name}, {what}"
-                known = label in shown or not label
-                shown.add(label)
-                axes.bar(
-                    at,
-                    size,
-                    bottom=height,
-                    width=0.72,
-                    color="none" if hatch else colour,
-                    edgecolor=colour if hatch else pictures.INK,
-                    hatch=hatch,
-                    linewidth=0.8,
-                    label="_" if known else label,
-                )
-                height += size
-    axes.axhline(total, color=pictures.ALERT, linewidth=1.6)
-    axes.annotate(
-        f"the card: {total} MiB",
-        (-0.45, total),
-        (0, 3),
-        textcoords="offset points",
-        color=pictures.ALERT,
-        fontsize=pictures.FONT - 1,
-    )
-    axes.set_ylim(0, total * 1.12)
-    axes.set_xlim(-0.5, len(history) - 0.5)
-    axes.set_xticks(range(len(history)), [event.replace(" ", "\n", 1) for event, _ in history])
-    axes.legend(
-        loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK
-    )
-    sentences = [
-        f"after {event}: " + (", ".join(f"{name} holds {sum(sizes)}" for name, *sizes in held if sum(sizes)) or "empty")
-        for event, held in history
-    ]
-    return pictures.render(figure, f"{title}. A card of {total} MiB; {'; '.join(sentences)}.")
+    if value is None:
+        return list(range(gpus))
+    numbers = [str(gpu) for gpu in range(gpus)]
+    found = [each.strip() for each in value.split(",")]
+    return [int(each) for each in itertools.takewhile(numbers.__contains__, found)]

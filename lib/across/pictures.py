@@ -88,6 +88,13 @@ def plot(width: float = 7.0, height: float = 3.0, *, title: str, x: str, y: str)
     """An empty chart in the course's style; `x` and `y` name the axes and their units. Finish it with `render`."""
     figure = new_figure(width, height)
     axes = figure.add_subplot()
+    style(axes, title=title, x=x, y=y)
+    figure.set_layout_engine("constrained")
+    return figure, axes
+
+
+def style(axes: Axes, *, title: str, x: str, y: str) -> None:
+    """Give `axes` the course's style; `x` and `y` name them and their units."""
     axes.set_title(title, color=INK, fontsize=FONT + 1, fontweight="bold", loc="left")
     axes.set_xlabel(x, color=INK, fontsize=FONT)
     axes.set_ylabel(y, color=INK, fontsize=FONT)
@@ -96,8 +103,6 @@ def plot(width: float = 7.0, height: float = 3.0, *, title: str, x: str, y: str)
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(INK)
     axes.set_axisbelow(True)
-    figure.set_layout_engine("constrained")
-    return figure, axes
 
 
 def bars(values: Mapping[str, float | Sequence[float]], *, title: str, unit: str) -> Picture:

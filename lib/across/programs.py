@@ -1,7 +1,7 @@
 """Several real programs at the same time, each in a fresh process, in an order that they agree on through a folder.
 
 together(fn, 3, 100)               # fn(meeting, 100) in three processes at once; meeting.number is 0, 1, 2
-share([Ask("first", 4000), ...])   # programs on one card: real processes on a GPU, else a model, labelled so
+share([Ask("first", part=0.4), ...])  # programs on one GPU: real processes where there is one, else a model, labelled so
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from across import devices, fresh, memory
+from across import devices, fresh, gpu_model, memory
 from across.pictures import Picture, table_html, table_text
 
 T = TypeVar("T")
@@ -67,12 +67,13 @@ def together(
 
 @dataclass(frozen=True)
 class Ask:
-    """A program that wants tensors of `needs` MiB on a card, under one setting at most."""
+    """A program that wants tensors of `needs` MiB, or a `part` of the GPU, under one setting at most."""
 
     name: str
-    needs: int
+    needs: int = 0
+    part: float = 0.0  # of the GPU's memory; where it is given, it says what `needs` is
     limit: int = 0  # MiB; 0: none
-    fraction: float = 0.0  # of the card; 0.0: none
+    fraction: float = 0.0  # of the GPU; 0.0: none
     growth: bool = False
 
 
@@ -83,17 +84,17 @@ class Got:
     name: str
     needs: int
     tensors: int  # what its tensors came to
-    held: int  # of the card, CUDA context included
+    held: int  # of the GPU, CUDA context included
     error: str = ""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """One card after several programs were started on it, one after the other, and stayed."""
+    """One GPU after several programs were started on it, one after the other, and stayed."""
 
     rows: tuple[Got, ...]
     total: int  # MiB
-    where: str  # "MODEL of a card", or the card's name
+    where: str  # "MODEL of a GPU", or the GPU's name
 
     def __repr__(self) -> str:
         return table_text(_COLUMNS, self._cells()) + "\n" + self._note()
@@ -102,10 +103,10 @@ class Shared:
         return table_html(_COLUMNS, self._cells(), note=self._note())
 
     def draw(self, title: str) -> Picture:
-        """The card after each program's turn."""
+        """The GPU after each program's turn."""
         held = [(row.name, 0, row.tensors, max(0, row.held - row.tensors)) for row in self.rows]
         history = [(row.name, held[: i + 1]) for i, row in enumerate(self.rows)]
-        return memory.draw_card(history, self.total, title=f"{self.where}: {title}")
+        return gpu_model.draw_gpu(history, self.total, title=f"{self.where}: {title}")
 
     def _note(self) -> str:
         return f"{self.where}, {self.total} MiB."
@@ -114,39 +115,44 @@ class Shared:
         return [[row.name, str(row.needs), str(row.tensors), str(row.held), row.error or "runs"] for row in self.rows]
 
 
-_COLUMNS = ["program", "needs (MiB)", "tensors (MiB)", "holds of the card (MiB)", "outcome"]
+_COLUMNS = ["program", "needs (MiB)", "tensors (MiB)", "holds of the GPU (MiB)", "outcome"]
 
 
 def share(asks: Sequence[Ask], *, total: int = 16384) -> Shared:
-    """Start the programs on one card, one after the other, each staying until the last has had its turn.
+    """Start the programs on one GPU, one after the other, each staying until the last has had its turn.
 
-    On a GPU these are real processes on its first card; elsewhere a model of a card of `total` MiB plays the card's part.
+    Real processes on the first GPU, where there is one; elsewhere a model of a GPU of `total` MiB plays its part.
     """
     gpus = devices.here().gpus
     return on_gpu(asks, gpus[0]) if gpus else on_model(asks, total)
 
 
 def on_model(asks: Sequence[Ask], total: int) -> Shared:
-    """The same by the model of `across.memory`."""
-    card, rows = memory.Card(total), []
-    for ask in asks:
+    """The same by the model of `across.gpu_model`."""
+    gpu, rows = gpu_model.ModelGPU(total), []
+    for ask in _in_mib(asks, total):
         program, error, allocated = None, "", 0
         try:
-            program = card.start(ask.name, limit=ask.limit, fraction=ask.fraction, growth=ask.growth)
+            program = gpu.start(ask.name, limit=ask.limit, fraction=ask.fraction, growth=ask.growth)
             while allocated < ask.needs:
                 size = min(PIECE, ask.needs - allocated)
                 program.allocate(size)
                 allocated += size
-        except memory.OutOfMemory:
+        except gpu_model.OutOfMemory:
             error = "out of memory"
         rows.append(Got(ask.name, ask.needs, allocated, program.held if program else 0, error))
-    return Shared(tuple(rows), total, "MODEL of a card")
+    return Shared(tuple(rows), total, "MODEL of a GPU")
+
+
+def _in_mib(asks: Sequence[Ask], total: int) -> list[Ask]:
+    """The same programs, each knowing what it needs in MiB of a GPU of `total`."""
+    return [replace(ask, needs=int(ask.part * total)) if ask.part else ask for ask in asks]
 
 
 def on_gpu(asks: Sequence[Ask], gpu: devices.Device) -> Shared:
-    """The same by real processes on a real card."""
+    """The same by real processes on a real GPU."""
     total = (gpu.memory or 0) // memory.MIB
-    rows = together(_program, len(asks), list(asks), total, "/GPU:0")
+    rows = together(_program, len(asks), _in_mib(asks, total), total, "/GPU:0")
     return Shared(tuple(rows), total, gpu.model)
 
 
@@ -156,7 +162,7 @@ def _program(meeting: Meeting, asks: Sequence[Ask], total: int, device: str) -> 
 
     ask = asks[meeting.number]
     meeting.turn("start")
-    before, error, kept = free_on_card(), "", []
+    before, error, kept = free_on_gpu(), "", []
     try:
         if device.startswith("/GPU"):
             card = tf.config.list_physical_devices("GPU")[0]
@@ -170,7 +176,7 @@ def _program(meeting: Meeting, asks: Sequence[Ask], total: int, device: str) -> 
                 kept.append(tf.zeros([min(PIECE, ask.needs - allocated), memory.MIB // 4]))
     except Exception as failure:
         error = "out of memory" if isinstance(failure, tf.errors.ResourceExhaustedError) else str(failure)[:80]
-    held = before - free_on_card()
+    held = before - free_on_gpu()
     meeting.done("start")
     meeting.all("end")
     return Got(ask.name, ask.needs, sum(kept_size(each) for each in kept), held, error)
@@ -181,8 +187,8 @@ def kept_size(tensor: Any) -> int:
     return int(tensor.shape[0])
 
 
-def free_on_card() -> int:
-    """MiB that nobody holds on the first card, by nvidia-smi; 0 where there is none."""
+def free_on_gpu() -> int:
+    """MiB that nobody holds on the first GPU, by nvidia-smi; 0 where there is none."""
     query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
         return int(subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0])
