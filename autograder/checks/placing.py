@@ -144,15 +144,20 @@ def spans(tasks: list[tuple[Any, ...]], placed: dict[str, str], copy: float) -> 
     return found
 
 
-def greedy(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, start: bool = False) -> dict[str, str]:
-    """Each task where it ends soonest (or, by a misconception, on the device that is free soonest)."""
+def greedy(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, by: str = "end") -> dict[str, str]:
+    """Each task where it ends soonest; or, by a misconception, where a device is "free", or "all" tasks end, soonest."""
     chosen: dict[str, str] = {}
     for i, (name, _, _) in enumerate(tasks):
         free = {device: 0.0 for device in devices}
         for device, _, end in spans(tasks[:i], chosen, copy).values():
             free[device] = max(free[device], end)
-        ends = {device: spans(tasks[: i + 1], {**chosen, name: device}, copy)[name][2] for device in devices}
-        chosen[name] = min(devices, key=(free if start else ends).__getitem__)
+        tried = {device: spans(tasks[: i + 1], {**chosen, name: device}, copy) for device in devices}
+        cost = {
+            "free": free,
+            "end": {device: found[name][2] for device, found in tried.items()},
+            "all": {device: max(end for _, _, end in found.values()) for device, found in tried.items()},
+        }[by]
+        chosen[name] = min(devices, key=cost.__getitem__)
     return chosen
 
 
@@ -170,8 +175,13 @@ def telling(rng: np.random.Generator, devices: list[str], copy: float, count: in
     """A program on which the likely misconceptions give something else than the right placement."""
     while True:
         tasks = drawn(rng, count)
-        wanted, no_copies = greedy(tasks, devices, copy), greedy(tasks, devices, 0.0)
-        free_first = greedy(tasks, devices, copy, start=True)
-        lazy = dict.fromkeys(wanted, devices[0])
-        if wanted not in (no_copies, free_first, lazy) and no_copies != free_first:
+        wanted = greedy(tasks, devices, copy)
+        wrong = [
+            greedy(tasks, devices, 0.0),
+            greedy(tasks, devices, copy, by="free"),
+            greedy(tasks, devices, copy, by="all"),
+            greedy(tasks, devices[::-1], copy),
+            greedy(tasks, devices[:2], copy),
+        ]
+        if wanted not in wrong and len(set(wanted.values())) > 1:
             return tasks
