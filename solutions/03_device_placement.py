@@ -152,8 +152,8 @@ with attempt("split"):
 
 # %% [markdown]
 # ## The three rules
-# TensorFlow's whitepaper describes a clever placer, which simulates the graph and chooses devices. It stayed inside
-# Google. You have the **simple placer**. Its rules, as a textbook of 2017 gives them; the first that fits wins:
+# TensorFlow's whitepaper has a clever placer; it stayed inside Google. You have the **simple placer**. Its rules, as a
+# textbook of 2017 gives them; the first that fits wins:
 #
 # 1. An op that an earlier run placed **stays**.
 # 2. An op that you **pinned** goes where you said.
@@ -246,12 +246,12 @@ placement.trace(unpinned, tf.constant(3)).draw(devices=D)
 
 # %% [markdown]
 # ## A Keras model
-# Three layers. The weights of two are on `D[1]`, those of the third on `D[2]`. No block surrounds the call.
+# Two layers, each with two weights: the first layer's are on `D[1]`, the second's on `D[2]`. No block is around the call.
 
 # %%
 x = tf.ones([2, 4])
-model = tf.keras.Sequential([tf.keras.layers.Dense(4) for _ in range(3)])
-for layer, home in zip(model.layers, (D[1], D[1], D[2]), strict=True):
+model = tf.keras.Sequential([tf.keras.layers.Dense(4) for _ in range(2)])
+for layer, home in zip(model.layers, D[1:3], strict=True):
     with tf.device(home):
         layer.build([None, 4])
 
@@ -259,8 +259,8 @@ for layer, home in zip(model.layers, (D[1], D[1], D[2]), strict=True):
 placement.trace(model, x).draw(devices=D)
 
 # %% [markdown]
-# Rule 0 reads each weight where it is. Rule 3 sends each product to the default device. So all six weights are copied,
-# at every call. The weights of a large model are gigabytes; `x` is small.
+# Rule 0 reads each weight where it is. Rule 3 sends each product to the default device. So all four weights are copied,
+# at every call.
 
 # %% [markdown]
 # ### Exercise: `forward` (3 points)
@@ -402,8 +402,8 @@ def talk():
 fresh.run(talk, cpus=4)
 
 # %% [markdown]
-# Each line has a name, a type and a device. `_Arg` and `_Retval` stand for what comes in and what goes out. The log is
-# too long for a network. `trace` gives the same facts as data:
+# Name, type, device; `_Arg` and `_Retval` stand for what comes in and goes out. For a network the log is too long.
+# `trace` gives the same facts as data:
 
 # %% tags=["show"] covers=["S17"]
 placement.trace(step, tf.constant(1.0))
@@ -453,7 +453,7 @@ def late_pin():
 
 # %% tags=["show"] covers=["S14", "S18"]
 outcome = fresh.call(late_pin, env={"TF_CPP_MIN_LOG_LEVEL": "1"}, cold=True)
-print(*(line.partition("def:")[2] for line in outcome.output.splitlines() if "was changed" in line))
+print(*(line[line.index("Operation") :] for line in outcome.output.splitlines() if "was changed" in line))
 
 old_session, new_session = outcome.result()
 display(old_session.draw(title="The old session", devices=new_session.available))
@@ -465,8 +465,8 @@ display(new_session.draw(title="A new session", devices=new_session.available))
 
 # %% [markdown]
 # ## A function instead of a name
-# The textbook gives `device` a *function*. It is asked about every op when the op is created, and returns a device.
-# Today's `tf.device` refuses it:
+# The textbook gives `device` a *function*: asked about an op when the op is created, it returns a device. Today's
+# `tf.device` refuses it:
 
 # %% tags=["show"] covers=["S19"]
 try:
@@ -699,6 +699,5 @@ for name, placed in (("clever", clever), ("one device", single)):
     display(draw(race, placed, 2.0, f"{name}: ends after {end:g} s"))
 
 # %% [markdown]
-# It can: 4 s against 3 s. `weights` ends a second sooner on the second device, so it goes there. Only then does the clock
-# find that the product must wait for a copy. You knew that. A few pins by somebody who knows the program beat a clock
-# that sees one task ahead.
+# It can: 4 s against 3 s. `weights` ends a second sooner on the second device, so it goes there, and the product must
+# wait for a copy. Pins by somebody who knows the program beat a clock that sees one task ahead.

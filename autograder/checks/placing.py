@@ -128,6 +128,25 @@ def wishes(
     return first + [rest[i] for i in rng.permutation(len(rest))]
 
 
+def by_rules(ops: Sequence[Wish], default: str, before: dict[str, str], without: str) -> dict[str, str | None]:
+    """Where the four rules place `ops`, as somebody would who knows all but the one called `without`."""
+    found: dict[str, str | None] = {} if without == "rule 1" else dict(before)
+    for name, pin, variable in ops:
+        if name not in found:
+            home = found.get(variable, before.get(variable)) if variable and without != "rule 0" else None
+            found[name] = (pin if without == "rule 0, which beats a pin" else None) or home
+            found[name] = found[name] or (pin if without != "rule 2" else None) or default
+    return found
+
+
+MISSED = {
+    "rule 1": "an earlier run placed it there, and rule 1 comes first",
+    "rule 0, which beats a pin": "it touches a variable, and rule 0 beats its pin",
+    "rule 0": "it touches a variable, and rule 0 beats rules 2 and 3",
+    "rule 2": "it is pinned there: see rule 2",
+}
+
+
 Spans = dict[str, tuple[str, float, float]]  # name -> device, start, end
 
 

@@ -100,7 +100,7 @@ def traced_forward(student, homes, size):
     """Trace `forward` of a model whose weights are on `homes`; in its graph each weight is a variable of its own."""
     model = tf.keras.Sequential([tf.keras.layers.Dense(size) for _ in homes])
     weights = {}
-    for i, (layer, home) in enumerate(zip(model.layers, homes)):
+    for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
         with tf.device(home):
             layer.build([None, size])
         for kind in ("kernel", "bias"):
@@ -142,7 +142,9 @@ class Forward:
         answer = student.ask(traced_forward, homes=homes, size=size)
         graph_def, inputs, outputs = TRACED(answer, "Your code led to")
         graph = imported(graph_def)
-        assert len(outputs) == len(inputs) == 1, "`forward` returned no single tensor; expected the last layer's output."
+        assert len(outputs) == len(inputs) == 1, (
+            "`forward` returned no single tensor; expected the last layer's output."
+        )
         try:
             feed = {graph.get_tensor_by_name(inputs[0]): x}
             out = graph.get_tensor_by_name(outputs[0])
@@ -220,3 +222,13 @@ def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> l
         [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind == "product" else None]
         for kind, name in zip(order, names(rng, len(kinds)), strict=True)
     ]
+
+
+def mixed_steps(rng: np.random.Generator, pin: bool) -> list[Step]:
+    """Variables of both kinds and products, in an order in which a count of one kind, or of every op, tells."""
+    while True:
+        steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product"] * 4, pin=pin)
+        kinds = [kind for kind, _, _ in steps if kind != "product"]
+        away = not pin or any(device_of(pinned) != "CPU:0" for _, _, pinned in steps if pinned)
+        if len(set(kinds[:3])) == 2 and away:
+            return [["new", "first_of_all", None], ["old", "second_of_all", None], *steps]

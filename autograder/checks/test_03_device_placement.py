@@ -10,8 +10,10 @@ import tensorflow as tf
 
 from across.expecting import device, device_in, dict_of, one_of, shown, text
 from autograder.checks.placing import (
+    MISSED,
     Program,
     Wish,
+    by_rules,
     device_of,
     elsewhere,
     greedy,
@@ -21,7 +23,7 @@ from autograder.checks.placing import (
     telling,
     wishes,
 )
-from autograder.checks.students_graphs import PINNED, Forward, Halves, Step, built, same, shuffled, went
+from autograder.checks.students_graphs import PINNED, Forward, Halves, Step, built, mixed_steps, same, shuffled, went
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
 
 # where
@@ -101,25 +103,6 @@ test_every_op_has_a_recorded_device = recorded(
 @probe
 def placed(student, ops, default, before):
     return student.place([student.Op(*op) for op in ops], default, before)
-
-
-def by_rules(ops: Sequence[Wish], default: str, before: dict[str, str], without: str) -> dict[str, str | None]:
-    """Where the four rules place `ops`, as somebody would who knows all but the one called `without`."""
-    found: dict[str, str | None] = {} if without == "rule 1" else dict(before)
-    for name, pin, variable in ops:
-        if name not in found:
-            home = found.get(variable, before.get(variable)) if variable and without != "rule 0" else None
-            found[name] = (pin if without == "rule 0, which beats a pin" else None) or home
-            found[name] = found[name] or (pin if without != "rule 2" else None) or default
-    return found
-
-
-MISSED = {
-    "rule 1": "an earlier run placed it there, and rule 1 comes first",
-    "rule 0, which beats a pin": "it touches a variable, and rule 0 beats its pin",
-    "rule 0": "it touches a variable, and rule 0 beats rules 2 and 3",
-    "rule 2": "it is pinned there: see rule 2",
-}
 
 
 def check_place(got: Any, ops: Sequence[Wish], default: str, ran_on: dict[str, str], before: dict[str, str]) -> None:
@@ -303,26 +286,16 @@ def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], n
         others = {places[name] for each, name, _ in steps if each not in (kind, "product")}
         if seen != wanted and theirs == wanted[: len(theirs)] and len(others) == 1:
             other = KIND["old" if kind == "new" else "new"]
-            says = f"{asked} every variable that is {other} stayed on {others.pop()}; expected both kinds to take turns."
+            says = (
+                f"{asked} every variable that is {other} stayed on {others.pop()}; expected both kinds to take turns."
+            )
             raise Misconception(f"{kind}_ones_only", says)
     for i, (kind, name, place) in enumerate(made):
         before = f"the variable before it went to {seen[i - 1]}" if i else "it is the first variable"
         assert place == wanted[i], f"{asked} {name}, {kind}, went to {place}, but {before}: the turn is {wanted[i]}'s."
     for kind, name, pin in steps:
         alone = kind != "product" or pin is None or places[name] == device_of(pin)
-        assert alone, (
-            f"{asked} {name}, a Mul in a block for {pin}, ran on {places[name]}; expected it to keep its pin."
-        )
-
-
-def mixed_steps(rng: np.random.Generator, pin: bool) -> list[Step]:
-    """Variables of both kinds and products, in an order in which a count of one kind, or of every op, tells."""
-    while True:
-        steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product"] * 4, pin=pin)
-        kinds = [kind for kind, _, _ in steps if kind != "product"]
-        away = not pin or any(device_of(pinned) != "CPU:0" for _, _, pinned in steps if pinned)
-        if len(set(kinds[:3])) == 2 and away:
-            return [["new", "first_of_all", None], ["old", "second_of_all", None], *steps]
+        assert alone, f"{asked} {name}, a Mul in a block for {pin}, ran on {places[name]}; expected it to keep its pin."
 
 
 @exercise("round_robin", weight=1)
