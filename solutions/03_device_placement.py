@@ -242,7 +242,7 @@ placement.trace(unpinned, tf.constant(3)).draw(devices=D)
 
 # %% [markdown]
 # The constant went to the op that reads it. `Shape` went to its input, for it needs the size only. `Identity`, the
-# control, obeyed rule 3. With two readers on two devices, a constant is doubled: one for each.
+# control, obeyed rule 3. A constant with readers on two devices is made twice, once on each.
 
 # %% [markdown]
 # ## A Keras model
@@ -259,8 +259,8 @@ for layer, home in zip(model.layers, D[1:3], strict=True):
 placement.trace(model, x).draw(devices=D)
 
 # %% [markdown]
-# Rule 0 reads each weight where it is. Rule 3 sends each product to the default device. So all four weights are copied,
-# at every call.
+# Rule 0 reads each weight where it is. Rule 3 sends each product to the default device. So all four weights are copied
+# at every call, and `x` is not.
 
 # %% [markdown]
 # ### Exercise: `forward` (3 points)
@@ -350,8 +350,8 @@ with attempt("place"):
 
 # %% [markdown]
 # ## When is it decided?
-# An eager op is placed when it runs, each time anew. A `tf.function` is traced once. So what does a block around the
-# *call* do?
+# Outside a `tf.function` ops are *eager*: each is placed when it runs, each time anew. A `tf.function` is *traced*: at the
+# first call its Python runs once and leaves a graph. So what does a block around a later *call* do?
 
 # %% tags=["show"] covers=["S18"]
 traces = []
@@ -492,8 +492,8 @@ with tf.Graph().as_default(), tf.compat.v1.device(nosy):
 # %% [markdown]
 # ### What changed
 # Today's variable is a `VarHandleOp`, the old style a `VariableV2`. The book's function tests for the type `"Variable"`.
-# Only the raw op `tf.raw_ops.Variable` still makes that type. So the book's test fits no variable here, and no error
-# says so.
+# `tf.raw_ops.Variable` still makes that type; the class `Variable` does not. So the book's test fits neither of these
+# two, and no error says so.
 
 # %% [markdown]
 # ### Exercise: `variables_on` (2 points)
