@@ -202,5 +202,5 @@ def telling(rng: np.random.Generator, devices: list[str], copy: float, count: in
             greedy(tasks, devices[::-1], copy),
             greedy(tasks, devices[:2], copy),
         ]
-        if wanted not in wrong and len(set(wanted.values())) > 1:
+        if wanted not in wrong and wrong[-1] not in wrong[:-1] and len(set(wanted.values())) > 1:
             return tasks

@@ -98,6 +98,8 @@ def same(got: Any, wanted: np.ndarray) -> bool:
 @probe(graphs=1)
 def traced_forward(student, homes, size):
     """Trace `forward` of a model whose weights are on `homes`; in its graph each weight is a variable of its own."""
+    from tensorflow.python.framework import convert_to_constants
+
     model = tf.keras.Sequential([tf.keras.layers.Dense(size) for _ in homes])
     weights = {}
     for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
@@ -113,6 +115,8 @@ def traced_forward(student, homes, size):
     graph = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec([2, size], tf.float32))
     captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
     graph_def = graph.graph.as_graph_def()
+    if graph_def.library.function:  # functions inside: write their bodies out
+        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
     for node in graph_def.node:
         if captured.get(node.name):
             name, node.device, shape = captured[node.name]

@@ -225,9 +225,8 @@ def check_forward(student: Any, rng: np.random.Generator, homes: list[Any]) -> N
     assert run.right, f"{says} returned something else than `model(x)` does."
     if weights := [name for name, _ in run.copies if name.startswith("weight")]:
         away = ", ".join(sorted({to for _, to in run.copies}))
-        raise Misconception(
-            "weights_travel" if len(weights) == 2 * len(homes) else "some_weights_travel",
-            f"{says} copied {len(weights)} of {2 * len(homes)} weights (to {away}); the budget for weights is 0.",
+        raise AssertionError(
+            f"{says} copied {len(weights)} of {2 * len(homes)} weights (to {away}); the budget for weights is 0."
         )
     assert len(run.copies) <= run.budget, (
         f"{says} made {len(run.copies)} copies, though of no weight; {run.budget} are enough: "
