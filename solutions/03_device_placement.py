@@ -10,16 +10,16 @@
 # # Device placement
 # **Which device runs each op, and how do I decide it?**
 #
-# A model is a graph of small operations: a product here, a sum there. Each runs on exactly one device, and nobody
-# asked you which. In 50 minutes you find out who decides, catch TensorFlow overruling you, and write three placers.
+# A program is a graph of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked
+# you which. In 60 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand.
 
 # %% [markdown]
 # ## Four devices on any machine
-# `D` names four devices: real GPUs if you have four, otherwise four *logical* CPUs, one processor under four names.
+# `D` names four devices: four GPUs if you have them, otherwise four *logical* CPUs, one processor under four names.
 
 # %%
-from across import devices, fresh, pictures, placement
-from across.attempt import NotAttempted, attempt, expect
+from across import devices, expecting, fresh, pictures, placement
+from across.attempt import NotAttempted, attempt, call, expect, read
 
 D = devices.best(4)
 D
@@ -48,13 +48,13 @@ def chain(x):
 placement.trace(chain, tf.ones([2, 2])).draw()
 
 # %% [markdown]
-# You wrote boxes; TensorFlow added arrows. Where an arrow crosses between lanes, the graph was cut and a *send* and a
-# *receive* were sewn in. That is the price of a placement: which arrows cross, and how much they carry.
+# A lane is a device, a box is an op. `trace` runs the function and draws what ran. A dashed arrow is a *copy*: TensorFlow
+# cut the graph there and put in a *send* and a *receive*. Copies are the price of a placement.
 
 # %% [markdown]
 # ### What four logical CPUs are, and are not
-# `/CPU:0` is the whole processor; its fifth core has no name. Logical CPUs are more names for the same cores and the
-# same memory: placement and errors are real, speed is not. And copies?
+# `/CPU:0` is the whole processor; one core of it has no name. Logical CPUs are more names for the same cores and the
+# same memory. Placement and errors are real, speed is not. And copies?
 
 # %% tags=["show"] covers=["S16"]
 with tf.device(D[1]):
@@ -66,11 +66,11 @@ same = np.shares_memory(np.asarray(here), np.asarray(there))
 print(f"copied from {D[1]} to {D[2]}: still the same bytes? {same}")
 
 # %% [markdown]
-# `True`: on logical CPUs a "copy" hands over a pointer. Between real GPUs it is `False`, and the bytes cross a bus.
+# `True` on logical CPUs: their "copy" hands over a pointer. Each GPU has its own memory, so there the bytes travel.
 
 # %% [markdown]
 # ## Where did that run?
-# A tensor knows its device. It knows two, in fact.
+# A tensor names two devices. A `tf.function` shows the difference.
 
 
 # %% tags=["show"]
@@ -87,40 +87,73 @@ print(".backing_device ", y.backing_device)
 placement.trace(doubled, tf.constant(1.0)).draw()
 
 # %% [markdown]
-# From outside, calling `doubled` is one op, and `.device` says where *that call* was handed in. The product inside ran
+# From outside, the call of `doubled` is one op, and `.device` says where *that call* was made. The product inside ran
 # elsewhere: `.backing_device` names the device whose memory holds the number.
 
 # %% [markdown]
 # ### Exercise: `where` (2 points)
-# Return the name of the device that holds a tensor's numbers, spelled as in `D`: `"/CPU:2"`. Roughly 1 line.
+# Return the name of the device that holds a tensor's numbers, spelled as in `D`: `"/CPU:2"`. Roughly 2 lines.
 #
 # <details><summary>Hint</summary>
 #
-# Everything before `device:` is the address of a process (chapter 07). `str.split` cuts it off.
+# `tf.DeviceSpec.from_string(name)` has a `device_type` and a `device_index`.
 # </details>
 
 
 # %% answer="where" covers=["S17"]
 def where(tensor):  # a tensor -> "/CPU:2"
     ### BEGIN SOLUTION
-    return "/" + tensor.backing_device.split("device:")[-1]
+    spec = tf.DeviceSpec.from_string(tensor.backing_device)
+    return f"/{spec.device_type}:{spec.device_index}"
     ### END SOLUTION
 
 
 # %% check="where" points=2
 with attempt("where"):
-    for device in D:
-        with tf.device(device):
-            plain = tf.constant([1.0])
-        got = where(plain)
-        expect(got == device, f"made on {device}, said to be at {got!r}; expected a name as in D")
-    got = where(doubled(tf.constant(1.0)))
-    expect(got == D[2], f"doubled's result is at {got!r}, you say; expected where its product ran")
+    with tf.device(D[1]):
+        made = tf.constant(1.0)
+    for tensor, home in ((made, D[1]), (doubled(made), D[2])):
+        got = call(where, tensor, returns=expecting.device)
+        expect(got == home[1:], f"`where` returned {got!r} for a tensor in the memory of {home}")
+
+# %% [markdown]
+# ## You say, TensorFlow obeys
+# ### Exercise: `split` (3 points)
+# Return `a @ b + b @ a`: the first product computed on the first device of the list, the second on the second, the sum
+# on the third. Roughly 6 lines.
+#
+# <details><summary>Hint</summary>
+#
+# Three `with tf.device(...)` blocks. Use `devices`, not `D`: the list will change.
+# </details>
+
+
+# %% answer="split" covers=["S2", "S15"]
+def split(a, b, devices):  # two square matrices, three device names -> a @ b + b @ a
+    ### BEGIN SOLUTION
+    with tf.device(devices[0]):
+        left = tf.matmul(a, b)
+    with tf.device(devices[1]):
+        right = tf.matmul(b, a)
+    with tf.device(devices[2]):
+        return left + right
+    ### END SOLUTION
+
+
+# %% check="split" points=3
+with attempt("split"):
+    a, b = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 1.0], [1.0, 1.0]])
+    seen = placement.trace(tf.function(split), a, b, D[1:])
+    display(seen.draw(devices=D))
+    got = np.array(split(a, b, D[1:])).tolist()
+    expect(got == [[5.0, 7.0], [8.0, 13.0]], f"for the two matrices `split` returned {got}; wanted [[5, 7], [8, 13]]")
+    idle = [name for name in D[1:] if not seen.on(name)]
+    expect(not idle, f"`split(a, b, {D[1:]})` ran nothing on {', '.join(idle)}; see the picture")
 
 # %% [markdown]
 # ## The three rules
-# TensorFlow's whitepaper has a clever placer, which simulates the graph and chooses devices itself. It stayed inside
-# Google. You have the **simple placer**; the first rule that fits wins:
+# TensorFlow's whitepaper has a clever placer; it stayed inside Google. You have the **simple placer**. Its rules, as a
+# textbook of 2017 gives them; the first that fits wins:
 #
 # 1. An op that an earlier run placed **stays**.
 # 2. An op that you **pinned** goes where you said.
@@ -135,11 +168,11 @@ with tf.device(D[1]):
     a = tf.Variable(3.0)
     b = tf.constant(4.0)
 
-placement.trace(lambda: a * b).draw()
+placement.trace(lambda: a * b).draw(devices=D)
 
 # %% [markdown]
-# Rule 2 put `a` and `b` on one device; rule 3 sent their product to another, and both had to travel. That they live
-# together counted for nothing: the simple placer never looks at where the data is.
+# Rule 2 put `a` and `b` on one device. Rule 3 sent their product to another, so both were copied. For a product, the
+# simple placer does not ask where its inputs are.
 
 # %% [markdown]
 # ## Your turn to predict
@@ -175,21 +208,84 @@ prediction = {"ReadVariableOp": D[1], "Mul": D[2], "AddV2": default, "AssignAddV
 with attempt("prediction", done="recorded before it was measured"):
     if not any(prediction.values()):
         raise NotAttempted("prediction: not attempted yet. Replace each None by a device.")
-    for op, guess in prediction.items():
-        expect(guess in [*D, default], f"{op} is predicted at {guess!r}; expected one of D, or default")
+    kinds = dict.fromkeys(prediction, expecting.device_in(name[1:] for name in {*D, default}))
+    guesses = read(prediction, "`prediction` is", expecting.entries(kinds))
     measured = placement.trace(step, tf.constant(1.0))
-    display(measured.draw())
-    for op, guess in prediction.items():
-        ran = "/" + measured.of_type(op)[0].device
-        surprise = "" if guess == ran else "  <- a surprise"
-        print(f"{op:20} you said {guess}, it ran on {ran}{surprise}")
+    display(measured.draw(devices=D))
+    for op, guess in guesses.items():
+        ran = measured.of_type(op)[0].device
+        print(f"{op:20} you said {guess}, it ran on {ran}{'' if guess == ran else '  <- a surprise'}")
 
 # %% [markdown]
-# <details><summary>Once you have measured</summary>
-#
-# Reading the variable and adding to it ignored both blocks. A variable is memory on one device, and what touches that
-# memory runs there. This is **rule 0**: no list of three has it, and it beats your pin without a warning.
-# </details>
+# ### Rule 0
+# Reading the variable and adding to it ignored both blocks. A variable is memory on one device. **An op that touches a
+# variable runs where the variable is.** The textbook's list does not have this rule. It beats your pin, and TensorFlow
+# printed no warning.
+
+# %% [markdown]
+# ### Two ops that look at their neighbours
+# Rule 3 is not quite true either. Nobody pins `five`, `Shape` or `Identity` here:
+
+
+# %% tags=["show"]
+@tf.function
+def unpinned(n):
+    five = tf.constant(5)
+    with tf.device(D[2]):
+        y = tf.range(n)
+    with tf.device(D[3]):
+        z = y * five
+    return z, tf.shape(y), tf.identity(y)
+
+
+placement.trace(unpinned, tf.constant(3)).draw(devices=D)
+
+# %% [markdown]
+# The constant went to the op that reads it. `Shape` went to its input, for it needs the size only. `Identity`, the
+# control, obeyed rule 3. A constant with readers on two devices is made twice, once on each.
+
+# %% [markdown]
+# ## A Keras model
+# Two layers, each with two weights: the first layer's are on `D[1]`, the second's on `D[2]`. No block is around the call.
+
+# %%
+x = tf.ones([2, 4])
+model = tf.keras.Sequential([tf.keras.layers.Dense(4) for _ in range(2)])
+for layer, home in zip(model.layers, D[1:3], strict=True):
+    with tf.device(home):
+        layer.build([None, 4])
+
+# %% tags=["show"]
+placement.trace(model, x).draw(devices=D)
+
+# %% [markdown]
+# Rule 0 reads each weight where it is. Rule 3 sends each product to the default device. So all four weights are copied
+# at every call, and `x` is not.
+
+# %% [markdown]
+# ### Exercise: `forward` (3 points)
+# Return what the model's layers compute, one after the other. **Budget: no weight is copied.** Run each layer on the
+# device of its weights. A Keras weight wraps TensorFlow's variable: `layer.kernel.value.device`. Roughly 4 lines.
+
+
+# %% answer="forward" covers=["S2", "S15"]
+def forward(model, x):  # a model of Dense layers, a batch -> the output of its last layer
+    ### BEGIN SOLUTION
+    for layer in model.layers:
+        with tf.device(layer.kernel.value.device):
+            x = layer(x)
+    return x
+    ### END SOLUTION
+
+
+# %% check="forward" points=3
+with attempt("forward"):
+    seen = placement.trace(forward, model, x)
+    display(seen.draw(devices=D))
+    got = np.array(forward(model, x))
+    expect(np.allclose(got, model(x)), f"`forward(model, x)` returned {got.tolist()}; `model(x)` gives something else")
+    copied = [f"{name} to {to}" for name, to in seen.copies()]
+    expect(len(copied) <= 2, f"`forward(model, x)` made {len(copied)} copies; 2 are enough: {', '.join(copied)}")
 
 # %% [markdown]
 # ## The rules, as code
@@ -207,8 +303,9 @@ class Op(NamedTuple):
 
 # %% [markdown]
 # ### Exercise: `place` (3 points)
-# Return a dictionary from name to device. `before` is what an earlier run placed; a variable comes in the list before
-# the ops that touch it. Roughly 5 lines.
+# Return a dictionary from name to device, by rules 1, 0, 2 and 3, in this order. `before` is what an earlier run placed.
+# A variable comes before the ops that touch it: in the list, or in `before`. There are no constants and no shapes.
+# Roughly 5 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -228,10 +325,10 @@ def place(ops, default, before):  # [Op, ...], device, {name: device} -> {name: 
 
 
 # %% [markdown]
-# The check holds your rules against TensorFlow itself: `step` once more.
+# The check draws your placement of `step`, then TensorFlow's.
 
-# %% check="place" points=3
-as_ops = [
+# %%
+step_ops = [
     Op("v", D[1]),
     Op("ReadVariableOp", D[2], "v"),
     Op("Mul", D[2]),
@@ -239,56 +336,22 @@ as_ops = [
     Op("AssignAddVariableOp", D[3], "v"),
 ]
 
+# %% check="place" points=3
 with attempt("place"):
-    got = place(as_ops, default, {})
+    got = call(place, step_ops, default, {}, returns=expecting.dict_of(expecting.device))
     measured = placement.trace(step, tf.constant(1.0))
-    display(measured.draw(title="What TensorFlow did"))
-    for op in as_ops[1:]:
-        said, ran = got.get(op.name), "/" + measured.of_type(op.name)[0].device
-        expect(said == ran, f"you place {op.name} on {said!r}, it ran elsewhere: which rule is that?")
-    kept = place([Op("late", D[3])], default, {"late": D[1]})["late"]
-    expect(kept == D[1], f"an op that ran on {D[1]} goes to {kept!r} once it is pinned: see rule 1")
-
-# %% [markdown]
-# ## You say, TensorFlow obeys
-# ### Exercise: `split` (3 points)
-# Return `a @ b + b @ a`: the first product computed on the first device of the list, the second on the second, the sum
-# on the third. Roughly 6 lines.
-#
-# <details><summary>Hint</summary>
-#
-# Three `with tf.device(...)` blocks. Use `devices`, not `D`: the list will change.
-# </details>
-
-
-# %% answer="split" covers=["S2", "S15"]
-def split(a, b, devices):  # two square matrices, three device names -> a @ b + b @ a
-    ### BEGIN SOLUTION
-    with tf.device(devices[0]):
-        left = tf.matmul(a, b)
-    with tf.device(devices[1]):
-        right = tf.matmul(b, a)
-    with tf.device(devices[2]):
-        return left + right
-    ### END SOLUTION
-
-
-# %% check="split" points=3
-with attempt("split", after=["where"]):
-    a, b = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 1.0], [1.0, 1.0]])
-    total = split(a, b, [D[1], D[2], D[3]])
-    seen = placement.trace(tf.function(split), a, b, [D[1], D[2], D[3]])
-    display(seen.draw())
-    got = np.array(total).tolist()
-    expect(got == np.array(a @ b + b @ a).tolist(), f"you return {got}; expected a @ b + b @ a")
-    ran = sorted("/" + op.device for op in seen.of_type("MatMul"))
-    expect(ran == D[1:3], f"the products ran on {ran}; expected one on each of the first two")
-    expect(where(total) == D[3], f"the sum is at {where(total)}; expected it on the third")
+    display(measured.moved(got).draw(title="Your rules", devices=D))
+    display(measured.draw(title="TensorFlow", devices=D))
+    for op in step_ops[1:]:
+        ran = measured.of_type(op.name)[0].device
+        expect(got.get(op.name) == ran, f"you place {op.name} on {got.get(op.name)}, TensorFlow ran it on {ran}")
+    late = call(place, [Op("late", D[3])], default, {"late": D[1]}, returns=expecting.dict_of(expecting.device))
+    expect(late.get("late") == D[1][1:], f"an op that ran on {D[1]} and is pinned to {D[3]} later goes to {late}")
 
 # %% [markdown]
 # ## When is it decided?
-# An eager op is placed when it runs, each time anew. A `tf.function` is traced once. So what does a block around the
-# *call* do?
+# Outside a `tf.function` ops are *eager*: each is placed when it runs, each time anew. A `tf.function` is *traced*: at the
+# first call its Python runs once and leaves a graph. So what does a block around a later *call* do?
 
 # %% tags=["show"] covers=["S18"]
 traces = []
@@ -312,33 +375,20 @@ print("traced", len(traces), "time")
 
 
 # %% tags=["show"] covers=["S18"]
-def call():
+def under_a_block():
     with tf.device(D[3]):
         return mixed(tf.ones([2, 2]))
 
 
-placement.trace(call).draw()
+placement.trace(under_a_block).draw()
 
 # %% [markdown]
-# One trace, four placements. A block around a call is a **soft default**: what is pinned inside stays, what nobody
-# pinned follows the caller. Tracing fixes the wishes, not the devices.
-
-# %% [markdown]
-# ### A device that is not there
-# TensorFlow forgives foolish wishes in silence; chapter 04 makes it complain.
-
-
-# %% tags=["show"]
-def lost():
-    with tf.device("/GPU:42"):
-        return tf.sqrt(2.0)
-
-
-placement.trace(lost).draw(title="Asked for GPU 42")
+# One trace, four placements. A block around a call is a **soft default**: what is pinned inside stays, and what nobody
+# pinned follows the caller. Tracing fixes the pins, not the devices.
 
 # %% [markdown]
 # ## The placer's own log
-# TensorFlow tells every decision, if asked. Once asked it does not quite stop, so a fresh process does the talking.
+# TensorFlow prints every decision, if asked. We ask in a fresh process, so that this one stays quiet.
 
 
 # %% tags=["show"] covers=["S17"]
@@ -352,20 +402,16 @@ def talk():
 fresh.run(talk, cpus=4)
 
 # %% [markdown]
-# Name, type, device; `_Arg` and `_Retval` are the doors for values. `two` was made on CPU 2, its product elsewhere. Fine
-# for one `Mul`, hopeless for a network: `trace` hands you the same facts as data.
+# Name, type, device; `_Arg` and `_Retval` stand for what comes in and goes out. For a network the log is too long.
+# `trace` gives the same facts as data:
 
 # %% tags=["show"] covers=["S17"]
-facts = placement.trace(step, tf.constant(1.0))
-facts
-
-# %% tags=["show"] covers=["S17"]
-[(op.name, op.device) for op in facts if op.type == "Mul"]
+placement.trace(step, tf.constant(1.0))
 
 # %% [markdown]
 # ## Then and now
-# A textbook of 2017 taught the rules with a graph, built first and run by a session later. The program still runs, and
-# its log shows something that eager code hides.
+# In 2017 a program built a graph first, and a *session* ran it later. The textbook's program still runs. Its log shows
+# something that eager code hides.
 
 
 # %% tags=["show"] covers=["S14", "S15", "S17"]
@@ -386,35 +432,41 @@ fresh.run(then)
 
 # %% [markdown]
 # We ran only `a`'s initializer, and the log has a line for `c` already: the first run placed the *whole* graph. Running
-# `c` adds no line. (The book's listing initializes an `x`, which its program never defines.)
+# `c` adds no line. The book's listing initializes an `x`, which its program does not define.
 
 # %% [markdown]
-# Rule 1, caught in the act: `c` runs on the default device, and is pinned only then (by a private method; there is no
-# other). We run it in the same session, then in a new one.
+# Now rule 1. We run `c`, pin it too late by a private method, and run it again: in the same session, then in a new one.
+
 
 # %% tags=["show"] covers=["S14", "S18"]
-with tf.Graph().as_default() as old_graph:
-    x = tf.compat.v1.placeholder(tf.float32, name="x")
-    c = tf.multiply(x, x, name="c")
+def late_pin():
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, name="x")
+        c = tf.multiply(x, x, name="c")
+    session = v1.Session(graph=graph, config=v1.ConfigProto(device_count={"CPU": 4}))
+    session.run(c, {x: 3.0})
+    c.op._set_device("/cpu:3")
+    old = placement.trace_graph(graph, c, {x: 3.0}, session=session)
+    return old, placement.trace_graph(graph, c, {x: 3.0}, cpus=4)
 
-config = tf.compat.v1.ConfigProto(device_count={"CPU": 4})
-session = tf.compat.v1.Session(graph=old_graph, config=config)
-session.run(c, {x: 3.0})
-c.op._set_device("/cpu:3")
 
 # %% tags=["show"] covers=["S14", "S18"]
-placement.trace_graph(old_graph, c, {x: 3.0}, session=session).draw(title="The old session")
+outcome = fresh.call(late_pin, env={"TF_CPP_MIN_LOG_LEVEL": "1"}, cold=True)
+print(*(line[line.index("Operation") :] for line in outcome.output.splitlines() if "was changed" in line))
 
-# %% tags=["show"] covers=["S14", "S18"]
-placement.trace_graph(old_graph, c, {x: 3.0}, cpus=4).draw(title="A new session")
+old_session, new_session = outcome.result()
+display(old_session.draw(title="The old session", devices=new_session.available))
+display(new_session.draw(title="A new session", devices=new_session.available))
 
 # %% [markdown]
-# The old session does not even notice. In eager code every run is a first, so there rule 1 goes unseen.
+# "This mutation will have no effect": rule 1 in TensorFlow's own words. `TF_CPP_MIN_LOG_LEVEL=1` lets warnings through.
+# In eager code every run is a first one, so there you do not meet rule 1.
 
 # %% [markdown]
 # ## A function instead of a name
-# The book can do better than a name: it gives `device` a *function*, which is asked about every op as it is created.
-# Today's `tf.device` wants none of it:
+# The textbook gives `device` a *function*: asked about an op when the op is created, it returns a device. Today's
+# `tf.device` refuses it:
 
 # %% tags=["show"] covers=["S19"]
 try:
@@ -423,7 +475,7 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `tf.compat.v1.device` still takes one. Let it tell us what it is asked:
+# `tf.compat.v1.device` still takes one. This one prints what it is asked:
 
 
 # %% tags=["show"] covers=["S19"]
@@ -439,13 +491,14 @@ with tf.Graph().as_default(), tf.compat.v1.device(nosy):
 
 # %% [markdown]
 # ### What changed
-# Look for the type `Variable`. Nothing makes it any more: today's variable is a `VarHandleOp`, the old style a
-# `VariableV2`. The book tests for `"Variable"`, which nothing on the list matches, and no error says so.
+# Today's variable is a `VarHandleOp`, the old style a `VariableV2`. The book's function tests for the type `"Variable"`.
+# `tf.raw_ops.Variable` still makes that type; the class `Variable` does not. So the book's test fits neither of these
+# two, and no error says so.
 
 # %% [markdown]
 # ### Exercise: `variables_on` (2 points)
-# The book's idea, with its broken test: everything goes to `rest`. Repair it: variables of both kinds belong on
-# `first`. Change 1 line.
+# The book's idea, with its broken test: every op goes to `rest`. Repair it: variables of both kinds belong on `first`.
+# Change 1 line.
 #
 # <details><summary>Hint</summary>
 #
@@ -477,26 +530,25 @@ with attempt("variables_on"):
     display(seen.draw())
     ran = {name: seen[name].device for name in ("new", "old", "product")}
     if set(ran.values()) == {"CPU:2"}:
-        raise NotAttempted("variables_on: not repaired yet, all goes to `rest` as in the book.")
+        raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the book.")
     for name, wanted in (("new", "CPU:1"), ("old", "CPU:1"), ("product", "CPU:2")):
-        kind = graph.get_operation_by_name(name).type
-        expect(ran[name] == wanted, f"{name}, a {kind}, went to {ran[name]}; expected the other device")
+        expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
 # ## Round robin
 # ### Exercise: `round_robin` (3 points)
-# Return a device function: variables take turns over the list, from its start; any other op keeps what it asks for,
-# `return op.device`. Roughly 7 lines.
+# Return a device function. Variables of both kinds take turns over the list, from its start. For any other op return
+# `op.device`, the pin that it has. Roughly 7 lines.
 
 # %% [markdown]
 # <details><summary>Hint: taking turns</summary>
 #
-# `turns = itertools.cycle(devices)`, then `next(turns)` for ever.
+# `turns = itertools.cycle(devices)`, then `next(turns)` for each variable.
 # </details>
 #
 # <details><summary>Hint: why not return None, or ""?</summary>
 #
-# `None` raises. An empty string wipes out the pin of a `tf.device` block inside yours.
+# `None` raises an error. An empty string removes the pin of a `tf.device` block inside yours.
 # </details>
 
 
@@ -515,24 +567,59 @@ def round_robin(devices):  # device names -> a device function
 
 
 # %% check="round_robin" points=3 covers=["S20"]
-with attempt("round_robin", after=["variables_on"]):
-    three = ["/cpu:1", "/cpu:2", "/cpu:3"]
-    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin(three)):
-        weights = [tf.compat.v1.Variable(float(i), name=f"w{i}") for i in range(5)]
+with attempt("round_robin"):
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin(["/cpu:1", "/cpu:2", "/cpu:3"])):
+        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=i % 2 == 0) for i in range(4)]
         with tf.device("/cpu:2"):
             total = tf.add_n(weights, name="total")
     seen = placement.trace_graph(graph, total, cpus=4)
     display(seen.draw())
-    went = [seen[f"w{i}"].device for i in range(5)]
-    turns = ["CPU:1", "CPU:2", "CPU:3", "CPU:1", "CPU:2"]
-    expect(went == turns, f"five variables went to {went}; expected them to take turns in order")
-    at = seen["total"].device
-    expect(at == "CPU:2", f"total has a block of its own and ran on {at}; expected it left alone")
+    went = [seen[f"w{i}"].device for i in range(4)]
+    expect(went == ["CPU:1", "CPU:2", "CPU:3", "CPU:1"], f"w0 to w3 went to {', '.join(went)}; turns are 1, 2, 3, 1")
+    expect(seen["total"].device == "CPU:2", f"total, pinned to /CPU:2, ran on {seen['total'].device}")
 
 # %% [markdown]
-# ## The placer that never shipped
-# The heart of the whitepaper's placer fits in a notebook. Go through the tasks in order; try every device, work out
-# when the task would *finish* there, copies included, and take the soonest. No rules: only a clock.
+# ## Explain it to a colleague
+# ### Exercise: `explain` (3 points, read by a person)
+# Her variables were made under `tf.device("/CPU:1")`. She wraps the *call* of a training step without pins in
+# `tf.device("/CPU:3")`, hoping for another core. In four to six sentences: where do reading, multiplying and updating
+# run now, which arrows are copies, does she get her core, and how can she *see* it?
+
+# %% [markdown] answer="explain" points=3 covers=["S16", "S17", "S18"]
+# ### BEGIN SOLUTION
+# The block around the call is a soft default, so the products, which nobody pinned, moved to CPU:3. Reading and
+# updating stayed on CPU:1, because an op that touches a variable runs where the variable is. So at every step the values
+# of all variables are copied from CPU:1 to CPU:3 and the gradients are copied back. She gets no core: logical CPUs are
+# names for the same processor, and no name stands for one core. She can see all this with
+# `placement.trace(step, batch).draw()`, in the placer's log, or by `.backing_device` of the results.
+#
+# **Rubric.** One point for each, half a point where the reason is missing.
+#
+# - *Where* (1): products on CPU:3, reads and updates on CPU:1. Earns: "The variable's ops stay with the variable, the rest
+#   follows the call." Does not: "Everything runs on CPU:3 now."
+# - *Copies* (1): values of variables go to CPU:3, gradients or updates come back. Earns: "Each step copies the weights over
+#   and the updates back." Does not: "There are some copies."
+# - *Core and proof* (1): no core, since logical CPUs are names for one processor; and one way to see it. Earns: "A logical
+#   CPU is a name, not a core; trace(...).draw() shows the lanes." Does not: "It will be faster; look at the speed."
+# ### END SOLUTION
+
+# %% [markdown]
+# ## Recipe
+# ```python
+# with tf.device("/GPU:1"): ...                  # inside a tf.function: a pin; around its call: a soft default
+# tensor.backing_device                          # the device whose memory holds the numbers
+# layer.kernel.value.device                      # where a Keras weight is; rule 0: it is read there
+# placement.trace(model, x).draw()               # what ran where; dashed: copied
+# placement.trace(model, x).copies()             # the copies, to hold against a budget
+# tf.debugging.set_log_device_placement(True)    # the placer's own log, at the start of a program
+# tf.compat.v1.device(function)                  # asks the function about every op of a graph
+# ```
+# Round robin counts variables, not bytes: chapter 08.
+
+# %% [markdown]
+# ## Optional: the placer that stayed at Google
+# Another 15 minutes. Its heart: go through the tasks in order; try every device, work out when this task would *end*
+# there, copies included, and take the soonest.
 
 
 # %%
@@ -545,19 +632,19 @@ class Task(NamedTuple):
 def schedule(tasks, placed, copy):  # -> {name: (device, start, end)}; copy: seconds between devices
     spans, free = {}, {}
     for name, seconds, inputs in tasks:
-        device = placed[name]
-        arrivals = [spans[i][2] + copy * (spans[i][0] != device) for i in inputs]
-        start = max([free.get(device, 0.0), *arrivals])
-        spans[name] = (device, start, start + seconds)
-        free[device] = start + seconds
+        home = placed[name]
+        arrivals = [spans[i][2] + copy * (spans[i][0] != home) for i in inputs]
+        start = max([free.get(home, 0.0), *arrivals])
+        spans[name] = (home, start, start + seconds)
+        free[home] = start + seconds
     return spans
 
 
-# %% tags=["show"]
+# %%
 def draw(tasks, placed, copy, title):
     spans = schedule(tasks, placed, copy).items()
-    lanes = [pictures.Span(device, start, end, name) for name, (device, start, end) in spans]
-    return pictures.timeline(lanes, title=title, unit="seconds")
+    spans = [pictures.Span(home, start, end, name) for name, (home, start, end) in spans]
+    return pictures.timeline(spans, title=title, unit="seconds (MODEL)", lanes=["CPU:1", "CPU:2"], until=6.0)
 
 
 # %% [markdown]
@@ -586,63 +673,31 @@ def soonest(tasks, devices, copy):  # [Task, ...], device names, seconds -> {nam
     ### END SOLUTION
 
 
-# %% tags=["show"]
-network = [
-    Task("load", 1.0),
-    Task("left", 2.0, ("load",)),
-    Task("right", 2.0, ("load",)),
-    Task("join", 1.0, ("left", "right")),
-]
+# %%
+diamond = [Task("load", 1.0), Task("left", 2.0, ("load",)), Task("right", 2.0, ("load",))]
+diamond.append(Task("join", 1.0, ("left", "right")))
 
 # %% check="soonest" points=3
 with attempt("soonest"):
-    got = soonest(network, D[:2], copy=0.1)
-    expect(len(got) == 4, f"you placed {sorted(got)}; expected all four tasks")
-    display(draw(network, got, 0.1, "Your placement, copies of 0.1 s"))
-    expect(got["left"] != got["right"], "left and right share a device; expected them side by side")
-    got = soonest(network, D[:2], copy=9.0)
-    display(draw(network, got, 9.0, "Your placement, copies of 9 s"))
-    expect(len(set(got.values())) == 1, f"copies take 9 s and you place {got}; expected them to count")
+    homes = expecting.entries({task.name: expecting.device_in(["CPU:1", "CPU:2"]) for task in diamond})
+    for copy, on_both in ((0.5, True), (9.0, False)):
+        got = call(soonest, diamond, ["/CPU:1", "/CPU:2"], copy, returns=homes)
+        display(draw(diamond, got, copy, f"Your placement, a copy takes {copy:g} s"))
+        what = "left and right side by side" if on_both else "all four tasks on one device"
+        expect((got["left"] != got["right"]) == on_both, f"with copies of {copy:g} s you place {got}; wanted {what}")
 
 # %% [markdown]
-# Guess before you run the next cell: can the clever placer be *slower* than everything on one device?
+# Can the clever placer be *slower* than one device? Guess first.
 
 # %% tags=["show"] covers=["S13"]
 race = [Task("images", 1.0), Task("weights", 1.0), Task("product", 1.0, ("images", "weights"))]
-greedy = {"images": D[0], "weights": D[1], "product": D[0]}  # each as soon as it can
-lazy = {task.name: D[0] for task in race}
+clever = {"images": "CPU:1", "weights": "CPU:2", "product": "CPU:1"}  # each as soon as it can
+single = dict.fromkeys(clever, "CPU:1")
 
-for name, placed in (("greedy", greedy), ("lazy", lazy)):
+for name, placed in (("clever", clever), ("one device", single)):
     end = schedule(race, placed, copy=2.0)["product"][2]
-    display(draw(race, placed, 2.0, f"{name}: done after {end:g} s"))
+    display(draw(race, placed, 2.0, f"{name}: ends after {end:g} s"))
 
 # %% [markdown]
-# It can. `weights` is ready a second sooner on the second device, so the clock sends it there, and only then finds that
-# the product must wait for it to travel. You knew. A few pins by somebody who knows the program beat a clock that sees
-# one task ahead.
-
-# %% [markdown]
-# ## Explain it to a colleague
-# ### Exercise: `explain` (3 points, read by a person)
-# Her variables were made under `tf.device("/CPU:1")`. She wraps the *call* of a training step without pins in
-# `tf.device("/CPU:3")`, hoping for another core. In four to six sentences: where do reading, multiplying and updating
-# run now, which arrows cross, does she get her core, and how can she *see* it?
-
-# %% [markdown] answer="explain" points=3 covers=["S16", "S17", "S18"]
-# ### BEGIN SOLUTION
-# The block around the call is a soft default, so the products, which nobody pinned, moved to CPU:3. Reading and
-# updating stayed on CPU:1, because an op that touches a variable runs where its memory is. So at every step the values
-# of all variables cross from CPU:1 to CPU:3 and the gradients cross back. She gets no core: logical CPUs are names for
-# the same processor, and no name stands for one core. She can see all this with `placement.trace(step, batch).draw()`,
-# in the placer's log, or by `.backing_device` of the results. Making the variables under the block that the step runs
-# under takes the crossings away.
-# ### END SOLUTION
-
-# %% [markdown]
-# ## What you take with you
-# - Rule 0: what touches a variable runs where it lives. Then: what has run stays, what is pinned goes, the rest takes
-#   the default.
-# - The placer never looks at data. Every arrow between lanes is yours to pay for.
-# - A block inside a `tf.function` pins; around its call it is a soft default.
-# - `.backing_device` and `trace` say what happened.
-# - Round robin counts variables, not bytes: chapter 08.
+# It can: 4 s against 3 s. `weights` ends a second sooner on the second device, so it goes there, and the product must
+# wait for a copy. Pins by somebody who knows the program beat a clock that sees one task ahead.

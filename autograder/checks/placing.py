@@ -128,6 +128,25 @@ def wishes(
     return first + [rest[i] for i in rng.permutation(len(rest))]
 
 
+def by_rules(ops: Sequence[Wish], default: str, before: dict[str, str], without: str) -> dict[str, str | None]:
+    """Where the four rules place `ops`, as somebody would who knows all but the one called `without`."""
+    found: dict[str, str | None] = {} if without == "rule 1" else dict(before)
+    for name, pin, variable in ops:
+        if name not in found:
+            home = found.get(variable, before.get(variable)) if variable and without != "rule 0" else None
+            found[name] = (pin if without == "rule 0, which beats a pin" else None) or home
+            found[name] = found[name] or (pin if without != "rule 2" else None) or default
+    return found
+
+
+MISSED = {
+    "rule 1": "an earlier run placed it there, and rule 1 comes first",
+    "rule 0, which beats a pin": "it touches a variable, and rule 0 beats its pin",
+    "rule 0": "it touches a variable, and rule 0 beats rules 2 and 3",
+    "rule 2": "it is pinned there: see rule 2",
+}
+
+
 Spans = dict[str, tuple[str, float, float]]  # name -> device, start, end
 
 
@@ -144,15 +163,20 @@ def spans(tasks: list[tuple[Any, ...]], placed: dict[str, str], copy: float) -> 
     return found
 
 
-def greedy(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, start: bool = False) -> dict[str, str]:
-    """Each task where it ends soonest (or, by a misconception, on the device that is free soonest)."""
+def greedy(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, by: str = "end") -> dict[str, str]:
+    """Each task where it ends soonest; or, by a misconception, where a device is "free", or "all" tasks end, soonest."""
     chosen: dict[str, str] = {}
     for i, (name, _, _) in enumerate(tasks):
         free = {device: 0.0 for device in devices}
         for device, _, end in spans(tasks[:i], chosen, copy).values():
             free[device] = max(free[device], end)
-        ends = {device: spans(tasks[: i + 1], {**chosen, name: device}, copy)[name][2] for device in devices}
-        chosen[name] = min(devices, key=(free if start else ends).__getitem__)
+        tried = {device: spans(tasks[: i + 1], {**chosen, name: device}, copy) for device in devices}
+        cost = {
+            "free": free,
+            "end": {device: found[name][2] for device, found in tried.items()},
+            "all": {device: max(end for _, _, end in found.values()) for device, found in tried.items()},
+        }[by]
+        chosen[name] = min(devices, key=cost.__getitem__)
     return chosen
 
 
@@ -170,8 +194,13 @@ def telling(rng: np.random.Generator, devices: list[str], copy: float, count: in
     """A program on which the likely misconceptions give something else than the right placement."""
     while True:
         tasks = drawn(rng, count)
-        wanted, no_copies = greedy(tasks, devices, copy), greedy(tasks, devices, 0.0)
-        free_first = greedy(tasks, devices, copy, start=True)
-        lazy = dict.fromkeys(wanted, devices[0])
-        if wanted not in (no_copies, free_first, lazy) and no_copies != free_first:
+        wanted = greedy(tasks, devices, copy)
+        wrong = [
+            greedy(tasks, devices, 0.0),
+            greedy(tasks, devices, copy, by="free"),
+            greedy(tasks, devices, copy, by="all"),
+            greedy(tasks, devices[::-1], copy),
+            greedy(tasks, devices[:2], copy),
+        ]
+        if wanted not in wrong and wrong[-1] not in wrong[:-1] and len(set(wanted.values())) > 1:
             return tasks

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from across import placement
 from across.expecting import anything, list_of, row, text
-from autograder.checks.placing import imported, names, ran, session
+from autograder.checks.placing import device_of, imported, names, ran, session
 from autograder.probe.asking import probe
 
 
@@ -52,9 +53,10 @@ class Halves:
     """The student's `split`, traced there and run here on fresh matrices."""
 
     def __init__(self, student: Any, rng: np.random.Generator, triples: list[tuple[int, ...]] = TRIPLES) -> None:
-        size = int(rng.integers(2, 6))
+        size = int(rng.integers(3, 6))
         self.devices = [f"/cpu:{i}" for i in triples[rng.integers(len(triples))]]
         self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
+        self.b[0, 1] += 20.0 * np.array_equal(self.a @ self.b, self.b @ self.a)
         answer = student.ask(traced, size=size, devices=self.devices)
         graph_def, inputs, outputs = TRACED(answer, "Your code led to")
         graph = imported(graph_def)
@@ -62,22 +64,120 @@ class Halves:
         try:
             feed = {graph.get_tensor_by_name(name): x for name, x in zip(inputs, (self.a, self.b), strict=True)}
             out = graph.get_tensor_by_name(outputs[0])
-            products = [op.outputs[0] for op in graph.get_operations() if op.type in PRODUCTS]
+            tensors = candidates(graph, [size, size])
         except (ValueError, TypeError, KeyError):
             raise AssertionError("The graph that your code built does not hold together.") from None
         with session(graph) as running:
-            self.where, (self.total, *values) = ran(running, [out, *products], feed)
+            self.where, (self.total, *values) = ran(running, [out, *tensors], feed)
         while out.op.type == "Identity":
             out = out.op.inputs[0]
         self.last = self.where.get(out.op.name)
-        self.products = [
-            (value, self.where.get(tensor.op.name)) for value, tensor in zip(values, products, strict=True)
-        ]
+        self.values = dict(zip((tensor.ref() for tensor in tensors), values, strict=True))
+
+    def computed(self, value: np.ndarray) -> set[str | None]:
+        """Where ops computed `value`: their output is it, and none of their inputs was already."""
+        holding = {tensor for tensor, got in self.values.items() if same(got, value)}
+        first = [t.deref().op for t in holding if not any(each.ref() in holding for each in t.deref().op.inputs)]
+        return {self.where.get(op.name) for op in first}
+
+
+def candidates(graph: tf.Graph, shape: list[int]) -> list[Any]:
+    """The tensors of that shape that can be looked at: in a loop, which has a value for every turn, none can."""
+    ops = graph.get_operations()
+    if any(op.type in ("Enter", "Switch", "Merge") for op in ops):
+        ops = [op for op in ops if op.type in PRODUCTS]
+    tensors = [tensor for op in ops if op.type != "Placeholder" for tensor in op.outputs]
+    return [t for t in tensors if t.dtype == tf.float32 and t.shape.rank == 2 and t.shape.as_list() == shape]
 
 
 def same(got: Any, wanted: np.ndarray) -> bool:
     numbers = np.asarray(got)
     return numbers.dtype.kind == "f" and numbers.shape == wanted.shape and np.allclose(numbers, wanted, atol=1e-3)
+
+
+@probe(graphs=1)
+def traced_forward(student, homes, size):
+    """Trace `forward` of a model whose weights are on `homes`; in its graph each weight is a variable of its own."""
+    from tensorflow.python.framework import convert_to_constants
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(size) for _ in homes])
+    weights = {}
+    for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
+        with tf.device(home):
+            layer.build([None, size])
+        for kind in ("kernel", "bias"):
+            variable = getattr(layer, kind).value
+            weights[id(variable.handle)] = (f"{kind}_{i}", home, variable.shape)
+
+    def program(x):
+        return student.forward(model, x)
+
+    graph = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec([2, size], tf.float32))
+    captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
+    graph_def = graph.graph.as_graph_def()
+    if graph_def.library.function:  # functions inside: write their bodies out
+        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
+    for node in graph_def.node:
+        if captured.get(node.name):
+            name, node.device, shape = captured[node.name]
+            node.op = "VarHandleOp"
+            node.attr.clear()
+            node.attr["dtype"].type = 1
+            node.attr["shape"].shape.CopyFrom(shape.as_proto())
+            node.attr["shared_name"].s = name.encode()
+    inputs = [tensor.name for tensor in graph.inputs if tensor.op.name not in captured]
+    return graph_def, inputs, [tensor.name for tensor in graph.outputs]
+
+
+class Forward:
+    """The student's `forward`, traced there and run here on fresh weights: is it right, and what was copied?"""
+
+    def __init__(self, student: Any, rng: np.random.Generator, homes: list[str]) -> None:
+        size = int(rng.integers(3, 6))
+        x = rng.integers(-3, 4, size=(2, size)).astype("float32")
+        self.homes = [device_of(home) for home in homes]
+        self.budget = sum(one != two for one, two in itertools.pairwise(["CPU:0", *self.homes]))
+        weights: dict[str, np.ndarray] = {}
+        wanted = x
+        for i in range(len(homes)):
+            weights[f"kernel_{i}"] = rng.integers(-3, 4, size=(size, size)).astype("float32")
+            weights[f"bias_{i}"] = rng.integers(1, 9, size=size).astype("float32")
+            wanted = wanted @ weights[f"kernel_{i}"] + weights[f"bias_{i}"]
+        answer = student.ask(traced_forward, homes=homes, size=size)
+        graph_def, inputs, outputs = TRACED(answer, "Your code led to")
+        graph = imported(graph_def)
+        assert len(outputs) == len(inputs) == 1, (
+            "`forward` returned no single tensor; expected the last layer's output."
+        )
+        try:
+            feed = {graph.get_tensor_by_name(inputs[0]): x}
+            out = graph.get_tensor_by_name(outputs[0])
+            first = [assigned(op, weights, homes) for op in graph.get_operations() if op.type == "VarHandleOp"]
+        except (ValueError, TypeError, KeyError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+        with session(graph) as running:
+            if first:
+                ran(running, first)
+            _, (total,) = ran(running, [out], feed)
+            seen = placement.trace_graph(graph, out, feed, session=running)
+        self.right = same(total, wanted)
+        depends: dict[str, set[str]] = {}
+        for op in seen.everything:
+            above = [depends.get(name, set()) for name in op.inputs]
+            depends[op.name] = {op.type}.union(*above)
+        self.copies = [
+            (f"weight {name}" if "VarHandleOp" in depends[name] and "Input" not in depends[name] else name, to)
+            for name, to in seen.copies()
+        ]
+
+
+def assigned(handle: Any, weights: dict[str, np.ndarray], homes: list[str]) -> Any:
+    """The op that gives a weight of the student's graph its value, once it is on its own device. Raises KeyError."""
+    name = handle.get_attr("shared_name").decode()
+    if device_of(handle.device) != device_of(homes[int(name.rpartition("_")[2])]):
+        raise KeyError(name)
+    with handle.graph.as_default(), tf.device(handle.device):
+        return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=weights[name])
 
 
 @probe(graphs=1)
@@ -126,3 +226,13 @@ def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> l
         [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind == "product" else None]
         for kind, name in zip(order, names(rng, len(kinds)), strict=True)
     ]
+
+
+def mixed_steps(rng: np.random.Generator, pin: bool) -> list[Step]:
+    """Variables of both kinds and products, in an order in which a count of one kind, or of every op, tells."""
+    while True:
+        steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product"] * 4, pin=pin)
+        kinds = [kind for kind, _, _ in steps if kind != "product"]
+        away = not pin or any(device_of(pinned) != "CPU:0" for _, _, pinned in steps if pinned)
+        if len(set(kinds[:3])) == 2 and away:
+            return [["new", "first_of_all", None], ["old", "second_of_all", None], *steps]

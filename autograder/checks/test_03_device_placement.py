@@ -10,8 +10,10 @@ import tensorflow as tf
 
 from across.expecting import device, device_in, dict_of, one_of, shown, text
 from autograder.checks.placing import (
+    MISSED,
     Program,
     Wish,
+    by_rules,
     device_of,
     elsewhere,
     greedy,
@@ -21,7 +23,7 @@ from autograder.checks.placing import (
     telling,
     wishes,
 )
-from autograder.checks.students_graphs import PINNED, Halves, Step, built, same, shuffled, went
+from autograder.checks.students_graphs import PINNED, Forward, Halves, Step, built, mixed_steps, same, shuffled, went
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
 
 # where
@@ -103,60 +105,53 @@ def placed(student, ops, default, before):
     return student.place([student.Op(*op) for op in ops], default, before)
 
 
-def check_place(got: Any, ops: Sequence[Wish], ran_on: dict[str, str], before: dict[str, str]) -> None:
-    """Compare the student's placement with the one that happened, in the words of the rule that was missed."""
+def check_place(got: Any, ops: Sequence[Wish], default: str, ran_on: dict[str, str], before: dict[str, str]) -> None:
+    """Compare the student's placement with the one that happened; name a rule if doing without it gives this answer."""
     got = dict_of().named("a dictionary from name to device")(got, "`place` returned")
     for name, pin, variable in ops:
         assert name in got, f"`place` says nothing about {name!r}; expected a device for every op of the list."
-        if device(got[name], f"Where {name!r} goes, `place` says") == ran_on[name]:
+        there = device(got[name], f"Where {name!r} goes, `place` says")
+        if there == ran_on[name]:
             continue
-        if name in before:
-            why = "had been placed by an earlier run: rule 1 comes first"
-        elif variable is not None:
-            why = f"touches the variable {variable!r}: rule 0 beats {'its pin' if pin else 'the default'}"
-        else:
-            why = "is pinned and touches no variable: see rule 2" if pin else "is pinned nowhere: see rule 3"
-        raise AssertionError(f"You place {name!r} on {got[name]}, TensorFlow ran it elsewhere: it {why}.")
+        why = [
+            says
+            for rule, says in MISSED.items()
+            if device_of(by_rules(ops, default, before, rule)[name]) == there and (rule != "rule 1" or name in before)
+        ]
+        op = f"Op({name!r}, pin={pin!r}, variable={variable!r})" + (f" with before[{name!r}]" * (name in before))
+        says = f"You place {op} on {there}, TensorFlow ran it on {ran_on[name]}"
+        raise AssertionError(f"{says}: {why[0]}." if why else f"{says}; the default is {default}.")
 
 
-@exercise("place")
-def test_pins_are_obeyed_and_the_rest_takes_the_default(student, rng):
-    default = f"/cpu:{rng.integers(4)}"
-    ops = wishes(rng, default, names(rng, int(rng.integers(5, 8))), [], [])
-    program = Program(default)
-    program.add(ops, set())
-    got = student.ask(placed, ops=ops, default=default, before={})
-    check_place(got, ops, program.run(), {})
-
-
-@exercise("place")
-def test_ops_that_touch_a_variable_go_where_it_is(student, rng):
+@exercise("place", weight=1)
+def test_pins_variables_and_the_default(student, rng):
     default = f"/cpu:{rng.integers(4)}"
     fresh = names(rng, 9)
     ops = wishes(rng, default, fresh[:3], fresh[3:5], fresh[5:])
     program = Program(default)
     program.add(ops, set(fresh[3:5]))
     got = student.ask(placed, ops=ops, default=default, before={})
-    check_place(got, ops, program.run(), {})
+    check_place(got, ops, default, program.run(), {})
 
 
-@exercise("place")
+@exercise("place", weight=1)
 def test_what_an_earlier_run_placed_stays(student, rng):
     default = f"/cpu:{rng.integers(4)}"
-    fresh = names(rng, 12)
+    fresh = names(rng, 13)
     ops = wishes(rng, default, fresh[:4], fresh[4:6], fresh[6:8])
     program = Program(default)
     program.add(ops, set(fresh[4:6]))
-    before = program.run()
-    before = {name: f"/{before[name]}" for name, _, _ in ops}
+    ran_first = program.run()
+    before = {name: f"/{ran_first[name]}" for name, _, _ in ops}
     ops = [(name, elsewhere(rng, before[name].lower()), variable) for name, _, variable in ops]  # too late
     late: list[Wish] = [(name, None, fresh[4 + i % 2]) for i, name in enumerate(fresh[8:10])]
-    ops += [*late, (fresh[10], None, None), (fresh[11], f"/cpu:{rng.integers(4)}", None)]
+    late.append((fresh[12], elsewhere(rng, before[fresh[4]].lower()), fresh[4]))
+    ops += [*late, (fresh[10], None, None), (fresh[11], elsewhere(rng, default), None)]
     for name, pin, _ in ops[:8]:
         program.graph.get_operation_by_name(name)._set_device(pin)
     program.add(ops[8:], set())
     got = student.ask(placed, ops=ops, default=default, before=before)
-    check_place(got, ops, program.run(), before)
+    check_place(got, ops, default, program.run(), before)
 
 
 # split
@@ -182,8 +177,8 @@ def test_each_product_runs_on_its_own_device(student, rng):
     ordered = [("a @ b", halves.a @ halves.b), ("b @ a", halves.b @ halves.a)]
     found = []
     for product, value in ordered:
-        places = {place for got, place in halves.products if same(got, value)}
-        assert places, f"No matrix product in your graph computes {product}; expected one."
+        places = halves.computed(value)
+        assert places, f"No op in your graph computes {product}; expected one."
         found.append((product, places))
     wanted = [device_of(device) for device in halves.devices]
     (_, first), (_, second) = found
@@ -193,14 +188,49 @@ def test_each_product_runs_on_its_own_device(student, rng):
     for (product, places), right, nth in zip(found, wanted, ("first", "second"), strict=False):
         seen = ", ".join(sorted(map(str, places)))
         assert places == {right}, f"{product} ran on {seen}; expected the {nth} device of the list that was passed in."
+    check_last(halves)
+
+
+def check_last(halves: Halves) -> None:
+    assert same(halves.total, halves.a @ halves.b + halves.b @ halves.a), "The sum is off; expected a @ b + b @ a."
+    assert halves.last == device_of(halves.devices[2]), (
+        f"The sum was formed on {halves.last}; expected the third device of the list that was passed in."
+    )
 
 
 @exercise("split", weight=2)
 def test_the_sum_is_formed_on_the_third_device(student, rng):
-    halves = Halves(student, rng)
-    assert same(halves.total, halves.a @ halves.b + halves.b @ halves.a), "The sum is off; expected a @ b + b @ a."
-    assert halves.last == device_of(halves.devices[2]), (
-        f"The sum was formed on {halves.last}; expected the third device of the list that was passed in."
+    check_last(Halves(student, rng))
+
+
+# forward: each layer of a Keras model where its weights are
+
+
+@exercise("forward")
+def test_each_layer_runs_where_its_weights_are(student, rng):
+    one, two, three = 1 + rng.permutation(3)
+    check_forward(student, rng, [one, one, two, three])
+
+
+@exercise("forward")
+def test_no_weight_is_copied_on_the_way_back(student, rng):
+    one, two = 1 + rng.permutation(3)[:2]
+    check_forward(student, rng, [one, two, two, one, one])
+
+
+def check_forward(student: Any, rng: np.random.Generator, homes: list[Any]) -> None:
+    """Run the student's `forward` on fresh weights, whose homes are known, and count what is copied."""
+    run = Forward(student, rng, [f"/cpu:{home}" for home in homes])
+    says = f"`forward(model, x)` for layers with weights on {', '.join(map(str, run.homes))}"
+    assert run.right, f"{says} returned something else than `model(x)` does."
+    if weights := [name for name, _ in run.copies if name.startswith("weight")]:
+        away = ", ".join(sorted({to for _, to in run.copies}))
+        raise AssertionError(
+            f"{says} copied {len(weights)} of {2 * len(homes)} weights (to {away}); the budget for weights is 0."
+        )
+    assert len(run.copies) <= run.budget, (
+        f"{says} made {len(run.copies)} copies, though of no weight; {run.budget} are enough: "
+        "x to the first layer, and one wherever the next layer's weights are on another device."
     )
 
 
@@ -241,52 +271,55 @@ def test_old_style_variables_are_kept_there_too(student, rng):
 # round_robin
 
 
-def check_turns(places: dict[str, str], steps: list[Step], devices: list[str]) -> None:
-    """Variables must have taken turns over `devices`, in the order in which they were made."""
-    seen = [places[name] for kind, name, _ in steps if kind != "product"]
+def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], nth: str = "") -> None:
+    """Variables must have taken turns over `devices`, in the order in which they were made; all else is left alone."""
+    made = [(KIND[kind], name, places[name]) for kind, name, _ in steps if kind != "product"]
+    seen = [place for _, _, place in made]
     wanted = [device_of(devices[i % len(devices)]) for i in range(len(seen))]
-    if seen == wanted:
-        return
-    if len(set(seen)) == 1:
-        says = f"All {len(seen)} variables went to {seen[0]}; expected them to take turns."
+    asked = f"Under {nth}`round_robin({devices})`"
+    if seen != wanted and len(set(seen)) == 1:
+        says = f"{asked} all {len(seen)} variables went to {seen[0]}; expected them to take turns."
         raise Misconception("always_the_first", says)
-    began = wanted.index(seen[0]) if seen[0] in wanted else 0
-    later = [device_of(devices[(i + began) % len(devices)]) for i in range(len(seen))]
-    text = f"{len(seen)} variables over {len(devices)} devices went to {', '.join(seen)}"
-    assert seen != later, f"{text}: in turn, but expected every new device function to begin at the first of its list."
-    raise AssertionError(f"{text}; expected each the next of the list: did an op that is no variable take a turn?")
+    for kind in ("new", "old"):
+        theirs = [places[name] for each, name, _ in steps if each == kind]
+        others = {places[name] for each, name, _ in steps if each not in (kind, "product")}
+        if seen != wanted and theirs == wanted[: len(theirs)] and len(others) == 1:
+            other = KIND["old" if kind == "new" else "new"]
+            says = (
+                f"{asked} every variable that is {other} stayed on {others.pop()}; expected both kinds to take turns."
+            )
+            raise Misconception(f"{kind}_ones_only", says)
+    for i, (kind, name, place) in enumerate(made):
+        before = f"the variable before it went to {seen[i - 1]}" if i else "it is the first variable"
+        assert place == wanted[i], f"{asked} {name}, {kind}, went to {place}, but {before}: the turn is {wanted[i]}'s."
+    for kind, name, pin in steps:
+        alone = kind != "product" or pin is None or places[name] == device_of(pin)
+        assert alone, f"{asked} {name}, a Mul in a block for {pin}, ran on {places[name]}; expected it to keep its pin."
 
 
-@exercise("round_robin")
+@exercise("round_robin", weight=1)
 def test_variables_take_turns(student, rng):
-    devices = some_devices(rng, int(rng.integers(3, 5)))
-    steps = shuffled(rng, ["new"] * int(rng.integers(2, 4)) + ["old"] * int(rng.integers(2, 4)) + ["product"] * 3)
-    steps = [["new", "first_of_all", None], ["new", "second_of_all", None], *steps]  # two next to each other
+    devices = some_devices(rng, 3)
+    steps = mixed_steps(rng, pin=False)
     graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
     check_turns(went(graph, steps), steps, devices)
 
 
-@exercise("round_robin")
+@exercise("round_robin", weight=1)
 def test_everything_else_is_left_alone(student, rng):
     devices = some_devices(rng, 2)
-    steps = shuffled(rng, ["new"] * 3 + ["product"] * 4, pin=True)
-    while all(device_of(pin) in ("CPU:0", *map(device_of, devices)) for kind, _, pin in steps if kind == "product"):
-        steps = shuffled(rng, ["new"] * 3 + ["product"] * 4, pin=True)
+    steps = mixed_steps(rng, pin=True)
     graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
-    places = went(graph, steps)
-    for kind, name, pin in steps:
-        alone = kind != "product" or places[name] == device_of(pin)
-        assert alone, f"{name}, a Mul in a block of its own, ran on {places[name]}; expected it to be left alone."
-    check_turns(places, steps, devices)
+    check_turns(went(graph, steps), steps, devices)
 
 
-@exercise("round_robin")
+@exercise("round_robin", weight=2)
 def test_two_device_functions_do_not_share_their_turns(student, rng):
     devices = some_devices(rng, 3)
-    for _ in range(2):  # four variables over three devices: a count that is kept begins the next time elsewhere
-        steps = shuffled(rng, ["new"] * 4)
+    for nth in ("", "a second "):  # eight variables over three devices: a count that is kept begins elsewhere
+        steps = mixed_steps(rng, pin=True)
         graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
-        check_turns(went(graph, steps), steps, devices)
+        check_turns(went(graph, steps), steps, devices, nth)
 
 
 # soonest
@@ -308,38 +341,47 @@ def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str]
     got = {name: got[name] for name in wanted}
     if got == wanted:
         return
-    if got == greedy(tasks, devices, 0.0):
-        says = f"You placed as if copies were free; expected the {copy:g} s of each copy to count."
-        raise Misconception("copies_are_free", says)
-    if got == greedy(tasks, devices, copy, start=True):
-        says = "You took the device that is free soonest; expected the one where the task would finish soonest."
-        raise Misconception("free_soonest", says)
-    for i, (name, _, _) in enumerate(tasks):
-        if got[name] == wanted[name]:
-            continue
-        mine, best = (spans(tasks[: i + 1], {**wanted, name: each[name]}, copy)[name][2] for each in (got, wanted))
-        if mine == best:
-            says = f"{name!r} would finish after {mine:g} s on two devices; expected the one listed first."
-            raise Misconception("last_of_a_tie", says)
-        raise AssertionError(
-            f"{name!r} would finish after {mine:g} s where you put it; another device finishes sooner."
+    known = {
+        "copies_are_free": (greedy(tasks, devices, 0.0), "copies are free, but a copy takes time"),
+        "free_soonest": (greedy(tasks, devices, copy, by="free"), "the device that is free soonest is taken"),
+        "whole_schedule": (greedy(tasks, devices, copy, by="all"), "all tasks so far are to end soonest, not this one"),
+        "last_of_a_tie": (greedy(tasks, devices[::-1], copy), "on a tie the last device is taken, not the first"),
+    }
+    for name, (choice, says) in known.items():
+        if got == choice:
+            raise Misconception(name, f"{asked(tasks, devices, copy, got, wanted)} Your answer is right if {says}.")
+    raise AssertionError(asked(tasks, devices, copy, got, wanted))
+
+
+def asked(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, got: Any, wanted: dict[str, str]) -> str:
+    """The call as text, as short as it still goes wrong, and when the task ends here and there."""
+    i, name = next((i, each[0]) for i, each in enumerate(tasks) if got[each[0]] != wanted[each[0]])
+    ends = [spans(tasks[: i + 1], {**wanted, name: each[name]}, copy)[name][2] for each in (got, wanted)]
+    text = ", ".join(f"Task({n!r}, {s:g}, {inputs!r})" for n, s, inputs in tasks[: i + 1])
+    return (
+        f"`soonest([{text}], {devices}, {copy:g})`: you put {name!r} on {got[name]}, where it ends after {ends[0]:g} s; "
+        + (
+            f"on {wanted[name]} it ends after {ends[1]:g} s."
+            if ends[0] != ends[1]
+            else f"on {wanted[name]}, listed earlier, it ends then, too."
         )
+    )
 
 
 @exercise("soonest")
-def test_every_task_finishes_as_soon_as_it_can(student, rng):
-    devices = some_devices(rng, 2)
-    check_soonest(student, telling(rng, devices, 1.0, int(rng.integers(6, 9))), devices, 1.0)
+def test_every_task_ends_as_soon_as_it_can(student, rng):
+    devices = some_devices(rng, 3)
+    check_soonest(student, telling(rng, devices, 1.0, 6), devices, 1.0)
 
 
 @exercise("soonest")
 def test_copies_count(student, rng):
-    devices, copy = some_devices(rng, int(rng.integers(2, 4))), float(rng.integers(2, 5))
-    check_soonest(student, telling(rng, devices, copy, int(rng.integers(7, 10))), devices, copy)
+    devices, copy = some_devices(rng, 3), float(rng.integers(2, 4))
+    check_soonest(student, telling(rng, devices, copy, 7), devices, copy)
 
 
 @exercise("soonest")
 def test_it_works_for_any_number_of_devices(student, rng):
     for count in rng.permutation([3, 4]):
         devices, copy = some_devices(rng, int(count)), float(rng.integers(1, 3))
-        check_soonest(student, telling(rng, devices, copy, int(rng.integers(8, 11))), devices, copy)
+        check_soonest(student, telling(rng, devices, copy, 8), devices, copy)

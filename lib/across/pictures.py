@@ -157,23 +157,27 @@ class Span:
     label: str = ""
 
 
-def timeline(spans: Sequence[Span], *, title: str, unit: str) -> Picture:
+def timeline(
+    spans: Sequence[Span], *, title: str, unit: str, lanes: Sequence[str] = (), until: float | None = None
+) -> Picture:
     """Spans in lanes (a device, a thread, a worker) over time in `unit`. Spans of one lane that overlap are stacked.
 
+    Pictures that are to be compared are given the same `lanes`, idle ones too, and the same end of the time axis, `until`.
     Raises ValueError when there is nothing to draw.
     """
     if not spans:
         raise ValueError("timeline: no spans")
-    lanes = list(dict.fromkeys(span.lane for span in spans))
+    lanes = list(dict.fromkeys([*lanes, *(span.lane for span in spans)]))
     rows, ticks, height = [], [], 0
     for lane in lanes:
         placed, depth = _stacked([span for span in spans if span.lane == lane])
         rows += [(span, height + row, lanes.index(lane)) for span, row in placed]
+        depth = max(depth, 1)
         ticks.append(height + (depth - 1) / 2)
         height += depth
     figure, axes = plot(7.5, 1.0 + 0.34 * height, title=title, x=unit, y="")
     axes.grid(axis="x", color=INK, alpha=0.3, linewidth=0.6)
-    first, last = min(span.start for span in spans), max(span.end for span in spans)
+    first, last = min(span.start for span in spans), max([until or 0.0, *(span.end for span in spans)])
     axes.set_xlim(first, last if last > first else first + 1)
     axes.set_ylim(height - 0.5, -0.5)
     axes.set_yticks(ticks, lanes)
@@ -195,7 +199,8 @@ def timeline(spans: Sequence[Span], *, title: str, unit: str) -> Picture:
         left, right = (axes.transData.transform((x, 0))[0] for x in (span.start, span.end))
         text.set_visible(text.get_window_extent().width <= right - left - 2)
     sentences = [
-        f"{lane}: " + ", ".join(f"{s.label or 'busy'} {s.start:.3g} to {s.end:.3g}" for s in spans if s.lane == lane)
+        f"{lane}: "
+        + (", ".join(f"{s.label or 'busy'} {s.start:.3g} to {s.end:.3g}" for s in spans if s.lane == lane) or "idle")
         for lane in lanes
     ]
     return render(figure, f"Timeline, {title}, in {unit}. {'; '.join(sentences)}.")

@@ -48,6 +48,26 @@ class Trace(Placed):
         """
         return lanes.draw(self, title=title, devices=devices)
 
+    def moved(self, devices: Mapping[str, str]) -> Trace:
+        """The same ops on other devices: what would be copied if each that `devices` names, or its type, were there.
+
+        Nothing is run. What TensorFlow put in to carry tensors is left out: it belongs to the placement that happened.
+        """
+        sources: dict[str, list[str]] = {}
+        for edge in self.edges():
+            sources.setdefault(edge.target, []).append(edge.source)
+        return Trace(
+            tuple(
+                replace(
+                    op,
+                    device=short_device(devices.get(op.name, devices.get(op.type, op.device))),
+                    inputs=tuple(sources.get(op.name, ())),
+                )
+                for op in (*self.given, *self.ops)
+            ),
+            self.available,
+        )
+
     def rows(self) -> list[list[str]]:
         """One row an op: name, type, device, dtype, shape."""
         return [[op.name, op.type, op.device, op.dtype, _shape_text(op)] for op in self.ops]

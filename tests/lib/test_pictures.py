@@ -168,3 +168,8 @@ def test_drawing_leaves_pyplot_alone():
 def test_a_picture_can_be_saved(tmp_path):
     path = bars({"one": 1.0}, title="", unit="ms").save(tmp_path / "bars.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_timelines_to_be_compared_have_the_same_lanes():
+    picture = timeline([Span("CPU:2", 0.0, 1.0, "a")], title="one", unit="s", lanes=["CPU:1", "CPU:2"], until=4.0)
+    assert "CPU:1: idle; CPU:2: a 0 to 1" in picture.alt

@@ -383,3 +383,39 @@ def test_an_unknown_op_names_those_there_are(small):
 
 def test_a_trace_survives_pickling(small):
     assert pickle.loads(pickle.dumps(small)) == small
+
+
+def test_ops_that_are_moved_say_what_would_be_copied(in_four):
+    def run() -> tuple[Trace, Trace]:
+        import tensorflow as tf
+
+        with tf.device("/CPU:1"):
+            v = tf.Variable(2.0)
+
+        @tf.function
+        def step(x):
+            with tf.device("/CPU:2"):
+                return x * v
+
+        found = trace(step, tf.constant(1.0))
+        return found, found.moved({"ReadVariableOp": "/CPU:2", "mul": "CPU:3", "no such op": "CPU:0"})
+
+    found, moved = in_four(run)
+    assert [op.device for op in found] == ["CPU:1", "CPU:2"]
+    assert [op.device for op in moved] == ["CPU:2", "CPU:3"]
+    assert found.copies() == [("x", "CPU:2"), ("mul/ReadVariableOp", "CPU:2")]
+    assert moved.copies() == [("Variable", "CPU:2"), ("x", "CPU:3"), ("mul/ReadVariableOp", "CPU:3")]
+
+
+def test_a_variable_that_is_the_second_operand_is_read_too(in_four):
+    def run() -> list[Trace]:
+        import tensorflow as tf
+
+        with tf.device("/CPU:1"):
+            v, four = tf.Variable(3.0), tf.constant(4.0)
+        return [trace(lambda: four * v), trace(lambda: four * 3.0)]
+
+    read, constants = in_four(run)
+    assert [(op.type, op.device) for op in read] == [("Const", "CPU:1"), ("ReadVariableOp", "CPU:1"), ("Mul", "CPU:0")]
+    assert read["ReadVariableOp"].inputs == ("Variable",)
+    assert [op.type for op in constants] == ["Const", "Const", "Mul"]

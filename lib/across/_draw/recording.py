@@ -37,7 +37,9 @@ class Recorder:
         self.ops: list[Op] = []
         self._names: set[str] = set()
         self._made_by: dict[int, str] = {}  # tensor id -> name of the op that it came from
-        self._inputs, self._variables = _names_of(fn, args, kwargs)
+        self._handles: list[Any] = []  # of the variables that are named, to tell what is their memory
+        self._inputs, self._variables = _names_of(fn, args, kwargs, self._handles)
+        self._looking = False
 
     def __enter__(self) -> Recorder:
         import tensorflow as tf
@@ -66,7 +68,7 @@ class Recorder:
     def _executed(
         self, type_name: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
     ) -> None:
-        if graph is not None:  # an op being put into a graph: it has not run
+        if graph is not None or self._looking:  # an op being put into a graph: it has not run
             return
         type_name = type_name.decode() if isinstance(type_name, bytes) else type_name
         if self._context.has_function(type_name):
@@ -127,6 +129,10 @@ class Recorder:
 
     def _source(self, tensor: Any) -> str:
         """The name of the op that a tensor came from; what nobody saw being made is given, or a constant."""
+        if tensor._id not in self._made_by and (handle := self._read_from(tensor)) is not None:
+            dtype, shape = output_of(tensor)
+            name, device = self._unique("ReadVariableOp"), short_device(tensor.device)
+            self._add(Op(name, "ReadVariableOp", device, dtype, shape, (self._source(handle),)), [tensor])
         if tensor._id not in self._made_by:
             kind, name = OP, "Const"
             if tensor._id in self._variables:
@@ -140,6 +146,28 @@ class Recorder:
             op = Op(self._unique(name), types[kind], short_device(tensor.device), dtype, shape, kind=kind)
             self._add(op, [tensor])
         return self._made_by[tensor._id]
+
+    def _read_from(self, tensor: Any) -> Any:
+        """The handle of the named variable whose memory a tensor is that nobody saw being made, or None.
+
+        An op that takes a variable as its second operand reads it without telling. On a GPU the memory cannot be compared.
+        """
+        import numpy as np
+        import tensorflow as tf
+
+        if tensor._id in self._inputs or tensor.dtype.name == "resource" or short_device(tensor.device)[:3] != "CPU":
+            return None
+        alike = [
+            handle
+            for handle in self._handles
+            if handle.device == tensor.device and output_of(handle) == output_of(tensor)
+        ]
+        self._looking = True
+        try:
+            values = [tf.raw_ops.ReadVariableOp(resource=handle, dtype=tensor.dtype) for handle in alike]
+            return next((h for h, v in zip(alike, values, strict=True) if np.shares_memory(tensor, v)), None)
+        finally:
+            self._looking = False
 
     def _add(self, op: Op, outputs: Sequence[Any]) -> None:
         self.ops.append(op)
@@ -181,9 +209,12 @@ def _shapes(graph_def: Any) -> dict[str, Any]:
 
 
 def _names_of(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], handles: list[Any]
 ) -> tuple[dict[int, str], dict[int, str]]:
-    """The names by which the reader knows tensors and variables, by tensor id: parameters, closures, globals."""
+    """The names by which the reader knows tensors and variables, by tensor id: parameters, closures, globals.
+
+    The handles of the variables are added to `handles`.
+    """
     import tensorflow as tf
 
     python = inspect.unwrap(getattr(fn, "python_function", fn))
@@ -200,6 +231,7 @@ def _names_of(
             return
         if isinstance(value, tf.Variable):
             variables[value.handle._id] = value.name.split(":")[0]
+            handles.append(value.handle)
         elif isinstance(value, tf.Tensor):
             if name and hasattr(value, "_id"):
                 inputs[value._id] = name
