@@ -11,7 +11,7 @@
 # **Why can this op not run there, and what happens then?**
 #
 # You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 60
-# minutes you look up who can run where, predict where an op lands, and repair a program that copies too much.
+# minutes you look up who can run where, predict where an op lands, and repair a program.
 
 # %% [markdown]
 # ## Two kinds of device on any machine
@@ -77,7 +77,7 @@ except tf.errors.NotFoundError as error:
 kernels.of("Cast").draw()
 
 # %% [markdown]
-# A GPU casts from most number types. A manual grows old; the registry is the program itself.
+# A GPU casts from most number types. A manual grows old; the registry is a part of the program.
 
 # %% [markdown]
 # ## 3 is not 3.0
@@ -216,10 +216,10 @@ with attempt("guesses", done="recorded before they were looked up"):
 
 # %% [markdown]
 # ### Exercise: `landing` (3 points)
-# Write the rule. `wish` is the pin, or `None`; `types` are the device types with a kernel; `here` lists the devices,
-# best first. Return `None` where TensorFlow would raise. Hard placement obeys the same rule, but drops no wish.
-# Roughly 6 lines.
-#
+# Write the rule. `wish` is the pin, or `None`. `types` are the device types with a kernel. `here` lists the devices,
+# best first. Return `None` where TensorFlow would raise. Roughly 6 lines.
+
+# %% [markdown]
 # <details><summary>Hint</summary>
 #
 # First `able`: the devices of `here` whose type is in `types`. `"CPU:1".split(":")[0]` is a type. Then: is the wish among
@@ -343,7 +343,7 @@ print(refusal[refusal.index("Cannot assign") :].partition("\n\t [[")[0])
 
 # %% [markdown]
 # Read three lines of such a page. `Could not satisfy` says what was ordered and what is missing. `Colocation members` are
-# ops that must stay together; one of them without a kernel binds all. `Registered kernels` shows which dtypes would do.
+# ops that must stay together: all need a kernel there. `Registered kernels` shows which dtypes would do.
 
 # %% [markdown]
 # ### What changed
@@ -383,7 +383,9 @@ print(add_up(tf.distribute.HierarchicalCopyAllReduce()))
 
 # %% [markdown]
 # `Registered devices` are here, `Registered kernels` would do, and no name is on both lists. The fix is another op.
-#
+# Now you have met the three kinds of message:
+
+# %% [markdown]
 # | the message says | missing | try |
 # |---|---|---|
 # | your device is not among the `available devices` | the device | its name, its visibility (chapter 01) |
@@ -404,8 +406,8 @@ with tf.device("/device:XLA_CPU:0"):
 picture
 
 # %% [markdown]
-# Two things pull ops off the pin. Strings have kernels on CPUs only. And an op that reads a variable runs where the
-# variable lives: rule 0 of chapter 03. Hard placement would complain of the first kind only.
+# Two things pull ops off the pin. The ops on strings have no kernel on `XLA_CPU`. And an op that reads a variable runs
+# where the variable lives: rule 0 of chapter 03.
 
 # %% [markdown]
 # ### Exercise: `strays` (2 points)
@@ -426,8 +428,8 @@ def strays(model, x, device):  # model, batch, "XLA_CPU:0" -> ["AsString", ...]
 with attempt("strays"):
     got = call(strays, model, batch, "XLA_CPU:0", returns=list_of(text))
     print(", ".join(got))
-    expect(len(got) == 6, f"you list {len(got)} ops; the picture has 6 in the lane of CPU:0")
-    expect(call(strays, model, batch, "CPU:0", returns=list_of(text)) == [], "all ops can run on CPU:0")
+    expect(sum(op != "Const" for op in got) == 6, f"you list {len(got)} ops; the picture has 6 in the lane of CPU:0")
+    expect("ReadVariableOp" in got, "the types are names such as ReadVariableOp")
 
 # %% [markdown]
 # ## A budget of one copy
@@ -499,10 +501,10 @@ with attempt("route"):
 
 # %% [markdown]
 # ## What you take with you
-# - An op runs where there is a kernel for its dtype. `3` is an `int32`, `3.0` a `float32`.
+# - An op runs where a kernel takes its dtype. `3` is an `int32`, `3.0` a `float32`.
 # - Soft placement takes the best device that *can*. Hard placement tells you.
-# - In a message, find what is missing: the device, or the kernel.
-# - Where neighbours run on two devices, a tensor is copied. Count copies in a trace; group ops to save them.
+# - In a message, find what is missing: device or kernel.
+# - A tensor between two devices is copied. Count copies in a trace; group ops to save them.
 
 # %% [markdown]
 # ### Recipe
