@@ -95,8 +95,10 @@ def check_landing(student: Any, rng: np.random.Generator, soft: bool) -> None:
         ran = kernel_truth.lands(op, tf.ones([3]), wish, soft)
         if got == ran:
             continue
-        says = f"`landing({wish!r}, {set(types)}, {here}, {soft})` returned {shown(got)}; {why(wish, types, got, ran, here)}"
-        if got is not None and got == wish:
+        pinned = ", the pin itself" if got is not None and got == wish else ""
+        says = f"`landing({wish!r}, {set(types)}, {here}, {soft})` returned {shown(got)}{pinned}"
+        says = f"{says}; {why(wish, types, got, ran, here)}"
+        if pinned:
             raise Misconception("wishes_are_obeyed", says)
         raise AssertionError(says)
 
