@@ -1,16 +1,16 @@
-"""Trusted checks of chapter 04: kernels are looked up, ops land and errors are raised here, by TensorFlow itself."""
+"""Trusted checks of chapter 04: kernels are looked up, and ops land, raise and are copied here, by TensorFlow itself."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from across.expecting import array, maybe, one_of, row, shown, text, truth, whole
+from across.expecting import anything, device, list_of, maybe, row, shown, text, truth
 from autograder.checks import kernel_truth
+from autograder.checks.placing import imported
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 kernel_truth.warm()
@@ -18,119 +18,57 @@ kernel_truth.warm()
 # guesses
 
 ASKED = [
-    ("MatMul", "float32", "GPU"),
-    ("MatMul", "int32", "CPU"),
-    ("MatMul", "int32", "GPU"),
-    ("AddV2", "int32", "GPU"),
-    ("Sqrt", "int32", "CPU"),
-    ("Add", "string", "CPU"),
-    ("Add", "string", "GPU"),
-    ("FresnelCos", "float32", "XLA_CPU"),
-    ("SegmentSumV2", "float32", "CPU"),
-    ("NcclAllReduce", "float32", "CPU"),
+    ("Sqrt", "XLA_CPU:0"),
+    ("FresnelCos", "XLA_CPU:0"),
+    ("FresnelCos", "CPU:1"),
+    ("FresnelCos", "CPU:7"),
+    ("SegmentSumV2", "CPU:1"),
 ]
 
-
-test_every_question_has_a_recorded_guess = recorded("guesses", dict.fromkeys(ASKED, truth))
+test_every_landing_has_a_recorded_guess = recorded("guesses", dict.fromkeys(ASKED, device))
 
 
 # has_kernel
 
 
-def check_has_kernel(student: Any, rng: np.random.Generator, pool: str) -> None:
-    """Ask about fresh ops of a pool, and say of the first wrong answer what was overlooked."""
-    asked = kernel_truth.questions(rng, pool, 12)
-    answers = student.call("has_kernel", [question for question, _ in asked], truth)
-    for ((op, dtype, device), got), (_, exists) in zip(answers, asked, strict=True):
+WHY = {  # in the order in which they are told: the first is what was missed, whatever else is wrong for that reason
+    "missing": "no kernel of this op takes that dtype, on a CPU or a GPU",
+    "elsewhere": "only another type of device has a kernel for it",
+    "there": "a kernel there names that dtype",
+    "inferred": "TensorFlow does not infer the dtype that NumPy would",
+    "default": "`DEFAULT` stands in on that device",
+    "any": "its kernel there names no attribute, and so takes any dtype",
+    "within": "that dtype's name is a part of another one's; compare whole names",
+}
+NAMES = {"within": "by_substring", "default": "without_default", "any": "any_for_all", "inferred": "numpys_dtype"}
+PYTHONS = {"int32": [3, 4], "float32": [3.0, 0.5]}
+
+
+def check_has_kernel(student: Any, rng: np.random.Generator, kinds: Sequence[str]) -> None:
+    """Ask about fresh ops, of every kind of question, and say of the first wrong answer what was overlooked."""
+    asked = kernel_truth.questions(rng, kinds)
+    cases = []
+    for kind, (op, dtype, where), _ in asked:
+        value = ["a"] if dtype == "string" else PYTHONS[dtype] if kind == "inferred" else np.ones(2, dtype)
+        cases.append([op, value, where])
+    answers = list(student.call("has_kernel", cases, truth))
+    told = sorted(zip(answers, asked, strict=True), key=lambda pair: list(WHY).index(pair[1][0]))
+    for ((op, value, where), got), (kind, (_, dtype, _), exists) in told:
         if got == exists:
             continue
-        said = f"{op}, {dtype}, {device}: you say {got}"
-        if exists and kernel_truth.unnamed(op, device):
-            raise AssertionError(f"{said}; its kernel names no dtype: expected it to take any.")
-        if exists and pool == "default":
-            raise Misconception(
-                "without_default", f"{said}; is there a kernel on {device} or, to stand in, on DEFAULT?"
-            )
-        assert not exists, f"{said}; there is a kernel in the list."
-        other = kernel_truth.found(op, dtype, "CPU" if device == "GPU" else "GPU")
-        assert not other, f"{said}; its kernel for that dtype is on another device."
-        raise AssertionError(f"{said}; it has no kernel for that dtype on any device.")
-
-
-@exercise("has_kernel", weight=2)
-def test_device_and_dtype_both_count(student, rng):
-    check_has_kernel(student, rng, "plain")
+        value = value if isinstance(value, list) else f"np.ones(2, {dtype!r})"
+        says = f"`has_kernel({op!r}, {value}, {where!r})` returned {got}. The dtype is {dtype}: {WHY[kind]}."
+        raise Misconception(NAMES[kind], says) if kind in NAMES else AssertionError(says)
 
 
 @exercise("has_kernel")
-def test_a_default_kernel_stands_in(student, rng):
-    check_has_kernel(student, rng, "default")
+def test_dtype_and_device_both_count(student, rng):
+    check_has_kernel(student, rng, ["there", "elsewhere", "missing", "within", "inferred"])
 
 
 @exercise("has_kernel")
-def test_a_kernel_that_names_no_dtype_takes_any(student, rng):
-    check_has_kernel(student, rng, "any")
-
-
-# fit
-
-
-@probe
-def made(student, values, op, device):
-    tensor = student.fit(values, op, device)
-    return [tensor.dtype.name, np.asarray(tensor)] if tf.is_tensor(tensor) else None
-
-
-FLOATS = ["MatMul", "Sqrt", "Tanh", "Exp", "Softplus"]  # no int32 kernel on a GPU
-NUMBERS = ["AddV2", "Mul", "Sub", "Maximum"]  # int32, too
-
-
-def some_values(rng: np.random.Generator, kind: str) -> Any:
-    """Fresh numbers: integers, floats, a mixture, or NumPy's own dtypes."""
-    whole = rng.integers(1, 99, size=(2, int(rng.integers(2, 5))))
-    if kind == "int":
-        return whole.tolist()
-    if kind == "float":
-        return (whole + 0.5).tolist()
-    if kind == "mixed":
-        return [[int(whole[0, 0]), float(whole[0, 1]) + 0.25], [1, 2]]
-    return whole if kind == "int64" else whole + 0.25
-
-
-def check_fit(student: Any, rng: np.random.Generator, kinds: list[str], cases: list[tuple[str, str]]) -> None:
-    """Compare dtype and numbers with what TensorFlow infers and its lookup of kernels says."""
-    kernel_truth.machine()
-    for kind in rng.permutation(kinds):
-        for op, device in cases:
-            values = some_values(rng, kind)
-            inferred = tf.constant(values).dtype.name
-            kept = kernel_truth.found(op, inferred, device)
-            wanted = inferred if kept else "float32"
-            answer = student.ask(made, values=values, op=op, device=device)
-            assert answer is not None, "`fit` returned no tensor; expected one."
-            dtype, got = row(text, array())(answer, "Of the tensor from `fit` came")
-            said = f"Values that TensorFlow reads as {inferred}, for {op} on a {device}, become {dtype}"
-            if dtype != wanted:
-                assert not kept, f"{said}; there is a kernel for what was inferred: expected it kept."
-                raise AssertionError(f"{said}; there is no kernel for that dtype: expected float32.")
-            same = got.shape == np.shape(values) and np.allclose(got, values)
-            assert same, f"{said}, and the numbers changed; expected them as they were."
-
-
-def one(rng: np.random.Generator, ops: list[str]) -> str:
-    return str(rng.choice(ops))
-
-
-@exercise("fit")
-def test_what_has_a_kernel_is_left_as_inferred(student, rng):
-    cases = [(one(rng, NUMBERS), "CPU"), (one(rng, NUMBERS), "GPU"), ("MatMul", "CPU")]
-    check_fit(student, rng, ["int", "float", "float64"], cases)
-
-
-@exercise("fit")
-def test_what_has_no_kernel_becomes_float32(student, rng):
-    cases = [("MatMul", "GPU"), (one(rng, FLOATS), "GPU"), ("Sqrt", "CPU")]
-    check_fit(student, rng, ["int", "int64", "mixed"], cases)
+def test_default_stands_in_and_no_attribute_means_any_dtype(student, rng):
+    check_has_kernel(student, rng, ["default", "any", "elsewhere", "missing", "within", "inferred"])
 
 
 # landing: the student's rule against ops that run
@@ -141,205 +79,178 @@ def landed(student, cases):
     return [student.landing(wish, set(types), list(here), soft) for wish, types, here, soft in cases]
 
 
-Case = tuple[str, str | None, bool]  # op, wish, soft
-
-
-def check_landing(student: Any, rng: np.random.Generator, cases: Sequence[Case]) -> None:
-    """Run every case here, ask where the student thinks that it lands, and explain the first difference."""
+def check_landing(student: Any, rng: np.random.Generator, soft: bool) -> None:
+    """Run an op of every kind under every kind of pin here, and explain the student's first difference."""
     here = kernel_truth.machine()
+    cpu = f"CPU:{rng.integers(1, sum(name.startswith('CPU') for name in here))}"
+    absent = [f"GPU:{rng.integers(9)}", f"CPU:{rng.integers(5, 9)}", f"XLA_CPU:{rng.integers(2, 9)}"]
+    pools = (kernel_truth.ANYWHERE, kernel_truth.CPU_ONLY, kernel_truth.XLA_ONLY, list(kernel_truth.NOWHERE))
+    ops = [str(rng.choice(pool)) for pool in pools]
+    cases = [(op, wish) for op in ops for wish in (None, cpu, "XLA_CPU:0", str(rng.choice(absent)))]
     cases = [cases[i] for i in rng.permutation(len(cases))]
-    x = tf.ones([3])
-    ran = [kernel_truth.lands(op, x, wish, soft)[0] for op, wish, soft in cases]
-    answers = student.ask(landed, cases=[[wish, list(kernel_truth.types(op)), here, soft] for op, wish, soft in cases])
-    place = maybe(text).named("a device's name, or None")
-    for ((op, wish, soft), got), device in zip(
-        each_answer(answers, cases, place, "`landing` returned"), ran, strict=True
-    ):
-        if got == device:
+    asked = [[wish, list(kernel_truth.types(op)), here, soft] for op, wish in cases]
+    place = maybe(device).named("a device's name, or None")
+    answers = each_answer(student.ask(landed, cases=asked), asked, place, "`landing` returned")
+    for (op, wish), ((_, types, _, _), got) in zip(cases, answers, strict=True):
+        ran = kernel_truth.lands(op, tf.ones([3]), wish, soft)
+        if got == ran:
             continue
-        kinds = " and ".join(kernel_truth.types(op))
-        how = "soft" if soft else "hard"
-        case = f"{op} (kernels: {kinds}), pinned to {wish}, placement {how}: you say {shown(got)}"
-        says = f"{case}; {why_not(op, wish, soft, got, device, here)}"
-        if got is not None and got == wish:
+        pinned = ", the pin itself" if got is not None and got == wish else ""
+        says = f"`landing({wish!r}, {set(types)}, {here}, {soft})` returned {shown(got)}{pinned}"
+        says = f"{says}; {why(wish, types, got, ran, here)}"
+        if pinned:
             raise Misconception("wishes_are_obeyed", says)
         raise AssertionError(says)
 
 
-def why_not(op: str, wish: str | None, soft: bool, got: str | None, device: str | None, here: list[str]) -> str:
-    """The rule that was missed by who says that an op lands on `got`, when it lands on `device`."""
-    types = kernel_truth.types(op)
-    if device is None:
+def why(wish: str | None, types: list[str], got: str | None, ran: str | None, here: list[str]) -> str:
+    """The rule that was missed by who says that an op lands on `got`, when it lands on `ran`."""
+    if ran is None:
         able = any(name.split(":")[0] in types for name in here)
         hard = "a wish that cannot be met is an error when placement is hard."
         return hard if able else "no device here has a kernel: expected None, soft or not."
     if got is None:
-        return "nothing was wished, so nothing is disobeyed: it runs." if wish is None else "TensorFlow runs it."
+        return "nothing was wished, so nothing is disobeyed: it runs." if wish is None else f"it runs on {ran}."
     if got not in here:
         return "there is no such device here."
     if got.split(":")[0] not in types:
         return "it has no kernel there."
-    if device == wish:
+    if ran == wish:
         return "that wish can be met: expected it to be."
     return "it could run there, and another device comes first in the list."
 
 
-def several(rng: np.random.Generator, ops: list[str], count: int = 3) -> list[str]:
-    return [str(op) for op in rng.permutation(ops)[:count]]
-
-
-def cpu(rng: np.random.Generator) -> str:
-    return f"CPU:{rng.integers(1, sum(name.startswith('CPU') for name in kernel_truth.machine()))}"
+@exercise("landing")
+def test_soft_placement_drops_a_wish_that_cannot_be_met(student, rng):
+    check_landing(student, rng, soft=True)
 
 
 @exercise("landing")
-def test_a_wish_that_can_be_met_is(student, rng):
-    cases = [(op, cpu(rng), soft) for op in several(rng, kernel_truth.CPU_ONLY) for soft in (True, False)]
-    cases += [(op, "XLA_CPU:0", soft) for op in several(rng, kernel_truth.ANYWHERE) for soft in (True, False)]
-    check_landing(student, rng, cases)
+def test_hard_placement_raises_where_a_wish_cannot_be_met(student, rng):
+    check_landing(student, rng, soft=False)
 
 
-@exercise("landing")
-def test_without_a_wish_the_best_that_can_is_taken(student, rng):
-    mixed = (
-        several(rng, kernel_truth.ANYWHERE, 2)
-        + several(rng, kernel_truth.CPU_ONLY, 2)
-        + several(rng, kernel_truth.XLA_ONLY, 2)
-    )
-    check_landing(student, rng, [(op, None, soft) for op in mixed for soft in (True, False)])
-
-
-@exercise("landing", weight=2)
-def test_a_soft_wish_that_cannot_be_met_is_dropped(student, rng):
-    cases = [(op, "XLA_CPU:0", True) for op in several(rng, kernel_truth.CPU_ONLY)]
-    cases += [(op, cpu(rng), True) for op in several(rng, kernel_truth.XLA_ONLY)]
-    absent = [f"GPU:{rng.integers(9)}", f"CPU:{rng.integers(5, 9)}", f"XLA_CPU:{rng.integers(2, 9)}"]
-    cases += [
-        (op, wish, True) for wish in absent for op in several(rng, kernel_truth.ANYWHERE + kernel_truth.XLA_ONLY, 2)
-    ]
-    check_landing(student, rng, cases)
-
-
-@exercise("landing", weight=2)
-def test_a_hard_wish_that_cannot_be_met_raises(student, rng):
-    cases = [(op, "XLA_CPU:0", False) for op in several(rng, kernel_truth.CPU_ONLY, 2)]
-    cases += [(op, cpu(rng), False) for op in several(rng, kernel_truth.XLA_ONLY, 2)]
-    cases += [(op, f"GPU:{rng.integers(9)}", False) for op in several(rng, kernel_truth.ANYWHERE, 2)]
-    check_landing(student, rng, cases)
-
-
-@exercise("landing")
-def test_where_nobody_has_a_kernel_nothing_helps(student, rng):
-    wishes = [None, cpu(rng), "XLA_CPU:0"]
-    check_landing(student, rng, [(op, wish, True) for op in kernel_truth.NOWHERE for wish in wishes])
-
-
-# culprit
-
-DEVICE, THERE, ANYWHERE = "no such device", "no kernel there", "no kernel anywhere"
-
-
-def check_culprit(student: Any, rng: np.random.Generator, way: str) -> None:
-    """Let TensorFlow complain in one way about all that can be wrong, and compare the student's readings."""
-    kernel_truth.machine()
-    made: list[tuple[str, str]] = []
-    for op in several(rng, kernel_truth.ANYWHERE + kernel_truth.CPU_ONLY, 2):
-        made.append((DEVICE, kernel_truth.complaint(op, f"GPU:{rng.integers(9)}", way)))
-    made.append((THERE, kernel_truth.complaint(one(rng, kernel_truth.CPU_ONLY), "XLA_CPU:0", way)))
-    made.append((THERE, kernel_truth.complaint(one(rng, kernel_truth.XLA_ONLY), cpu(rng), way)))
-    made.append((ANYWHERE, kernel_truth.complaint(one(rng, list(kernel_truth.NOWHERE)), cpu(rng), way)))
-    made = [made[i] for i in rng.permutation(len(made))]
-    reading = one_of((DEVICE, THERE, ANYWHERE)).named("one of the three texts, letter by letter")
-    answers = student.call("culprit", [[message] for _, message in made], reading, "`culprit` returned")
-    for (_, got), (wanted, message) in zip(answers, made, strict=True):
-        if got == wanted:
-            continue
-        lines = [
-            line for line in message.splitlines() if any(word in line for word in ("satisfy", "Cannot", "OpKernel"))
-        ]
-        line = (lines or message.splitlines())[0].replace("/job:localhost/replica:0/task:0", "")
-        said = f'You read {got!r} in "{line[:110]}..."'
-        assert wanted != DEVICE, f"{said}: the device asked for is none of those that are here."
-        assert wanted != THERE, f"{said}: that device is here, and another one has a kernel."
-        raise AssertionError(f"{said}: no device here has a kernel.")
-
-
-@exercise("culprit")
-def test_eager_messages_are_told_apart(student, rng):
-    check_culprit(student, rng, "eager")
-
-
-@exercise("culprit")
-def test_messages_of_a_function_are_told_apart(student, rng):
-    check_culprit(student, rng, "function")
-
-
-@exercise("culprit")
-def test_messages_of_a_session_are_told_apart(student, rng):
-    check_culprit(student, rng, "session")
-
-
-# crossings
+# strictly
 
 
 @probe
-def counted(student, chains):
-    return [student.crossings([set(types) for types in chain], wish, list(here)) for chain, wish, here in chains]
+def obeyed(student, cases):
+    found = []
+    try:
+        for value, wish, fails, soft in cases:
+            x = tf.constant(value)
+
+            def run(x=x, wish=wish, fails=fails):
+                with tf.device(wish):
+                    return tf.raw_ops.FresnelCos(x=x) if fails else tf.sqrt(x)
+
+            tf.config.set_soft_device_placement(soft)
+            found.append([student.strictly(run), tf.config.get_soft_device_placement()])
+    finally:
+        tf.config.set_soft_device_placement(True)
+    return found
 
 
-def run_through(chain: list[str], wish: str) -> list[str]:
-    """Send a tensor through a chain of ops, all under one pin: where it was after each."""
-    places, x = [], tf.ones([3])
-    for op in chain:
-        place, x = kernel_truth.lands(op, x, wish, True)
-        assert place is not None
-        places.append(place)
-    return places
+def check_strictly(student: Any, rng: np.random.Generator, restored: bool) -> None:
+    """Let fresh ops run that obey and that cannot, under both settings: the message and, if asked, the setting after."""
+    pins = ("/CPU:0", "/device:XLA_CPU:0")
+    cases = [(pin, fails, soft) for pin in pins for fails in (False, True) for soft in (True, False)]
+    cases += [(f"/GPU:{rng.integers(8, 99)}", False, soft) for soft in (True, False)]
+    cases = [cases[i] for i in rng.permutation(len(cases))]
+    asked = [[rng.uniform(0, 1, size=3).astype(np.float32), *case] for case in cases]
+    answers = student.ask(obeyed, cases=asked)
+    kind = row(text.named('the message, or ""'), truth)
+    for (pin, fails, soft), (got, after) in each_answer(
+        answers, cases, kind, "`strictly` and the setting after it gave"
+    ):
+        op = "tf.raw_ops.FresnelCos" if fails else "tf.sqrt"
+        says = (
+            f"With {op} in `run`, pinned to {pin}, and soft placement {'on' if soft else 'off'} before, `strictly(run)`"
+        )
+        if "GPU" in pin or (fails and "XLA" in pin):
+            obeys = "Could not satisfy device specification" in got and pin.split(":")[-2].split("/")[-1] in got
+            assert obeys, f"{says} returned {shown(got)}; hard placement raises here: expected the error's message."
+        else:
+            assert got == "", f'{says} returned {shown(got)}; the op can run there: expected "".'
+        if restored:
+            assert after == soft, f"{says} left soft placement {'on' if after else 'off'}; expected it as before."
 
 
-def telling(rng: np.random.Generator, wish: str) -> tuple[list[str], int]:
-    """A chain on which the likely miscounts differ from the count: its ops, and how often its tensor really moved."""
-    ops = [
-        *several(rng, kernel_truth.ANYWHERE, 2),
-        *several(rng, kernel_truth.CPU_ONLY, 2),
-        *several(rng, kernel_truth.XLA_ONLY, 1),
-    ]
-    while True:
-        chain = [ops[i] for i in rng.integers(0, len(ops), size=int(rng.integers(6, 10)))]
-        places = run_through(chain, wish)
-        moved = sum(one != other for one, other in itertools.pairwise(places))
-        if moved not in (0, sum(place != wish for place in places), len(set(places)) - 1, len(chain) - 1):
-            return chain, moved
+@exercise("strictly")
+def test_the_message_comes_back(student, rng):
+    check_strictly(student, rng, restored=False)
 
 
-def check_crossings(student: Any, rng: np.random.Generator, wish: str) -> None:
-    """Compare the student's counts with the moves of tensors that went through."""
-    here = kernel_truth.machine()
-    made = [telling(rng, wish) for _ in range(3)]
-    asked = [[[list(kernel_truth.types(op)) for op in chain], wish, here] for chain, _ in made]
-    answers = each_answer(student.ask(counted, chains=asked), made, whole, "`crossings` returned")
-    for (chain, moved), got in answers:
-        if got == moved:
+@exercise("strictly")
+def test_the_setting_is_what_it_was(student, rng):
+    check_strictly(student, rng, restored=True)
+
+
+# strays: a Keras model made here and there, traced in both places
+
+
+@probe
+def strayed(student, sizes, words, home, pin):
+    bins, width, units = sizes
+    layers = tf.keras.layers
+    first = [layers.Hashing(bins), layers.Embedding(bins, width), layers.Flatten()] if words else []
+    x = tf.ones([2, 3], tf.int64 if words else tf.float32)
+    with tf.device(home):
+        model = tf.keras.Sequential([*first, layers.Dense(units, activation="relu"), layers.Dense(2)])
+        model(x)
+    return student.strays(model, x, pin)
+
+
+@exercise("strays")
+def test_every_op_that_left_its_pin_is_listed_once(student, rng):
+    kernel_truth.machine()
+    for pin, words, home in (("XLA_CPU:0", True, "/CPU:1"), ("CPU:1", False, "/CPU:0")):
+        sizes = [*map(int, rng.integers(3, 9, size=3))]
+        wanted = kernel_truth.strays(words, home, pin)
+        answer = student.ask(strayed, sizes=sizes, words=words, home=home, pin=pin)
+        listed = list_of(text)(answer, "`strays` returned")
+        got = [op for op in listed if op != "Const"]  # the input, where the student's function captures it
+        model = f"A model{' that hashes words' if words else ''} has its variables on {home}"
+        says = f'{model}; `strays(model, x, "{pin}")` returned {shown(listed, 200)}'
+        if got == wanted:
             continue
-        places = run_through(chain, wish)
-        said = f"A tensor went {', '.join(places)} and you count {got}"
-        if got == sum(place != wish for place in places):
-            raise Misconception("ops_off_their_pin", f"{said}: these are ops off their pin, not moves between ops.")
-        if got == len(set(places)) - 1:
-            raise Misconception("devices_less_one", f"{said}: coming back is a move, too.")
-        raise AssertionError(f"{said}; expected the changes of device from one op to the next.")
+        if got == list(dict.fromkeys(wanted)):
+            raise Misconception("each_type_once", f"{says}; expected an entry for each op, also of one type.")
+        missing = [op for op in wanted if op not in got]
+        assert not missing, f"{says}; {missing[0]} ran elsewhere, too."
+        raise AssertionError(f"{says}; expected {shown(wanted, 200)}.")
 
 
-@exercise("crossings")
-def test_moves_of_a_chain_that_is_pinned_to_xla_are_counted(student, rng):
-    check_crossings(student, rng, "XLA_CPU:0")
+# route: the student's graph, run and traced here
 
 
-@exercise("crossings")
-def test_moves_of_a_chain_that_is_pinned_to_a_cpu_are_counted(student, rng):
-    check_crossings(student, rng, cpu(rng))
+@probe(graphs=1)
+def routed(student):
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [3], name="x")
+        y = student.route(x)
+    return [graph.as_graph_def(), y.name]
 
 
-@exercise("crossings")
-def test_moves_of_a_chain_that_is_pinned_to_a_missing_device_are_counted(student, rng):
-    check_crossings(student, rng, f"GPU:{rng.integers(9)}")
+def chain(x: Any) -> Any:
+    """What the student's route is to compute."""
+    bent = tf.raw_ops.FresnelCos(x=tf.square(tf.raw_ops.FresnelSin(x=tf.sqrt(x))))
+    return tf.square(bent)
+
+
+@exercise("route")
+def test_one_copy_and_the_last_op_on_xla(student, rng):
+    kernel_truth.machine()
+    graph_def, name = row(anything, text)(student.ask(routed), "`route` gave")
+    imported(graph_def)
+    x = rng.integers(1, 9, size=3).astype(np.float32)
+    value, seen = kernel_truth.traced(graph_def, name, x)
+    here, there = (np.round(each, 4).tolist() for each in (value, chain(x)))
+    says = f"`route(tf.constant({x.tolist()}))`"
+    same = value.shape == (3,) and np.allclose(value, chain(x), rtol=1e-4)
+    assert same, f"{says} gave {shown(here)}; `chain` gives {shown(there)}."
+    last = next((op.device for op in reversed(seen.ops) if op.type == "Square"), "no device")
+    assert last == "XLA_CPU:0", f"{says}: the last tf.square ran on {last}; expected XLA_CPU:0."
+    count = len(seen.copies())
+    moved = " and ".join(f"{'x' if op.startswith('args') else op} to {to}" for op, to in seen.copies()[:3])
+    assert count == 1, f"{says} copied {count} times ({moved}{', ...' if count > 3 else ''}); the budget is 1."

@@ -4,15 +4,24 @@
     kernels.of("MatMul").draw()         # devices against dtypes
 
 The registry is the list that the placer looks into. It is filled while TensorFlow's libraries load and is the same with
-and without a card, so that GPU kernels can be looked up on any machine. Some device types (XLA's) add theirs when
+and without a GPU, so that GPU kernels can be looked up on any machine. Some device types (XLA's) add theirs when
 TensorFlow starts. Follows tensorflow/core/framework/op_kernel.h, KernelDef.
+
+TensorFlow built without CUDA (tensorflow-cpu, the wheels for macOS and Windows) has almost no GPU kernels on its list.
+There the kernels for CPU, GPU and DEFAULT are those of a list recorded from the Linux wheel with CUDA, of the version in
+RECORDED; XLA's are read on the machine. `source()` says which list is shown. A new recording, where there is CUDA:
+
+    python -c "from across import kernels; kernels.record()"
 """
 
 from __future__ import annotations
 
+import lzma
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from across.pictures import FONT, INK, PALETTE, Picture, plot, render, table_html, table_text
@@ -22,6 +31,9 @@ DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "string"),
 )
+RECORDED = "2.21.0"  # the TensorFlow version, built with CUDA, whose list was recorded
+_RECORDING = Path(__file__).with_name("kernels_recorded.pb.xz")  # a KernelList, compressed
+_STATIC = ("CPU", "GPU", "DEFAULT")  # device types whose kernels are recorded; XLA's are made by every build
 _COLUMNS = ["op", "device", "dtypes", "in the CPU's memory"]
 
 
@@ -97,9 +109,7 @@ def of(op: str) -> Kernels:
 
     Kernels with a label, which only run when asked for by name, are left out.
     """
-    from tensorflow.python.framework import kernels
-
-    listed = [kernel for kernel in kernels.get_registered_kernels_for_op(op).kernel if not kernel.label]
+    listed = [kernel for kernel in registered(op) if not kernel.label]
     distinct = {repr(k): k for k in (_read(kernel) for kernel in listed) if k.device in TYPES}
     return Kernels(op, tuple(sorted(distinct.values(), key=lambda k: (TYPES.index(k.device), k.description()))))
 
@@ -107,20 +117,68 @@ def of(op: str) -> Kernels:
 def ops() -> dict[str, set[str]]:
     """Every op that has a kernel, with the device types that it has one for."""
     device_types: dict[str, set[str]] = {}
-    for kernel in _all():
+    for kernel in registered():
         device_types.setdefault(kernel.op, set()).add(kernel.device_type)
     return device_types
 
 
 def counts() -> dict[str, int]:
     """How many kernels each device type has, most first."""
-    return dict(Counter(kernel.device_type for kernel in _all()).most_common())
+    return dict(Counter(kernel.device_type for kernel in registered()).most_common())
 
 
-def _all() -> Any:
+def source() -> str:
+    """Which list is shown here: "read from TensorFlow 2.21.0, built with CUDA"."""
+    import tensorflow as tf
+
+    if _with_cuda():
+        return f"read from TensorFlow {tf.__version__}, built with CUDA"
+    return f"recorded from TensorFlow {RECORDED} with CUDA; TensorFlow {tf.__version__} here is built without"
+
+
+def registered(op: str | None = None) -> list[Any]:
+    """The registry's own entries (KernelDef), of one op or of all: as TensorFlow has them, or as recorded."""
     from tensorflow.python.framework import kernels
 
-    return kernels.get_all_registered_kernels().kernel
+    own = kernels.get_registered_kernels_for_op(op) if op else kernels.get_all_registered_kernels()
+    if _with_cuda():
+        return list(own.kernel)
+    recorded = _recorded().get(op, []) if op else [kernel for each in _recorded().values() for kernel in each]
+    return recorded + [kernel for kernel in own.kernel if kernel.device_type not in _STATIC]
+
+
+def record(path: Path = _RECORDING) -> Path:
+    """Write this TensorFlow's kernels for CPU, GPU and DEFAULT to `path`, 35 KB. Raises RuntimeError without CUDA."""
+    from tensorflow.python.framework import kernels
+
+    if not _with_cuda():
+        raise RuntimeError("record: TensorFlow here is built without CUDA")
+    listed = kernels.get_all_registered_kernels()
+    kept = sorted(
+        (kernel for kernel in listed.kernel if kernel.device_type in _STATIC),
+        key=lambda kernel: (kernel.op, kernel.SerializeToString(deterministic=True)),
+    )
+    recording = type(listed)(kernel=kept).SerializeToString(deterministic=True)
+    path.write_bytes(lzma.compress(recording, preset=9 | lzma.PRESET_EXTREME))
+    return path
+
+
+def _with_cuda() -> bool:
+    import tensorflow as tf
+
+    return tf.test.is_built_with_cuda()
+
+
+@cache
+def _recorded() -> dict[str, list[Any]]:
+    """Op -> its kernels in the recording."""
+    from tensorflow.core.framework import kernel_def_pb2
+
+    listed = kernel_def_pb2.KernelList.FromString(lzma.decompress(_RECORDING.read_bytes()))  # pyright: ignore[reportAttributeAccessIssue]
+    by_op: dict[str, list[Any]] = {}
+    for kernel in listed.kernel:
+        by_op.setdefault(kernel.op, []).append(kernel)
+    return by_op
 
 
 def _of_type(op: str, attribute: str) -> set[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import lzma
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,8 @@ def looked_up(op: str, dtype: str, device: str) -> bool:
 @pytest.mark.parametrize("op", ["MatMul", "AddV2", "Sqrt", "Add", "BiasAdd"])
 @pytest.mark.parametrize("device", ["CPU", "GPU"])
 def test_an_op_has_the_kernels_that_tensorflow_finds(op, device):
+    if device == "GPU" and not tf.test.is_built_with_cuda():
+        pytest.skip("TensorFlow here is built without CUDA")
     listed = {
         dtype
         for kernel in kernels.of(op)
@@ -34,7 +38,7 @@ def test_an_op_has_the_kernels_that_tensorflow_finds(op, device):
 
 
 def test_every_op_of_the_registry_is_listed():
-    everything = registry.get_all_registered_kernels().kernel
+    everything = kernels.registered()
     assert set(kernels.ops()) == {kernel.op for kernel in everything}
     assert sum(kernels.counts().values()) == len(everything)
 
@@ -71,3 +75,55 @@ def test_the_picture_shows_something_and_says_it_in_words():
 
 def test_a_handle_on_the_host_is_not_taken_for_the_data():
     assert "in the CPU's memory" not in kernels.of("VarHandleOp").draw().alt
+
+
+# Where TensorFlow is built without CUDA
+
+
+@pytest.fixture
+def without_cuda(monkeypatch) -> Any:
+    """TensorFlow says that it is built without CUDA, and its own list has the few GPU kernels that such a wheel has."""
+    monkeypatch.setattr(tf.test, "is_built_with_cuda", lambda: False)
+    every = registry.get_all_registered_kernels().kernel
+    left = [kernel for kernel in every if kernel.device_type != "GPU" or kernel.op == "Identity"]
+    listed = type(registry.get_all_registered_kernels())
+
+    def of_op(op: str) -> Any:
+        return listed(kernel=[kernel for kernel in left if kernel.op == op])
+
+    monkeypatch.setattr(registry, "get_all_registered_kernels", lambda: listed(kernel=left))
+    monkeypatch.setattr(registry, "get_registered_kernels_for_op", of_op)
+
+
+OPS = ["MatMul", "AddV2", "FFTND", "NcclAllReduce", "VariableV2", "VarHandleOp", "Cast", "Sqrt", "NoSuchOp"]
+
+
+def test_the_recorded_list_is_tensorflows_own(without_cuda, monkeypatch):
+    recorded = {op: list(kernels.of(op)) for op in OPS}
+    ops, counts = kernels.ops(), kernels.counts()
+    monkeypatch.undo()
+    if not tf.test.is_built_with_cuda():
+        pytest.skip("TensorFlow here is built without CUDA")
+    assert recorded == {op: list(kernels.of(op)) for op in OPS}
+    assert (ops, counts) == (kernels.ops(), kernels.counts())
+
+
+def test_the_recording_is_small_and_can_be_made_again(tmp_path):
+    if not tf.test.is_built_with_cuda():
+        pytest.skip("TensorFlow here is built without CUDA")
+    made = kernels.record(tmp_path / "kernels")
+    assert lzma.decompress(made.read_bytes()) == lzma.decompress(kernels._RECORDING.read_bytes())
+    assert made.stat().st_size < 50_000
+    assert tf.__version__ == kernels.RECORDED
+
+
+def test_the_list_that_is_shown_is_named(without_cuda, monkeypatch):
+    assert kernels.source().startswith(f"recorded from TensorFlow {kernels.RECORDED} with CUDA")
+    monkeypatch.undo()
+    if tf.test.is_built_with_cuda():
+        assert kernels.source() == f"read from TensorFlow {tf.__version__}, built with CUDA"
+
+
+def test_nothing_is_recorded_without_cuda(without_cuda, tmp_path):
+    with pytest.raises(RuntimeError, match="built without CUDA"):
+        kernels.record(tmp_path / "kernels")

@@ -15,6 +15,7 @@ from across.placement import Op, Trace, trace, trace_graph
         ("/device:GPU:3", "GPU:3"),
         ("/gpu:1", "GPU:1"),
         ("CPU:2", "CPU:2"),
+        ("XLA_CPU:0", "XLA_CPU:0"),
         ("", ""),
     ],
 )

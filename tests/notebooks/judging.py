@@ -64,7 +64,7 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
 
     def judged(answers: dict[str, str], seeds: range, only: str = "") -> dict[str, list[str]]:
         errors.clear()
-        student = asking.in_process(namespace(chapter, answers))
+        student = asking.in_process(namespace(chapter, answers), course.chapter(chapter).allowed_ops)
         failed: dict[str, list[str]] = {}
         for seed in seeds:
             for test in tests:

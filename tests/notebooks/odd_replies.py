@@ -129,10 +129,10 @@ def damaged_graph(honest: Any, rng: Random) -> Any:
 class Played:
     """One test, whose questions the reference has answered: they can be answered so again, but for one of them."""
 
-    def __init__(self, test: Any, reference: Any) -> None:
+    def __init__(self, test: Any, reference: Any, allowed_ops: tuple[str, ...] = ()) -> None:
         from autograder.probe import asking, wire
 
-        self.test = test
+        self.test, self.allowed_ops = test, allowed_ops
         self.frames: list[tuple[bytes, int]] = []  # answers, and how many graphs they hold
 
         def record(frame: bytes, until: float, cap: int, graphs: int) -> Any:
@@ -145,7 +145,7 @@ class Played:
 
     def honest(self, at: int) -> Any:
         """The reference's reply to a question."""
-        return opened(self.frames[at])["value"]
+        return opened(self.frames[at], self.allowed_ops)["value"]
 
     def message(self, at: int, odd: Any) -> str:
         """What the student is told when question `at`, and any beyond the last, is answered oddly; "" if it passes.
@@ -156,14 +156,14 @@ class Played:
 
         reply = wire.encode({"value": odd}, 9), 9
         answers = iter([*self.frames[:at], reply, *self.frames[at + 1 :], *([reply] * 100)])
-        return judging.message(self.test, asking.Student(lambda *_: opened(next(answers))), SEED)
+        return judging.message(self.test, asking.Student(lambda *_: opened(next(answers), self.allowed_ops)), SEED)
 
 
-def opened(frame: tuple[bytes, int]) -> Any:
+def opened(frame: tuple[bytes, int], allowed_ops: tuple[str, ...] = ()) -> Any:
     """What a check gets of a frame with so many graphs."""
     from autograder.probe import asking
 
-    return asking.opened(frame[0], 1 << 30, frame[1])
+    return asking.opened(frame[0], 1 << 30, frame[1], allowed_ops)
 
 
 def tried(chapter: str, times: int) -> dict[str, Any]:
@@ -174,12 +174,14 @@ def tried(chapter: str, times: int) -> dict[str, Any]:
 
     course = find()
     checks = importlib.import_module(f"autograder.checks.test_{chapter}")
-    reference = asking.in_process(judging.namespace(chapter, build.solution_source(course, chapter)))
+    names = judging.namespace(chapter, build.solution_source(course, chapter))
+    allowed_ops = tuple(course.chapter(chapter).allowed_ops)
+    reference = asking.in_process(names, allowed_ops)
     guesses = {each.answer for each in listed.equivalents(course.listed_file(chapter)) if each.change is None}
     found: dict[str, Any] = {"tried": {}, "broke": [], "passed": []}
     for test in judging.tests_of(checks):
         rng, name = Random(test.__name__), test.__name__
-        played, found["tried"][name] = Played(test, reference), 0
+        played, found["tried"][name] = Played(test, reference, allowed_ops), 0
         questions = range(len(played.frames))
         for at in sorted(rng.sample(questions, min(QUESTIONS, len(questions)))):
             honest = played.honest(at)

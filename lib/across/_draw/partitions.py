@@ -63,7 +63,7 @@ Output = tuple[str, "tuple[int | None, ...] | None"]  # dtype and shape of a ten
 def short_device(device: str) -> str:
     """The name a reader wants: "CPU:1" for "/job:localhost/replica:0/task:0/device:CPU:1", "ps:0 CPU:0" for another job."""
     parts = dict(re.findall(r"(job|task|device):([^/]+)", device))
-    bare = re.search(r"(?:^|/)(cpu|gpu):(\d+|\*)$", device, re.IGNORECASE)
+    bare = re.search(r"(?:^|/)((?:xla_)?[cg]pu):(\d+|\*)$", device, re.IGNORECASE)
     local = parts.get("device") or (f"{bare[1].upper()}:{bare[2]}" if bare else "")
     job = parts.get("job", "localhost")
     return local if job == "localhost" else f"{job}:{parts.get('task', '0')} {local}".strip()
