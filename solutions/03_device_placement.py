@@ -4,6 +4,8 @@
 #     devices: 4
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 15}
 #     rows: S2 S13-S20
+#   # house: words: an optional tail of 15 minutes stands after the recipe
+#   # house: longest_prose: the recipe, whose code counts
 # ---
 
 # %% [markdown]

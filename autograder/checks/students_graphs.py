@@ -117,9 +117,9 @@ def traced_forward(student, homes, size):
     graph_def = graph.graph.as_graph_def()
     if graph_def.library.function:  # functions inside: write their bodies out
         graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
-    for node in graph_def.node:
+    for node in graph_def.node:  # pyright: ignore[reportAttributeAccessIssue]
         if captured.get(node.name):
-            name, node.device, shape = captured[node.name]
+            name, node.device, shape = captured[node.name]  # pyright: ignore[reportGeneralTypeIssues]
             node.op = "VarHandleOp"
             node.attr.clear()
             node.attr["dtype"].type = 1
@@ -150,7 +150,8 @@ class Forward:
             "`forward` returned no single tensor; expected the last layer's output."
         )
         try:
-            feed = {graph.get_tensor_by_name(inputs[0]): x}
+            feed: dict[Any, Any] = {}
+            feed[graph.get_tensor_by_name(inputs[0])] = x
             out = graph.get_tensor_by_name(outputs[0])
             first = [assigned(op, weights, homes) for op in graph.get_operations() if op.type == "VarHandleOp"]
         except (ValueError, TypeError, KeyError):
