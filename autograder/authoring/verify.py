@@ -364,12 +364,15 @@ def _said(file: Path, trial: Trial, marks: dict[str, Mark]) -> Iterator[str]:
         yield f"{what} is wrong and gets full points {at}; mend the check"
     elif not variant.correct and variant.says not in mark.message:
         yield f"{what} is not told {variant.says!r} {at}, but {mark.message!r}; mend the check or what it `says`"
-    elif not variant.correct and variant.says not in _says(file, mark.misconception):
+    elif not variant.correct and variant.says not in _says(file, mark):
         yield f"{what} is taken for {mark.misconception!r} {at}: their sentences are alike; make them differ"
 
 
-def _says(file: Path, misconception: str) -> str:
-    return next((each.says for each in listed.variants(file) if each.name == misconception and each.says), "")
+def _says(file: Path, mark: Mark) -> str:
+    named = [
+        each for each in listed.variants(file) if (each.exercise, each.name) == (mark.exercise, mark.misconception)
+    ]
+    return next((each.says for each in named if each.says), "")
 
 
 def _count(file: Path, checks: str, found: Verified, mutant: Mutant, survived: list[bool]) -> None:

@@ -191,7 +191,7 @@ def drawn(rng: np.random.Generator, count: int) -> list[tuple[Any, ...]]:
 
 
 def telling(rng: np.random.Generator, devices: list[str], copy: float, count: int) -> list[tuple[Any, ...]]:
-    """A program on which the likely misconceptions give something else than the right placement."""
+    """A program on which the likely misconceptions give something else than the right placement, and than each other."""
     while True:
         tasks = drawn(rng, count)
         wanted = greedy(tasks, devices, copy)
@@ -202,5 +202,6 @@ def telling(rng: np.random.Generator, devices: list[str], copy: float, count: in
             greedy(tasks, devices[::-1], copy),
             greedy(tasks, devices[:2], copy),
         ]
-        if wanted not in wrong and wrong[-1] not in wrong[:-1] and len(set(wanted.values())) > 1:
+        told_apart = {tuple(each.values()) for each in (wanted, *wrong)}
+        if len(told_apart) == 1 + len(wrong) and len(set(wanted.values())) > 1:
             return tasks

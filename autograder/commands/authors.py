@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -106,13 +106,9 @@ def verify(
     found, written = [], False
     for name, some in asked.items():
         with progress(f"verifying {name}") as advance:
-            one = verifier.verify(
-                course, name, seeds=seeds, workers=workers, progress=advance, exercises=some, quick=quick
-            )
-            found.append(one)
-        if (
-            seeds >= verifier.SEEDS and not some and not quick
-        ):  # each as soon as it is known: the next one takes minutes
+            how: dict[str, Any] = {"seeds": seeds, "workers": workers, "exercises": some, "quick": quick}
+            found.append(verifier.verify(course, name, progress=advance, **how))
+        if found[-1].good and seeds >= verifier.SEEDS and not some and not quick:  # at once: the next takes minutes
             written = bool(checks_page.write(course, found[-1:]))
     if found:
         console.print(checks_page.table(found))
