@@ -35,10 +35,10 @@ WHY = {  # in the order in which they are told: the first is what was missed, wh
     "missing": "no kernel of this op takes that dtype, on a CPU or a GPU",
     "elsewhere": "only another type of device has a kernel for it",
     "there": "a kernel there names that dtype",
+    "within": "that dtype's name is a part of another one's; compare whole names",
     "inferred": "TensorFlow does not infer the dtype that NumPy would",
     "default": "`DEFAULT` stands in on that device",
     "any": "its kernel there names no attribute, and so takes any dtype",
-    "within": "that dtype's name is a part of another one's; compare whole names",
 }
 NAMES = {"within": "by_substring", "default": "without_default", "any": "any_for_all", "inferred": "numpys_dtype"}
 PYTHONS = {"int32": [3, 4], "float32": [3.0, 0.5]}
@@ -91,7 +91,10 @@ def check_landing(student: Any, rng: np.random.Generator, soft: bool) -> None:
     asked = [[wish, list(kernel_truth.types(op)), here, soft] for op, wish in cases]
     place = maybe(device).named("a device's name, or None")
     answers = each_answer(student.ask(landed, cases=asked), asked, place, "`landing` returned")
-    for (op, wish), ((_, types, _, _), got) in zip(cases, answers, strict=True):
+    told = sorted(
+        zip(cases, answers, strict=True), key=lambda pair: pair[0][1] is None
+    )  # who misses wishes is told that
+    for (op, wish), ((_, types, _, _), got) in told:
         ran = kernel_truth.lands(op, tf.ones([3]), wish, soft)
         if got == ran:
             continue
