@@ -190,7 +190,7 @@ class _Makers:
             Student("first", "half done", *self._only(half)),
             Student("second", "the other half done", *self._only(rest)),
             Student("blank", "as it was released", {}, self.none()),
-            Student("absent", "nothing handed in", {}, self.none(), lambda notebook: None),
+            Student("absent", "nothing handed in", {}, self.none(result=Result.ABSENT), lambda notebook: None),
             Student("corrupt", "a file cut off", self.reference, self.none(result=Result.INVALID), _cut),
             Student(
                 "double",
