@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from autograder.authoring import build, check_answer
-from autograder.job.assemble import executed
+from autograder.job.assemble import executed, kind_of
 from autograder.model.course import Course
 
 DEADLINE = 1800.0  # seconds for all answers of a chapter
@@ -106,12 +106,10 @@ def visible(course: Course, chapter: str, each: Answered) -> str:
     """
     from across import attempt
 
-    attempt._passed.update(
-        exercise.name for exercise in course.chapter(chapter).exercises
-    )  # no check waits for another
+    attempt.count_as_passed(exercise.name for exercise in course.chapter(chapter).exercises)
     code = [cell for cell in build.solved(course, chapter).cells if cell.cell_type == "code"]
     check = [_id(cell) for cell in code].index(f"check_{each.exercise}")
-    kinds = ["plain" if i == check else _kind(cell) for i, cell in enumerate(code)]
+    kinds = ["plain" if i == check else kind_of(cell) for i, cell in enumerate(code)]
     sources = [_source(cell, {each.answer: each.source}) for cell in code]
     names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown, **_: None}
     for i, (wanted, cell) in enumerate(zip(executed(kinds, sources), code, strict=True)):
@@ -120,13 +118,6 @@ def visible(course: Course, chapter: str, each: Answered) -> str:
         if i == check:
             break
     return ""
-
-
-def _kind(cell: Any) -> str:
-    meta = cell.metadata.get("nbgrader", {})
-    if meta.get("grade") and not meta.get("solution"):
-        return "check"
-    return "show" if "show" in cell.metadata.get("tags", []) else "plain"
 
 
 def _source(cell: Any, answers: Mapping[str, str]) -> str:

@@ -44,7 +44,7 @@ def assemble(submission: Submission, chapter: Chapter) -> NotebookNode:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
             code.append(cell)
-    needed = executed([_kind(cell) for cell in code], [cell["source"] for cell in code])
+    needed = executed([kind_of(cell) for cell in code], [cell["source"] for cell in code])
     for cell, wanted in zip(code, needed, strict=True):
         if not wanted:
             cell["metadata"]["tags"] = [*cell["metadata"].get("tags", []), SKIP]
@@ -95,7 +95,8 @@ def own_cells(exercise: Exercise) -> set[str]:
     return {exercise.name} & set(exercise.answer_ids) or set(exercise.answer_ids)
 
 
-def _kind(cell: dict[str, Any]) -> str:
+def kind_of(cell: dict[str, Any]) -> str:
+    """What a code cell is for `executed`: `check`, `show` or `plain`."""
     meta = cell["metadata"].get("nbgrader", {})
     if meta.get("grade") and not meta.get("solution"):
         return "check"

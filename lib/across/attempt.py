@@ -94,6 +94,11 @@ def passed(name: str) -> bool:
     return name in _passed
 
 
+def count_as_passed(names: Iterable[str]) -> None:
+    """Have no check wait for the exercises `names`: for whoever runs one check of a chapter alone."""
+    _passed.update(names)
+
+
 class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     """A block that checks exercise `name`, once those named in `after` have passed.
 
