@@ -84,7 +84,7 @@ class Box:
             if root() and self.group is None:
                 raise SandboxError("as root the sandbox needs control groups (memory, pids): mount /sys/fs/cgroup")
             self._build()
-            if self.group is None:
+            if self.watched:
                 self._watcher = memory_watcher.MemoryWatcher(
                     self.pid, caps.memory, caps.pids, list(self._writable.values()), self._kill
                 )
@@ -96,10 +96,10 @@ class Box:
         info, reported = os.pipe()
         filter = os.memfd_create("seccomp")
         try:
-            os.write(filter, seccomp.program())
+            os.write(filter, seccomp.program(watched=self.watched))
             os.lseek(filter, 0, os.SEEK_SET)
             self._bwrap = subprocess.Popen(
-                bubblewrap.command(self.name, self.caps.tmp, reported, filter, self.devices, self.hidden),
+                bubblewrap.command(self.name, self.caps.tmp, reported, filter, self.devices, self.hidden, self.watched),
                 pass_fds=[reported, filter],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -132,6 +132,11 @@ class Box:
             os.close(info)
 
     @property
+    def watched(self) -> bool:
+        """Whether no control group counts what the box uses, so that somebody has to look."""
+        return self.walls and self.group is None
+
+    @property
     def user(self) -> int:
         """The user and group in the box: our own; for root one that no other box has, for the kernel counts by user, too.
 
@@ -144,7 +149,7 @@ class Box:
         groups = [str(folder) for folder in self.group.folders] if self.group else []
         place = {"pid": self.pid, "inside": self.inside, "groups": groups}
         if self.walls:
-            filter = seccomp.program().hex()
+            filter = seccomp.program(watched=self.watched).hex()
             place |= {"user": self.user, "filter": filter, "files": bubblewrap.files(self.caps.tmp)}
         return {**place, "file": self.caps.file, "cpu": self.caps.cpu_seconds, "processes": self.caps.pids}
 

@@ -28,14 +28,20 @@ THERE = {"/", *WRITABLE}  # folders that the box has already
 
 
 def command(
-    name: str, tmp: int, info: int, filter: int, devices: Sequence[str] = (), private: tuple[str, ...] = ()
+    name: str,
+    tmp: int,
+    info: int,
+    filter: int,
+    devices: Sequence[str] = (),
+    private: tuple[str, ...] = (),
+    watched: bool = False,
 ) -> list[str]:
     """Build the box `name`, with `tmp` bytes in each of `WRITABLE`; process 1 says "ready" and sleeps.
 
     `info` and `filter` are file descriptors: where bwrap tells its child's number, and where it reads the system calls'
     filter. `devices` are the files of leased cards: /dev has no others of hardware. `private` are
-    further folders to be hidden. The name does nothing in there, it
-    tells this box's bwrap from others.
+    further folders to be hidden. `watched`: memory is read off processes and file systems, and a shared mapping of
+    /dev/zero is in neither: that device is empty. The name does nothing in there, it tells this box's bwrap from others.
     """
     cards: list[str] = []
     for place in dict.fromkeys(os.path.dirname(device) for device in devices):
@@ -43,6 +49,8 @@ def command(
             cards += ["--perms", "0755", "--dir", place]
     for device in devices:
         cards += ["--dev-bind", device, device]
+    if watched:
+        cards += ["--dev-bind", "/dev/null", "/dev/zero"]
     # /dev is a file system in memory, too, and of no size: where student and grader are one user it could be written
     closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
     descriptors = ["--info-fd", str(info), "--seccomp", str(filter)]

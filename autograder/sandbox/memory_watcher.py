@@ -11,16 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD = 0.1  # seconds
-# In /proc/PID/status, sizes in KiB: in bytes, for a process may give itself a name that is no text
-COUNTED = re.compile(rb"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
+SHARES = 100  # processes, the largest, of which it is asked what they share: some milliseconds each
+# In /proc/PID/status and smaps_rollup, sizes in KiB: in bytes, for a process may give itself a name that is no text
+COUNTED = re.compile(rb"^(RssAnon|VmSwap|Threads):\s+(\d+)", re.MULTILINE)
+SHARED = re.compile(rb"^(?:Pss_Anon|SwapPss):\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Used:
     """What the processes of a box use."""
 
-    memory: int  # bytes that are no file's; what several share counts once for each
+    memory: dict[str, int]  # process -> bytes that are no file's; what several share counts once for each
     tasks: int  # processes and threads, as the kernel counts them: with those that wait outside for one inside
+
+    @property
+    def at_most(self) -> int:
+        """Bytes that they use together, if they share nothing."""
+        return sum(self.memory.values())
 
 
 class MemoryWatcher:
@@ -59,15 +66,17 @@ class MemoryWatcher:
         while not self._stop.wait(PERIOD):
             used = used_by(self._pid)
             self.at_task_limit |= used.tasks >= self._tasks
-            if used.memory + sum(map(_stored, self._folders)) > self._memory:
+            left = self._memory - sum(map(_stored, self._folders))
+            if used.at_most > left and proportional(used) > left:
                 self.killed = True
                 self._kill()
                 return
 
 
 def used_by(pid: int) -> Used:
-    """What the box uses whose process 1 is `pid` (seen from here)."""
-    memory = tasks = 0
+    """What the box uses whose process 1 is `pid` (seen from here). Files in memory are no process's: see `_stored`."""
+    memory: dict[str, int] = {}
+    tasks = 0
     processes, users = (_namespace(pid, kind) for kind in ("pid", "user"))
     for name in os.listdir("/proc"):
         if users and name.isdigit() and _namespace(name, "user") == users:
@@ -75,8 +84,27 @@ def used_by(pid: int) -> Used:
                 counts = dict(COUNTED.findall(Path(f"/proc/{name}/status").read_bytes()))
                 tasks += int(counts.get(b"Threads", 0))
                 if _namespace(name, "pid") == processes:
-                    memory += 1024 * (int(counts.get(b"RssAnon", 0)) + int(counts.get(b"RssShmem", 0)))
+                    memory[name] = 1024 * (int(counts.get(b"RssAnon", 0)) + int(counts.get(b"VmSwap", 0)))
     return Used(memory, tasks)
+
+
+def proportional(used: Used) -> int:
+    """Bytes that the processes use, each its part of what it shares, as forks do with their parent.
+
+    Slower than `used_by`: the kernel walks through all pages. So it is done for the `SHARES` largest only; what others
+    share counts once for each.
+    """
+    largest = sorted(used.memory, key=lambda name: -used.memory[name])
+    total = sum(used.memory[name] for name in largest[SHARES:])
+    for name in largest[:SHARES]:
+        try:
+            found = SHARED.findall(Path(f"/proc/{name}/smaps_rollup").read_bytes())
+        except (ProcessLookupError, FileNotFoundError):  # it has ended
+            continue
+        except OSError:
+            found = []
+        total += sum(1024 * int(each) for each in found) if found else used.memory[name]
+    return total
 
 
 def _namespace(pid: int | str, kind: str) -> str:

@@ -114,39 +114,53 @@ ABSENT: dict[str, tuple[int, int]] = {  # answered as by a kernel without them: 
     "statmount": (457, 457),
     "listmount": (458, 458),
 }
+UNCOUNTED: dict[str, tuple[int, int]] = {  # memory that no process and no file system shows: absent where it is watched
+    "memfd_create": (319, 279),
+    "shmget": (29, 194),
+}
 LOOKED_AT: dict[str, tuple[int, int]] = {  # their arguments decide
     "clone": (56, 220),
     "socket": (41, 198),
     "socketpair": (53, 199),
     "ioctl": (16, 29),
     "personality": (135, 92),
+    "prctl": (157, 167),
 }
+MMAP = (9, 222)  # looked at, too, where memory is watched
 SECCOMP = {"x86_64": 317, "aarch64": 277}
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 TERMINAL = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX type for another; TIOCSETD loads line disciplines
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16  # AF_*
 STREAM, DATAGRAM, KIND = 1, 2, 0xF  # SOCK_*, and the bits that say it
 PERSONALITIES = (0, 0xFFFFFFFF)  # Linux; "which one have I?"
+PR_SET_DUMPABLE = 4  # to 0: a process's memory cannot be read off /proc any more
+MAP_SHARED, MAP_ANONYMOUS = 0x1, 0x20  # MAP_SHARED_VALIDATE has the bit of the first
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
 
 
 @cache
-def program(machine: str = "") -> bytes:
+def program(machine: str = "", watched: bool = False) -> bytes:
     """The filter for this machine (or for "x86_64", "aarch64"), as `install` and bwrap's --seccomp take it: 8-byte steps.
 
-    Raises KeyError for other machines; see `problem`.
+    `watched`: memory is read off processes and file systems, for there is no control group that counts; so no memory is
+    to be had that neither shows. Raises KeyError for other machines; see `problem`.
     """
     machine = machine or platform.machine()
     column = list(AUDIT).index(machine)
     steps = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, AUDIT[machine]), _refuse(errno.ENOSYS)]
     steps += [(LOAD, 0, 0, NUMBER), (ABOVE, 0, 1, NEWEST), _refuse(errno.ENOSYS)]  # an x32 number is above all
-    for calls, error in [*((family, errno.EPERM) for family in FAMILIES.values()), (ABSENT, errno.ENOSYS)]:
+    absent = ABSENT | UNCOUNTED if watched else ABSENT
+    for calls, error in [*((family, errno.EPERM) for family in FAMILIES.values()), (absent, errno.ENOSYS)]:
         for numbers in calls.values():
             if numbers[column] >= 0:
                 steps += [(EQUAL, 0, 1, numbers[column]), _refuse(error)]
-    for name, block in _looks().items():
-        steps += [(EQUAL, 0, len(block), LOOKED_AT[name][column]), *block]
+    looked_at = {LOOKED_AT[name]: block for name, block in _looks().items()}
+    if watched:
+        shared = [_argument(3), (AND, 0, 0, MAP_SHARED | MAP_ANONYMOUS), *_if(MAP_SHARED | MAP_ANONYMOUS, errno.EPERM)]
+        looked_at[MMAP] = [*shared, _ALLOWED]
+    for numbers, block in looked_at.items():
+        steps += [(EQUAL, 0, len(block), numbers[column]), *block]
     return b"".join(struct.pack("=HBBI", *step) for step in [*steps, _ALLOWED])
 
 
@@ -160,7 +174,11 @@ def _looks() -> dict[str, list[Instruction]]:
     internet = [_argument(1), (AND, 0, 0, KIND), *_if(STREAM), *_if(DATAGRAM), _refuse(errno.EPERM)]
     socket = [_argument(0), *_if(UNIX), (EQUAL, 0, len(route), NETLINK), *route]
     socket += [(EQUAL, 1, 0, INET), (EQUAL, 0, len(internet), INET6), *internet, _refuse(errno.EAFNOSUPPORT)]
-    return {"clone": clone, "ioctl": ioctl, "personality": personality, "socketpair": pair, "socket": socket}
+    dumpable = [_argument(1), *_if(1), _refuse(errno.EPERM)]
+    prctl = [_argument(0), (EQUAL, 0, len(dumpable), PR_SET_DUMPABLE), *dumpable, _ALLOWED]
+    return {
+        "clone": clone, "ioctl": ioctl, "personality": personality, "prctl": prctl, "socketpair": pair, "socket": socket,
+    }  # fmt: skip
 
 
 def _refuse(error: int) -> Instruction:

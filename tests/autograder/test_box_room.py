@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from boxed import CAPS, inherited, inside, tried
 from test_full_disk import MAY
-from test_sandbox import as_nobody  # noqa: F401 - a fixture
 
 from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
@@ -63,7 +62,7 @@ def test_it_has_room_for_so_many_files_and_no_more():
 
 
 @root_only
-def test_an_ordinary_users_box_has_no_more_room(as_nobody):  # noqa: F811
+def test_an_ordinary_users_box_has_no_more_room(as_nobody):
     written, made = as_nobody(lambda: [inside(fill)[0], inside(name_files)[0]])
     assert all(CAPS.tmp - (1 << 20) <= size <= CAPS.tmp for size in written.values()), written
     assert all(count <= bubblewrap.files(CAPS.tmp)["/box"] for count in made.values()), made
@@ -85,7 +84,7 @@ def test_nowhere_else_can_a_file_be_made():
 
 
 @root_only
-def test_nowhere_else_can_a_file_be_made_in_an_ordinary_users_box(as_nobody):  # noqa: F811
+def test_nowhere_else_can_a_file_be_made_in_an_ordinary_users_box(as_nobody):
     assert as_nobody(lambda: inside(elsewhere)[0]) == []
 
 
@@ -102,7 +101,7 @@ def environments():
 
 
 @root_only
-def test_the_graders_environment_cannot_be_read_from_process_1(as_nobody, monkeypatch):  # noqa: F811
+def test_the_graders_environment_cannot_be_read_from_process_1(as_nobody, monkeypatch):
     secret = secrets.token_hex(8)
     monkeypatch.setenv("SECRET", secret)
     text = as_nobody(lambda: inside(environments)[0])
@@ -168,7 +167,7 @@ def test_it_tells_that_forks_were_refused():
 
 
 @root_only
-def test_an_ordinary_users_box_tells_that_forks_were_refused(as_nobody):  # noqa: F811
+def test_an_ordinary_users_box_tells_that_forks_were_refused(as_nobody):
     assert as_nobody(lambda: refusals(bomb, 1)) == 1
     assert as_nobody(lambda: refusals(lambda: time.sleep(0.5), 1)) == 0
 
@@ -204,7 +203,7 @@ def killed(function, caps):
 @root_only
 @pytest.mark.parametrize(("function", "outcome"), [(share, True), (store, True), (lambda: time.sleep(0.5), False)])
 def test_without_control_groups_memory_that_is_shared_or_a_files_counts_as_well(
-    as_nobody,  # noqa: F811
+    as_nobody,
     function,
     outcome,
 ):

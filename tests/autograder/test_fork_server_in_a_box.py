@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 from boxed import CAPS, inherited, inside
-from test_sandbox import as_nobody  # noqa: F401 - a fixture
 
 from across._process import pristine, warm
 from autograder.sandbox import boxes
@@ -66,7 +65,7 @@ def test_what_it_forks_is_in_the_box_and_has_the_kernels_rights_and_limits():
 
 
 @root_only
-def test_in_an_ordinary_users_box_as_well(as_nobody):  # noqa: F811
+def test_in_an_ordinary_users_box_as_well(as_nobody):
     caps = replace(CAPS, memory=CAPS.memory + 3 * inherited())  # the server and what it forks are forks of pytest, too
     assert as_nobody(lambda: inside(leave_and_ask, caps)[:2]) == [EXPECTED, 0]
 

@@ -1,7 +1,6 @@
 """The box: what is in it cannot see, change, reach or outlast anything outside."""
 
 import errno
-import json
 import os
 import shutil
 import socket
@@ -240,37 +239,6 @@ def test_a_closed_box_leaves_no_group_and_no_descriptor():
     _, _, box = inside(lambda: 1)
     assert os.listdir("/proc/self/fd") == before
     assert box.group is None or not any(folder.exists() for folder in box.group.folders)
-
-
-@pytest.fixture
-def as_nobody(tmp_path, monkeypatch):
-    """Run a function as an ordinary user without control groups; its value (JSON)."""
-    monkeypatch.setattr(bubblewrap, "shown", lambda: [])  # the interpreter of this run may lie in root's home
-    monkeypatch.setattr(boxes, "workroom", lambda: tmp_path)
-    bubblewrap.fixed.cache_clear()
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o777)
-
-    def run(function):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                os.setgroups([])
-                os.setresgid(65534, 65534, 65534)
-                os.setresuid(65534, 65534, 65534)
-                os.write(write, json.dumps(function()).encode())
-            except BaseException as error:
-                os.write(write, json.dumps(repr(error)).encode())
-            finally:
-                os._exit(0)
-        os.close(write)
-        os.waitpid(child, 0)
-        with open(read) as answer:
-            return json.loads(answer.read())
-
-    yield run
-    bubblewrap.fixed.cache_clear()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")

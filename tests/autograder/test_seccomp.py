@@ -57,10 +57,10 @@ here_only = pytest.mark.skipif(bool(seccomp.problem()), reason=seccomp.problem()
 DENIED = {name: numbers for family in seccomp.FAMILIES.values() for name, numbers in family.items()}
 
 
-def decision(machine, number, *arguments, audit=None):
+def decision(machine, number, *arguments, audit=None, watched=False):
     """What the filter answers, by running its program as the kernel does: 0 (allowed) or an errno."""
     data = struct.pack("=iIQ6Q", number, audit or seccomp.AUDIT[machine], 0, *(arguments + (0,) * 6)[:6])
-    steps = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+    steps = list(struct.iter_unpack("=HBBI", seccomp.program(machine, watched)))
     at, loaded = 0, 0
     while True:
         code, true, false, operand = steps[at]
@@ -110,7 +110,8 @@ def test_the_numbers_are_those_that_libseccomp_knows(machine):
     if found is None:
         pytest.skip("libseccomp is not here to compare with")
     library, column = ctypes.CDLL(found), list(seccomp.AUDIT).index(machine)
-    tables = {**DENIED, **seccomp.ABSENT, **seccomp.LOOKED_AT, "seccomp": tuple(seccomp.SECCOMP.values())}
+    more = {"seccomp": tuple(seccomp.SECCOMP.values()), "mmap": seccomp.MMAP}
+    tables = {**DENIED, **seccomp.ABSENT, **seccomp.UNCOUNTED, **seccomp.LOOKED_AT, **more}
     known = {n: library.seccomp_syscall_resolve_name_arch(seccomp.AUDIT[machine], n.encode()) for n in tables}
     wrong = {name: n for name, n in known.items() if n >= 0 and n != tables[name][column]}
     assert wrong == {}
@@ -177,6 +178,24 @@ def test_arguments_decide_about_clones_sockets_terminals_and_personalities(machi
         assert asked("ioctl", 0, number) == errno.EPERM
     assert [asked("personality", which) for which in (0, 0xFFFFFFFF)] == [0, 0]
     assert asked("personality", 0x0040000) == errno.EPERM  # addresses that can be foretold
+    assert asked("prctl", 4, 0) == asked("prctl", 4, 2) == errno.EPERM  # not to be looked at any more
+    assert [asked("prctl", option, 1) for option in (4, 15)] == [0, 0]  # to be looked at; a name
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT)
+def test_where_memory_is_watched_none_is_to_be_had_that_nobody_sees(machine):
+    column = list(seccomp.AUDIT).index(machine)
+    for numbers in seccomp.UNCOUNTED.values():
+        assert decision(machine, numbers[column]) == 0
+        assert decision(machine, numbers[column], watched=True) == errno.ENOSYS
+    private, file, shared, validated = 0x22, 0x01, 0x21, 0x23
+    asked = {
+        flags: decision(machine, seccomp.MMAP[column], 0, 4096, 3, flags, watched=True) for flags in (private, file)
+    }
+    assert asked == {private: 0, file: 0}
+    for flags in (shared, validated):
+        assert decision(machine, seccomp.MMAP[column], 0, 4096, 3, flags) == 0
+        assert decision(machine, seccomp.MMAP[column], 0, 4096, 3, flags, watched=True) == errno.EPERM
 
 
 @here_only
