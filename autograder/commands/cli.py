@@ -32,7 +32,10 @@ def main() -> None:
         at = str(error).rfind("CourseError: ")
         end(AUTHOR if at >= 0 else INFRASTRUCTURE, str(error)[at + 13 :] if at >= 0 else str(error))
     except SandboxError as error:
-        end(INFRASTRUCTURE, f"{error}; or, for submissions that you trust: --trust-submissions")
+        end(
+            INFRASTRUCTURE,
+            f"{error} (`across doctor` says more; only for submissions that you trust: --trust-submissions)",
+        )
     except InfrastructureError as error:
         end(INFRASTRUCTURE, f"{error}")
     except OSError as error:

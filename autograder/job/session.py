@@ -85,6 +85,7 @@ class Session:
         self.blank = assemble.blank(submission, self.chapter)
         self.seen = judge.Seen()
         self.notes: list[str] = []
+        self.kept_by = ""  # of the last life: all are alike
         self.halts: list[Halt] = []
         self.lives = 0
         self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
@@ -106,7 +107,9 @@ class Session:
         assert self.notebook is not None
         _explain_stops(self.notebook, self.seen.stops)
         most = max(self.lives, 1 + self.limits.revivals)
-        evidence = Evidence(tuple(self.seen.outcomes), tuple(self.halts), self.lives, most, self.seconds)
+        evidence = Evidence(
+            tuple(self.seen.outcomes), tuple(self.halts), self.lives, most, self.seconds, kept_by=self.kept_by
+        )
         return Graded(marks, self.notebook, tuple(self.notes), evidence)
 
     def left(self) -> list[str]:
@@ -138,6 +141,7 @@ class Session:
             kernel = KernelProcess(
                 self.place.student, name, self.limits, self.rubric.sandboxed, self.cards, self.place.private
             )
+        self.kept_by = kernel.box.kept_by
         try:
             with self._timed("start"):
                 kernel.ready()

@@ -101,6 +101,7 @@ class Evidence:
     most_lives: int = 0  # that it might have had
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, cells, questions
     parts: dict[str, str] = field(default_factory=dict)  # what the digest is of: see grade.Job.parts
+    kept_by: str = ""  # who kept its memory and processes within their limits: see sandbox.boxes.Box
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Evidence:

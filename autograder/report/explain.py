@@ -130,6 +130,7 @@ def as_json(
         "seconds": {"all": verdict.seconds, **verdict.evidence.seconds},
         "kernels": verdict.evidence.lives,
         "kernels_at_most": verdict.evidence.most_lives,
+        "limits_kept_by": verdict.evidence.kept_by,
         "timestamp": record.timestamp,
         "seconds_late": record.seconds_late,
         "penalty": record.penalty,
@@ -278,6 +279,8 @@ def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tupl
     yield "graded in", f"{verdict.seconds:.2f} s" + (f" ({steps})" if steps else "")
     if evidence.lives:
         yield "kernels", f"{evidence.lives} of at most {evidence.most_lives}"
+    if evidence.kept_by:
+        yield "memory and processes", f"kept within their limits by {evidence.kept_by}"
     yield "handed in", record.timestamp or "no timestamp"
     if record.seconds_late:
         yield "late", f"{record.seconds_late:.0f} s, {number(record.penalty)} points off"

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from across._process import unprivileged
 from autograder.sandbox import bubblewrap, cgroups, memory_watcher, owners, processor, seccomp
 
 USERS = 0x78000000  # and a box's process number: a user of its own, in a range that nobody else hands out
@@ -122,7 +123,9 @@ class Box:
                 self._first = os.pidfd_open(self.pid)
             if not self.pid or b"ready" not in _read(self._bwrap.stdout.fileno(), b"\n", ended):
                 said = _read(self._bwrap.stderr.fileno(), b"\n", ended).decode(errors="replace").strip()
-                raise SandboxError(f"bubblewrap cannot build a box here: {said or 'it ended at once'}")
+                raise SandboxError(
+                    f"bubblewrap cannot build a box here: {said or 'it ended at once'}{unprivileged.mend()}"
+                )
             for place in bubblewrap.WRITABLE:
                 self._writable[place] = os.open(f"/proc/{self.pid}/root{place}", os.O_PATH | os.O_DIRECTORY)
         except ProcessLookupError:
@@ -135,6 +138,13 @@ class Box:
     def watched(self) -> bool:
         """Whether no control group counts what the box uses, so that somebody has to look."""
         return self.walls and self.group is None
+
+    @property
+    def kept_by(self) -> str:
+        """Who keeps its memory and its processes within their number."""
+        if self.group is not None:
+            return f"control groups v{2 if self.group.v2 else 1}"
+        return f"a look every {memory_watcher.PERIOD:g} s" if self.walls else "nobody"
 
     @property
     def user(self) -> int:
@@ -237,9 +247,7 @@ class Box:
         self.close()
 
 
-MISSING = (
-    "bubblewrap is missing: install it (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
-)
+MISSING = f"bubblewrap is missing: {unprivileged.INSTALL}"
 
 
 def root() -> bool:

@@ -4,13 +4,15 @@ Where there is a cpu controller each job also gets an equal share of the process
 a fork bomb of 2,000 busy processes an honest submission took 59 s instead of 0.6.
 
 A v1 machine has one tree per controller, a v2 machine one tree for all; `Group` hides the difference. See the kernel's
-Documentation/admin-guide/cgroup-v1 and cgroup-v2.
+Documentation/admin-guide/cgroup-v1 and cgroup-v2. An ordinary user may make groups where systemd delegated one to the
+command: `DELEGATED`, and systemd's CGROUP_DELEGATION.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -20,6 +22,10 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 NAME = "across"
+LEAF = "across-grader"  # where a delegated group's own processes go: a group has processes or controlled children
+SELF = Path("/proc/self/cgroup")
+HANDED_OVER = ("cgroup.procs", "cgroup.subtree_control")  # files that are the user's in a group that was delegated
+DELEGATED = "systemd-run --user --scope -p Delegate=yes"  # what to write before a command to have a group of one's own
 
 
 @dataclass(frozen=True)
@@ -119,23 +125,49 @@ def _trees() -> tuple[tuple[Path, ...], bool]:
     more = {tree.resolve(): tree for tree, file in processors if (tree / file).exists()}
     wanted = [ROOT] if v2 else [ROOT / "memory", ROOT / "pids", *more.values()]
     try:
-        trees = []
-        for tree in wanted:
-            folder = tree / NAME
-            folder.mkdir(exist_ok=True)
-            if not os.access(folder, os.W_OK):  # made by root, and we are not
-                return (), v2
-            trees.append(folder)
-            if v2:
-                for place in (tree, folder):
-                    (place / "cgroup.subtree_control").write_text("+memory +pids")
-                    with contextlib.suppress(OSError):  # not delegated to us
-                        (place / "cgroup.subtree_control").write_text("+cpu")
-            elif not (folder / "cgroup.procs").exists():  # a plain folder: no controller is mounted here
-                return (), v2
+        return tuple(_opened(tree, v2) for tree in wanted), v2
     except OSError:
-        return (), v2
-    return tuple(trees), v2
+        delegated = _delegated() if v2 else None
+        return ((delegated,) if delegated else ()), v2
+
+
+def _opened(tree: Path, v2: bool) -> Path:
+    """Our folder in a tree, made if it is not there. Raises OSError where it is not ours to use."""
+    folder = tree / NAME
+    folder.mkdir(exist_ok=True)
+    if not os.access(folder, os.W_OK):  # made by root, and we are not
+        raise PermissionError(errno.EACCES, "another user's", str(folder))
+    if v2:
+        for place in (tree, folder):
+            (place / "cgroup.subtree_control").write_text("+memory +pids")
+            with contextlib.suppress(OSError):  # not delegated to us
+                (place / "cgroup.subtree_control").write_text("+cpu")
+    elif not (folder / "cgroup.procs").exists():
+        raise FileNotFoundError(errno.ENOENT, "a plain folder: no controller is mounted here", str(folder))
+    return folder
+
+
+def _delegated() -> Path | None:
+    """Our folder in the group that this process is in, where somebody gave us that group whole; else None.
+
+    Its processes, we among them, go into a group beside ours first: the kernel gives controllers to children of an empty
+    group only. All of them are ours, as the group is.
+    """
+    try:
+        line = next(line for line in SELF.read_text().splitlines() if line.startswith("0::/"))
+        ours = ROOT / line.removeprefix("0::/")
+        ours = ours.parent if ours.name == LEAF else ours
+        wanted = ours != ROOT and {"memory", "pids"} <= set((ours / "cgroup.controllers").read_text().split())
+        if not wanted or not all(os.access(ours / each, os.W_OK) for each in (".", *HANDED_OVER)):
+            return None
+        leaf = ours / LEAF
+        leaf.mkdir(exist_ok=True)
+        for process in (ours / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                (leaf / "cgroup.procs").write_text(process)
+        return _opened(ours, v2=True)
+    except (OSError, StopIteration):
+        return None
 
 
 def available() -> bool:

@@ -87,7 +87,9 @@ def only_writer(out: Path) -> Iterator[None]:
 
 
 def _locked(out: Path) -> int:
-    out.mkdir(parents=True, exist_ok=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        out.mkdir(mode=0o700)  # marks and answers of a whole class: whoever shall read them is let in by hand
     fd = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

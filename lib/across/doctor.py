@@ -17,7 +17,7 @@ from rich.table import Table
 
 from across import devices, diagnosis
 from across._jupyter import chapters
-from across._process import warm
+from across._process import unprivileged, warm
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
 GIB = 1 << 30
@@ -56,6 +56,7 @@ def facts() -> dict[str, Any]:
         "diagnosis": dataclasses.asdict(finding),
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
+        "sandbox": unprivileged.problem(),
         "chapters": {name: shows(chapters.devices(name), gpus) for name in names},
         "advice": advice(names),
     }
@@ -80,8 +81,8 @@ def advice(names: list[str]) -> list[str]:
         sentences.append(f"No fork server on {sys.platform}: kernels and fresh processes start cold, about 4 s each.")
     if sys.platform != "linux":
         sentences.append("Grading needs Linux with bubblewrap; students need neither.")
-    elif not shutil.which("bwrap"):
-        sentences.append("Grading needs bubblewrap: `apt-get install bubblewrap`. Students do not.")
+    elif problem := unprivileged.problem():
+        sentences.append(f"Grading needs a box, students do not: {problem}.")
     return sentences
 
 
@@ -106,6 +107,7 @@ def rendered(facts: dict[str, Any]) -> RenderableType:
     machine.add_row("process limit", str(limits["processes"] or "none"))
     machine.add_row("warm kernels", "yes" if facts["warm_kernels"] else "no")
     machine.add_row("bubblewrap", facts["bubblewrap"] or "missing")
+    machine.add_row("a box to grade in", facts["sandbox"] or "was built")
     course = Table("chapter", "here", title="the course", title_justify="left")
     for name, sentence in facts["chapters"].items():
         course.add_row(name, sentence)

@@ -26,7 +26,7 @@ DI = classroom.verdict(
     TIMEOUT,
     seconds=121.25,
     notes=('cell "pick": timeout, killed',),
-    evidence=Evidence(TESTS, (SLOW,), 2, 4, {"start": 0.25, "cells": 120.5}, PARTS),
+    evidence=Evidence(TESTS, (SLOW,), 2, 4, {"start": 0.25, "cells": 120.5}, PARTS, "control groups v2"),
 )
 
 
@@ -52,6 +52,7 @@ def test_an_explanation_has_all_that_a_mark_can_be_defended_with(out):
         *("timeout, 0 of 3", "time limit", "LIMIT", "cell_seconds = 60 s, in cell `pick`, kernel 2 of 4: no end"),
         *("seed", "d" * 12, "answers aaaaaaaaaaaa", "checks eeeeeeeeeeee", "python 3", "121.25 s", "cells 120.50"),
         *("2 of at most 4", 'cell "pick": timeout, killed', "--limit cell_seconds=120"),
+        "kept within their limits by control groups v2",
     ):
         assert part in shown
     assert "spread" not in shown

@@ -47,3 +47,10 @@ def test_one_process_may_hold_a_folder_twice_and_another_not_at_all(tmp_path):
             pass
         assert "another grader" in another().stderr
     assert another().returncode == 0
+
+
+def test_the_folder_of_a_class_is_its_graders_alone(tmp_path):
+    mine, others = tmp_path / "new" / "out", tmp_path / "shared"
+    others.mkdir(mode=0o750)
+    with files.only_writer(mine), files.only_writer(others):
+        assert [folder.stat().st_mode & 0o777 for folder in (mine, others)] == [0o700, 0o750]  # what was there stays

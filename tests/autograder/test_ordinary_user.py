@@ -14,8 +14,6 @@ import courses
 import ordinary_user
 import pytest
 
-pytestmark = pytest.mark.classes
-
 NAME = "90_numbers"
 USER = ordinary_user.free_number()
 SOURCE = """\
@@ -164,24 +162,64 @@ def graded():
     shutil.rmtree(folder)
 
 
+@pytest.mark.classes
 def test_a_class_graded_by_an_ordinary_user_gets_its_marks_and_pages(graded):
     assert {which: mark[:3] for which, mark in marks(graded).items()} == MARKS
     assert {page.parent.name for page in (graded / "graded" / "feedback").glob(f"*/{NAME}.html")} == set(CLASS)
 
 
+@pytest.mark.classes
 def test_in_an_ordinary_users_box_no_process_has_the_graders_environment(graded):
     page = (graded / "graded" / "feedback" / "peeks" / f"{NAME}.html").read_text()
     assert re.search(r"environments: [1-9]\d*, secret: False", page)
 
 
+@pytest.mark.classes
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 def test_an_ordinary_user_who_has_graded_leaves_nothing_behind(graded):
     assert graded.stat().st_uid == USER  # it was this user indeed
     assert left_behind(USER) == []
 
 
+@pytest.mark.classes
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can grade as root, too")
 def test_root_gives_the_same_marks_with_the_same_words(graded):
     folder = graded.parent / "root"
     run(grading(folder), folder)
     assert marks(folder) == marks(graded)
+
+
+@pytest.mark.classes
+def test_each_mark_says_who_kept_its_limits(graded):
+    where = ["--course", str(graded / "course"), "explain", "right", NAME, "--out", str(graded / "graded"), "--json"]
+    said = subprocess.run(
+        [sys.executable, "-m", "autograder", *where],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    assert json.loads(said.stdout)["limits_kept_by"] == "a look every 0.1 s"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_every_attack_fails_against_an_ordinary_user_as_well():
+    folder = Path(tempfile.mkdtemp(prefix="across-attacks-", dir="/tmp"))
+    folder.chmod(0o755)
+    try:
+        words = [sys.executable, "-m", "autograder", "--course", str(ordinary_user.CHECKOUT), "verify", "--attacks"]
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        done = subprocess.run(
+            ordinary_user.command(USER, folder, words),
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=2400,
+        )
+        assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5000:]
+        assert left_behind(USER) == [folder]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
