@@ -16,12 +16,14 @@ def main() -> None:
 
     Ctrl-C and SIGTERM end all that was started; what was graded is kept (exit codes 130 and 143).
     """
+    from across._process import bytecode
     from across._process.warm import ServerError
     from autograder.job.forkserver import InfrastructureError
     from autograder.model.course import CourseError
     from autograder.sandbox.boxes import SandboxError
     from autograder.store import files
 
+    bytecode.keep()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     try:

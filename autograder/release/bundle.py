@@ -138,7 +138,6 @@ dependencies = {json.dumps(project["dependencies"])}
 {extras}
 [tool.uv]
 package = {json.dumps(uv["package"])}
-compile-bytecode = {json.dumps(uv["compile-bytecode"])}
 constraint-dependencies = {json.dumps(pins, indent=4)}
 
 [tool.uv.sources]

@@ -19,7 +19,9 @@ FAILED, USAGE = 1, 2  # exit codes
 def main() -> None:
     """Run the command; what is in its way is one line with the mend, and exit code 2."""
     from across._jupyter.chapters import NoSuchChapter
+    from across._process import bytecode
 
+    bytecode.keep()
     try:
         app()
     except (NoSuchChapter, OSError) as error:
