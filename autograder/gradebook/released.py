@@ -15,11 +15,15 @@ def chapters(out: Path, this: Chapter) -> list[Chapter]:
     Of the others there is what marks need: exercises, points, title. What is no chapter of ours (nbgrader's own commands may
     have put it there) is passed over.
     """
-    found = {this.name: this}
-    for path in (Path(out) / "release").glob("*/*.ipynb"):
-        if path.stem == path.parent.name and path.stem not in found and (made := _read(path, this.course)):
-            found[path.stem] = made
+    found = {each.name: each for each in all_of(out, this.course)} | {this.name: this}
     return [found[name] for name in sorted(found)]
+
+
+def all_of(out: Path, course_id: str) -> list[Chapter]:
+    """Every chapter of the course with that id that lies in OUT/release, by name; of each what marks need."""
+    paths = sorted((Path(out) / "release").glob("*/*.ipynb"))
+    read = [_read(path, course_id) for path in paths if path.stem == path.parent.name]
+    return [chapter for chapter in read if chapter is not None]
 
 
 def _read(path: Path, course_id: str) -> Chapter | None:

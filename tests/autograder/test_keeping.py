@@ -1,0 +1,134 @@
+"""`autograder backup` and `forget`: a class that can be moved and restored, a student of whom nothing is left."""
+
+import csv
+import json
+import os
+import subprocess
+import tarfile
+
+import courses
+import pytest
+from nbgrader.api import Gradebook
+from small_course import CHECKS, NAME, SOURCE, command
+
+from autograder.gradebook.record import Recorder, records
+from autograder.model.verdict import Fault, Mark, Result, Verdict
+from autograder.store import files
+
+SECRET = "what nobody else wrote"
+
+
+def verdict(course, student):
+    chapter = course.chapter(NAME)
+    marks = tuple(
+        Mark(each.name, 0.0, each.max_points, Result.FAILED, Fault.STUDENT, SECRET if student == "tabitha" else "No.")
+        for each in chapter.exercises
+    )
+    return Verdict(student, NAME, "d" * 64, marks, 7, 0.4, chapter.release)
+
+
+@pytest.fixture
+def graded(tmp_path):
+    """A class of Tabitha and Bob, with what an instructor's programs wrote beside it; the course and OUT."""
+    course, out = courses.write(tmp_path / "course", NAME, SOURCE, CHECKS), tmp_path / "out"
+    with Recorder(out, course.chapter(NAME)) as recorder:
+        for student in ("tabitha", "bob"):
+            recorder.write(verdict(course, student), "2026-01-05 11:00:00 UTC")
+    done = command("report", NAME, "--out", out, root=course.root)
+    assert done.returncode == 0, done.stderr
+    (out / ".seed").write_bytes(b"s" * 32)
+    lines = "file,student,taken\nx.ipynb,tabitha,yes\ny.ipynb,bob,yes\n"
+    (out / f"handed_in_{NAME}.csv").write_text(lines)
+    log = [{"event": "job", "student": "tabitha"}, {"event": "job", "student": "bob"}]
+    (out / "grading.log").write_text("".join(json.dumps(line) + "\n" for line in log))
+    return course, out
+
+
+def holding(out, what):
+    """The files in OUT that hold these bytes."""
+    return [path for path in out.rglob("*") if path.is_file() and what in path.read_bytes()]
+
+
+def test_a_class_from_its_backup_is_as_it_was(graded, tmp_path):
+    course, out = graded
+    done = command("backup", "--out", out, tmp_path / "kept.tar.gz", root=course.root)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "kept.tar.gz").stat().st_mode & 0o777 == 0o600
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    subprocess.run(["tar", "-xzf", str(tmp_path / "kept.tar.gz")], cwd=elsewhere, check=True, timeout=60)
+    chapter = course.chapter(NAME)
+    assert [each.rows for each in records(elsewhere, chapter)] == [each.rows for each in records(out, chapter)]
+    assert command("report", NAME, "--out", elsewhere, root=course.root).returncode == 0
+    for name in ("marks.csv", ".seed", f"feedback/bob/{NAME}.html", "nbgrader_config.py"):
+        assert (elsewhere / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def test_a_backup_is_taken_though_somebody_reads_and_writes_the_gradebook(graded, tmp_path):
+    course, out = graded
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}", course.id) as book:
+        book.add_student("not yet")  # in the formgrader's hands, and never committed
+        done = command("backup", "--out", out, tmp_path / "kept.tgz", root=course.root)
+        assert done.returncode == 0, done.stderr
+        book.db.rollback()
+    with tarfile.open(tmp_path / "kept.tgz") as archive:
+        assert "gradebook.db" in archive.getnames()
+
+
+@pytest.mark.parametrize(("to", "says"), [("kept.zip", "call it kept.zip.tar.gz"), ("out/kept.tar.gz", "elsewhere")])
+def test_where_a_backup_would_be_none_the_mend_is_said(graded, tmp_path, to, says):
+    course, out = graded
+    done = command("backup", "--out", out, tmp_path / to, root=course.root)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not (tmp_path / to).exists()
+
+
+def test_while_a_class_is_graded_it_is_not_copied(graded, tmp_path):
+    course, out = graded
+    with files.only_writer(out):
+        done = command("backup", "--out", out, tmp_path / "kept.tar.gz", root=course.root)
+    assert (done.returncode, "another grader" in done.stderr) == (2, True)
+    assert [path.name for path in tmp_path.glob("*kept*")] == []
+
+
+def test_nothing_is_left_of_a_student_who_is_forgotten_and_all_of_the_others(graded):
+    course, out = graded
+    assert holding(out, SECRET.encode())
+    assert holding(out, b"tabitha")
+    done = command("forget", "tabitha", "--out", out, "--yes", root=course.root)
+    assert done.returncode == 0, done.stderr
+    assert holding(out, SECRET.encode()) == []
+    assert holding(out, b"tabitha") == []
+    assert not list(out.glob("*/tabitha"))
+    assert [each.student for each in records(out, course.chapter(NAME))] == ["bob"]
+    with (out / "marks.csv").open(newline="") as file:
+        assert {row["student"] for row in csv.DictReader(file)} == {"bob"}
+    assert (out / f"handed_in_{NAME}.csv").read_text() == "file,student,taken\ny.ipynb,bob,yes\n"
+    assert json.loads((out / "grading.log").read_text())["student"] == "bob"
+    assert (out / "feedback" / "bob").is_dir()
+
+
+def test_without_yes_nothing_goes_and_what_would_is_listed(graded):
+    course, out = graded
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    done = command("forget", "tabitha", "--out", out, root=course.root)
+    assert done.returncode == 0
+    assert NAME in done.stdout
+    assert f"{out}/submitted/tabitha" in "".join(done.stdout.split("\n"))
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_where_the_name_stands_still_is_told(graded):
+    course, out = graded
+    (out / "notes.txt").write_text("tabitha asked for her marks")
+    done = command("forget", "tabitha", "--out", out, "--yes", root=course.root)
+    assert f"has the name still: {out / 'notes.txt'}" in " ".join(done.stderr.split("\n"))
+
+
+@pytest.mark.parametrize("name", ["nobody", "..", "../../etc", ""])
+def test_who_is_not_there_is_not_forgotten(graded, name):
+    course, out = graded
+    done = command("forget", name, "--out", out, "--yes", root=course.root)
+    assert (done.returncode, "nothing is kept of a student" in done.stderr) == (2, True)
+    assert os.path.isdir(out / "submitted" / "bob")
