@@ -172,16 +172,6 @@ def test_an_ordinary_users_box_tells_that_forks_were_refused(as_nobody):
     assert as_nobody(lambda: refusals(lambda: time.sleep(0.5), 1)) == 0
 
 
-def share():
-    """Fill memory that has no name and is shared with nobody."""
-    import mmap
-
-    block = mmap.mmap(-1, 512 << 20)
-    for _ in range(512):
-        block.write(bytes(1 << 20))
-    time.sleep(60)
-
-
 def store():
     """Fill the folders, and live on."""
     fill()
@@ -201,8 +191,8 @@ def killed(function, caps):
 
 
 @root_only
-@pytest.mark.parametrize(("function", "outcome"), [(share, True), (store, True), (lambda: time.sleep(0.5), False)])
-def test_without_control_groups_memory_that_is_shared_or_a_files_counts_as_well(
+@pytest.mark.parametrize(("function", "outcome"), [(store, True), (lambda: time.sleep(0.5), False)])
+def test_without_control_groups_memory_that_is_a_files_counts_as_well(
     as_nobody,
     function,
     outcome,

@@ -1,8 +1,10 @@
 """The box: what is in it cannot see, change, reach or outlast anything outside."""
 
+import contextlib
 import errno
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -378,3 +380,50 @@ def test_a_bubblewrap_killed_while_it_builds_leaves_nothing_and_nobody_waits_for
     while child_is_there() and time.monotonic() - began < 10:  # until it is reaped
         time.sleep(0.01)
     assert not child_is_there()
+
+
+def kill_everything():
+    """Kill every process but this one, for a second, as often as it can; what is left beside it."""
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) != os.getpid():
+                for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGCHLD, signal.SIGKILL):
+                    with contextlib.suppress(OSError):
+                        os.kill(int(name), number)
+        time.sleep(0.01)
+    return sorted(name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
+
+
+def leave_orphans():
+    """Leave twenty processes to process 1, and end them; the states of all but this one after a while."""
+    for _ in range(20):
+        if not os.fork():
+            if not os.fork():
+                time.sleep(0.2)
+            os._exit(0)
+        os.wait()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
+        if not others:
+            break
+        time.sleep(0.05)
+    return others
+
+
+def in_a_box(function):
+    """For `as_nobody`: what `function` returns in a box, and whether that box was broken by then."""
+    broken, close = [], boxes.Box.close
+    boxes.Box.close = lambda box: (broken.append(box.broken()), close(box))[1]
+    return [inside(function)[0], broken[0]]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_nothing_in_an_ordinary_users_box_can_end_it(as_nobody):
+    assert as_nobody(lambda: in_a_box(kill_everything)) == [["1"], False]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+def test_what_is_orphaned_in_a_box_leaves_no_zombie(as_nobody):
+    assert as_nobody(lambda: in_a_box(leave_orphans)) == [[], False]
