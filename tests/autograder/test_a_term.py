@@ -1,0 +1,124 @@
+"""docs/term.md, followed step by step: every command on it is run on a small class, as an instructor would."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import courses
+import lms_downloads
+import pytest
+from small_course import CHECKS, RIGHT, SOURCE
+
+from autograder.model.course import checkout
+from autograder.sandbox import boxes
+
+pytestmark = [pytest.mark.classes, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+
+PAGE = (checkout() / "docs" / "term.md").read_text(encoding="utf-8")
+BLOCK = re.compile(
+    r"(?:^`(?P<file>[\w./]+)`\n\n)?^```(?P<language>\w+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+NAME = "03_small"
+HALF = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
+CLASS = {100: ("lovelaceada", RIGHT), 101: ("brownbob", HALF), 104: ("adamseve_LATE", RIGHT)}  # Cem handed in nothing
+GRADEBOOK = [
+    ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Small (7001)"],
+    ["    Points Possible", "", "", "", "", "6"],
+    *(["Somebody", number, f"s-{number}", "", "A", ""] for number in ("100", "101", "102", "104")),
+]
+
+
+def run(folder: Path, commands: str) -> str:
+    """Run what stands in a block, in the course's folder; what it printed, on one line."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "200", "ACROSS_COURSE": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, f"{commands}\n{done.stdout}"
+    return " ".join(done.stdout.split())
+
+
+def handed_in(folder: Path, release: Path) -> None:
+    """Canvas's zip of the class, and its gradebook."""
+    with zipfile.ZipFile(folder / "submissions.zip", "w") as archive:
+        for number, (name, answers) in CLASS.items():
+            notebook = json.loads(release.read_text())
+            for cell in notebook["cells"]:
+                cell["source"] = answers.get(cell["metadata"].get("nbgrader", {}).get("grade_id"), cell["source"])
+            data = json.dumps(notebook).encode()
+            lms_downloads.put(archive, f"{name}_{number}_9{number}_{NAME}.ipynb", data)
+    with (folder / "gradebook.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(GRADEBOOK)
+
+
+def totals(folder: Path) -> dict[str, float]:
+    with (folder / "class" / "totals.csv").open(newline="", encoding="utf-8") as file:
+        return {row["student"]: float(row["total"]) for row in csv.DictReader(file)}
+
+
+@pytest.fixture(scope="module")
+def term(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], list[dict[str, float]]]:
+    """The course's folder after the page was followed; what each block printed; the totals after each command that grades."""
+    folder = tmp_path_factory.mktemp("term")
+    course = courses.write(folder, NAME, SOURCE, CHECKS)
+    (folder / "kept").mkdir()
+    printed, seen = {}, []
+    for block in BLOCK.finditer(PAGE):
+        content = block["content"]
+        if block["file"]:
+            (folder / block["file"]).write_text(content, encoding="utf-8")
+        elif block["language"] == "bash":
+            if "--submissions" in content and not (folder / "submissions.zip").exists():
+                handed_in(folder, course.notebook(NAME))
+            printed[content] = run(folder, content)
+            if "--submissions" in content:
+                seen.append(totals(folder))
+    return folder, printed, seen
+
+
+def test_every_command_of_the_page_was_run(term):
+    assert len(term[1]) == PAGE.count("```bash") > 8
+
+
+def test_lateness_and_an_extension_count_in_the_totals(term):
+    first, extended, rehearsed = term[2]
+    assert first == {"ada": 5.0, "bob": 2.0, "cem": 0.0, "eve": 4.5}
+    assert extended == rehearsed == {**first, "eve": 5.0}
+
+
+def test_only_whose_time_changed_is_graded_again(term):
+    said = next(said for commands, said in term[1].items() if "--extensions" in commands)
+    assert "1 graded, 2 unchanged" in said
+
+
+def test_canvas_gets_every_total(term):
+    with (term[0] / "class" / "export" / "gradebook.csv").open(newline="", encoding="utf-8-sig") as file:
+        marks = {row["ID"]: row["Small (7001)"] for row in csv.DictReader(file) if row["ID"]}
+    assert {number: float(mark) for number, mark in marks.items() if mark} == {"100": 5, "101": 2, "102": 0, "104": 5}
+
+
+def test_feedback_goes_back_to_everyone_who_handed_in_a_notebook(term):
+    with zipfile.ZipFile(term[0] / "class" / "export" / f"feedback_{NAME}_canvas.zip") as archive:
+        names = archive.namelist()
+    assert sorted(re.findall(r"_(1\d\d)_", " ".join(names))) == ["100", "101", "104"]
+
+
+def test_the_archive_is_the_class_as_it_was_and_the_one_who_was_forgotten_is_gone(term):
+    with tarfile.open(term[0] / "kept" / "class.tar.gz") as archive:
+        assert f"autograded/bob/{NAME}/{NAME}.ipynb" in archive.getnames()
+    assert not (term[0] / "class" / "autograded" / "bob").exists()
+    assert "bob" not in (term[0] / "class" / "totals.csv").read_text()
