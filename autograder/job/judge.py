@@ -6,6 +6,7 @@ the checker, delays it or confuses it can only lose points by it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -62,7 +63,7 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
     failure = min((outcome for outcome in outcomes if not outcome.passed), key=lambda each: each.broke, default=None)
     if planned and earned == 1.0:
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
-    points = exercise.max_points * earned
+    points = awarded(exercise.max_points, earned, rubric.chapter.step)
     result, fault, message = _failure(rubric, exercise, failure, seen)
     if points > 0:
         result = Result.PARTIAL
@@ -89,6 +90,19 @@ def _failure(rubric: Rubric, exercise: Exercise, failure: Outcome | None, seen: 
 def _stopped(stop: Stop, message: str) -> tuple[Result, Fault, str]:
     fault = Fault.STUDENT if stop is Stop.CRASHED else Fault.LIMIT
     return Result(stop.value), fault, message
+
+
+def awarded(max_points: float, share: float, step: float) -> float:
+    """The points of an exercise of which a `share` is earned: in whole steps, rounded down; all of them only for all of it.
+
+    So no answer gets more than its share, and nobody whom a check refused gets full points. A `step` of 0 rounds nothing.
+    """
+    if share >= 1.0 or not step:
+        return max_points * min(share, 1.0)
+    steps = math.floor(max_points * share / step + 1e-6)  # three tenths of 1 are three steps of 0.1, not two
+    while steps * step >= max_points:
+        steps -= 1
+    return max(0.0, round(steps * step, 9))
 
 
 def share(planned: Iterable[PlannedTest], outcomes: Iterable[Outcome]) -> float:

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from autograder.model.limits import MIB, CheckerCaps, CourseError, Limits, checked, near
+from autograder.model.limits import MIB, STEP, CheckerCaps, CourseError, Limits, checked, near
 
 SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
+SMALLEST = 0.001  # points: a smaller step is no number that a student can be told
 ROW = re.compile(r"([A-Z]+)([1-9][0-9]{0,3})")
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
 ChapterName = Annotated[str, Meta(pattern=r"\A[0-9][0-9]_[a-z0-9_]+\Z")]
@@ -44,6 +45,10 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str, Meta(description='the chapter that `autograder demo` makes a class of, as in demo = "03_queues"')
     ] = ""
     rows: Annotated[str, Meta(description='all that it teaches, as in rows = "S1-S76"')] = ""
+    step: Annotated[
+        float,
+        Meta(ge=0, le=100, description="the points between two marks, as in step = 0.5; 0: parts are not rounded"),
+    ] = STEP
     planned: Annotated[
         dict[ChapterName, str], Meta(description='chapters to come and their rows, as in 05_jobs = "S24-S26"')
     ] = {}
@@ -86,6 +91,8 @@ def course_file(where: str, values: object) -> CourseFile:
     """What course.toml says. Raises CourseError, which begins with `where`."""
     found = _typed(where, values, CourseFile)
     rows(f"{where}: rows", found.rows)
+    if 0 < found.step < SMALLEST:
+        raise CourseError(f"{where}: step: {found.step!r}; write {_mends(CourseFile)['step']}")
     for name, text in found.planned.items():
         among(f"{where}: planned: {name}", text, found.rows)
     return found

@@ -57,6 +57,7 @@ class Rubric:
             "environment": self.environment,
             "sandbox": "sandboxed" if self.sandboxed else "trusted: graded without a sandbox",
             "devices": self._devices,
+            "points": f"{self.chapter.step!r} a step",
         }
 
     @property
