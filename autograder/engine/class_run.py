@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from autograder.engine import listed_answers
 from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -111,6 +112,11 @@ def grade_class(
                     result.faults[submission.student] = str(error)
             else:
                 jobs.append(job)
+        if jobs:
+            how = listed_answers.compared(
+                course, rubric, key, recorder, lambda them: _run(course, them, workers, executor)
+            )
+            jobs = [replace(job, compared=how) for job in jobs]
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
         firsts = [each[0] for each in alike.values()]

@@ -21,6 +21,7 @@ from autograder.job import check, forkserver, judge, session
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.kernel_process import StartError
 from autograder.model import digests
+from autograder.model.behaviour import NOT_COMPARED, Compared
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Verdict
@@ -39,6 +40,7 @@ class Job:
     submission: Submission
     rubric: Rubric
     seed: int
+    compared: Compared = NOT_COMPARED  # decides no mark, only what a wrong answer is called
 
     @property
     def chapter(self) -> str:
@@ -76,7 +78,7 @@ def grade_job(job: Job, course: Course) -> Verdict:
         servers = forkserver.servers(course, job.rubric)
         paths = session.Place(servers.student.path, servers.checker.path, servers.driver.path, course.private)
         with _cards(job, name, course) as cards:
-            run = session.Session(job.submission, job.rubric, job.seed, paths, name, cards)
+            run = session.Session(job.submission, job.rubric, job.seed, paths, name, cards, job.compared)
             return _verdict(job, started, run.run())
     except (CourseError, InfrastructureError):
         raise
@@ -121,4 +123,5 @@ def _verdict(job: Job, started: float, graded: session.Graded) -> Verdict:
         graded.notebook,
         (*submission.notes, *graded.notes),
         replace(graded.evidence, parts=job.parts),
+        graded.behaviour,
     )

@@ -35,6 +35,7 @@ class Seen:
     lost: dict[str, Stop] = field(default_factory=dict)  # exercise -> why the kernel was lost when asked about it
     errors: dict[str, str] = field(default_factory=dict)  # answer id -> the error that its cell raised
     out_of_time: bool = False  # the submission's time was up before everything was asked
+    labels: dict[str, str] = field(default_factory=dict)  # exercise -> which listed answer it behaves like
 
 
 def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -> tuple[Mark, ...]:
@@ -67,7 +68,8 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
     result, fault, message = _failure(rubric, exercise, failure, seen)
     if points > 0:
         result = Result.PARTIAL
-    return mark(result, fault, message, points, failure.misconception if failure else "")
+    wrong = fault is Fault.STUDENT and result in (Result.FAILED, Result.PARTIAL)
+    return mark(result, fault, message, points, seen.labels.get(exercise.name, "") if wrong else "")
 
 
 def _failure(rubric: Rubric, exercise: Exercise, failure: Outcome | None, seen: Seen) -> tuple[Result, Fault, str]:

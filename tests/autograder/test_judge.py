@@ -103,7 +103,7 @@ def test_all_tests_passed_is_full_marks():
 
 
 def test_some_tests_passed_is_their_share_by_weight():
-    mark = marks(Seen([passed("f", 3), failed("f", 1)]))["f"]
+    mark = marks(Seen([passed("f", 3), failed("f", 1)], labels={"f": "sum_for_mean"}))["f"]
     assert (mark.points, mark.result, mark.message) == (3.0, Result.PARTIAL, "Seen this, expected that.")
     assert mark.misconception == "sum_for_mean"
 
