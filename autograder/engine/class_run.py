@@ -92,6 +92,7 @@ def grade_class(
     if not trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
     rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
+    rubric = _with_reference(course, rubric)
     chapter = rubric.chapter
     result = ClassResult()
     read = _read(found, chapter, others or {}, result.faults)
@@ -135,6 +136,15 @@ def grade_class(
                     if progress is not None:
                         progress(done, len(found), student)
     return result
+
+
+def _with_reference(course: Course, rubric: Rubric) -> Rubric:
+    """The rubric with the reference's answers, where the chapter has failed ones asked again on top of them."""
+    from autograder.authoring import build
+
+    if rubric.chapter.follow_through is None:
+        return rubric
+    return replace(rubric, reference=tuple(sorted(build.solution_source(course, rubric.chapter.name).items())))
 
 
 def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:

@@ -72,6 +72,7 @@ class Chapter:
     course: str = "course"  # the course's id
     checks: str = ""  # the file of its checks, from the course's folder: to tell its author
     step: float = STEP  # points: parts of an exercise are rounded down to a multiple of it; 0: they are not rounded
+    follow_through: float | None = None  # see `job.carried`; None: no answer is asked again on top of the reference's
 
     @property
     def answers(self) -> dict[str, str]:
@@ -102,6 +103,7 @@ class Course:
     rows: str = ""  # all that the course teaches, as in "S1-S76": see `headers.rows`
     planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
     step: float = STEP  # see `Chapter.step`
+    follow_through: float | None = None  # of chapters whose header says nothing of it
 
     @classmethod
     def read(cls, folder: Path) -> Course:
@@ -127,6 +129,7 @@ class Course:
             rows=found.rows,
             planned=tuple(found.planned.items()),
             step=found.step,
+            follow_through=found.follow_through,
         )
 
     def dumps(self) -> str:
@@ -214,6 +217,7 @@ class Course:
             course=self.id,
             checks=f"{self.checks}/{self.check_file(name).name}",
             step=self.step,
+            follow_through=self.follow_through if says.follow_through is None else says.follow_through,
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from autograder.model.behaviour import Seen
 
+CARRIED = "carried over from"  # how the label of an answer begins that is right on top of the reference's earlier ones
 NOTHING = "nothing was submitted"  # how intake's note of that begins
 
 

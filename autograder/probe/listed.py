@@ -12,10 +12,11 @@
     change = ["axis=0", "0"]
     because = "it is the second argument"
 
-A wrong answer is named after the misconception that it comes from, and `says` a part of the sentence that it must get. It
-is the reference with the `change` [old, new], or a whole `source`; `exercise` is the one that must not get full points
-where that is not the one named like the answer. An equivalent is a mutant of the reference that is no fault, and why.
-Without a `change` that is every mutant of the cell which gets full points, as where any committed guess is right.
+A wrong answer is named after the misconception that it comes from, and `says` a part of the sentence that it must get. A
+student's answer that behaves like it is called by its name: see `model.behaviour`. It is the reference with the `change`
+[old, new], or a whole `source`; `exercise` is the one that must not get full points where that is not the one named like the
+answer. An equivalent is a mutant of the reference that is no fault, and why. Without a `change` that is every mutant of the
+cell which gets full points, as where any committed guess is right.
 """
 
 from __future__ import annotations
