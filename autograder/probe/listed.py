@@ -28,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograder.model.behaviour import UNLISTED
 from autograder.model.course import CourseError
 
 KEYS = {"says", "change", "source", "exercise"}
@@ -105,6 +106,8 @@ def _of(chapter: str, answer: str, kinds: Any) -> Iterator[Variant | Equivalent]
                 raise ValueError(
                     f"{where}: a row has a change or a source, and of {', '.join(sorted(KEYS))} what it needs"
                 )
+            if name == UNLISTED:
+                raise ValueError(f"{where}: answers that are not listed are called so; give it another name")
             if (kind == "wrong") != ("says" in row):
                 raise ValueError(f"{where}: a wrong answer says what it must be told, a right one nothing")
             change = _pair(where, row.get("change", ("", "")))

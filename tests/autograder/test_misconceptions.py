@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import courses
+import numpy as np
 import pytest
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
 from autograder.engine import class_run
 from autograder.gradebook import record
 from autograder.job import grade
+from autograder.model import behaviour
+from autograder.model.behaviour import Known, Seen
+from autograder.model.course import CourseError
+from autograder.model.rubric import PlannedTest
+from autograder.probe import listed, traces
 from autograder.sandbox import boxes
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
@@ -135,6 +142,79 @@ def test_a_label_decides_no_mark_and_makes_no_other_verdict(listing, tmp_path):
     assert job.digest == alone.digest
     points = [[mark.points for mark in real(each, listing).marks] for each in (job, alone)]
     assert points[0] == points[1]
+
+
+ONE = Seen("f", "test_it", False, "assert", "It is off.", "ab", (1.0, 2.0))
+PLANNED = [PlannedTest("f", "test_it"), PlannedTest("f", "test_that")]
+OTHER = Seen("f", "test_that", True)
+
+
+@pytest.mark.parametrize(
+    ("mine", "same"),
+    [
+        ({}, True),
+        ({"numbers": (1.000001, 2.0)}, True),
+        ({"says": "It is off by far."}, True),  # what came back is the same
+        ({"numbers": (1.01, 2.0)}, False),
+        ({"numbers": (1.0,)}, False),
+        ({"shape": "cd"}, False),
+        ({"kind": "refused"}, False),
+        ({"passed": True}, False),
+        ({"shape": "", "numbers": ()}, False),
+    ],
+)
+def test_two_answers_are_alike_where_the_same_came_back(mine, same):
+    known = [Known("f", "adds", (ONE, OTHER))]
+    found = behaviour.labels(PLANNED, [replace(ONE, **mine), OTHER], known)
+    assert found == {"f": "adds" if same else "unlisted"}
+
+
+def test_an_answer_of_which_not_every_check_was_seen_is_like_none():
+    known = [Known("f", "adds", (ONE, OTHER)), Known("f", "lost", (ONE,))]
+    assert behaviour.labels(PLANNED, [ONE], known) == {"f": "unlisted"}
+    assert behaviour.labels(PLANNED, [ONE, replace(OTHER, passed=False, kind="assert")], known) == {"f": "unlisted"}
+    assert behaviour.labels(PLANNED, [], known) == {"f": "unlisted"}
+    assert behaviour.labels(PLANNED, [replace(ONE, passed=True), OTHER], [Known("f", "right", (OTHER,))]) == {
+        "f": "unlisted"
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ([1, 2.0], (True, np.float32(2).item()), True),
+        (np.ones((2, 2)), [[1, 1], [1, 1]], True),
+        (np.ones((2, 2)), [1, 1, 1, 1], False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": 1}, {"a": "1"}, False),
+        ("ab", ["a", "b"], False),
+        (["a", "bc"], ["ab", "c"], False),
+        (float("nan"), float("nan"), True),
+        (float("inf"), 10**400, False),
+        ([1, float("nan")], [float("nan"), 1], False),
+        (1 + 2j, 1 + 3j, False),
+        ({"error": "E", "says": "x", "line": 3}, {"error": "E", "says": "x", "line": 4}, True),
+        ({"error": "E", "says": "x", "line": 3}, {"error": "E", "says": "y", "line": 3}, False),
+    ],
+)
+def test_what_came_back_is_compared_as_a_check_would(one, other, same):
+    assert (traces.trace([one]) == traces.trace([other])) == same
+
+
+def test_what_is_kept_of_an_answer_is_short_whatever_it_is():
+    many = np.arange(1e6)
+    shape, numbers = traces.trace([many, list(range(5000))])
+    assert len(shape) == 32
+    assert len(numbers) <= traces.NUMBERS
+    assert (shape, numbers) != traces.trace([many[::-1], list(range(5000))])
+    assert traces.trace(["\ud800" * 9, b"x"])[0] != traces.trace(["\ud801" * 9, b"x"])[0]
+    assert traces.trace([]) == ("", ())
+
+
+def test_a_listed_answer_cannot_be_called_as_one_that_is_none(own_small):
+    own_small.listed_file(NAME).write_text("[double.wrong]\nunlisted = { says = 'x', change = ['2', '3'] }\n")
+    with pytest.raises(CourseError, match=r"double.wrong.unlisted: .* another name"):
+        listed.variants(own_small.listed_file(NAME))
 
 
 ASKED_TWICE = """\

@@ -21,7 +21,9 @@ def rewritten(source: str) -> str:
 
 def _local(source: str, function: str) -> set[str]:
     """The names that are local to a function, and to those within it."""
-    table = next(each for each in symtable.symtable(source, "<cell>", "exec").get_children() if each.get_name() == function)
+    table = next(
+        each for each in symtable.symtable(source, "<cell>", "exec").get_children() if each.get_name() == function
+    )
     found: set[str] = set()
     tables = [table]
     while tables:
