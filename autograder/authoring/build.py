@@ -46,7 +46,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.authoring import chapter_header, hidden_regions, no_python
-from autograder.job.assemble import SHOW, _binds, _uses, executed
+from autograder.job.assemble import SHOW, binds, executed, uses
 from autograder.model import digests
 from autograder.model.course import Course, CourseError
 
@@ -304,7 +304,7 @@ def _show_slips(cells: list[Cell]) -> list[str]:
         if cell.kind != "show" or not needed[i]:
             continue
         for j, other in enumerate(code):
-            names = _binds(sources[i]) & _uses(sources[j])
+            names = binds(sources[i]) & uses(sources[j])
             if i != j and needed[j] and names:
                 slips.append(
                     f"{cell.where}: tagged show, but {other.where.split(', ', 1)[1]} uses {', '.join(sorted(names))}; "

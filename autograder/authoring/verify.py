@@ -326,7 +326,7 @@ def _judge(
                     f"{chapter.checks}, {outcome.test}: met {outcome.kind} on the {trial.kind} {trial.name} with seed "
                     f"{trial.seed}; a check says a sentence, whatever it is given"
                 )
-        found.faults += [f"{chapter.checks}, {said}" for said in _said(file, trial, marks)]
+        found.faults += [f"{chapter.checks}, {said}" for said in _said(file, trial, marks, _claimed(verdict))]
         if isinstance(trial.of, Mutant):
             lives[trial.of].append(_full(chapter, verdict, trial.of))
     for mutant, survived in lives.items():
@@ -343,7 +343,13 @@ def _judge(
     ]
 
 
-def _said(file: Path, trial: Trial, marks: dict[str, Mark]) -> Iterator[str]:
+def _claimed(verdict: Verdict) -> dict[str, str]:
+    """Exercise -> the listed answer that the sentence speaks of which its student reads."""
+    failed = sorted((each for each in verdict.evidence.outcomes if not each.passed), key=lambda each: each.broke)
+    return {each.exercise: each.misconception for each in reversed(failed)}
+
+
+def _said(file: Path, trial: Trial, marks: dict[str, Mark], claimed: dict[str, str]) -> Iterator[str]:
     """What is wrong with how one trial was judged, mutants aside."""
     at = f"with seed {trial.seed}"
     if trial.kind == "reference":
@@ -364,15 +370,13 @@ def _said(file: Path, trial: Trial, marks: dict[str, Mark]) -> Iterator[str]:
         yield f"{what} is wrong and gets full points {at}; mend the check"
     elif not variant.correct and variant.says not in mark.message:
         yield f"{what} is not told {variant.says!r} {at}, but {mark.message!r}; mend the check or what it `says`"
-    elif not variant.correct and variant.says not in _says(file, mark):
-        yield f"{what} is taken for {mark.misconception!r} {at}: their sentences are alike; make them differ"
+    elif not variant.correct and variant.says not in _says(file, mark.exercise, name := claimed.get(mark.exercise, "")):
+        yield f"{what} is told what {name!r} is {at}: their sentences are alike; make them differ"
 
 
-def _says(file: Path, mark: Mark) -> str:
-    named = [
-        each for each in listed.variants(file) if (each.exercise, each.name) == (mark.exercise, mark.misconception)
-    ]
-    return next((each.says for each in named if each.says), "")
+def _says(file: Path, exercise: str, name: str) -> str:
+    named = [each.says for each in listed.variants(file) if (each.exercise, each.name) == (exercise, name)]
+    return next((says for says in named if says), "")
 
 
 def _count(file: Path, checks: str, found: Verified, mutant: Mutant, survived: list[bool]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from autograder.engine import listed_answers
 from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -91,6 +92,7 @@ def grade_class(
     if not trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
     rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
+    rubric = _with_reference(course, rubric)
     chapter = rubric.chapter
     result = ClassResult()
     read = _read(found, chapter, others or {}, result.faults)
@@ -111,6 +113,11 @@ def grade_class(
                     result.faults[submission.student] = str(error)
             else:
                 jobs.append(job)
+        if jobs:
+            how = listed_answers.compared(
+                course, rubric, key, recorder, lambda them: _run(course, them, workers, executor)
+            )
+            jobs = [replace(job, compared=how) for job in jobs]
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
         firsts = [each[0] for each in alike.values()]
@@ -129,6 +136,15 @@ def grade_class(
                     if progress is not None:
                         progress(done, len(found), student)
     return result
+
+
+def _with_reference(course: Course, rubric: Rubric) -> Rubric:
+    """The rubric with the reference's answers, where the chapter has failed ones asked again on top of them."""
+    from autograder.authoring import build
+
+    if rubric.chapter.follow_through is None:
+        return rubric
+    return replace(rubric, reference=tuple(sorted(build.solution_source(course, rubric.chapter.name).items())))
 
 
 def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:

@@ -89,6 +89,13 @@ ABSENT = Table(  # who is on the roster, and handed in nothing
     Column("chapter", String(128), primary_key=True),
     Column("student", String(255), primary_key=True),
 )
+BEHAVIOUR = Table(  # of the answers that a chapter's author lists: see `engine.listed_answers`
+    "across_behaviour",
+    TABLES,
+    Column("chapter", String(128), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("seen", Text, nullable=False),
+)
 
 
 class Gradebook(nbgrader.api.Gradebook):
@@ -315,6 +322,18 @@ def secret(connection: Connection, made: bytes) -> bytes:
     if found is None:
         connection.execute(insert(SECRETS).values(name="seed", value=made))
     return made if found is None else bytes(found)
+
+
+def behaviour(connection: Connection, chapter: str, digest: str) -> str:
+    """What is kept under `digest` of a chapter's listed answers; empty if it is of something else."""
+    query = select(BEHAVIOUR.c.seen).where(BEHAVIOUR.c.chapter == chapter, BEHAVIOUR.c.digest == digest)
+    return connection.execute(query).scalar() or ""
+
+
+def keep_behaviour(connection: Connection, chapter: str, digest: str, seen: str) -> None:
+    """Keep how a chapter's listed answers behave, in place of what was kept before."""
+    connection.execute(delete(BEHAVIOUR).where(BEHAVIOUR.c.chapter == chapter))
+    connection.execute(insert(BEHAVIOUR).values(chapter=chapter, digest=digest, seen=seen))
 
 
 def digests(connection: Connection, chapter: str) -> dict[str, tuple[str, str | None, str | None]]:

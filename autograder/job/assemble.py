@@ -59,11 +59,11 @@ def is_executed(cell: NotebookNode) -> bool:
 def executed(kinds: list[str], sources: list[str]) -> list[bool]:
     """Whether each code cell is executed: `check` never, `plain` always, `show` if an executed cell uses its names."""
     wanted = [kind == "plain" for kind in kinds]
-    binds = [_binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)]
+    bound = [binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)]
     fresh = [i for i, want in enumerate(wanted) if want]
     while fresh:
-        uses = frozenset[str]().union(*(_uses(sources[i]) for i in fresh))
-        fresh = [i for i, names in enumerate(binds) if not wanted[i] and names & uses]
+        used = frozenset[str]().union(*(uses(sources[i]) for i in fresh))
+        fresh = [i for i, names in enumerate(bound) if not wanted[i] and names & used]
         for i in fresh:
             wanted[i] = True
     return wanted
@@ -121,7 +121,7 @@ def _tokens(source: str) -> Iterator[tuple[int, str]]:
 
 
 @lru_cache(maxsize=512)
-def _uses(source: str) -> frozenset[str]:
+def uses(source: str) -> frozenset[str]:
     """The global names that a cell reads, now or when its functions are called; where it is no Python, every word."""
     try:
         return frozenset(_reads(symtable.symtable(source, "<cell>", "exec")))
@@ -138,7 +138,7 @@ def _reads(table: symtable.SymbolTable) -> set[str]:
 
 
 @lru_cache(maxsize=512)
-def _binds(source: str) -> frozenset[str]:
+def binds(source: str) -> frozenset[str]:
     """The global names that a released cell binds; where it is no plain Python, every word."""
     try:
         table = symtable.symtable(source, "<cell>", "exec")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from across._process import warm
 from autograder.job import messages
+from autograder.model.behaviour import Seen
 from autograder.model.course import CheckerCaps
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Lost, Outcome
@@ -34,6 +35,7 @@ class Answers:
     note: str = ""  # which one, and what came
     outside: bool = False  # the checker was killed, by nothing that we know of
     slow: str = ""  # the exercise of a test that did not end of itself: its author's fault
+    seen: tuple[Seen, ...] = ()  # of every test that ended, where that was asked for
 
 
 def ask(
@@ -47,11 +49,13 @@ def ask(
     until: float,
     hidden: Sequence[str] = (),
     on_question: Callable[[], object] = lambda: None,
+    traced: bool = False,
 ) -> Answers:
     """Have the checker at `server` ask the kernel at the other end of `questions` about the exercises `only`.
 
     `name` is the checker's box, which does not show the folders `hidden`; `alive` says whether the kernel is. It ends at
-    `until` (time.monotonic), at the latest. `on_question` is called when a question is asked.
+    `until` (time.monotonic), at the latest. `on_question` is called when a question is asked; `traced`
+    keeps what came back of each test.
     Raises CheckerError, SandboxError.
     """
     limits = rubric.chapter.limits
@@ -65,6 +69,7 @@ def ask(
             cap=limits.reply_bytes,
             deadline=deadline,
             allowed_ops=list(rubric.chapter.allowed_ops),
+            traced=traced,
         )
         patience = PATIENCE * limits.question_seconds
         with warm.request(server, messages.sent(request), [questions.fileno()]) as child:
@@ -85,7 +90,7 @@ def ask(
     if heard.lost is not None:
         return heard.ended(heard.lost, heard.note)
     if code == 0 and not heard.left:
-        return Answers(tuple(heard.outcomes))
+        return Answers(tuple(heard.outcomes), seen=tuple(heard.seen))
     if heard.running is None and not heard.outcomes and alive():
         raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
     note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
@@ -100,6 +105,7 @@ class _Heard:
         self.left = list(numbers)  # tests that have not ended
         self.running: int | None = None  # the test that has begun and not ended
         self.outcomes: list[Outcome] = []
+        self.seen: list[Seen] = []
         self.lost: Lost | None = None
         self.note = ""
         self.graph = False  # a graph of the student's is in the test that runs
@@ -123,6 +129,8 @@ class _Heard:
             return
         found = (message.passed, test.weight, message.kind, message.says, message.misconception)
         self.outcomes.append(Outcome(test.exercise, test.name, *found))
+        came = (message.shape, tuple(message.numbers))
+        self.seen.append(Seen(test.exercise, test.name, message.passed, message.kind, message.says, *came))
         self.running, self.computes = None, False
         if message.test in self.left:  # a second word about it comes when what it used was taken down
             self.left.remove(message.test)
@@ -141,7 +149,7 @@ class _Heard:
         test = self._tests[number] if number is not None else None
         if test is None:  # all have ended: nothing was lost
             return Answers(tuple(self.outcomes))
-        return Answers(tuple(self.outcomes), why, test.exercise, f"{test.name}: {note}", outside)
+        return Answers(tuple(self.outcomes), why, test.exercise, f"{test.name}: {note}", outside, seen=tuple(self.seen))
 
 
 def caps(checker: CheckerCaps) -> boxes.Caps:

@@ -24,7 +24,7 @@ from autograder.job import checker_preload, messages
 from autograder.model import digests
 from autograder.model.course import Course, CourseError
 from autograder.model.verdict import ASSERT, REFUSED, Lost
-from autograder.probe import asking, listed, wire
+from autograder.probe import asking, listed, traces, wire
 from autograder.probe.listed import Variant
 from autograder.sandbox import entering
 
@@ -66,9 +66,12 @@ class Outcomes:
         self.connection: socket.socket | None = None
         self.known: list[Variant] = []  # the answers that the chapter's author has listed
         self.numbers: dict[str, int] = {}  # node id -> the test's place in the plan
+        self.traced = False  # whether to tell what came back
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Say which test begins."""
+        if self.traced:
+            JOB.student.heard = []
         self._send(messages.TestBegins(self.numbers[nodeid]))
 
     @pytest.hookimpl(wrapper=True)
@@ -94,6 +97,7 @@ class Outcomes:
     def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
         kind, says = _explained(item, error)
         exercise = item.function.exercise  # type: ignore[attr-defined]
+        shape, numbers = traces.trace(JOB.student.heard or ()) if self.traced else ("", ())
         self._send(
             messages.TestEnds(
                 test=self.numbers[item.nodeid],
@@ -101,6 +105,8 @@ class Outcomes:
                 kind=_sendable(kind),
                 says=_sendable(says),
                 misconception=asking.misconception(self.known, exercise, error, says),
+                shape=shape,
+                numbers=list(numbers),
             )
         )
 
@@ -216,7 +222,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     JOB.seed = request.seed
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
     JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)
-    OUTCOMES.connection = connection
+    OUTCOMES.connection, OUTCOMES.traced = connection, request.traced
     SESSION.items[:] = [SESSION.items[number] for number in request.tests]
     if SESSION.items:
         CONFIG.hook.pytest_runtestloop(session=SESSION)

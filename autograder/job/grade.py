@@ -10,20 +10,21 @@ import contextlib
 import errno
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from across._process import warm
 from autograder.gpu import leases
-from autograder.job import check, forkserver, judge, session
+from autograder.job import carried, check, forkserver, judge, session
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.kernel_process import StartError
 from autograder.model import digests
+from autograder.model.behaviour import NOT_COMPARED, Compared
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
-from autograder.model.verdict import Evidence, Verdict
+from autograder.model.verdict import Evidence, Mark, Verdict
 from autograder.sandbox import boxes, owners
 from autograder.submissions.intake import Submission
 
@@ -39,6 +40,7 @@ class Job:
     submission: Submission
     rubric: Rubric
     seed: int
+    compared: Compared = NOT_COMPARED  # decides no mark, only what a wrong answer is called
 
     @property
     def chapter(self) -> str:
@@ -76,8 +78,13 @@ def grade_job(job: Job, course: Course) -> Verdict:
         servers = forkserver.servers(course, job.rubric)
         paths = session.Place(servers.student.path, servers.checker.path, servers.driver.path, course.private)
         with _cards(job, name, course) as cards:
-            run = session.Session(job.submission, job.rubric, job.seed, paths, name, cards)
-            return _verdict(job, started, run.run())
+            run = session.Session(job.submission, job.rubric, job.seed, paths, name, cards, job.compared)
+            graded = run.run()
+            if not job.compared.only:
+                again = _again(job, paths, name, cards)
+                marks = carried.after(job.rubric, job.submission, graded.marks, again)
+                graded = replace(graded, marks=marks)
+            return _verdict(job, started, graded)
     except (CourseError, InfrastructureError):
         raise
     except Exception as error:  # whatever it is: one submission is not graded, the others are
@@ -87,6 +94,21 @@ def grade_job(job: Job, course: Course) -> Verdict:
         raise InfrastructureError(f"{type(error).__name__}: {error}{where}") from error
     finally:
         _sweep(name)
+
+
+def _again(job: Job, paths: session.Place, name: str, cards: Mapping[str, Any]) -> carried.Again:
+    """What grades a job's answers once more, asked of some exercises alone: in all as long as a submission may take."""
+    until = time.monotonic() + job.rubric.chapter.limits.notebook_seconds
+
+    def again(submission: Submission, exercises: tuple[str, ...], number: int) -> tuple[Mark, ...]:
+        if time.monotonic() > until:
+            return ()
+        compared = Compared(only=exercises)
+        run = session.Session(submission, job.rubric, job.seed, paths, f"{name}a{number}.", cards, compared)
+        run.until = until
+        return run.run().marks
+
+    return again
 
 
 def _sweep(name: str) -> None:
@@ -121,4 +143,5 @@ def _verdict(job: Job, started: float, graded: session.Graded) -> Verdict:
         graded.notebook,
         (*submission.notes, *graded.notes),
         replace(graded.evidence, parts=job.parts),
+        graded.behaviour,
     )

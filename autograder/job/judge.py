@@ -6,6 +6,7 @@ the checker, delays it or confuses it can only lose points by it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -34,6 +35,7 @@ class Seen:
     lost: dict[str, Stop] = field(default_factory=dict)  # exercise -> why the kernel was lost when asked about it
     errors: dict[str, str] = field(default_factory=dict)  # answer id -> the error that its cell raised
     out_of_time: bool = False  # the submission's time was up before everything was asked
+    labels: dict[str, str] = field(default_factory=dict)  # exercise -> which listed answer it behaves like
 
 
 def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -> tuple[Mark, ...]:
@@ -62,11 +64,12 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
     failure = min((outcome for outcome in outcomes if not outcome.passed), key=lambda each: each.broke, default=None)
     if planned and earned == 1.0:
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
-    points = exercise.max_points * earned
+    points = awarded(exercise.max_points, earned, rubric.chapter.step)
     result, fault, message = _failure(rubric, exercise, failure, seen)
     if points > 0:
         result = Result.PARTIAL
-    return mark(result, fault, message, points, failure.misconception if failure else "")
+    wrong = fault is Fault.STUDENT and result in (Result.FAILED, Result.PARTIAL)
+    return mark(result, fault, message, points, seen.labels.get(exercise.name, "") if wrong else "")
 
 
 def _failure(rubric: Rubric, exercise: Exercise, failure: Outcome | None, seen: Seen) -> tuple[Result, Fault, str]:
@@ -89,6 +92,19 @@ def _failure(rubric: Rubric, exercise: Exercise, failure: Outcome | None, seen: 
 def _stopped(stop: Stop, message: str) -> tuple[Result, Fault, str]:
     fault = Fault.STUDENT if stop is Stop.CRASHED else Fault.LIMIT
     return Result(stop.value), fault, message
+
+
+def awarded(max_points: float, share: float, step: float) -> float:
+    """The points of an exercise of which a `share` is earned: in whole steps, rounded down; all of them only for all of it.
+
+    So no answer gets more than its share, and nobody whom a check refused gets full points. A `step` of 0 rounds nothing.
+    """
+    if share >= 1.0 or not step:
+        return max_points * min(share, 1.0)
+    steps = math.floor(max_points * share / step + 1e-6)  # three tenths of 1 are three steps of 0.1, not two
+    while steps * step >= max_points:
+        steps -= 1
+    return max(0.0, round(steps * step, 9))
 
 
 def share(planned: Iterable[PlannedTest], outcomes: Iterable[Outcome]) -> float:

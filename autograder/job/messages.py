@@ -56,6 +56,7 @@ class RunTests(msgspec.Struct, frozen=True, kw_only=True):
     cap: int  # bytes of one answer
     deadline: float  # seconds for one question
     allowed_ops: list[str]  # that graphs may hold besides `graphs.ALLOWED`
+    traced: bool = False  # whether to tell what came back: see `traces`
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +95,8 @@ class TestEnds(msgspec.Struct, frozen=True, tag="ends", kw_only=True):
     kind: str = ""
     says: str = ""
     misconception: str = ""
+    shape: str = ""  # of what came back, where that was asked for: see `traces.trace`
+    numbers: list[float] = []
 
 
 FromChecker = TestBegins | Asks | Answered | TestEnds

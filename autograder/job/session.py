@@ -23,7 +23,8 @@ from nbformat.v4 import new_output
 from across._process import warm
 from autograder.job import assemble, check, judge, messages
 from autograder.job.kernel_process import KernelProcess, StartError
-from autograder.model import recorded_notebook
+from autograder.model import behaviour, recorded_notebook
+from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Outcome, Stop
 from autograder.sandbox import boxes, processor
@@ -59,6 +60,7 @@ class Graded:
     notebook: dict[str, Any]  # as executed: nbformat 4 JSON
     notes: tuple[str, ...]
     evidence: Evidence
+    behaviour: tuple[Seen, ...] = ()  # see `Compared`
 
 
 class Session:
@@ -72,6 +74,7 @@ class Session:
         place: Place,
         name: str,
         cards: Mapping[str, Any],
+        compared: Compared = NOT_COMPARED,
     ) -> None:
         """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`."""
         self.submission = submission
@@ -80,6 +83,8 @@ class Session:
         self.place = place
         self.name = name
         self.cards = cards
+        self.compared = compared
+        self.behaviour: tuple[Seen, ...] = ()  # on the inputs of the whole class
         self.chapter = rubric.chapter
         self.limits = rubric.chapter.limits
         self.blank = assemble.blank(submission, self.chapter)
@@ -103,6 +108,7 @@ class Session:
         for life in range(1 + self.limits.revivals + 2):  # two for doubts
             if self._live(f"{self.name}{life}"):
                 break
+        self.seen.labels = behaviour.labels(self.rubric.tests, self.behaviour, self.compared.known)
         marks = judge.judge(self.rubric, self.submission, self.blank, self.seen)
         assert self.notebook is not None
         _explain_stops(self.notebook, self.seen.stops)
@@ -110,7 +116,7 @@ class Session:
         evidence = Evidence(
             tuple(self.seen.outcomes), tuple(self.halts), self.lives, most, self.seconds, kept_by=self.kept_by
         )
-        return Graded(marks, self.notebook, tuple(self.notes), evidence)
+        return Graded(marks, self.notebook, tuple(self.notes), evidence, self.behaviour)
 
     def left(self) -> list[str]:
         """The exercises that can still be asked about, in order."""
@@ -122,7 +128,7 @@ class Session:
         out = []
         for exercise in self.chapter.exercises:
             gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
-            if not (exercise.manual or exercise.name in done or gone):
+            if not (exercise.manual or exercise.name in done or gone) and self.compared.asks(exercise.name):
                 out.append(exercise.name)
         return out
 
@@ -332,6 +338,7 @@ class Session:
             self.slow.add(answers.slow)
             return self._over()
         if answers.lost is None:
+            self._compare(kernel, f"{name}l")
             return True
         if answers.outside and self._once("checker"):  # at the second time it is something that the submission does
             return self._over()
@@ -344,6 +351,17 @@ class Session:
         self.seen.lost[answers.exercise] = stop
         self.notes.append(f"asked about {answers.exercise}: {answers.lost}, {answers.note}")
         return self._over()
+
+    def _compare(self, kernel: KernelProcess, name: str) -> None:
+        """Ask once more what failed, with the class's inputs: no mark rests on it, and no answer is shown."""
+        failed = {each.exercise for each in self.seen.outcomes if not (each.passed or each.broke)}
+        names = self.compared.exercises(failed)
+        if self.compared.seed is None or not names:
+            return
+        place, until = self.place, min(self.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
+        common, alive = self.compared.seed, kernel.alive
+        asked = (place.checker, name, kernel.questions, alive, self.rubric, names, common, until, place.private)
+        self.behaviour = check.ask(*asked, traced=True).seen
 
     def _over(self) -> bool:
         """Whether the submission's time is up."""

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from autograder.model import headers
-from autograder.model.limits import CAPS, MIB, CheckerCaps, CourseError, Limits, checked, near, read_limits
+from autograder.model.limits import CAPS, MIB, STEP, CheckerCaps, CourseError, Limits, checked, near, read_limits
 
 __all__ = [
     "FILE",
@@ -71,6 +71,8 @@ class Chapter:
     due: str = ""  # ISO 8601, in UTC; empty: never
     course: str = "course"  # the course's id
     checks: str = ""  # the file of its checks, from the course's folder: to tell its author
+    step: float = STEP  # points: parts of an exercise are rounded down to a multiple of it; 0: they are not rounded
+    follow_through: float | None = None  # see `job.carried`; None: no answer is asked again on top of the reference's
 
     @property
     def answers(self) -> dict[str, str]:
@@ -100,6 +102,8 @@ class Course:
     demo: str = ""  # the chapter that `autograder demo` makes a class of; the first, if it is not said
     rows: str = ""  # all that the course teaches, as in "S1-S76": see `headers.rows`
     planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
+    step: float = STEP  # see `Chapter.step`
+    follow_through: float | None = None  # of chapters whose header says nothing of it
 
     @classmethod
     def read(cls, folder: Path) -> Course:
@@ -124,6 +128,8 @@ class Course:
             demo=found.demo,
             rows=found.rows,
             planned=tuple(found.planned.items()),
+            step=found.step,
+            follow_through=found.follow_through,
         )
 
     def dumps(self) -> str:
@@ -210,6 +216,8 @@ class Course:
             due=headers.date(str(path), says.due) if says.due else "",
             course=self.id,
             checks=f"{self.checks}/{self.check_file(name).name}",
+            step=self.step,
+            follow_through=self.follow_through if says.follow_through is None else says.follow_through,
         )
 
 

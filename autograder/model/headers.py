@@ -14,9 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from autograder.model.limits import MIB, CheckerCaps, CourseError, Limits, checked, near
+from autograder.model.limits import MIB, STEP, CheckerCaps, CourseError, Limits, checked, near
 
 SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
+SMALLEST = 0.001  # points: a smaller step is no number that a student can be told
+FOLLOW = "the share of its points that an answer gets whose error is carried over, as in follow_through = 0.5"
 ROW = re.compile(r"([A-Z]+)([1-9][0-9]{0,3})")
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
 ChapterName = Annotated[str, Meta(pattern=r"\A[0-9][0-9]_[a-z0-9_]+\Z")]
@@ -44,6 +46,11 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str, Meta(description='the chapter that `autograder demo` makes a class of, as in demo = "03_queues"')
     ] = ""
     rows: Annotated[str, Meta(description='all that it teaches, as in rows = "S1-S76"')] = ""
+    step: Annotated[
+        float,
+        Meta(ge=0, le=100, description="the points between two marks, as in step = 0.5; 0: parts are not rounded"),
+    ] = STEP
+    follow_through: Annotated[float, Meta(ge=0, le=1, description=FOLLOW)] | None = None
     planned: Annotated[
         dict[ChapterName, str], Meta(description='chapters to come and their rows, as in 05_jobs = "S24-S26"')
     ] = {}
@@ -64,6 +71,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gpu_memory_mib: Annotated[int, Meta(gt=0, description="a number of MiB, beside gpus: 1 or 2")] | None = None
     devices: Annotated[int, Meta(ge=1, le=64, description="how many devices it can use, as in devices: 4")] = 1
     rows: Annotated[str, Meta(description='the rows of the course that it covers, as in rows: "S1-S8 S12"')] = ""
+    follow_through: Annotated[float, Meta(ge=0, le=1, description=FOLLOW.replace("=", ":"))] | None = None
     due: Annotated[str, Meta(description='when it is due, as in due: "2026-11-30T23:59+01:00"')] = ""
 
     @property
@@ -86,6 +94,8 @@ def course_file(where: str, values: object) -> CourseFile:
     """What course.toml says. Raises CourseError, which begins with `where`."""
     found = _typed(where, values, CourseFile)
     rows(f"{where}: rows", found.rows)
+    if 0 < found.step < SMALLEST:
+        raise CourseError(f"{where}: step: {found.step!r}; write {_mends(CourseFile)['step']}")
     for name, text in found.planned.items():
         among(f"{where}: planned: {name}", text, found.rows)
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 MIB = 1 << 20
+STEP = 0.25  # points: parts of an exercise are given in steps of it
 
 
 class CourseError(Exception):

@@ -33,6 +33,7 @@ class Rubric:
     grader: str  # digest of the code that executes, asks and judges
     environment: str  # versions of what was preloaded and the like, and how inputs are drawn
     sandboxed: bool = True  # False: `--trust-submissions`
+    reference: tuple[tuple[str, str], ...] = ()  # grade id, source: where the chapter follows errors through
 
     @cached_property
     def release(self) -> str:
@@ -57,7 +58,20 @@ class Rubric:
             "environment": self.environment,
             "sandbox": "sandboxed" if self.sandboxed else "trusted: graded without a sandbox",
             "devices": self._devices,
+            "points": f"{self.chapter.step!r} a step",
+            "follow-through": self._follow_through,
         }
+
+    @property
+    def _follow_through(self) -> str:
+        share = self.chapter.follow_through
+        known = digests.of_json(self.references) if self.reference else "no reference"
+        return "none" if share is None else f"{share!r}, {known}"
+
+    @cached_property
+    def references(self) -> dict[str, str]:
+        """The reference's source of each answer, if errors are followed through; else nothing."""
+        return dict(self.reference)
 
     @property
     def _devices(self) -> str:

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from autograder.model.behaviour import Seen
+
+CARRIED = "carried over from"  # how the label of an answer begins that is right on top of the reference's earlier ones
 NOTHING = "nothing was submitted"  # how intake's note of that begins
 
 
@@ -70,7 +73,7 @@ class Outcome:
     weight: float = 1.0
     kind: str = ""  # ASSERT; REFUSED; one of Lost; or the exception that a check met
     says: str = ""  # for the student
-    misconception: str = ""
+    misconception: str = ""  # that the check's sentence speaks of
 
     @property
     def broke(self) -> bool:
@@ -121,7 +124,7 @@ class Mark:
     result: Result
     fault: Fault
     message: str  # one or two sentences for the student; plain text, any characters: escape where shown
-    misconception: str = ""  # name of the listed wrong answer that this one resembles, if any
+    misconception: str = ""  # name of the listed wrong answer that this one behaves like: see `behaviour`
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,7 @@ class Verdict:
     notebook: dict[str, Any] = field(repr=False)  # the assembled notebook as executed: nbformat 4 JSON
     notes: tuple[str, ...] = ()  # for the instructor: limits reached, restarts, what intake noticed
     evidence: Evidence = field(default_factory=Evidence)  # empty in records older than it
+    behaviour: tuple[Seen, ...] = field(default=(), repr=False)  # to be compared with; not kept
 
     @classmethod
     def from_json(cls, value: dict[str, Any], notebook: dict[str, Any]) -> Verdict:
@@ -148,7 +152,9 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values: all but the notebook."""
-        return {**asdict(replace(self, notebook={})), "notebook": None}
+        values = asdict(replace(self, notebook={}, behaviour=()))
+        del values["behaviour"]
+        return {**values, "notebook": None}
 
     @property
     def nothing(self) -> bool:

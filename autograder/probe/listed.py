@@ -12,10 +12,11 @@
     change = ["axis=0", "0"]
     because = "it is the second argument"
 
-A wrong answer is named after the misconception that it comes from, and `says` a part of the sentence that it must get. It
-is the reference with the `change` [old, new], or a whole `source`; `exercise` is the one that must not get full points
-where that is not the one named like the answer. An equivalent is a mutant of the reference that is no fault, and why.
-Without a `change` that is every mutant of the cell which gets full points, as where any committed guess is right.
+A wrong answer is named after the misconception that it comes from, and `says` a part of the sentence that it must get. A
+student's answer that behaves like it is called by its name: see `model.behaviour`. It is the reference with the `change`
+[old, new], or a whole `source`; `exercise` is the one that must not get full points where that is not the one named like the
+answer. An equivalent is a mutant of the reference that is no fault, and why. Without a `change` that is every mutant of the
+cell which gets full points, as where any committed guess is right.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograder.model.behaviour import UNLISTED
 from autograder.model.course import CourseError
 
 KEYS = {"says", "change", "source", "exercise"}
@@ -104,6 +106,8 @@ def _of(chapter: str, answer: str, kinds: Any) -> Iterator[Variant | Equivalent]
                 raise ValueError(
                     f"{where}: a row has a change or a source, and of {', '.join(sorted(KEYS))} what it needs"
                 )
+            if name == UNLISTED:
+                raise ValueError(f"{where}: answers that are not listed are called so; give it another name")
             if (kind == "wrong") != ("says" in row):
                 raise ValueError(f"{where}: a wrong answer says what it must be told, a right one nothing")
             change = _pair(where, row.get("change", ("", "")))

@@ -20,7 +20,7 @@ from pygments.formatters import HtmlFormatter
 from autograder.gradebook.record import Record
 from autograder.model import harmless, markup
 from autograder.model.course import Chapter
-from autograder.model.verdict import Fault, Result
+from autograder.model.verdict import CARRIED, Fault, Result
 from autograder.report import rendering
 from autograder.store import files
 
@@ -98,6 +98,7 @@ def _page(chapter: Chapter, student: str, record: Record | None, shown: str = ""
         waiting=sum(row.max_points for row in record.rows if row.waiting) if record else 0.0,
         not_yours=NOT_YOURS,
         to_do=TO_DO,
+        carried=CARRIED,  # its message says what to do
         notebook=Markup(shown),  # cleaned: see `notebook`
         trouble=harmless.line(trouble, 300),
         code_style=_code_style(),

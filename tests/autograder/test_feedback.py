@@ -117,3 +117,7 @@ def test_the_executed_notebook_is_shown_with_pictures(page):
 def test_a_submission_that_could_not_be_read_gets_its_page(page):
     shown = page(INVALID, INVALID, INVALID, notebook=TINY.release)
     assert "is no JSON; open it in JupyterLab" in shown.find("section").text
+
+
+def test_a_part_of_the_points_says_how_it_was_rounded(page):
+    assert "A part of an exercise's points is rounded down to a multiple of 0.25." in page().text

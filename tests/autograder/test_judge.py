@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder.job.judge import Seen, judge
+from autograder.authoring.verify import HALF
+from autograder.job.judge import Seen, awarded, judge
 from autograder.model.course import Chapter, Exercise, Limits
 from autograder.model.rubric import PlannedTest, Rubric
 from autograder.model.verdict import Fault, Outcome, Result, Stop
@@ -102,7 +103,7 @@ def test_all_tests_passed_is_full_marks():
 
 
 def test_some_tests_passed_is_their_share_by_weight():
-    mark = marks(Seen([passed("f", 3), failed("f", 1)]))["f"]
+    mark = marks(Seen([passed("f", 3), failed("f", 1)], labels={"f": "sum_for_mean"}))["f"]
     assert (mark.points, mark.result, mark.message) == (3.0, Result.PARTIAL, "Seen this, expected that.")
     assert mark.misconception == "sum_for_mean"
 
@@ -117,6 +118,35 @@ def test_a_check_that_broke_gives_nothing_and_is_the_authors_fault():
 def test_what_a_check_says_comes_before_a_check_that_broke():
     mark = marks(Seen([failed("f", kind="TypeError: no len()", says="?"), failed("f")]))["f"]
     assert (mark.fault, mark.message) == (Fault.STUDENT, "Seen this, expected that.")
+
+
+SHARES = st.floats(0.0, 1.0)
+POINTS = st.floats(0.01, 50.0)
+STEPS = st.sampled_from([0.0, 0.001, 0.1, 0.25, 0.5, 1.0, 3.0])
+
+
+@given(most=POINTS, share=SHARES, step=STEPS)
+def test_a_part_is_whole_steps_and_never_more_than_its_share(most, share, step):
+    points = awarded(most, share, step)
+    assert 0.0 <= points <= most * share + 1e-6 * step
+    assert (points == most) == (share == 1.0) or not step
+    if step and share < 1.0:
+        assert points / step == pytest.approx(round(points / step))
+    if share <= HALF:  # what `verify` lets a wrong rule earn, holds for what is recorded, too
+        assert points <= most * HALF + 1e-9
+
+
+@given(most=POINTS, shares=st.tuples(SHARES, SHARES), step=STEPS)
+def test_who_earns_more_gets_no_less(most, shares, step):
+    assert awarded(most, min(shares), step) <= awarded(most, max(shares), step)
+
+
+def test_a_part_is_a_mark_that_a_student_can_be_told():
+    seven = [PlannedTest("f", f"test_{n}") for n in range(7)]
+    passed = [Outcome("f", f"test_{n}", True) for n in range(6)]
+    assert marks(Seen(passed), planned=seven)["f"].points == 3.25  # six sevenths of 4 are 3.43
+    mark = marks(Seen([passed[0], failed("f", 99.0)]))["f"]
+    assert (mark.points, mark.result) == (0.0, Result.FAILED)  # 0.04 of 4
 
 
 def test_no_outcome_is_no_point():

@@ -43,6 +43,7 @@ def test_whatever_decides_a_mark_makes_another_rubric(rubric):
         replace(rubric, environment="elsewhere"),
         replace(rubric, chapter=replace(rubric.chapter, checker=CheckerCaps(memory_bytes=1))),
         replace(rubric, chapter=replace(rubric.chapter, allowed_ops=("WriteFile",))),
+        replace(rubric, chapter=replace(rubric.chapter, step=0.5)),
         replace(rubric, tests=rubric.tests[:1]),
         replace(rubric, tests=(replace(rubric.tests[0], weight=2.0), *rubric.tests[1:])),
         replace(rubric, chapter=replace(rubric.chapter, limits=limits)),

@@ -43,9 +43,9 @@ def trial(kind, of=None, seed=1):
 
 def graded(pick=PASSED, spread=PASSED, passed=None, kind="", misconception=""):
     made = verdict("x", pick=pick, spread=spread, why=BY_HAND)
-    marks = tuple(replace(mark, misconception=misconception) for mark in made.marks)
-    outcomes = () if passed is None else (Outcome("pick", "test_pick", passed, kind=kind),)
-    return replace(made, marks=marks, evidence=Evidence(outcomes))
+    passed = False if misconception else passed
+    outcomes = () if passed is None else (Outcome("pick", "test_pick", passed, 1.0, kind, "", misconception),)
+    return replace(made, evidence=Evidence(outcomes))
 
 
 def test_checks_that_do_what_they_must_are_good():
@@ -84,7 +84,8 @@ def test_what_a_check_does_wrong_is_one_line(one, graded_as, says):
 def test_a_check_that_judges_one_answer_differently_on_different_seeds_is_flaky():
     wrong = graded(pick=FAILED, misconception=WRONG.name)
     with_outcome = [
-        replace(wrong, evidence=Evidence((Outcome("pick", "test_pick", passed),))) for passed in (True, False)
+        replace(wrong, evidence=Evidence((replace(*wrong.evidence.outcomes, passed=passed),)))
+        for passed in (True, False)
     ]
     made = found(*((trial("wrong", WRONG, seed), each) for seed, each in enumerate(with_outcome)))
     assert [(flake.test, flake.passed, flake.failed) for flake in made.flakes] == [("test_pick", 1, 1)]

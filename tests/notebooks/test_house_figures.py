@@ -33,7 +33,7 @@ def test_the_table_has_a_row_for_every_chapter(capsys):
         ("def f(x):\n    return x + 1", {"="}),
         ("guess = {'a': None}", set()),
         ("def f(x):\n    return x.backing_device", {"=", "x", "tf"}),
-        ("options = tf.config.LogicalDeviceConfiguration(1)", {"=", "tf"} ),
+        ("options = tf.config.LogicalDeviceConfiguration(1)", {"=", "tf"}),
     ],
 )
 def test_what_an_answer_calls_is_read_from_its_source(source, calls):

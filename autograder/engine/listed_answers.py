@@ -1,0 +1,72 @@
+"""How the listed wrong answers of a chapter behave on the inputs of one class, so that a student's can be told by it.
+
+Each is graded as a submission whose other answers are the reference's, in a kernel of its own: once for a class, for what is
+found is kept in the gradebook until the rubric is another.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Generator, Iterable
+
+import msgspec
+
+from autograder.gradebook.record import Recorder
+from autograder.job.forkserver import InfrastructureError
+from autograder.job.grade import Job
+from autograder.model import digests
+from autograder.model.behaviour import NOT_COMPARED, Compared, Known
+from autograder.model.course import Course, CourseError
+from autograder.model.rubric import Rubric
+from autograder.model.verdict import Verdict
+from autograder.probe import listed
+from autograder.probe.listed import Variant
+from autograder.submissions.intake import Submission
+
+Run = Callable[[list[Job]], Generator[tuple[Job, Verdict | InfrastructureError], None, None]]
+
+
+def compared(course: Course, rubric: Rubric, key: bytes, recorder: Recorder, run: Run) -> Compared:
+    """How the answers of the class with the secret `key` are compared; `run` grades what was not seen yet.
+
+    Raises CourseError where a listed answer changes what the reference does not hold.
+    """
+    name = rubric.chapter.name
+    drawn = hmac.digest(key, f"{name}\0what a class shares".encode(), "sha256")
+    seed = int.from_bytes(drawn[:8], "big")
+    wrong = [each for each in listed.variants(course.listed_file(name)) if not each.correct]
+    if not wrong:
+        return NOT_COMPARED
+    digest = digests.of_json([rubric.digest, seed])
+    if kept := recorder.behaviour(digest):
+        return Compared(seed, msgspec.json.decode(kept, type=tuple[Known, ...]))
+    known, whole = _known(_jobs(course, rubric, seed, wrong), run)
+    if whole:
+        recorder.keep_behaviour(digest, msgspec.json.encode(known).decode())
+    return Compared(seed, known)
+
+
+def _jobs(course: Course, rubric: Rubric, seed: int, wrong: Iterable[Variant]) -> list[tuple[Variant, Job]]:
+    from autograder.authoring import build
+
+    reference = build.solution_source(course, rubric.chapter.name)
+    made = []
+    for each in wrong:
+        try:
+            answers = {**reference, each.answer: each.written_over(reference[each.answer])}
+        except (KeyError, ValueError) as error:
+            raise CourseError(f"{course.listed_file(each.chapter).name}: {error}; mend the row") from None
+        submission = Submission(f"({each.answer}: {each.name})", rubric.chapter.name, answers)
+        # first as any student is asked, by another seed: an answer may keep something from question to question
+        made.append((each, Job(submission, rubric, seed + 1, Compared(seed, only=(each.exercise,)))))
+    return made
+
+
+def _known(jobs: list[tuple[Variant, Job]], run: Run) -> tuple[tuple[Known, ...], bool]:
+    """What was seen of each listed answer, in their order, and whether nothing is missing by a fault of this machine."""
+    seen: dict[int, Verdict] = {}
+    for job, verdict in run([job for _, job in jobs]):
+        if isinstance(verdict, Verdict):
+            seen[id(job)] = verdict
+    known = [Known(each.exercise, each.name, seen[id(job)].behaviour) for each, job in jobs if id(job) in seen]
+    return tuple(known), len(known) == len(jobs)

@@ -1,0 +1,287 @@
+"""An error that is carried over: told, asked again on top of the reference's earlier answers, and no way to what these are."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import courses
+import pytest
+from small_course import command
+
+from autograder.engine import class_run
+from autograder.gradebook import record
+from autograder.job import grade
+from autograder.model.course import Course, CourseError
+from autograder.sandbox import boxes
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+NAME = "91_chain"
+PREFIX = "wholly_secret_prefix"
+SOURCE = f"""\
+# %% [markdown]
+# # Chain
+
+# %% answer="double"
+def double(x):
+    ### BEGIN SOLUTION
+    {PREFIX} = 2
+    return {PREFIX} * x
+    ### END SOLUTION
+
+# %% check="double" points=2
+assert double(2) == 4
+
+# %% answer="shift"
+def shift(x, by):
+    ### BEGIN SOLUTION
+    return x + by
+    ### END SOLUTION
+
+# %% check="shift" points=2
+assert shift(1, 2) == 3
+
+# %% answer="fourfold"
+def fourfold(x):
+    ### BEGIN SOLUTION
+    return double(double(x))
+    ### END SOLUTION
+
+# %% check="fourfold" points=3
+assert fourfold(1) == 4
+
+# %% answer="both"
+def both(x, by):
+    ### BEGIN SOLUTION
+    return shift(fourfold(x), by)
+    ### END SOLUTION
+
+# %% check="both" points=3
+assert both(1, 2) == 6
+"""
+CHECKS = """\
+from autograder.probe.asking import exercise
+
+def asked(student, rng, function, right, arity):
+    for _ in range(3):
+        arguments = [int(each) for each in rng.integers(3, 99, size=arity)]
+        got = student.call_once(function, *arguments)
+        assert got == right(*arguments), f"`{function}` of {arguments} returned {got!r}."
+
+@exercise("double")
+def test_it_doubles(student, rng):
+    asked(student, rng, "double", lambda x: 2 * x, 1)
+
+@exercise("shift")
+def test_it_shifts(student, rng):
+    asked(student, rng, "shift", lambda x, by: x + by, 2)
+
+@exercise("fourfold")
+def test_it_is_fourfold(student, rng):
+    asked(student, rng, "fourfold", lambda x: 4 * x, 1)
+
+@exercise("both")
+def test_it_does_both(student, rng):
+    asked(student, rng, "both", lambda x, by: 4 * x + by, 2)
+"""
+RIGHT = {
+    "double": "def double(x):\n    return x + x",
+    "shift": "def shift(x, by):\n    return by + x",
+    "fourfold": "def fourfold(number):\n    return double(double(number))",
+    "both": "def both(x, by):\n    return shift(fourfold(x), by)",
+}
+TRIPLE = {"double": "def double(x):\n    return 3 * x"}
+OWN_FAULT = {"fourfold": "def fourfold(x):\n    return double(x)"}
+STEALS = {  # whatever it gets to know of the reference it says wherever it can
+    "double": "def double(x):\n    return 3 * x",
+    "fourfold": """\
+import inspect, os, sys
+
+def fourfold(x):
+    found = repr(double.__code__.co_varnames) + inspect.getsource(double)
+    print(found)
+    print(found, file=sys.stderr)
+    os.system(f"echo {found!r}")
+    open("/tmp/kept", "w").write(found)
+    if double(1) == 2:
+        raise ValueError(found)
+    return found
+
+print(inspect.getsource(double), double.__code__.co_varnames)
+""",
+}
+ENDS_THE_SECOND_RUN = {
+    **TRIPLE,
+    "fourfold": """\
+def fourfold(x):
+    if double(1) == 2:
+        import os
+        os._exit(0)
+    return double(double(x))
+""",
+}
+CHEATS = {  # looks for a right `double` beside it where nothing says that it uses it
+    **TRIPLE,
+    "shift": "def shift(x, by):\n    return x + by if globals()['dou' + 'ble'](1) == 2 else 0",
+}
+
+
+def course(folder, follow="", header=""):
+    top = f"# ---\n# jupyter:\n#   across:\n#     {header}\n# ---\n\n" if header else ""
+    made = courses.write(folder, NAME, SOURCE, CHECKS)
+    (made.root / "course.toml").write_text(f'id = "tiny"\ntitle = "Tiny"\n{follow}\n')
+    (made.root / "solutions" / f"{NAME}.py").write_text(top + SOURCE)
+    from autograder.authoring import build
+
+    made = Course.read(made.root)
+    build.build(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory):
+    made = course(tmp_path_factory.mktemp("half") / "course", "follow_through = 0.5")
+    yield made
+    courses.close(made)
+
+
+def handed_in(course, folder, class_):
+    for student, wrong in class_.items():
+        notebook = json.loads(course.notebook(NAME).read_text())
+        for cell in notebook["cells"]:
+            meta = cell["metadata"].get("nbgrader", {})
+            answers = {**RIGHT, **wrong}
+            if meta.get("solution") and answers.get(meta["grade_id"]):
+                cell["source"] = answers[meta["grade_id"]]
+        place = folder / student / NAME
+        place.mkdir(parents=True)
+        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+    return folder
+
+
+CLASS = {
+    "ann": TRIPLE,
+    "ben": {**TRIPLE, **OWN_FAULT},
+    "cat": {"double": ""},  # left as released
+    "dan": {"double": "import os; os._exit(0)"},
+    "eva": OWN_FAULT,
+    "fay": STEALS,
+    "gil": CHEATS,
+    "hal": ENDS_THE_SECOND_RUN,
+    "zoe": {},
+}
+
+
+@pytest.fixture(scope="module")
+def graded(half, tmp_path_factory):
+    root = tmp_path_factory.mktemp("carried")
+    folder, out = handed_in(half, root / "submitted", CLASS), root / "out"
+    done = command("grade", NAME, "--submissions", folder, "--out", out, root=half.root)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def marks(graded):
+    with (graded / "marks.csv").open(newline="") as file:
+        return {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+
+
+def said(marks, student):
+    names = ("double", "shift", "fourfold", "both")
+    return [(marks[student, name]["points"], marks[student, name]["misconception"]) for name in names]
+
+
+def test_what_is_right_on_top_of_a_right_answer_is_carried_over_and_gets_what_the_course_gives(marks):
+    carried = "carried over from `double`"
+    assert said(marks, "ann") == [("0", ""), ("2", ""), ("1.5", carried), ("1.5", "carried over from `fourfold`")]
+    assert marks["ann", "fourfold"]["message"].startswith(
+        "Carried over from `double`: with that right, your answer passes."
+    )
+
+
+@pytest.mark.parametrize("student", ["cat", "dan"])
+def test_an_earlier_answer_that_is_missing_or_ends_its_kernel_is_as_wrong(marks, student):
+    assert [points for points, _ in said(marks, student)] == ["0", "2", "1.5", "1.5"]
+
+
+def test_what_is_wrong_by_itself_is_not_carried_over(marks):
+    assert said(marks, "ben")[2] == ("0", "")
+    assert said(marks, "ben")[3] == ("1.5", "carried over from `fourfold`")
+    assert said(marks, "eva") == [("2", ""), ("2", ""), ("0", ""), ("1.5", "carried over from `fourfold`")]
+    assert "It uses `double`, not right yet: mend that first." in marks["ben", "fourfold"]["message"]
+    assert "mend that first" not in marks["eva", "fourfold"]["message"]
+
+
+def test_who_is_right_is_not_asked_again(marks):
+    assert [points for points, _ in said(marks, "zoe")] == ["2", "2", "3", "3"]
+
+
+def test_the_page_of_feedback_says_it(graded):
+    page = (graded / "feedback" / "ann" / f"{NAME}.html").read_text()
+    assert "Carried over from" in page
+
+
+def test_nothing_of_the_reference_comes_out_of_the_second_run(graded, marks):
+    """Not into marks, feedback, gradebook, notebook or log; the student's code is looked at by itself, too."""
+    assert said(marks, "fay")[2][0] == "0"
+    for path in graded.rglob("*"):
+        if path.is_file():
+            assert PREFIX.encode() not in path.read_bytes(), path
+    verdicts = [each.verdict for each in record.whole(graded, Course.read(half_root(graded)).chapter(NAME))]
+    assert PREFIX not in json.dumps([each.to_json() for each in verdicts])
+
+
+def half_root(graded):
+    return next(path for path in graded.parents[1].glob("half*/course"))
+
+
+def test_only_what_failed_and_uses_the_earlier_answer_can_win_by_it(marks):
+    assert said(marks, "gil")[:3] == [("0", ""), ("0", ""), ("1.5", "carried over from `double`")]
+
+
+def test_who_ends_the_second_run_has_the_marks_of_the_first(marks):
+    assert said(marks, "hal")[2] == ("0", "")
+    assert marks["hal", "fourfold"]["verdict"] == "failed"
+
+
+def test_without_the_policy_no_reference_comes_near_a_student(tmp_path, monkeypatch):
+    plain = course(tmp_path / "course")
+    jobs, real = [], grade.grade_job
+    monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
+    class_run.grade_class(plain, NAME, handed_in(plain, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
+    [found] = record.records(tmp_path / "out", plain.chapter(NAME))
+    courses.close(plain)
+    assert [row.points for row in found.rows] == [0.0, 2.0, 0.0, 0.0]
+    assert found.rows[2].message.endswith("It uses `double`, not right yet: mend that first.")
+    assert all(job.rubric.reference == () for job in jobs)
+
+
+@pytest.mark.parametrize(("share", "points"), [("0", 0.0), ("1", 3.0), ("0.3", 0.75)])
+def test_a_header_goes_before_the_course_and_at_0_it_is_only_said(tmp_path, share, points):
+    made = course(tmp_path / "course", "follow_through = 0.5", f"follow_through: {share}")
+    class_run.grade_class(made, NAME, handed_in(made, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
+    [found] = record.records(tmp_path / "out", made.chapter(NAME))
+    courses.close(made)
+    assert (found.rows[2].points, found.rows[2].misconception) == (points, "carried over from `double`")
+
+
+def test_another_policy_or_another_reference_is_another_rubric(half):
+    from dataclasses import replace
+
+    from autograder.job import forkserver
+
+    rubric = class_run._with_reference(half, forkserver.make_rubric(half, NAME))
+    changed = tuple((name, source.replace("2", "3")) for name, source in rubric.reference)
+    others = [
+        replace(rubric, reference=changed),
+        replace(rubric, chapter=replace(rubric.chapter, follow_through=0.25)),
+        replace(rubric, chapter=replace(rubric.chapter, follow_through=None), reference=()),
+    ]
+    assert len({each.digest for each in (rubric, *others)}) == 4
+
+
+@pytest.mark.parametrize("share", ["1.5", "-1", "nan", "true", '"half"'])
+def test_a_share_that_is_none_is_the_authors_to_mend(tmp_path, share):
+    with pytest.raises(CourseError, match=r"follow_through: .*; write the share of its points"):
+        course(tmp_path / "course", f"follow_through = {share}")

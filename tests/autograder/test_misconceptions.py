@@ -1,0 +1,256 @@
+"""What a wrong answer is called: by what it does on the inputs of a whole class, never by the sentence of its check."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import courses
+import numpy as np
+import pytest
+from small_course import CHECKS, NAME, RIGHT, SOURCE, command
+
+from autograder.engine import class_run
+from autograder.gradebook import record
+from autograder.job import grade
+from autograder.model import behaviour
+from autograder.model.behaviour import Known, Seen
+from autograder.model.course import CourseError
+from autograder.model.rubric import PlannedTest
+from autograder.probe import listed, traces
+from autograder.sandbox import boxes
+
+pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+LISTED = """
+[double.wrong]
+squared = { says = "The result is not twice", source = "def double(x):\\n    return x * x" }
+left_as_it_is = { says = "The result is not twice", source = "def double(x):\\n    return x" }
+left_alone = { says = "The result is not twice", source = "def double(x):\\n    return 1 * x" }
+rounded_to_a_list = { says = "returned a list", source = "def double(x):\\n    return [round(2 * each) for each in x]" }
+
+[shift.wrong]
+minus = { says = "The sum is off", source = "def shift(x, by):\\n    return x - by" }
+never_ends = { says = "kernel", source = "def shift(x, by):\\n    import os\\n    os._exit(0)" }
+raises = { says = "raised", source = "def shift(x, by):\\n    raise ValueError('no sums today')" }
+"""
+CLASS = {  # student -> the exercise that is wrong, its source, its label
+    "ann": ("double", "def double(array):\n    product = array ** 2\n    return product", "squared"),
+    "ben": ("double", "def double(x):\n    return x + 1e-9", "left_as_it_is or left_alone"),
+    "cat": ("double", "def double(x):\n    return x + 1", "unlisted"),
+    "dan": ("double", "def double(x):\n    return x * x * x", "unlisted"),
+    "eva": ("shift", "def shift(a, b):\n    return -(b - a)", "minus"),
+    "fay": ("shift", "def shift(x, by):\n    return by - x", "unlisted"),
+    "gil": ("shift", "def shift(x, by):\n    import sys\n\n    raise ValueError('no ' + 'sums today')", "raises"),
+    "hal": ("shift", "def shift(x, by):\n    raise ValueError('squared')", "unlisted"),
+    "ida": ("shift", "def shift(x, by):\n    import os\n    os._exit(0)", ""),  # crashed: what it was is not known
+    "joe": ("double", "def double(x):\n    return squared  # misconception: squared", "unlisted"),
+    "kim": ("double", "def double(x):\n    return [round(each + each) for each in x]", "rounded_to_a_list"),
+}
+
+
+@pytest.fixture(scope="module")
+def listing(tmp_path_factory):
+    course = courses.write(tmp_path_factory.mktemp("listing") / "course", NAME, SOURCE, CHECKS)
+    course.listed_file(NAME).write_text(LISTED)
+    yield course
+    courses.close(course)
+
+
+def handed_in(course, folder, class_):
+    for student, (exercise, source, _) in class_.items():
+        notebook = json.loads(course.notebook(NAME).read_text())
+        for cell in notebook["cells"]:
+            meta = cell["metadata"].get("nbgrader", {})
+            if meta.get("solution"):
+                cell["source"] = (RIGHT | {exercise: source})[meta["grade_id"]]
+        place = folder / student / NAME
+        place.mkdir(parents=True)
+        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def graded(listing, tmp_path_factory):
+    root = tmp_path_factory.mktemp("labels")
+    folder, out = handed_in(listing, root / "submitted", CLASS | {"zoe": ("why", "So.", "")}), root / "out"
+    done = command("grade", NAME, "--submissions", folder, "--out", out, root=listing.root)
+    assert done.returncode == 0, done.stderr
+    with (out / "marks.csv").open(newline="") as file:
+        return out, {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("student", CLASS)
+def test_a_wrong_answer_is_called_what_it_behaves_like_or_unlisted(graded, student):
+    exercise, _, label = CLASS[student]
+    row = graded[1][student, exercise]
+    assert (row["misconception"], row["points"]) == (label, "0")
+
+
+def test_what_is_right_has_no_label(graded):
+    right = [row for (student, exercise), row in graded[1].items() if CLASS.get(student, ("",))[0] != exercise]
+    assert {row["misconception"] for row in right} == {""}
+    assert {row["verdict"] for row in right} == {"passed", "manual"}
+
+
+def test_the_sentence_is_of_the_students_own_inputs(graded):
+    out, rows = graded
+    assert rows["cat", "double"]["message"] == "The result is not twice the argument."
+    page = (out / "feedback" / "cat" / f"{NAME}.html").read_text()
+    assert "left_as_it_is" not in page
+    assert "squared" not in page
+
+
+def test_the_class_page_counts_who_makes_the_same_mistake_by_what_they_do(graded):
+    page = (graded[0] / f"report_{NAME}.html").read_text()
+    assert "left_as_it_is or left_alone" in page
+
+
+def test_listed_answers_are_looked_at_once_for_a_class_and_labels_stay_as_they_are(listing, tmp_path, monkeypatch):
+    jobs = []
+    real = grade.grade_job
+    monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
+    one, more = ({name: CLASS[name]} for name in ("ann", "cat"))
+    folder, out = handed_in(listing, tmp_path / "submitted", one), tmp_path / "out"
+    class_run.grade_class(listing, NAME, folder, out)
+    assert sorted(job.submission.student for job in jobs if job.compared.only) == sorted(
+        f"({each})" for each in (
+            "double: squared", "double: left_as_it_is", "double: left_alone", "double: rounded_to_a_list",
+            "shift: minus", "shift: never_ends", "shift: raises",
+        )
+    )  # fmt: skip
+    jobs.clear()
+    class_run.grade_class(listing, NAME, handed_in(listing, folder, more), out, again=True)
+    assert sorted(job.submission.student for job in jobs) == ["(reference)", "ann", "cat"]
+    found = {
+        row.student: row.misconception for row in record.rows(out, listing.chapter(NAME)) if row.exercise == "double"
+    }
+    assert found == {"ann": "squared", "cat": "unlisted"}
+    assert not any(each.verdict.behaviour for each in record.records(out, listing.chapter(NAME)))
+
+
+def test_a_label_decides_no_mark_and_makes_no_other_verdict(listing, tmp_path):
+    """The digest of a job, and so what is graded anew, is the same however it is compared."""
+    jobs, real = [], grade.grade_job
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
+        class_run.grade_class(
+            listing, NAME, handed_in(listing, tmp_path / "in", {"ann": CLASS["ann"]}), tmp_path / "out"
+        )
+    job = jobs[-1]
+    alone = grade.Job(job.submission, job.rubric, job.seed)
+    assert job.digest == alone.digest
+    points = [[mark.points for mark in real(each, listing).marks] for each in (job, alone)]
+    assert points[0] == points[1]
+
+
+ONE = Seen("f", "test_it", False, "assert", "It is off.", "ab", (1.0, 2.0))
+PLANNED = [PlannedTest("f", "test_it"), PlannedTest("f", "test_that")]
+OTHER = Seen("f", "test_that", True)
+
+
+@pytest.mark.parametrize(
+    ("mine", "same"),
+    [
+        ({}, True),
+        ({"numbers": (1.000001, 2.0)}, True),
+        ({"says": "It is off by far."}, True),  # what came back is the same
+        ({"numbers": (1.01, 2.0)}, False),
+        ({"numbers": (1.0,)}, False),
+        ({"shape": "cd"}, False),
+        ({"kind": "refused"}, False),
+        ({"passed": True}, False),
+        ({"shape": "", "numbers": ()}, False),
+    ],
+)
+def test_two_answers_are_alike_where_the_same_came_back(mine, same):
+    known = [Known("f", "adds", (ONE, OTHER))]
+    found = behaviour.labels(PLANNED, [replace(ONE, **mine), OTHER], known)
+    assert found == {"f": "adds" if same else "unlisted"}
+
+
+def test_an_answer_of_which_not_every_check_was_seen_is_like_none():
+    known = [Known("f", "adds", (ONE, OTHER)), Known("f", "lost", (ONE,))]
+    assert behaviour.labels(PLANNED, [ONE], known) == {"f": "unlisted"}
+    assert behaviour.labels(PLANNED, [ONE, replace(OTHER, passed=False, kind="assert")], known) == {"f": "unlisted"}
+    assert behaviour.labels(PLANNED, [], known) == {"f": "unlisted"}
+    assert behaviour.labels(PLANNED, [replace(ONE, passed=True), OTHER], [Known("f", "right", (OTHER,))]) == {
+        "f": "unlisted"
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ([1, 2.0], (True, np.float32(2).item()), True),
+        (np.ones((2, 2)), [[1, 1], [1, 1]], True),
+        (np.ones((2, 2)), [1, 1, 1, 1], False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": 1}, {"a": "1"}, False),
+        ("ab", ["a", "b"], False),
+        (["a", "bc"], ["ab", "c"], False),
+        (float("nan"), float("nan"), True),
+        (float("inf"), 10**400, False),
+        ([1, float("nan")], [float("nan"), 1], False),
+        (1 + 2j, 1 + 3j, False),
+        ({"error": "E", "says": "x", "line": 3}, {"error": "E", "says": "x", "line": 4}, True),
+        ({"error": "E", "says": "x", "line": 3}, {"error": "E", "says": "y", "line": 3}, False),
+    ],
+)
+def test_what_came_back_is_compared_as_a_check_would(one, other, same):
+    assert (traces.trace([one]) == traces.trace([other])) == same
+
+
+def test_what_is_kept_of_an_answer_is_short_whatever_it_is():
+    many = np.arange(1e6)
+    shape, numbers = traces.trace([many, list(range(5000))])
+    assert len(shape) == 32
+    assert len(numbers) <= traces.NUMBERS
+    assert (shape, numbers) != traces.trace([many[::-1], list(range(5000))])
+    assert traces.trace(["\ud800" * 9, b"x"])[0] != traces.trace(["\ud801" * 9, b"x"])[0]
+    assert traces.trace([]) == ("", ())
+
+
+def test_a_listed_answer_cannot_be_called_as_one_that_is_none(own_small):
+    own_small.listed_file(NAME).write_text("[double.wrong]\nunlisted = { says = 'x', change = ['2', '3'] }\n")
+    with pytest.raises(CourseError, match=r"double.wrong.unlisted: .* another name"):
+        listed.variants(own_small.listed_file(NAME))
+
+
+ASKED_TWICE = """\
+asked = []
+
+def double(x):
+    asked.append(1)
+    if len(asked) > 1:
+        import time
+        time.sleep(1e6)
+    return x * x
+"""
+RIGHT_THE_SECOND_TIME = """\
+asked = []
+
+def double(x):
+    asked.append(1)
+    return x * x if len(asked) == 1 else x * 2
+"""
+
+
+@pytest.mark.parametrize("source", [ASKED_TWICE, RIGHT_THE_SECOND_TIME])
+def test_what_an_answer_does_when_it_is_compared_changes_no_mark(own_small, tmp_path, source):
+    limits = "# ---\n# jupyter:\n#   across:\n#     limits: {question_seconds: 1}\n# ---\n\n"
+    (own_small.root / "solutions" / f"{NAME}.py").write_text(limits + SOURCE)
+    from autograder.authoring import build
+
+    build.build(own_small)
+    own_small.listed_file(NAME).write_text(LISTED)
+    folder = handed_in(own_small, tmp_path / "in", {"moe": ("double", source, "")})
+    out = tmp_path / "out"
+    class_run.grade_class(own_small, NAME, folder, out)
+    [found] = record.records(out, own_small.chapter(NAME))
+    assert [(row.points, row.verdict.value, row.misconception) for row in found.rows] == [
+        (0.0, "failed", "unlisted"),
+        (3.0, "passed", ""),
+        (0.0, "manual", ""),
+    ]
+    assert found.verdict.evidence.halts == ()
