@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from autograder.gradebook import record, released, roll
 from autograder.gradebook.record import Record
@@ -26,17 +27,18 @@ def write(
     faults: dict[str, str] | None = None,
     workers: int = 0,
     progress: Progress | None = None,
+    command: str = "autograder",
 ) -> dict[str, str]:
     """Write OUT/feedback/<student>/<chapter>.html and report_<chapter>.html from the gradebook in OUT, and what tells of all
     its chapters: marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
-    `left` before. `workers` pages are made at once (0: one a core). Returns the students whose page could not be made
-    whole, and why: it says so itself, and so does the report. Raises CourseError if OUT has no gradebook or another
-    process writes there, OSError.
+    `left` before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
+    the students whose page could not be made whole, and why: it says so itself, and so does the report. Raises CourseError
+    if OUT has no gradebook or another process writes there, OSError.
     """
     with files.only_writer(out):
-        return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress)
+        return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress, command)
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:
@@ -45,7 +47,7 @@ def left(out: Path, chapter: Chapter) -> dict[str, str]:
 
 
 def _write(
-    out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None
+    out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None, command: str
 ) -> dict[str, str]:
     class_ = record.records(out, chapter)
     roll.keep_left(out, chapter, faults)
@@ -53,13 +55,14 @@ def _write(
     standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
     record.write_marks(out, [row for each in standings for row in each.rows()])
     write_totals(out, standings)
-    _front(out, standings, class_page.write(out, chapter, faults, absent=standing.missing))
+    said: dict[str, Any] = {"absent": standing.missing, "command": command}
+    _front(out, standings, class_page.write(out, chapter, faults, **said))
     unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
     for student in faults.keys() - {each.student for each in class_}:
         if harmless.names_a_folder(student):
             feedback.write_ungraded(out, chapter, student, faults[student])
     if unmade:
-        _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, absent=standing.missing))
+        _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, **said))
     return unmade
 
 
