@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autograder.gradebook.record import Record, number
@@ -23,7 +23,7 @@ class Seen:
     """One thing that was seen, of one student or of several alike."""
 
     students: tuple[str, ...]
-    exercise: str  # empty: the whole submission
+    exercise: str  # or several of them; empty: the whole submission
     says: str
 
 
@@ -79,18 +79,13 @@ def needs(
             "Stopped at a limit",
             "stopped at a limit",
             "`autograder explain` has the command that shows what more of it would be worth.",
-            tuple(
-                Seen((record.student,), row.exercise, row.message)
-                for record in class_
-                for row in record.rows
-                if row.verdict in LIMITS
-            ),
+            tuple(_alike(class_, LIMITS)),
         ),
         Need(
             "Could not be read: a wrong file, or a broken one",
             "could not be read",
             "Have it handed in again, as the message says.",
-            tuple(_unreadable(class_)),
+            tuple(_alike(class_, (Result.INVALID,))),
         ),
         Need(
             "Mistakes that are not listed beside the checks",
@@ -136,13 +131,16 @@ def _confused(class_: Iterable[Record]) -> Iterable[Seen]:
         yield from (Seen((record.student,), where, says) for where, says in told.items())
 
 
-def _unreadable(class_: Iterable[Record]) -> Iterable[Seen]:
+def _alike(class_: Iterable[Record], results: Collection[Result]) -> Iterable[Seen]:
+    """Where exercises ended so: those of a student that one message is of are told together, by no name if it is all."""
     for record in class_:
-        invalid = [row for row in record.rows if row.verdict is Result.INVALID]
-        if invalid and len({row.message for row in invalid}) == 1 and len(invalid) == len(record.rows):
-            yield Seen((record.student,), "", invalid[0].message)
-        else:
-            yield from (Seen((record.student,), row.exercise, row.message) for row in invalid)
+        said: dict[str, list[str]] = defaultdict(list)
+        for row in record.rows:
+            if row.verdict in results:
+                said[row.message].append(row.exercise)
+        for message, exercises in said.items():
+            where = "" if len(exercises) == len(record.rows) else ", ".join(exercises)
+            yield Seen((record.student,), where, message)
 
 
 def _unlisted(class_: Iterable[Record]) -> list[Seen]:

@@ -16,8 +16,8 @@ from markupsafe import Markup, escape
 from autograder.gradebook.record import number
 from autograder.model import harmless
 
-CODE = re.compile("`([^`<>]{1,200})`")
-PARTS = re.compile("([_/:.]+)(?=[^ ]{4})")  # after which a long name may go on in the next line
+CODE = re.compile("`([^`<>]{1,1000})`")
+PARTS = re.compile("(?<!<)([_/:.]+)(?=[^ <]{4})")  # after which a long name may go on in the next line
 TEMPLATES = Path(__file__).parent / "templates"
 NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
@@ -53,15 +53,11 @@ def identifier(name: str) -> Markup:
 
 def prose(text: str) -> Markup:
     """Return a message as HTML: what stands between backticks as code, nothing hidden, nothing that is markup."""
-    return Markup(CODE.sub(_code, str(lines(text))))  # by a Markup, sub would escape
-
-
-def _code(found: re.Match[str]) -> str:
-    return f"<code>{_parted(found[1])}</code>"
+    return Markup(_parted(CODE.sub(r"<code>\1</code>", str(lines(text)))))  # by a Markup, sub would escape
 
 
 def _parted(escaped: str) -> str:
-    """HTML text that may be parted where a name has parts; entities have none of these signs."""
+    """HTML that may be parted where a name has parts; neither entities nor the tags that `prose` makes are."""
     return PARTS.sub(r"\1<wbr>", escaped)
 
 

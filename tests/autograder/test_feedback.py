@@ -170,7 +170,7 @@ def test_who_is_late_reads_which_due_date_counted(tmp_path):
     [kept] = record.whole(tmp_path, TINY)
     said = BeautifulSoup(feedback.render(TINY, kept), "html.parser").text
     assert "due on 2026-03-03 00:00 UTC and came on 2026-03-04 12:30 UTC, 1 d 12 h 30 min late" in said
-    assert "1 points taken off" in said
+    assert "1 point taken off" in said
 
 
 def test_the_executed_notebook_is_shown_with_pictures(page):
