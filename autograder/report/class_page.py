@@ -11,8 +11,9 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from autograder.gradebook import roll
-from autograder.gradebook.record import Record, Row, number, records
+from autograder.gradebook import history, roll
+from autograder.gradebook.history import Entry
+from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
@@ -101,9 +102,11 @@ def write(
     copy begin. Raises CourseError if OUT has no gradebook.
     """
     class_ = records(out, chapter, db_url)
-    page = render(
-        chapter, class_, faults or {}, unmade or {}, absent, f"{command} explain --out {shlex.quote(str(out))}"
-    )
+    with book(out, chapter, db_url) as opened:
+        lines = history.entries(opened, chapter.name)
+    changed = [each for each in lines if each.points_was is not None or each.by_hand]
+    explain = f"{command} explain --out {shlex.quote(str(out))}"
+    page = render(chapter, class_, faults or {}, unmade or {}, absent, explain, changed)
     return files.replace(Path(out) / page_name(chapter), page.encode("utf-8"))
 
 
@@ -114,10 +117,11 @@ def render(
     unmade: Mapping[str, str] | None = None,
     absent: Sequence[str] = (),
     explain: str = "autograder explain",
+    changed: Sequence[Entry] = (),
 ) -> str:
     """Return the page as HTML, with nothing to load; the one script on it is ours, and the only one that may run.
 
-    `explain` is the beginning of the command that explains a student's marks.
+    `explain` is the beginning of the command that explains a student's marks, `changed` what the history tells of changes.
     """
     needs = attention.needs(chapter, class_, faults, unmade or {})
     lines = _lines(chapter, class_, faults, absent, needs, explain)
@@ -143,6 +147,7 @@ def render(
         slowest=charts.slowest(class_),
         crashed=_crashed(class_),
         equal=attention.equal(class_),
+        changed=changed[::-1],
         signs=" ".join(f"{sign} {result.value}" for result, sign in SIGNS.items()),
         cell=_cell,
     )

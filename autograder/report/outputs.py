@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autograder.gradebook import record, released, roll
+from autograder.gradebook import history, record, released, roll
+from autograder.gradebook.history import State
 from autograder.gradebook.record import Record
 from autograder.model import harmless
 from autograder.model.course import Chapter
+from autograder.model.verdict import Result
 from autograder.report import class_page, course_page, feedback, pages
 from autograder.report.standing import Standing, write_totals
 from autograder.store import files
@@ -50,6 +52,7 @@ def _write(
     out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None, command: str
 ) -> dict[str, str]:
     class_ = record.records(out, chapter)
+    _notice(out, chapter, class_)
     roll.keep_left(out, chapter, faults)
     standing = Standing(chapter, class_, faults, roll.absent(out, chapter))
     standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
@@ -64,6 +67,19 @@ def _write(
     if unmade:
         _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, **said))
     return unmade
+
+
+def _notice(out: Path, chapter: Chapter, class_: Iterable[Record]) -> None:
+    """Have the history tell what was changed by hand since somebody looked."""
+    said = []
+    for each in class_:
+        states = {
+            row.exercise: State(row.points, row.verdict.value, row.verdict is Result.MANUAL and not row.waiting)
+            for row in each.rows
+        }
+        said.append((each.student, each.verdict.digest, states | {history.LATE: State(-each.penalty, "")}))
+    with record.book(out, chapter) as book:
+        history.notice(book, chapter, said)
 
 
 def _standing(out: Path, chapter: Chapter) -> Standing:
