@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,3 +48,8 @@ def opened(context: typer.Context) -> Course:
     from autograder.model import course
 
     return course.find(context.obj)
+
+
+def spelled(context: typer.Context) -> str:
+    """How the commands begin that are said to be run: as this one did, with its course."""
+    return f"autograder --course {shlex.quote(str(opened(context).root))}" if context.obj else "autograder"

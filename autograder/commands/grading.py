@@ -128,17 +128,19 @@ def grade_to_the_end(
     out: Path,
     more: bool = False,
     roster: Collection[str] = (),
+    command: str = "autograder",
     **how: Any,
 ) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
 
-    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent.
+    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent. Commands
+    that the pages name begin with `command`.
     """
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     launch(course, chapter_name, how)
     from autograder.engine import class_run
     from autograder.gradebook import database, record, roll
-    from autograder.report import changes, class_page, outputs
+    from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake
 
     before = record.records(out, chapter) if database.exists(out) else []
@@ -154,7 +156,9 @@ def grade_to_the_end(
         done = {*result.graded, *result.unchanged}
         faults = {name: why for name, why in outputs.left(out, chapter).items() if name not in done} | faults
     with progress("feedback") as advance:
-        unmade = outputs.write(out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance)
+        unmade = outputs.write(
+            out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance, command=command
+        )
     console.print(class_page.class_table(out, chapter))
     after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
@@ -163,7 +167,7 @@ def grade_to_the_end(
     if summary := changes.summary(changes.compare(before, after)):
         console.print(plain(summary), highlight=False, soft_wrap=True)
     reports(out, chapter)
-    for (exercise, test), met in class_page.broken(after).items():
+    for (exercise, test), met in attention.broken(after).items():
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
     left(result.faults)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autograder.commands import grading
-from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened
+from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, plain, progress
 
 if TYPE_CHECKING:
@@ -72,6 +71,7 @@ def grade(
     course = opened(context)
     name = course.full_name(chapter)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}
+    told = {"command": spelled(context)}
     how |= {"db_url": db} if db else {}
     watch = watch or watch_for is not None
     policy = (due, late_per_day, grace)
@@ -106,11 +106,11 @@ def grade(
         if watch:
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
             batches = arrivals.batches(submissions, full, **which, **how_long)
-            sys.exit(grading.watch(course, name, batches, out, **how))
+            sys.exit(grading.watch(course, name, batches, out, **how, **told))
         with downloads.gathered(submissions, full, **which) as found:
             code = grading.tell(found, name, out)
             how |= {"roster": found.roster, "others": found.instead}
-            sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
+            sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how, **told)))
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -142,7 +142,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     course = opened(context)
     full = course.chapter(course.full_name(chapter))
     with progress("feedback") as advance:
-        unmade = outputs.write(out, full, progress=advance)
+        unmade = outputs.write(out, full, progress=advance, command=spelled(context))
     console.print(reporter.class_table(out, full))
     grading.reports(out, full)
     grading.without_notebook(unmade)
@@ -164,7 +164,7 @@ def explain(
 
     course = opened(context)
     full = course.chapter(course.full_name(chapter))
-    command = f"autograder --course {shlex.quote(str(course.root))}" if context.obj else "autograder"
+    command = spelled(context)
     if json_:
         typer.echo(json.dumps(explainer.as_json(out, full, student, exercise, command=command), indent=1))
     else:

@@ -4,7 +4,7 @@ A verdict and the gradebook's marks of it are written in one transaction, so tha
 all of a submission or nothing of it. Files follow the database: they are replaced whole, and made again from the record
 where they are missing or older.
 
-    OUT/gradebook.db, nbgrader_config.py      nbgrader's, with one table of ours: across_verdict
+    OUT/gradebook.db, nbgrader_config.py      nbgrader's, with tables of ours: across_verdict, across_history, ...
     OUT/source, release/<chapter>/            the chapter as released
     OUT/submitted/<student>/<chapter>/        what was taken of a submission (never the file itself), timestamp.txt
     OUT/autograded/<student>/<chapter>/       the executed notebook, its grade cells filled in by us
@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, SubmittedNotebook
 from sqlalchemy import select
 
-from autograder.gradebook import database, late_penalty, replay, tables
+from autograder.gradebook import database, history, late_penalty, replay, tables
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course, harmless, recorded_notebook
 from autograder.model.course import Chapter, CourseError
@@ -211,8 +211,10 @@ class Recorder:
             verdict = replace(verdict, notebook=recorded_notebook.rebuilt(verdict.notebook, verdict.notebook))
             notebook, when = self._filled(verdict), tables.moment(timestamp)
             with self._gradebook.transaction() as connection:
+                before = history.last(self._gradebook, connection, self.chapter, student)
                 tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when)
                 tables.keep(connection, verdict, timestamp, self._due)
+                history.keep(self._gradebook, connection, self.chapter, verdict, before)
             self._known[student] = (verdict.digest, timestamp, self._due)
             self._files(student, notebook, when)
 

@@ -31,13 +31,18 @@ from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades, SaveCell
 from nbgrader.preprocessors import saveautogrades as saveautogrades_module
 from nbgrader.preprocessors import savecells as savecells_module
 from sqlalchemy import (
+    DDL,
+    Boolean,
     Column,
+    Float,
+    Integer,
     LargeBinary,
     MetaData,
     String,
     Table,
     Text,
     delete,
+    event,
     func,
     insert,
     make_url,
@@ -96,6 +101,30 @@ BEHAVIOUR = Table(  # of the answers that a chapter's author lists: see `engine.
     Column("digest", String(64), nullable=False),
     Column("seen", Text, nullable=False),
 )
+HISTORY = Table(  # of every mark: see `history`, which alone writes it
+    "across_history",
+    TABLES,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("chapter", String(128), nullable=False, index=True),
+    Column("student", String(255), nullable=False, index=True),
+    Column("exercise", String(255), nullable=False),
+    Column("moment", String(32), nullable=False),  # UTC, ISO 8601
+    Column("who", Text, nullable=False),
+    Column("by_hand", Boolean, nullable=False),  # what stands now
+    Column("points_was", Float),  # none before
+    Column("was", String(32), nullable=False),  # how the exercise had ended; empty: none before
+    Column("points_now", Float, nullable=False),
+    Column("now", String(32), nullable=False),
+    Column("digest", String(64), nullable=False),  # of the verdict that stands now, perhaps below a mark by hand
+)
+KEPT = {  # what a database does about who would change it
+    "sqlite": "CREATE TRIGGER across_history_{verb} BEFORE {verb} ON across_history "
+    "BEGIN SELECT RAISE(ABORT, 'across_history is only added to'); END",
+    "postgresql": "CREATE RULE across_history_{verb} AS ON {verb} TO across_history DO INSTEAD NOTHING",
+}
+for _dialect, _rule in KEPT.items():
+    for _verb in ("UPDATE", "DELETE"):
+        event.listen(HISTORY, "after_create", DDL(_rule.format(verb=_verb)).execute_if(dialect=_dialect))
 
 
 class Gradebook(nbgrader.api.Gradebook):

@@ -1,4 +1,7 @@
-"""The charts of a class's page: where each bar and each word stands. `templates/charts.html` draws them."""
+"""The charts of a class's page: where each bar and each word stands. `templates/charts.html` draws them.
+
+Across, lengths are percents of a chart's width, so that it fits a phone and its words keep their size; down, pixels.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from autograder.gradebook.record import Record, number
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
+from autograder.report.standing import Marked
 
-WIDTH = 720  # of a chart, in its own units, as every length here
 ENDED_BADLY = (Result.CRASHED, Result.TIMEOUT, Result.MEMORY, Result.OUTPUT, Result.PROCESSES)
-GROUPS = {
-    "passed": (Result.PASSED,),
-    "partial": (Result.PARTIAL,),
-    "by hand": (Result.MANUAL,),
-    "failed": (Result.FAILED, *ENDED_BADLY),
-    "blank or invalid": (Result.BLANK, Result.INVALID, Result.ABSENT),
+GROUPS = {  # what it is called, with a sign, so that a colour never is the only one
+    ("passed", "●"): (Result.PASSED,),
+    ("partial", "◐"): (Result.PARTIAL,),
+    ("by hand", "✎"): (Result.MANUAL,),
+    ("failed", "○"): (Result.FAILED, *ENDED_BADLY),
+    ("blank or invalid", "·"): (Result.BLANK, Result.INVALID, Result.ABSENT),
 }
 
 
@@ -52,7 +55,6 @@ class Label:
     y: float
     text: str
     kind: str = ""
-    turned: bool = False  # upwards
 
 
 @dataclass
@@ -64,65 +66,57 @@ class Chart:
     lines: list[Line] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
-    width: int = WIDTH
 
 
-def distribution(chapter: Chapter, class_: Sequence[Record]) -> Chart | None:
+def distribution(marked: Marked) -> Chart | None:
     """A histogram of the points: bars of equal width from 0 to all points; who has all of them is in the last."""
-    if not class_ or chapter.max_points <= 0:
+    if not marked.points or marked.max_points <= 0:
         return None
-    bars = min(10, max(1, round(chapter.max_points)))
-    step = chapter.max_points / bars
-    counts = Counter(min(bars - 1, int(record.points / step)) for record in class_)
+    bars = min(10, max(1, round(marked.max_points)))
+    step = marked.max_points / bars
+    counts = Counter(min(bars - 1, int(points / step)) for points in marked.points)
     highest = max(counts.values())
-    width, left, floor = (WIDTH - 60) / bars, 50, 190
-    chart = Chart("", 240, lines=[Line(left, floor, WIDTH - 10, floor)])
+    width, left, floor = 94 / bars, 3.0, 180
+    chart = Chart("", floor + 24, lines=[Line(left, floor, 97, floor)])
     in_words = []
     for i in range(bars):
         height, x = 150 * counts[i] / highest, left + i * width
-        chart.bars.append(Bar(x + 3, floor - height, width - 6, height))
+        chart.bars.append(Bar(x + 0.4, floor - height, width - 0.8, height))
         if counts[i]:
             chart.labels.append(Label(x + width / 2, floor - height - 6, str(counts[i]), "mid"))
             in_words.append(f"{number(i * step)} to {number((i + 1) * step)}: {counts[i]}")
-        chart.labels.append(Label(x, floor + 18, number(i * step), "mid quiet"))
-    chart.labels.append(Label(WIDTH - 10, floor + 18, number(chapter.max_points), "end quiet"))
-    chart.labels.append(Label((left + WIDTH) / 2, floor + 40, "points", "mid"))
-    chart.labels.append(Label(14, 115, "students", "mid", turned=True))
+        chart.labels.append(Label(x, floor + 18, _short(i * step), "mid quiet"))
+    chart.labels.append(Label(97, floor + 18, _short(marked.max_points), "mid quiet"))
     chart.says = "Students by points. " + "; ".join(in_words)
     return chart
 
 
 def exercises(chapter: Chapter, class_: Sequence[Record]) -> Chart | None:
-    """For each exercise a bar of 100 percent of the class, split by how it ended."""
+    """For each exercise a bar of 100 percent of the class, split by how it ended, with the numbers below it."""
     if not class_:
         return None
-    left, right, in_words = 210, 70, []
-    height = 34 * len(chapter.exercises) + 34
-    chart = Chart("", height)
+    tall = 66
+    chart, in_words = Chart("", tall * len(chapter.exercises)), []
     for i, exercise in enumerate(chapter.exercises):
         results = [row.verdict for record in class_ for row in record.rows if row.exercise == exercise.name]
-        y, x = 10 + 34 * i, float(left)
-        chart.labels.append(Label(left - 10, y + 16, harmless.line(exercise.name, 26), "end"))
-        split = []
-        for group, (name, members) in enumerate(GROUPS.items()):
+        y, x = tall * i, 0.0
+        split, signs = [], []
+        for group, ((name, sign), members) in enumerate(GROUPS.items()):
             count = sum(result in members for result in results)
             if not count:
                 continue
-            width = (WIDTH - left - right) * count / len(results)
+            width = 100 * count / len(results)
             split.append(f"{name} {count}")
-            says = f"{name}: {count} of {len(results)}"
-            chart.bars.append(Bar(x, y, max(width - 1, 1), 22, f"g{group}", says))
-            if width > 22:
-                chart.labels.append(Label(x + width / 2, y + 16, str(count), f"mid on{group}"))
+            signs.append(f"{sign} {count}")
+            chart.bars.append(
+                Bar(x, y + 22, max(width - 0.3, 0.3), 14, f"g{group}", f"{name}: {count} of {len(results)}")
+            )
             x += width
         rate = sum(result is Result.PASSED for result in results) / max(1, len(results))
-        chart.labels.append(Label(WIDTH - right + 10, y + 16, "by hand" if exercise.manual else f"{rate:.0%}"))
+        chart.labels.append(Label(0, y + 15, harmless.line(exercise.name, 26)))
+        chart.labels.append(Label(100, y + 15, "by hand" if exercise.manual else f"{rate:.0%} passed", "end"))
+        chart.labels.append(Label(0, y + 52, ", ".join(signs), "quiet"))
         in_words.append(f"{harmless.line(exercise.name)}: {', '.join(split)}")
-    x = float(left)
-    for group, name in enumerate(GROUPS):
-        chart.bars.append(Bar(x, height - 16, 12, 12, f"g{group}"))
-        chart.labels.append(Label(x + 17, height - 5, name, "quiet"))
-        x += 17 + 7.5 * len(name) + 18
     chart.says = "How each exercise ended, in students. " + "; ".join(in_words)
     return chart
 
@@ -133,13 +127,17 @@ def slowest(class_: Sequence[Record], shown: int = 5) -> Chart | None:
     if not slow:
         return None
     longest = max(slow[0].verdict.seconds, 1e-9)
-    chart, in_words = Chart("", 30 * len(slow) + 12), []
+    chart, in_words = Chart("", 42 * len(slow)), []
     for i, record in enumerate(slow):
-        y, seconds = 8 + 30 * i, record.verdict.seconds
-        width = (WIDTH - 310) * seconds / longest
-        chart.labels.append(Label(200, y + 15, harmless.line(record.student, 24), "end"))
-        chart.bars.append(Bar(210, y, max(width, 1), 20))
-        chart.labels.append(Label(220 + width, y + 15, f"{seconds:.2f} s"))
+        y, seconds = 42 * i, record.verdict.seconds
+        chart.labels.append(Label(0, y + 15, harmless.line(record.student, 30)))
+        chart.labels.append(Label(100, y + 15, f"{seconds:.2f} s", "end"))
+        chart.bars.append(Bar(0, y + 21, max(100 * seconds / longest, 0.5), 10))
         in_words.append(f"{harmless.line(record.student)} {seconds:.2f} s")
     chart.says = "Seconds that the slowest submissions took. " + "; ".join(in_words)
     return chart
+
+
+def _short(points: float) -> str:
+    """Points below an axis, where there is room for few characters."""
+    return f"{points:.3g}"

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
-from autograder.gradebook import roll
-from autograder.gradebook.record import Record, Row, number, records
+from autograder.gradebook import history, roll
+from autograder.gradebook.history import Entry
+from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
 from autograder.model.behaviour import UNLISTED
 from autograder.model.course import Chapter
-from autograder.model.verdict import Outcome, Result
-from autograder.report import charts, rendering
-from autograder.report.charts import ENDED_BADLY
+from autograder.model.verdict import Result
+from autograder.report import attention, charts, rendering
+from autograder.report.attention import Need
+from autograder.report.standing import Marked, handed_in_nothing, marked
 from autograder.store import files
 
 # Good to bad. Marks: a shape for each, so that a colour is never the only sign.
@@ -54,6 +57,32 @@ class Mistake:
     students: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of the class: a student with what is recorded, or why nothing is."""
+
+    student: str
+    record: Record | None
+    note: str
+    flags: tuple[str, ...]  # which of FILTERS it is in
+    why: str  # the command that explains it; empty where there is nothing to explain
+
+    @property
+    def page(self) -> str:
+        """Where the student's page lies, from OUT."""
+        return _page_of(self.record) if self.record else ""
+
+
+FILTERS = {
+    "": "everyone",
+    "needs": "needs a person",
+    "waiting": "waiting for a mark",
+    "lost": "lost points",
+    "late": "late",
+    "none": "absent or not graded",
+}
+
+
 def page_name(chapter: Chapter) -> str:
     """What a chapter's page is called in OUT."""
     return f"report_{chapter.name}.html"
@@ -66,13 +95,19 @@ def write(
     db_url: str | None = None,
     unmade: Mapping[str, str] | None = None,
     absent: Sequence[str] = (),
+    command: str = "autograder",
 ) -> Path:
     """Write OUT/report_<chapter>.html. `faults`: the students whom this machine could not grade, and why.
 
-    `unmade`: those whose page could not be made whole, and why; `absent`: who handed in nothing. Raises CourseError if OUT
-    has no gradebook.
+    `unmade`: those whose page could not be made whole, and why; `absent`: who handed in nothing; `command`: how the lines to
+    copy begin. Raises CourseError if OUT has no gradebook.
     """
-    page = render(chapter, records(out, chapter, db_url), faults or {}, unmade or {}, absent)
+    class_ = records(out, chapter, db_url)
+    with book(out, chapter, db_url) as opened:
+        lines = history.entries(opened, chapter.name)
+    changed = [each for each in lines if each.points_was is not None or each.by_hand]
+    explain = f"{command} explain --out {shlex.quote(str(out))}"
+    page = render(chapter, class_, faults or {}, unmade or {}, absent, explain, changed)
     return files.replace(Path(out) / page_name(chapter), page.encode("utf-8"))
 
 
@@ -82,39 +117,94 @@ def render(
     faults: Mapping[str, str],
     unmade: Mapping[str, str] | None = None,
     absent: Sequence[str] = (),
+    explain: str = "autograder explain",
+    changed: Sequence[Entry] = (),
 ) -> str:
-    """Return the page as HTML, without scripts and without anything to load."""
+    """Return the page as HTML, with nothing to load; the one script on it is ours, and the only one that may run.
+
+    `explain` is the beginning of the command that explains a student's marks, `changed` what the history tells of changes.
+    """
+    needs = attention.needs(chapter, class_, faults, unmade or {})
+    lines = _lines(chapter, class_, faults, absent, needs, explain)
+    counted = marked(chapter, class_)
     return rendering.render(
         "class_page.html",
+        script="table.js",
         chapter=chapter,
-        class_=class_,
-        facts=_facts(chapter, class_),
-        faults=faults,
-        unmade=unmade or {},
+        lines=lines,
+        filters=[
+            (flag, says, count)
+            for flag, says in FILTERS.items()
+            if (count := sum(not flag or flag in line.flags for line in lines)) or not flag
+        ],
+        facts=_facts(chapter, class_, counted),
+        needs=needs,
         absent=absent,
-        broken=broken(class_),
-        check_file=chapter.checks,
-        distribution=charts.distribution(chapter, class_),
+        counted=counted,
+        distribution=charts.distribution(counted),
         exercises=charts.exercises(chapter, class_),
+        groups=list(charts.GROUPS),
         mistakes=mistakes(class_),
         slowest=charts.slowest(class_),
-        ended=_ended(class_),
+        crashed=_crashed(class_),
+        equal=attention.equal(class_),
+        changed=changed[::-1],
         signs=" ".join(f"{sign} {result.value}" for result, sign in SIGNS.items()),
         cell=_cell,
-        page=_page_of,
     )
 
 
-def _facts(chapter: Chapter, class_: Sequence[Record]) -> list[str]:
+def _lines(
+    chapter: Chapter,
+    class_: Iterable[Record],
+    faults: Mapping[str, str],
+    absent: Iterable[str],
+    needs: Iterable[Need],
+    explain: str,
+) -> list[Line]:
+    """Everyone, by name: who was graded, who could not be, and who is on the roster alone."""
+    looked_at = {student for need in needs if need.short != attention.WAITING for student in need.students}
+    made = {student: Line(student, None, "absent", ("none",), "") for student in absent}
+    for record in class_:
+        student = record.student
+        rows = record.rows
+        late = f"late, −{number(record.penalty)}" if record.penalty else "late" if record.seconds_late else ""
+        is_in = {
+            "needs": student in looked_at,
+            "waiting": any(row.waiting for row in rows),
+            "lost": any(not row.waiting and row.points < row.max_points for row in rows),
+            "late": bool(late),
+            "none": handed_in_nothing(record),
+        }
+        flags = tuple(flag for flag, holds in is_in.items() if holds)
+        made[student] = Line(student, record, late, flags, _why(explain, student, chapter))
+    for student in faults:
+        was = made.get(student)
+        made[student] = Line(
+            student, was and was.record, "not graded", ("needs", "none"), _why(explain, student, chapter)
+        )
+    return [made[student] for student in sorted(made, key=lambda each: (each.casefold(), each))]
+
+
+def _why(explain: str, student: str, chapter: Chapter) -> str:
+    """The command that explains a student's marks: whatever their name is, a shell takes it for a name."""
+    return f"{explain} -- {shlex.quote(student)} {shlex.quote(chapter.name)}"
+
+
+def _facts(chapter: Chapter, class_: Sequence[Record], counted: Marked) -> list[str]:
     facts = [f"{len(class_)} submissions"]
+    if counted.median is not None:
+        facts += [f"median {number(counted.median)} of {number(counted.max_points)} points{_without(counted)}"]
     if class_:
-        points = sorted(record.points for record in class_)
-        middle = (points[(len(points) - 1) // 2] + points[len(points) // 2]) / 2
-        facts += [f"median {number(middle)} of {number(chapter.max_points)} points"]
         facts += [f"{sum(record.verdict.seconds for record in class_):.0f} s of grading"]
     if waiting := sum(row.waiting for record in class_ for row in record.rows):
         facts.append(f"{waiting} answers wait for a mark by hand")
     return facts
+
+
+def _without(counted: Marked) -> str:
+    names = ", ".join(harmless.line(each.name) for each in counted.left_out)
+    return f" without {names}, not marked yet" if names else ""
 
 
 def mistakes(class_: Sequence[Record]) -> list[Mistake]:
@@ -136,24 +226,14 @@ def _name(row: Row) -> str:
     return "" if row.misconception == UNLISTED else row.misconception
 
 
-def broken(class_: Sequence[Record]) -> dict[tuple[str, str], list[tuple[str, Outcome]]]:
-    """The checks that raised an exception of their own, and on whose answers: (exercise, test) -> (student, outcome)."""
-    found: dict[tuple[str, str], list[tuple[str, Outcome]]] = defaultdict(list)
-    for record in class_:
-        for outcome in record.verdict.evidence.outcomes:
-            if outcome.broke:
-                found[outcome.exercise, outcome.test].append((record.student, outcome))
-    return dict(found)
-
-
-def _ended(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:
-    """Who crashed, was stopped or could not be read: how, and what was seen."""
+def _crashed(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:
+    """Whose code ended too early by itself: in which exercise first, and what was seen."""
     ended = []
     for record in class_:
-        bad = [row for row in record.rows if row.verdict in (*ENDED_BADLY, Result.INVALID)]
+        bad = [row for row in record.rows if row.verdict is Result.CRASHED]
         if bad:
-            how = ", ".join(dict.fromkeys(row.verdict.value for row in bad))
-            ended.append((record, how, [bad[0].message, *record.verdict.notes]))
+            names = ", ".join(row.exercise for row in bad)
+            ended.append((record, names, list(dict.fromkeys([bad[0].message, *record.verdict.notes]))))
     return ended
 
 

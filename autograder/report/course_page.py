@@ -8,13 +8,14 @@ from pathlib import Path
 
 from autograder.gradebook.record import number
 from autograder.model import harmless
-from autograder.model.verdict import Result
-from autograder.report import rendering
+from autograder.model.course import Chapter
+from autograder.report import attention, rendering
 from autograder.report.class_page import page_name
-from autograder.report.standing import Standing
+from autograder.report.standing import Standing, handed_in_nothing, marked
 from autograder.store import files
 
 NOT_GRADED, ABSENT, WAITS = "?", "–", "✎"
+FILTERS = {"": "everyone", "waiting": "waiting for a mark", "late": "late", "none": "absent or not graded somewhere"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Cell:
     points: float | None = None  # None: not known, or not in that class
     says: str = ""  # under the pointer
     link: str = ""
+    flags: tuple[str, ...] = ()  # which of FILTERS it is in
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,23 @@ class Line:
         """Whether nothing of it is left ungraded."""
         return all(cell.text != NOT_GRADED for cell in self.cells)
 
+    @property
+    def flags(self) -> list[str]:
+        """Which of FILTERS it is in."""
+        return sorted({flag for cell in self.cells for flag in cell.flags})
+
+
+@dataclass(frozen=True)
+class ChapterLine:
+    """A chapter: how its class stands."""
+
+    chapter: Chapter
+    page: str  # of its own; empty if there is none
+    graded: int
+    absent: int
+    median: str
+    needs: tuple[str, ...]  # what a person should look at first
+
 
 def write(out: Path, standings: Sequence[Standing]) -> Path:
     """Write OUT/report.html for a course of several chapters."""
@@ -52,17 +71,21 @@ def write(out: Path, standings: Sequence[Standing]) -> Path:
 
 
 def render(standings: Sequence[Standing], pages: set[str]) -> str:
-    """Return the page as HTML, without scripts; `pages` are the chapters with a page of their own."""
-    chapters = [
-        (each, page_name(each.chapter) if each.chapter.name in pages else "", _facts(each)) for each in standings
-    ]
+    """Return the page as HTML, run by no script but ours; `pages` are the chapters with a page of their own."""
     left = [(each.chapter, student, why) for each in standings for student, why in each.faults.items()]
+    everyone = lines(standings)
     return rendering.render(
         "course_page.html",
+        script="table.js",
         course=standings[0].chapter.course,
-        chapters=chapters,
+        chapters=[_chapter(each, page_name(each.chapter) if each.chapter.name in pages else "") for each in standings],
         left=left,
-        lines=lines(standings),
+        lines=everyone,
+        filters=[
+            (flag, says, count)
+            for flag, says in FILTERS.items()
+            if (count := sum(not flag or flag in line.flags for line in everyone)) or not flag
+        ],
         max_points=sum(each.chapter.max_points for each in standings),
         signs=f"{NOT_GRADED} not graded: this machine failed  {ABSENT} absent  {WAITS} waits for a mark by hand",
     )
@@ -71,31 +94,32 @@ def render(standings: Sequence[Standing], pages: set[str]) -> str:
 def lines(standings: Sequence[Standing]) -> list[Line]:
     """Everyone of any chapter's class, by name."""
     cells = [_cells(each) for each in standings]
-    students = sorted({student for each in cells for student in each})
+    students = sorted({student for each in cells for student in each}, key=lambda each: (each.casefold(), each))
     return [Line(student, tuple(each.get(student, Cell()) for each in cells)) for student in students]
 
 
 def _cells(standing: Standing) -> dict[str, Cell]:
-    found = {student: Cell(ABSENT, 0.0, "absent") for student in standing.missing}
-    found |= {student: Cell(NOT_GRADED, None, f"not graded: {why}") for student, why in standing.faults.items()}
+    found = {student: Cell(ABSENT, 0.0, "absent", flags=("none",)) for student in standing.missing}
+    for student, why in standing.faults.items():
+        found[student] = Cell(NOT_GRADED, None, f"not graded: {why}", flags=("none",))
     for record in standing.counted:
         says = [f"late, −{number(record.penalty)}"] if record.penalty else ["late"] if record.seconds_late else []
         waiting = sum(row.waiting for row in record.rows)
         says += [f"{waiting} answers wait for a mark by hand"] if waiting else []
-        absent = all(row.verdict is Result.ABSENT for row in record.rows)
+        absent = handed_in_nothing(record)
         text = ABSENT if absent else number(record.points) + (f" {WAITS}" if waiting else "")
         link = f"feedback/{harmless.link(record.student, standing.chapter.name + '.html')}"
-        found[record.student] = Cell(text, record.points, "; ".join(["absent"] if absent else says), link)
+        is_in = {"waiting": waiting, "late": record.seconds_late, "none": absent}
+        flags = tuple(flag for flag, holds in is_in.items() if holds)
+        found[record.student] = Cell(text, record.points, "; ".join(["absent"] if absent else says), link, flags)
     return found
 
 
-def _facts(standing: Standing) -> str:
-    count = len(standing.counted)
-    facts = [f"{count} graded"]
-    facts += [f"{len(standing.missing)} absent"] if standing.missing else []
-    facts += [f"{len(standing.faults)} not graded"] if standing.faults else []
-    if count:
-        points = sorted(record.points for record in standing.counted)
-        middle = (points[(count - 1) // 2] + points[count // 2]) / 2
-        facts.append(f"median {number(middle)} of {number(standing.chapter.max_points)}")
-    return " · ".join(facts)
+def _chapter(standing: Standing, page: str) -> ChapterLine:
+    counted = marked(standing.chapter, standing.counted)
+    median = "" if counted.median is None else f"{number(counted.median)} of {number(counted.max_points)}"
+    if median and counted.left_out:
+        median += f" without {', '.join(harmless.line(each.name) for each in counted.left_out)}"
+    needs = attention.needs(standing.chapter, standing.counted, standing.faults, {})
+    said = tuple(f"{need.short}: {sum(len(seen.students) for seen in need.seen)}" for need in needs)
+    return ChapterLine(standing.chapter, page, len(standing.counted), len(standing.missing), median, said)

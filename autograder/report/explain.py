@@ -13,7 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder.gradebook.record import Record, Row, number, records
+from autograder.gradebook import history
+from autograder.gradebook.history import Entry
+from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Exercise, near
 from autograder.model.verdict import Fault, Halt, Outcome, Result
@@ -81,6 +83,7 @@ def explain(
     if why := outputs.left(out, chapter).get(student):
         return Group(*_left(student, chapter, why)), ""
     record, rows = _found(out, chapter, student, exercise, db_url)
+    told = _history(out, chapter, student, db_url)
     shown: list[RenderableType] = [
         Text.assemble(
             (f"{harmless.line(student)}: {number(record.points)} of {number(chapter.max_points)} points", "bold"),
@@ -91,8 +94,10 @@ def explain(
         style = STYLES.get(row.verdict, "red")
         worth = f", {number(row.points)} of {number(row.max_points)} points"
         shown.append(Text.assemble(("\n" + _head(row), style), "" if row.waiting else worth))
-        shown.append(_grid(_of_row(out, chapter, record, row)))
-    shown += [Text("\nsubmission"), _grid(_of_submission(out, chapter, record))]
+        changes = _changes(each for each in told if each.exercise == row.exercise)
+        shown.append(_grid([*_of_row(out, chapter, record, row), *changes]))
+    penalties = _changes(each for each in told if each.exercise == history.LATE)
+    shown += [Text("\nsubmission"), _grid([*_of_submission(out, chapter, record), *penalties])]
     shown.append(Text("\nto grade these answers once more, on the same inputs, and keep nothing of it:"))
     return Group(*shown), again(out, chapter, record, command)
 
@@ -135,6 +140,11 @@ def as_json(
         "seconds_late": record.seconds_late,
         "penalty": record.penalty,
         "notes": verdict.notes,
+        "history": [
+            asdict(each)
+            for each in _history(out, chapter, student, db_url)
+            if each.exercise in (history.LATE, *(row.exercise for row in rows))
+        ],
         "again": again(out, chapter, record, command),
     }
 
@@ -171,6 +181,27 @@ def _found(
         names = [each.name for each in chapter.exercises]
         raise CourseError(f"{chapter.name}: no exercise {exercise!r}; {near(exercise, names)}")
     return class_[student], rows
+
+
+def _history(out: Path, chapter: Chapter, student: str, db_url: str | None) -> list[Entry]:
+    with book(out, chapter, db_url) as opened:
+        return history.entries(opened, chapter.name, student)
+
+
+def _changes(told: Iterable[Entry]) -> Iterator[tuple[str, str]]:
+    for count, each in enumerate(told):
+        yield "" if count else "history", changed(each)
+
+
+def changed(entry: Entry) -> str:
+    """One line of the history: when, from what to what, who."""
+    was = "" if entry.points_was is None else f"{number(entry.points_was)} {entry.was}".rstrip() + " → "
+    return f"{moment(entry)}: {was}{number(entry.points_now)} {entry.now}".rstrip() + f", {entry.who}"
+
+
+def moment(entry: Entry) -> str:
+    """When a line of the history was written, in UTC."""
+    return entry.moment[:16].replace("T", " ") + " UTC"
 
 
 def _left(student: str, chapter: Chapter, why: str) -> Iterator[RenderableType]:

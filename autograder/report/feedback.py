@@ -7,9 +7,11 @@ The page is one file without scripts: HTML of the student's is cleaned, and a Co
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import nbformat
 from markupsafe import Markup
@@ -17,6 +19,7 @@ from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
+from autograder.gradebook import tables
 from autograder.gradebook.record import Record
 from autograder.model import harmless, markup
 from autograder.model.course import Chapter
@@ -31,6 +34,21 @@ NOT_YOURS = {  # whose fault it was is for instructors; a student reads of it on
     Fault.AUTHOR: "The check broke on your answer. That is the course's fault: it will be mended and graded again.",
     Fault.INFRASTRUCTURE: "The grading machine failed. That is no fault of yours: it will be graded again.",
 }
+HOW = {  # an exercise ended, as a teacher says it
+    Result.PASSED: "Right",
+    Result.PARTIAL: "Partly right",
+    Result.FAILED: "Not right yet",
+    Result.CRASHED: "Stopped by an error",
+    Result.TIMEOUT: "Stopped: it took too long",
+    Result.MEMORY: "Stopped: it took too much memory",
+    Result.OUTPUT: "Stopped: it printed too much",
+    Result.PROCESSES: "Stopped: it had too many processes",
+    Result.BLANK: "Not answered",
+    Result.INVALID: "Could not be read",
+    Result.ABSENT: "Not handed in",
+    Result.MANUAL: "Read by your teacher",
+}
+CHECKED = (Result.PASSED, Result.PARTIAL, Result.FAILED, Result.MANUAL)  # where a check that passed is worth telling
 TO_DO = {
     Result.PASSED: "",
     Result.PARTIAL: "Part of it holds. Look at the case that the message names, on small inputs of your own.",
@@ -92,17 +110,62 @@ def _path(out: Path, chapter: Chapter, student: str) -> Path:
 def _page(chapter: Chapter, student: str, record: Record | None, shown: str = "", trouble: str = "") -> str:
     return rendering.render(
         "feedback.html",
+        pictures=True,
+        code_style=_code_style(),
         chapter=chapter,
         student=student,
         record=record,
+        right=sum(row.verdict is Result.PASSED for row in record.rows) if record else 0,
         waiting=sum(row.max_points for row in record.rows if row.waiting) if record else 0.0,
+        due=_due(record) if record else None,
+        how=HOW,
+        held=_held(record) if record else {},
+        comments={row.exercise: _comment(row.comment) for row in record.rows if row.comment} if record else {},
+        places={each.name: _place(each.answer_ids[0]) for each in chapter.exercises if each.answer_ids}
+        if shown
+        else {},
         not_yours=NOT_YOURS,
         to_do=TO_DO,
         carried=CARRIED,  # its message says what to do
         notebook=Markup(shown),  # cleaned: see `notebook`
         trouble=harmless.line(trouble, 300),
-        code_style=_code_style(),
     )
+
+
+def _due(record: Record) -> tuple[datetime, datetime] | None:
+    """When a late submission was handed in and had been due, extensions included: as the gradebook counted."""
+    when = tables.moment(record.timestamp)
+    return (when, when - timedelta(seconds=record.seconds_late)) if when and record.seconds_late else None
+
+
+def _held(record: Record) -> dict[str, list[str]]:
+    """What holds of each exercise, in words: the names of the checks that passed. See `judge.share`: all of a test must."""
+    found: dict[str, dict[str, bool]] = {}
+    for each in record.verdict.evidence.outcomes:
+        passed = found.setdefault(each.exercise, {})
+        passed[each.test] = each.passed and passed.get(each.test, True)
+    shown = {row.exercise for row in record.rows if row.verdict in CHECKED}
+    return {
+        exercise: list(dict.fromkeys(_sentence(test) for test, holds in passed.items() if holds))
+        for exercise, passed in found.items()
+        if exercise in shown
+    }
+
+
+def _sentence(test: str) -> str:
+    """`test_two_of_them_take_turns[3]` as people say it."""
+    words = test.partition("[")[0].removeprefix("test_").replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def _comment(said: str) -> Markup:
+    """A comment that was given by hand: Markdown, rendered as that of notebooks is, for it may quote a student."""
+    return Markup(_shown("markdown", markup.markdown(harmless.visible(said)), [], False))
+
+
+def _place(grade_id: str) -> str:
+    """Where a cell stands on the page."""
+    return f"answer-{quote(grade_id, safe='')}"
 
 
 def notebook(record: Record) -> str:
@@ -112,13 +175,15 @@ def notebook(record: Record) -> str:
         return ""
     shown, left = [], COLOURED_PAGE
     for cell in markup.notebook(found).cells:
-        students = cell.metadata.get("nbgrader", {}).get("solution")
+        meta = cell.metadata.get("nbgrader", {})
+        students = meta.get("solution")
         source = harmless.visible(cell.source) if students else cell.source
         coloured = cell.cell_type == "code"
         if students and coloured:
             coloured = len(source) <= left
             left -= len(source) if coloured else 0
-        shown.append(_shown(cell.cell_type, source, cell.get("outputs", []), coloured))
+        made = _shown(cell.cell_type, source, cell.get("outputs", []), coloured)
+        shown.append(f'<div class="answer" id="{_place(meta["grade_id"])}">\n{made}\n</div>' if students else made)
     return "\n".join(shown)
 
 
@@ -161,7 +226,7 @@ def _exporter() -> HTMLExporter:
 
 
 @cache
-def _code_style() -> Markup:
+def _code_style() -> str:
     light = HtmlFormatter(style="default", nobackground=True).get_style_defs(".highlight")
     dark = HtmlFormatter(style="github-dark", nobackground=True).get_style_defs(".highlight")
-    return Markup(f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}")
+    return f"{light}\n@media screen and (prefers-color-scheme: dark) {{\n{dark}\n}}"

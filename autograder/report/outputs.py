@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from autograder.gradebook import record, released, roll
+from autograder.gradebook import history, record, released, roll
+from autograder.gradebook.history import State
 from autograder.gradebook.record import Record
 from autograder.model import harmless
 from autograder.model.course import Chapter
+from autograder.model.verdict import Result
 from autograder.report import class_page, course_page, feedback, pages
 from autograder.report.standing import Standing, write_totals
 from autograder.store import files
@@ -26,17 +29,18 @@ def write(
     faults: dict[str, str] | None = None,
     workers: int = 0,
     progress: Progress | None = None,
+    command: str = "autograder",
 ) -> dict[str, str]:
     """Write OUT/feedback/<student>/<chapter>.html and report_<chapter>.html from the gradebook in OUT, and what tells of all
     its chapters: marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
-    `left` before. `workers` pages are made at once (0: one a core). Returns the students whose page could not be made
-    whole, and why: it says so itself, and so does the report. Raises CourseError if OUT has no gradebook or another
-    process writes there, OSError.
+    `left` before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
+    the students whose page could not be made whole, and why: it says so itself, and so does the report. Raises CourseError
+    if OUT has no gradebook or another process writes there, OSError.
     """
     with files.only_writer(out):
-        return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress)
+        return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress, command)
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:
@@ -45,22 +49,37 @@ def left(out: Path, chapter: Chapter) -> dict[str, str]:
 
 
 def _write(
-    out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None
+    out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None, command: str
 ) -> dict[str, str]:
     class_ = record.records(out, chapter)
+    _notice(out, chapter, class_)
     roll.keep_left(out, chapter, faults)
     standing = Standing(chapter, class_, faults, roll.absent(out, chapter))
     standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
     record.write_marks(out, [row for each in standings for row in each.rows()])
     write_totals(out, standings)
-    _front(out, standings, class_page.write(out, chapter, faults, absent=standing.missing))
+    said: dict[str, Any] = {"absent": standing.missing, "command": command}
+    _front(out, standings, class_page.write(out, chapter, faults, **said))
     unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
     for student in faults.keys() - {each.student for each in class_}:
         if harmless.names_a_folder(student):
             feedback.write_ungraded(out, chapter, student, faults[student])
     if unmade:
-        _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, absent=standing.missing))
+        _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, **said))
     return unmade
+
+
+def _notice(out: Path, chapter: Chapter, class_: Iterable[Record]) -> None:
+    """Have the history tell what was changed by hand since somebody looked."""
+    said = []
+    for each in class_:
+        states = {
+            row.exercise: State(row.points, row.verdict.value, row.verdict is Result.MANUAL and not row.waiting)
+            for row in each.rows
+        }
+        said.append((each.student, each.verdict.digest, states | {history.LATE: State(-each.penalty, "")}))
+    with record.book(out, chapter) as book:
+        history.notice(book, chapter, said)
 
 
 def _standing(out: Path, chapter: Chapter) -> Standing:

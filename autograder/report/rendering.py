@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +16,49 @@ from markupsafe import Markup, escape
 from autograder.gradebook.record import number
 from autograder.model import harmless
 
-CODE = re.compile("`([^`<>]{1,200})`")
+CODE = re.compile("`([^`<>]{1,1000})`")
+PARTS = re.compile("(?<!<)([_/:.]+)(?=[^ <]{4})")  # after which a long name may go on in the next line
+TEMPLATES = Path(__file__).parent / "templates"
+NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
 
-def render(template: str, **values: Any) -> str:
-    """Return the page of a template in `templates/`. Whatever a value holds is text there, unless it is Markup."""
-    return PAGES.get_template(template).render(values)
+def render(template: str, *, script: str = "", pictures: bool = False, code_style: str = "", **values: Any) -> str:
+    """Return the page of a template in `templates/`. Whatever a value holds is text there, unless it is Markup.
+
+    The page's policy lets a browser load nothing, and run nothing but `script`, a file of `templates/`, if there is one:
+    by its digest, so that no other script runs wherever it may come from. `code_style` is added to the style; `pictures`
+    lets the page show those that it holds, and styles that its tables' cells have.
+    """
+    style, run = _file("style.css") + code_style, _file(script) if script else ""
+    policy = [NOTHING_ELSE, "style-src 'unsafe-inline'; img-src data:" if pictures else f"style-src {_digest(style)}"]
+    policy += [f"script-src {_digest(run)}"] if run else []
+    page = {"policy": Markup("; ".join(policy)), "style": Markup(style), "script": Markup(run)}
+    return PAGES.get_template(template).render(values | page)
+
+
+@cache
+def _file(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _digest(inline: str) -> str:
+    """How a Content-Security-Policy names a script or a style on the page itself (CSP Level 3, "hash-source")."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()}'"
+
+
+def identifier(name: str) -> Markup:
+    """Return a name as HTML that may be parted where its parts meet, and nowhere else."""
+    return Markup(_parted(str(escape(harmless.line(name)))))
 
 
 def prose(text: str) -> Markup:
     """Return a message as HTML: what stands between backticks as code, nothing hidden, nothing that is markup."""
-    return Markup(CODE.sub(r"<code>\1</code>", str(lines(text))))  # by a Markup, sub would escape
+    return Markup(_parted(CODE.sub(r"<code>\1</code>", str(lines(text)))))  # by a Markup, sub would escape
+
+
+def _parted(escaped: str) -> str:
+    """HTML that may be parted where a name has parts; neither entities nor the tags that `prose` makes are."""
+    return PARTS.sub(r"\1<wbr>", escaped)
 
 
 def lines(text: str) -> Markup:
@@ -38,8 +74,13 @@ def duration(seconds: float) -> str:
     return " ".join(said) or "less than a minute"
 
 
+def moment(when: datetime) -> str:
+    """A moment in UTC (naive, as nbgrader keeps them) as people read it."""
+    return f"{when:%Y-%m-%d %H:%M} UTC"
+
+
 def _tenth(length: float) -> str:
-    return f"{length:.1f}"
+    return f"{length:.1f}".removesuffix(".0")
 
 
 def _seen(value: Any) -> Any:
@@ -48,7 +89,7 @@ def _seen(value: Any) -> Any:
 
 
 PAGES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    loader=FileSystemLoader(TEMPLATES),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -59,7 +100,9 @@ PAGES.filters |= {
     "number": number,
     "line": harmless.line,
     "lines": lines,
+    "identifier": identifier,
     "prose": prose,
     "duration": duration,
+    "moment": moment,
     "tenth": _tenth,
 }

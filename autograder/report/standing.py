@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from autograder.gradebook import tables
 from autograder.gradebook.record import NOTHING, Record, Row, number
 from autograder.model import harmless
-from autograder.model.course import Chapter
+from autograder.model.course import Chapter, Exercise
 from autograder.model.verdict import Fault, Result
 from autograder.store import files
 
@@ -72,7 +73,7 @@ class Standing:
         points = [number(each) for each in (raw, record.penalty, record.points, self.chapter.max_points)]
         late = number(record.seconds_late) if record.seconds_late else ""
         handed_in = f"{when:%Y-%m-%d %H:%M:%S} UTC" if when else ""
-        note = "absent" if all(row.verdict is Result.ABSENT for row in record.rows) else ""
+        note = "absent" if handed_in_nothing(record) else ""
         return [record.student, self.chapter.name, *points, late, str(waiting or ""), handed_in, note]
 
     def _untold(self, student: str, points: str, note: str) -> list[str]:
@@ -88,3 +89,34 @@ def write_totals(out: Path, chapters: Iterable[Standing]) -> Path:
     for each in chapters:
         writer.writerows([harmless.field(cell) for cell in line] for line in each.totals())
     return files.replace(Path(out) / "totals.csv", text.getvalue().encode())
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The points of a class in the exercises that are marked for all of it: what is not, would only look like failure."""
+
+    points: tuple[float, ...]  # of each submission, less what the late policy takes off
+    max_points: float
+    left_out: tuple[Exercise, ...]  # where an answer waits for its mark by hand
+
+    @property
+    def median(self) -> float | None:
+        """Of the points; None if there are none."""
+        return statistics.median(self.points) if self.points and self.max_points > 0 else None
+
+
+def marked(chapter: Chapter, class_: Iterable[Record]) -> Marked:
+    """Count what is marked by now: not the exercises of which an answer waits, nor who handed in nothing."""
+    there = [record for record in class_ if not handed_in_nothing(record)]
+    waiting = {row.exercise for record in there for row in record.rows if row.waiting}
+    left_out = tuple(each for each in chapter.exercises if each.name in waiting)
+    points = [
+        max(0.0, sum(row.points for row in record.rows if row.exercise not in waiting) - record.penalty)
+        for record in there
+    ]
+    return Marked(tuple(points), chapter.max_points - sum(each.max_points for each in left_out), left_out)
+
+
+def handed_in_nothing(record: Record) -> bool:
+    """Whether all that is recorded is that nothing came."""
+    return all(row.verdict is Result.ABSENT for row in record.rows)

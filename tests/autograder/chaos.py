@@ -185,7 +185,9 @@ def _database(path: Path) -> list[str]:
             by_id.setdefault(str(row["id"]), []).append((name, row))
 
     def told(name: str, row: dict[str, object]) -> str:
-        return name + json.dumps({key: value(key, each) for key, each in row.items() if key != "id"}, sort_keys=True)
+        return name + json.dumps(
+            {key: value(key, each) for key, each in row.items() if key not in ("id", "moment")}, sort_keys=True
+        )
 
     def value(key: str, each: object) -> object:
         if key == "verdict":

@@ -9,9 +9,9 @@ import pytest
 from bs4 import BeautifulSoup
 from classroom import BLANK, FAILED, HOSTILE, INVALID, TIMEOUT
 
-from autograder.gradebook import record
+from autograder.gradebook import late_penalty, record
 from autograder.gradebook.record import Recorder
-from autograder.model.verdict import Fault
+from autograder.model.verdict import Evidence, Fault, Outcome
 from autograder.report import feedback
 
 TINY = classroom.chapter()
@@ -84,11 +84,11 @@ def test_no_hidden_character_is_left(page):
 
 def test_each_exercise_says_points_verdict_message_and_what_to_try_next(page):
     pick, spread, why = page(FAILED, TIMEOUT, BLANK).find_all("section")
-    for part in ("failed", "0 / 3", "divide by how many", "What to try next", "compare by hand"):
+    for part in ("Not right yet", "0 / 3", "divide by how many", "What to try next", "compare by hand"):
         assert part in pick.text
-    for part in ("timeout", "0 / 4", "time limit", "never ends"):
+    for part in ("it took too long", "0 / 4", "time limit", "never ends"):
         assert part in spread.text
-    for part in ("blank", "0 / 2", "Not attempted"):
+    for part in ("Not answered", "0 / 2", "Not attempted"):
         assert part in why.text
 
 
@@ -103,7 +103,74 @@ def test_whose_fault_it_was_is_said_only_where_it_was_not_the_students(page):
 def test_points_and_what_waits_are_said_first(page):
     said = page().text
     assert "5 of 9 points" in said
+    assert "1 of 3 exercises is right" in said
     assert "2 of the points are given by hand" in said
+
+
+def test_the_checks_that_passed_are_listed_in_words_and_those_that_did_not_are_not(page):
+    outcomes = (
+        Outcome("spread", "test_all_of_them_are_used", True),
+        Outcome("spread", "test_any_number[3]", True),
+        Outcome("spread", "test_any_number[4]", True),
+        Outcome("spread", "test_the_secret_case", False, kind="assert", says="No."),
+        Outcome("pick", "test_before_it_was_lost", True),
+    )
+    pick, spread, _ = page(TIMEOUT, evidence=Evidence(outcomes)).find_all("section")
+    assert [each.text for each in spread.find_all("li")] == ["All of them are used", "Any number"]
+    assert "secret case" not in spread.text
+    assert not pick.find_all("li")  # what a lost kernel had passed earns nothing: it is not told as if it did
+
+
+def test_an_exercise_leads_to_its_cell_in_the_notebook(page):
+    shown = page()
+    links = {link.text: link["href"] for link in shown.find_all("a") if link.code}
+    assert links == {"pick": "#answer-pick", "spread": "#answer-spread", "why": "#answer-why"}
+    assert "return names[0]" in shown.find(id="answer-pick").text
+    assert len({tag["id"] for tag in shown.find_all(id=True)}) == len(shown.find_all(id=True))
+
+
+def commented(tmp_path, said):
+    with Recorder(tmp_path, TINY) as recorder:
+        recorder.write(classroom.verdict("ada"))
+    with record.book(tmp_path, TINY) as book:
+        book.find_comment("why", TINY.name, TINY.name, "ada").manual_comment = said
+        book.db.commit()
+    [kept] = record.whole(tmp_path, TINY)
+    return BeautifulSoup(feedback.render(TINY, kept), "html.parser")
+
+
+def test_a_comment_given_by_hand_is_rendered(tmp_path):
+    said = commented(tmp_path, "Look at **both** ends:\n\n- the [page](https://example.org)\n- `pick`").find(
+        class_="comment"
+    )
+    assert said.strong.text == "both"
+    assert [each.text for each in said.find_all("li")] == ["the page", "pick"]
+    assert said.a["href"] == "https://example.org"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [*ATTACKS, "![x](https://example.org/x.png)", "```perl\nx\n```", HOSTILE.replace("\ud800", "").replace("\x00", "")],
+)
+def test_nothing_of_a_comment_that_quotes_a_student_runs_or_loads(tmp_path, attack):
+    shown = commented(tmp_path, f"You wrote {attack}")
+    assert_harmless(shown)
+    assert not shown.find("img")
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", str(shown))
+
+
+def test_who_is_late_reads_which_due_date_counted(tmp_path):
+    late_penalty.settle(tmp_path, TINY, "2026-03-02T01:00+01:00", "10%", None)
+    with Recorder(tmp_path, TINY) as recorder:
+        recorder.write(classroom.verdict("ada"), "2026-03-04 12:30:00 UTC")
+    with record.book(tmp_path, TINY) as book:  # as the formgrader grants it
+        book.grant_extension(TINY.name, "ada", days=1)
+    with Recorder(tmp_path, TINY) as recorder:
+        recorder.write(classroom.verdict("ada"), "2026-03-04 12:30:00 UTC")
+    [kept] = record.whole(tmp_path, TINY)
+    said = BeautifulSoup(feedback.render(TINY, kept), "html.parser").text
+    assert "due on 2026-03-03 00:00 UTC and came on 2026-03-04 12:30 UTC, 1 d 12 h 30 min late" in said
+    assert "1 point taken off" in said
 
 
 def test_the_executed_notebook_is_shown_with_pictures(page):

@@ -1,7 +1,10 @@
 """The class page and what the terminal says: whole, true to the marks, harmless."""
 
+import base64
+import hashlib
 import io
 import re
+import shlex
 from dataclasses import replace
 
 import classroom
@@ -10,11 +13,13 @@ from bs4 import BeautifulSoup
 from classroom import BLANK, FAILED, HALF, HOSTILE, INVALID, PASSED, TIMEOUT
 from rich.console import Console
 
+from autograder.gradebook import late_penalty, record
 from autograder.gradebook.record import Recorder
-from autograder.model.verdict import Evidence, Outcome
-from autograder.report import class_page
+from autograder.model.verdict import Evidence, Halt, Lost, Outcome, Result, Stop
+from autograder.report import class_page, rendering
 
 TINY = classroom.chapter()
+NOISE = "what came confused the driver: 3 frames"
 
 
 def added(verdict, name="sum_instead_of_mean"):
@@ -44,7 +49,15 @@ def page(out):
 
 
 def charts(page):
-    return [chart["aria-label"] for chart in page.find_all("svg")]
+    return [chart["aria-label"] for chart in page.find_all("svg", role="img")]
+
+
+def policy_of(page) -> str:
+    return page.find("meta", attrs={"http-equiv": "Content-Security-Policy"})["content"]
+
+
+def digest(tag) -> str:
+    return base64.b64encode(hashlib.sha256(tag.text.encode()).digest()).decode()
 
 
 def printed(what) -> str:
@@ -56,7 +69,7 @@ def printed(what) -> str:
 
 def test_every_chart_says_its_data_in_words(page):
     points, exercises, slow = charts(page)
-    assert points == "Students by points. 0 to 1: 2; 2 to 3: 1; 4 to 5: 1; 7 to 8: 1"
+    assert points == "Students by points. 0 to 1: 2; 2 to 3: 1; 4 to 5: 1; 6 to 7: 1"  # of 7: `why` waits for its marks
     assert "pick: passed 1, failed 3, blank or invalid 1" in exercises
     assert "why: by hand 2, blank or invalid 3" in exercises
     assert slow.startswith("Seconds that the slowest submissions took. di 121.25 s; cy 0.60 s")
@@ -68,12 +81,86 @@ def test_the_same_misconception_counts_together_whatever_the_message(out, page):
     assert "sum_instead_of_mean" in page.find(string="Commonest mistakes").find_next("table").text
 
 
-def test_who_crashed_or_hit_a_limit_is_listed_with_what_was_seen(page):
-    listed = page.find(string=re.compile("^Crashed")).find_next("table").text
-    assert "did not end within the time limit" in listed
-    assert 'cell "pick": timeout, killed' in listed
-    assert "is no JSON" in listed
+def test_who_crashed_is_listed_with_what_was_seen(out):
+    raised = (Result.CRASHED, 0.0, "The cell `pick` raised NameError: name 'x' is not defined.")
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict("eve", raised, notes=('cell "pick": raised',)))
+    page = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser")
+    listed = page.find(string="Crashed").find_next("table").text
+    for part in ("eve", "pick", "NameError", 'cell "pick": raised'):
+        assert part in listed
     assert "ada" not in listed
+
+
+def need(page, title):
+    return page.find(class_="alarm").find("h3", string=re.compile(title)).find_parent("details").table.tbody.text
+
+
+def test_what_needs_a_person_stands_first_each_kind_with_whom_and_what_was_seen(out):
+    odd = Evidence((Outcome("pick", "test_it", False, kind=Lost.PROTOCOL),), (Halt(Stop.OUTPUT, "spread", note=NOISE),))
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict("mo", FAILED, HALF, evidence=odd))
+    text = class_page.write(out, TINY, faults={"zed": "no space left"}, unmade={"ada": "too long"}).read_text("utf-8")
+    page = BeautifulSoup(text, "html.parser")
+    said = {
+        "Not graded": ("zed", "no space left"),
+        "without their notebook": ("ada", "too long"),
+        "Confused": ("mo", "pick", "spread", NOISE),
+        "Stopped at a limit": ("di", "pick", "time limit"),
+        "Could not be read": ("mal lory's %#", "is no JSON"),
+        "not listed": ("mo", "bo, mo", "all of them to one device"),
+        "Waiting": ("ada, cy, mo", "why", "3 answers"),
+    }
+    for title, parts in said.items():
+        for part in parts:
+            assert part in need(page, title), title
+    assert "sum_instead_of_mean" not in page.find(class_="alarm").text  # a listed mistake needs nobody
+    assert page.find(class_="alarm").sourceline < page.find("svg").sourceline
+
+
+def test_who_is_late_by_minutes_is_listed_and_who_is_late_by_days_is_not(out):
+    late_penalty.settle(out, TINY, "2026-03-02T00:00+00:00", "10%", None)
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict("flo"), "2026-03-02 00:14:00 UTC")
+        recorder.write(classroom.verdict("gus"), "2026-03-04 00:14:00 UTC")
+    late = need(BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser"), "Late by minutes")
+    assert "14 min late, 0.5 points taken off" in late
+    assert "gus" not in late
+
+
+def test_what_is_not_marked_yet_is_in_neither_the_median_nor_the_histogram(out, page):
+    assert "median 2 of 7 points without why, not marked yet" in page.text
+    with record.book(out, TINY) as book:
+        for student in ("ada", "cy"):
+            book.find_grade("why", TINY.name, TINY.name, student).manual_score = 2.0
+        book.db.commit()
+    after = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser")
+    assert "median 2 of 9 points ·" in after.text
+    assert "8 to 9: 1" in charts(after)[0]
+
+
+def test_who_answered_the_same_is_listed_and_who_left_it_blank_is_not(out):
+    parts = {"ada": "a", "bo": "a", "cy": "c", "di": "b", "eve": "b"}
+    with Recorder(out, TINY) as recorder:
+        for student, digest in parts.items():
+            blank = (BLANK, BLANK, BLANK) if digest == "b" else ()
+            recorder.write(classroom.verdict(student, *blank, evidence=Evidence(parts={"answers": digest * 64})))
+    page = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser")
+    listed = page.find(string="Equal answers").find_next("ul")
+    assert [each.text for each in listed.find_all("li")] == ["ada, bo"]
+
+
+def test_a_line_to_copy_explains_a_student_whatever_they_are_called(out):
+    name = "-x'; touch owned; $(id) '"
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict(name))
+    page = BeautifulSoup(
+        class_page.write(out, TINY, command="autograder --course /c").read_text("utf-8"), "html.parser"
+    )
+    lines = [shlex.split(each.text) for each in page.find(id="everyone").find_all(class_="line")]
+    begin = ["autograder", "--course", "/c", "explain", "--out", str(out), "--"]
+    assert [*begin, name, TINY.name] in lines
+    assert [*begin, "ada", TINY.name] in lines
 
 
 def test_the_class_links_to_each_students_page(out, page):
@@ -84,21 +171,21 @@ def test_the_class_links_to_each_students_page(out, page):
     ]
 
 
-def test_the_page_stands_alone_and_runs_nothing(out):
+def test_the_page_stands_alone_and_runs_nothing_but_our_script(out):
     with Recorder(out, TINY) as recorder:
         recorder.write(added(classroom.verdict("eve", (*FAILED[:2], HOSTILE), notes=(HOSTILE,)), HOSTILE))
     text = class_page.write(out, TINY, faults={"<b>zed": HOSTILE}).read_text(encoding="utf-8")
     page = BeautifulSoup(text, "html.parser")
-    assert not page.find_all(["script", "link", "img", "iframe", "i", "b"])
-    assert not [tag for tag in page.find_all(True) if set(tag.attrs) & {"src", "onload", "onclick"}]
+    assert not page.find_all(["link", "img", "iframe", "i", "b", "form", "base", "object"])
+    assert not [tag for tag in page.find_all(True) if set(tag.attrs) & {"src", "style", "onload", "onclick"}]
+    [script], [style] = page.find_all("script"), page.find_all("style")
+    policy = dict(part.split(" ", 1) for part in policy_of(page).split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == f"'sha256-{digest(script)}'"
+    assert policy["style-src"] == f"'sha256-{digest(style)}'"
+    assert script.text == (rendering.TEMPLATES / "table.js").read_text(encoding="utf-8")  # nothing of the class's
     assert not re.search(r"url\(|@import|https?://", text)
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\ud800-\udfff]", text)
-
-
-def test_submissions_that_this_machine_failed_at_stand_on_top(out):
-    page = BeautifulSoup(class_page.write(out, TINY, faults={"zed": "no space left"}).read_text("utf-8"), "html.parser")
-    assert "no space left" in page.find(class_="alarm").text
-    assert page.find(class_="alarm").sourceline < page.find("svg").sourceline
 
 
 def test_a_class_of_nobody_has_a_page_too(tmp_path):

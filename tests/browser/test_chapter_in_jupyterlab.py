@@ -58,14 +58,6 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not found or not shutil.which("chromedriver"):
-        pytest.skip("no chromium with chromedriver here: apt-get install chromium chromium-driver")
-    return found
-
-
-@pytest.fixture(scope="session")
 def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """`across lab` on two copies of the chapter: as released, and solved."""
     home = tmp_path_factory.mktemp("home")
@@ -121,15 +113,6 @@ def browser(chromium: str, tmp_path: Path) -> Iterator[Chrome]:
         yield driver
     finally:
         driver.quit()
-
-
-@pytest.fixture(scope="session")
-def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures of the screen go: $ACROSS_SCREENSHOTS, or pytest's temporary folder."""
-    chosen = os.environ.get("ACROSS_SCREENSHOTS")
-    folder = Path(chosen) if chosen else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def until(browser: Chrome, seconds: float, seen: Callable[[Chrome], Any], what: str) -> Any:

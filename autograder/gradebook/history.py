@@ -1,0 +1,194 @@
+"""The history of marks: who changed one, when, from what to what. Lines are added, never changed: the database refuses that.
+
+A line of the grader's is written in the same transaction as the mark. A mark by hand is the formgrader's, which tells nobody:
+it is noticed, and dated, when `autograder grade` or `report` comes by next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from nbgrader.api import BaseCell, Grade, SubmittedAssignment, SubmittedNotebook
+from sqlalchemy import delete, insert, select, text
+from sqlalchemy.engine import Connection
+
+from autograder.gradebook import tables
+from autograder.gradebook.tables import HISTORY, VERDICTS, Gradebook
+from autograder.model.course import Chapter
+from autograder.model.verdict import Result, Verdict
+
+LATE = "late policy"  # in place of an exercise: the points that it takes off, below zero
+
+
+@dataclass(frozen=True)
+class State:
+    """What a mark is: its points, how the exercise ended, and whether a person says so."""
+
+    points: float
+    verdict: str
+    by_hand: bool = False
+
+    def differs(self, other: State | None) -> bool:
+        """Whether it is another mark than the one before, if there was one."""
+        return other is None or self._key() != other._key()
+
+    def _key(self) -> tuple[Any, ...]:
+        return (round(self.points, 6), self.by_hand, "" if self.by_hand else self.verdict)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the history."""
+
+    chapter: str
+    student: str
+    exercise: str  # or LATE
+    moment: str  # UTC, ISO 8601: when it was written
+    who: str
+    by_hand: bool
+    points_was: float | None  # None: there was no mark
+    was: str
+    points_now: float
+    now: str
+    digest: str
+
+
+States = Mapping[str, State]  # by exercise
+
+
+def last(book: Gradebook, connection: Connection, chapter: Chapter, student: str) -> States:
+    """What the history, or for want of one the gradebook, says of a student's marks; empty if there are none."""
+    if found := _last(connection, chapter.name, student).get(student):
+        return found
+    kept = select(VERDICTS.c.verdict).where((VERDICTS.c.chapter == chapter.name) & (VERDICTS.c.student == student))
+    told = connection.execute(kept).scalar()
+    try:
+        return _standing(book, chapter, Verdict.from_json(json.loads(told), {})) if told else {}
+    except (ValueError, LookupError, TypeError):  # what cannot be read is written anew, as if it had never been
+        return {}
+
+
+def keep(book: Gradebook, connection: Connection, chapter: Chapter, verdict: Verdict, before: States) -> None:
+    """Add what a verdict has changed against `before`; in the transaction that has just recorded it."""
+    after = _standing(book, chapter, verdict)
+    _add(connection, _entries(chapter, verdict.student, verdict.digest, before, after))
+
+
+def notice(book: Gradebook, chapter: Chapter, class_: Iterable[tuple[str, str, States]]) -> None:
+    """Add what was changed by hand since: of each student the digest of the verdict, and what stands now."""
+    with book.reading() as connection:
+        known = _last(connection, chapter.name)
+    found = []
+    for student, digest, after in class_:
+        before = known.get(student, {})
+        if not before:  # graded before there was a history: what a person gave is all that can be told
+            after = {exercise: state for exercise, state in after.items() if state.by_hand}
+        noticed = {
+            exercise: state
+            for exercise, state in after.items()
+            if not (was := before.get(exercise)) or (was.points, was.by_hand) != (state.points, state.by_hand)
+        }
+        found += _entries(chapter, student, digest, before, noticed)
+    if found:
+        with book.transaction() as connection:
+            _add(connection, found)
+
+
+def entries(book: Gradebook, chapter: str, student: str = "") -> list[Entry]:
+    """The lines of a chapter, or of one student in it, oldest first."""
+    columns = [HISTORY.c[name] for name in Entry.__dataclass_fields__]
+    query = select(*columns).where(HISTORY.c.chapter == chapter).order_by(HISTORY.c.id)
+    if student:
+        query = query.where(HISTORY.c.student == student)
+    with book.reading() as connection:
+        return [Entry(*line) for line in connection.execute(query)]
+
+
+def forget(connection: Connection, student: str) -> None:
+    """Take a student out of the history, as the law may ask; in a transaction. Nothing else ever leaves it."""
+    name, sqlite = "across_history_DELETE", connection.dialect.name == "sqlite"
+    connection.execute(text(f"DROP TRIGGER {name}" if sqlite else f"DROP RULE {name} ON across_history"))
+    connection.execute(delete(HISTORY).where(HISTORY.c.student == student))
+    connection.execute(text(tables.KEPT[connection.dialect.name].format(verb="DELETE")))
+
+
+def _last(connection: Connection, chapter: str, student: str = "") -> dict[str, dict[str, State]]:
+    columns = (HISTORY.c.student, HISTORY.c.exercise, HISTORY.c.points_now, HISTORY.c.now, HISTORY.c.by_hand)
+    query = select(*columns).where(HISTORY.c.chapter == chapter).order_by(HISTORY.c.id)
+    if student:
+        query = query.where(HISTORY.c.student == student)
+    found: dict[str, dict[str, State]] = {}
+    for whose, exercise, points, verdict, by_hand in connection.execute(query):
+        found.setdefault(whose, {})[exercise] = State(points, verdict, by_hand)
+    return found
+
+
+def _standing(book: Gradebook, chapter: Chapter, verdict: Verdict) -> States:
+    """What stands of a student in the gradebook: what was given by hand goes before the verdict's marks."""
+    columns = (BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
+    mine = (SubmittedAssignment.student_id == verdict.student) & (
+        SubmittedAssignment.assignment_id == book.find_assignment(chapter.name).id
+    )
+    joined = (
+        select(*columns)
+        .select_from(SubmittedAssignment)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+        .join(BaseCell, BaseCell.id == Grade.cell_id)
+        .where(mine)
+    )
+    scores: Any = {name: scores for name, *scores in book.db.execute(joined)}
+    made = {}
+    for mark in verdict.marks:
+        grade_id = next((each.grade_id for each in chapter.exercises if each.name == mark.exercise), "")
+        by_machine, by_hand, extra = scores.get(grade_id, (mark.points, None, None))
+        points = (by_machine if by_hand is None else by_hand) or 0.0
+        how = mark.result if by_hand is None else Result.MANUAL
+        made[mark.exercise] = State(points + (extra or 0.0), how.value, by_hand is not None)
+    off: Any = SubmittedAssignment.late_submission_penalty
+    penalty: Any = book.db.execute(select(off).where(mine)).scalar()
+    return made | {LATE: State(-float(penalty or 0.0), "")}
+
+
+def _entries(chapter: Chapter, student: str, digest: str, before: States, after: States) -> list[dict[str, Any]]:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = []
+    for exercise, state in after.items():
+        was = before.get(exercise)
+        if not state.differs(was) or (was is None and exercise == LATE and not state.points):
+            continue
+        by_hand = state.by_hand or (was is not None and was.by_hand)
+        entry = Entry(
+            chapter=chapter.name,
+            student=student,
+            exercise=exercise,
+            moment=now,
+            who=f"by hand, noticed by autograder as {_user()} ran it" if by_hand else f"autograder, run by {_user()}",
+            by_hand=state.by_hand,
+            points_was=None if was is None else was.points,
+            was="" if was is None else was.verdict,
+            points_now=state.points,
+            now=state.verdict,
+            digest=digest,
+        )
+        made.append(entry.__dict__)
+    return made
+
+
+def _add(connection: Connection, lines: list[dict[str, Any]]) -> None:
+    if lines:
+        connection.execute(insert(HISTORY), lines)
+
+
+def _user() -> str:
+    """Who runs this process, as the system knows them: no variable of the environment says it."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user without a name
+        return f"user {os.getuid()}"

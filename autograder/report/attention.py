@@ -1,0 +1,184 @@
+"""What a person should look at before the marks are told, most urgent first; and whose answers are equal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autograder.gradebook.record import Record, number
+from autograder.model.course import Chapter
+from autograder.model.verdict import Fault, Lost, Outcome, Result
+from autograder.report import rendering
+
+LIMITS = (Result.TIMEOUT, Result.MEMORY, Result.OUTPUT, Result.PROCESSES)
+UNLISTED = frozenset({"", "unlisted"})  # the misconception of a mistake that is none of the listed ones
+NARROWLY = 3600.0  # seconds late that are looked at: a slow upload, a clock that is wrong
+WAITING = "waiting for a mark"
+CONFUSED = "what came"  # how the note of a halt begins that what the kernel sent brought about: see job.session
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One thing that was seen, of one student or of several alike."""
+
+    students: tuple[str, ...]
+    exercise: str  # or several of them; empty: the whole submission
+    says: str
+
+
+@dataclass(frozen=True)
+class Need:
+    """Things of one kind: what they are, in a few words and in one or two, what to do, and where they were seen."""
+
+    title: str
+    short: str
+    mend: str
+    seen: tuple[Seen, ...]
+
+    @property
+    def students(self) -> frozenset[str]:
+        """Whom it is about."""
+        return frozenset(student for each in self.seen for student in each.students)
+
+
+def needs(
+    chapter: Chapter, class_: Sequence[Record], faults: Mapping[str, str], unmade: Mapping[str, str]
+) -> list[Need]:
+    """All that there is of each kind; no kind of which there is nothing."""
+    file = chapter.checks or "the check"
+    found = [
+        Need(
+            "Not graded: this machine failed",
+            "not graded",
+            "Run the same command again: what was graded is kept.",
+            tuple(Seen((student,), "", why) for student, why in sorted(faults.items())),
+        ),
+        Need(
+            "Checks that broke: the author's fault",
+            "checks broke",
+            f"They gave no points. Mend `{file}`, see what it changes by `autograder grade --dry-run`, and grade again.",
+            tuple(
+                Seen(tuple(student for student, _ in met), exercise, f"`{test}` met {met[0][1].kind}")
+                for (exercise, test), met in broken(class_).items()
+            ),
+        ),
+        Need(
+            "Pages without their notebook",
+            "pages without notebook",
+            "These students' marks stand; the executed notebooks are in `autograded/`.",
+            tuple(Seen((student,), "", why) for student, why in sorted(unmade.items())),
+        ),
+        Need(
+            "Confused the grader, by accident or not",
+            "confused the grader",
+            "It earned nothing by that. Read the code.",
+            tuple(_confused(class_)),
+        ),
+        Need(
+            "Stopped at a limit",
+            "stopped at a limit",
+            "`autograder explain` has the command that shows what more of it would be worth.",
+            tuple(_alike(class_, LIMITS)),
+        ),
+        Need(
+            "Could not be read: a wrong file, or a broken one",
+            "could not be read",
+            "Have it handed in again, as the message says.",
+            tuple(_alike(class_, (Result.INVALID,))),
+        ),
+        Need(
+            "Mistakes that are not listed beside the checks",
+            "unlisted mistakes",
+            f"Is the sentence right for these answers? What several share may be worth a listed answer in `{file}`.",
+            tuple(_unlisted(class_)),
+        ),
+        Need(
+            "Late by minutes",
+            "late by minutes",
+            "An extension in the formgrader takes the penalty back, if there was a reason.",
+            tuple(_narrowly(class_)),
+        ),
+        Need(
+            "Waiting for a mark by hand",
+            WAITING,
+            "Give it in the formgrader, then run `autograder report`.",
+            tuple(_waiting(chapter, class_)),
+        ),
+    ]
+    return [need for need in found if need.seen]
+
+
+def broken(class_: Iterable[Record]) -> dict[tuple[str, str], list[tuple[str, Outcome]]]:
+    """The checks that raised an exception of their own, and on whose answers: (exercise, test) -> (student, outcome)."""
+    found: dict[tuple[str, str], list[tuple[str, Outcome]]] = defaultdict(list)
+    for record in class_:
+        for outcome in record.verdict.evidence.outcomes:
+            if outcome.broke:
+                found[outcome.exercise, outcome.test].append((record.student, outcome))
+    return dict(found)
+
+
+def _confused(class_: Iterable[Record]) -> Iterable[Seen]:
+    for record in class_:
+        evidence = record.verdict.evidence
+        told = {
+            outcome.exercise: "what came in place of an answer could not be read, or ended the checker"
+            for outcome in evidence.outcomes
+            if outcome.kind == Lost.PROTOCOL
+        }
+        told |= {halt.exercise or halt.cell: halt.note for halt in evidence.halts if halt.note.startswith(CONFUSED)}
+        yield from (Seen((record.student,), where, says) for where, says in told.items())
+
+
+def _alike(class_: Iterable[Record], results: Collection[Result]) -> Iterable[Seen]:
+    """Where exercises ended so: those of a student that one message is of are told together, by no name if it is all."""
+    for record in class_:
+        said: dict[str, list[str]] = defaultdict(list)
+        for row in record.rows:
+            if row.verdict in results:
+                said[row.message].append(row.exercise)
+        for message, exercises in said.items():
+            where = "" if len(exercises) == len(record.rows) else ", ".join(exercises)
+            yield Seen((record.student,), where, message)
+
+
+def _unlisted(class_: Iterable[Record]) -> list[Seen]:
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for record in class_:
+        for row in record.rows:
+            failed = row.verdict in (Result.FAILED, Result.PARTIAL) and row.fault is Fault.STUDENT
+            if failed and row.misconception in UNLISTED:
+                found[row.exercise, row.message].append(row.student)
+    made = [Seen(tuple(students), exercise, says) for (exercise, says), students in found.items()]
+    return sorted(made, key=lambda seen: (-len(seen.students), seen.exercise, seen.says))
+
+
+def _narrowly(class_: Iterable[Record]) -> Iterable[Seen]:
+    for record in class_:
+        if 0 < record.seconds_late <= NARROWLY:
+            off = f"{number(record.penalty)} points taken off" if record.penalty else "nothing taken off"
+            yield Seen((record.student,), "", f"{rendering.duration(record.seconds_late)} late, {off}")
+
+
+def _waiting(chapter: Chapter, class_: Iterable[Record]) -> Iterable[Seen]:
+    rows = [row for record in class_ for row in record.rows if row.waiting]
+    for exercise in chapter.exercises:
+        students = tuple(row.student for row in rows if row.exercise == exercise.name)
+        if students:
+            answers = "1 answer" if len(students) == 1 else f"{len(students)} answers"
+            yield Seen(students, exercise.name, answers)
+
+
+def equal(class_: Iterable[Record]) -> list[tuple[str, ...]]:
+    """The students whose answers are equal, character by character, in groups; who left everything blank is in none.
+
+    What could not be read, or was not handed in, is no answer.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for record in class_:
+        marks = record.verdict.marks
+        answered = any(mark.result not in (Result.BLANK, Result.INVALID, Result.ABSENT) for mark in marks)
+        if answered and (digest := record.verdict.evidence.parts.get("answers")):
+            found[digest].append(record.student)
+    return sorted(tuple(group) for group in found.values() if len(group) > 1)

@@ -1,0 +1,168 @@
+"""The history of marks: who changed what, when; written with the mark, noticed where a person gave it, never changed."""
+
+import json
+import re
+
+import classroom
+import pytest
+from classroom import FAILED, NAME, PASSED
+from small_course import NAME as SMALL
+from small_course import RIGHT, command
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from autograder.gradebook import history, late_penalty, record, tables
+from autograder.gradebook.database import GradebookError
+from autograder.gradebook.record import Recorder
+from autograder.report import outputs
+
+TINY = classroom.chapter()
+
+
+def graded(out, *verdicts, at="2026-03-01 10:00:00 UTC"):
+    with Recorder(out, TINY) as recorder:
+        for each in verdicts:
+            recorder.write(each, at)
+
+
+def by_hand(out, points, student="ada", exercise="why"):
+    """As the formgrader gives, or takes back, a mark."""
+    with record.book(out, TINY) as book:
+        book.find_grade(exercise, NAME, NAME, student).manual_score = points
+        book.db.commit()
+
+
+def told(out, student=""):
+    with record.book(out, TINY) as book:
+        return history.entries(book, NAME, student)
+
+
+def steps(out, exercise, student="ada"):
+    return [(each.points_was, each.points_now, each.now) for each in told(out, student) if each.exercise == exercise]
+
+
+def test_a_marks_whole_way_is_told_by_the_command(small, hand_in, tmp_path):
+    out = tmp_path / "out"
+    folder = hand_in("ada", {**RIGHT, "shift": "def shift(x, by):\n    return x"})
+
+    def run(*arguments):
+        done = command(*arguments, "--out", out, root=small.root)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("grade", SMALL, "--submissions", folder)
+    hand_in("ada", RIGHT)
+    run("grade", SMALL, "--submissions", folder)
+    chapter = small.chapter(SMALL)
+    with record.book(out, chapter) as book:
+        book.find_grade("why", SMALL, SMALL, "ada").manual_score = 1.0
+        book.db.commit()
+    run("report", SMALL)
+    said = json.loads(run("explain", "ada", SMALL, "--json"))["history"]
+    way = [(each["exercise"], each["points_was"], each["points_now"], each["by_hand"]) for each in said]
+    assert way == [
+        ("double", None, 2.0, False),
+        ("shift", None, 0.0, False),
+        ("why", None, 0.0, False),
+        ("shift", 0.0, 3.0, False),
+        ("why", 0.0, 1.0, True),
+    ]
+    assert [each["moment"] for each in said] == sorted(each["moment"] for each in said)
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", each["moment"]) for each in said)
+    assert said[3]["digest"] != said[0]["digest"]
+    shown = " ".join(run("explain", "ada", SMALL).split())
+    assert re.search(r"UTC: 0 failed → 3 passed, autograder, run by \w+", shown)
+    assert re.search(r"UTC: 0 manual → 1 manual, by hand, noticed by autograder as \w+ ran it", shown)
+    page = (out / f"report_{SMALL}.html").read_text(encoding="utf-8")
+    assert "Marks that changed" in page
+    assert "by hand, noticed" in page
+
+
+def test_what_did_not_change_leaves_no_line(tmp_path):
+    graded(tmp_path, classroom.verdict("ada"))
+    before = told(tmp_path)
+    assert len(before) == 3
+    graded(tmp_path, classroom.verdict("ada", seconds=3.0))
+    outputs.write(tmp_path, TINY, workers=1)
+    assert told(tmp_path) == before
+
+
+def test_a_mark_by_hand_is_noticed_once_stays_through_a_regrade_and_is_told_when_it_is_taken_back(tmp_path):
+    graded(tmp_path, classroom.verdict("ada"))
+    by_hand(tmp_path, 1.5)
+    graded(tmp_path, classroom.verdict("ada", FAILED))  # `grade` comes by before anybody reports
+    outputs.write(tmp_path, TINY, workers=1)
+    assert steps(tmp_path, "why") == [(None, 0.0, "manual"), (0.0, 1.5, "manual")]
+    assert steps(tmp_path, "pick") == [(None, 3.0, "passed"), (3.0, 0.0, "failed")]
+    by_hand(tmp_path, None)
+    outputs.write(tmp_path, TINY, workers=1)
+    outputs.write(tmp_path, TINY, workers=1)
+    assert steps(tmp_path, "why")[2:] == [(1.5, 0.0, "manual")]
+    assert [each.by_hand for each in told(tmp_path) if each.exercise == "why"] == [False, True, False]
+    assert told(tmp_path)[-1].who.startswith("by hand")
+
+
+def test_points_that_the_late_policy_takes_off_are_told(tmp_path):
+    late_penalty.settle(tmp_path, TINY, "2026-03-02T00:00+00:00", "10%", None)
+    graded(tmp_path, classroom.verdict("ada"))
+    graded(tmp_path, classroom.verdict("ada"), at="2026-03-02 10:00:00 UTC")
+    assert [(each.points_was, each.points_now) for each in told(tmp_path) if each.exercise == history.LATE] == [
+        (None, -0.5)
+    ]
+    graded(tmp_path, classroom.verdict("ada"))
+    assert [each.points_now for each in told(tmp_path) if each.exercise == history.LATE] == [-0.5, 0.0]
+
+
+def test_a_line_is_written_with_its_mark_or_not_at_all(tmp_path, monkeypatch):
+    graded(tmp_path, classroom.verdict("ada", FAILED))
+    before = told(tmp_path)
+
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(history, "keep", full)
+    with pytest.raises(OSError, match="no space"):
+        graded(tmp_path, classroom.verdict("ada", PASSED))
+    assert told(tmp_path) == before
+    [kept] = record.records(tmp_path, TINY)
+    assert kept.rows[0].points == 0
+
+
+@pytest.mark.parametrize("verb", ["UPDATE across_history SET points_now = 9", "DELETE FROM across_history"])
+def test_the_database_refuses_to_change_a_line(tmp_path, verb):
+    graded(tmp_path, classroom.verdict("ada", FAILED))
+    before = told(tmp_path)
+    refused = pytest.raises((GradebookError, DBAPIError), match="only added to")
+    with record.book(tmp_path, TINY) as book, refused, book.transaction() as connection:
+        connection.execute(text(verb))
+    assert told(tmp_path) == before
+
+
+def test_a_student_can_be_forgotten_and_nobody_else_is(tmp_path):
+    graded(tmp_path, classroom.verdict("ada"), classroom.verdict("bo"))
+    with record.book(tmp_path, TINY) as book, book.transaction() as connection:
+        history.forget(connection, "ada")
+    assert {each.student for each in told(tmp_path)} == {"bo"}
+    refused = pytest.raises((GradebookError, DBAPIError), match="only added to")
+    with record.book(tmp_path, TINY) as book, refused, book.transaction() as connection:
+        connection.execute(text("DELETE FROM across_history"))
+
+
+def test_a_gradebook_from_before_there_was_a_history_tells_what_changes_from_now_on(tmp_path):
+    graded(tmp_path, classroom.verdict("ada", FAILED), classroom.verdict("bo"))
+    with record.book(tmp_path, TINY) as book, book.transaction() as connection:
+        connection.execute(text("DROP TABLE across_history"))
+    by_hand(tmp_path, 2.0, student="bo")
+    outputs.write(tmp_path, TINY, workers=1)
+    assert [(each.student, each.exercise, each.points_now) for each in told(tmp_path)] == [("bo", "why", 2.0)]
+    graded(tmp_path, classroom.verdict("ada", PASSED))
+    assert steps(tmp_path, "pick") == [(0.0, 3.0, "passed")]
+
+
+def test_an_earlier_record_that_cannot_be_read_keeps_nobody_from_a_new_one(tmp_path):
+    graded(tmp_path, classroom.verdict("ada"))
+    with record.book(tmp_path, TINY) as book, book.transaction() as connection:
+        connection.execute(text("DROP TABLE across_history"))
+        connection.execute(tables.VERDICTS.update().values(verdict="{}", notebook=b"broken"))
+    graded(tmp_path, classroom.verdict("ada", FAILED))
+    assert steps(tmp_path, "pick") == [(None, 0.0, "failed")]
