@@ -19,7 +19,8 @@ from autograder.model.limits import MIB, CheckerCaps, CourseError, Limits, check
 SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
 ROW = re.compile(r"([A-Z]+)([1-9][0-9]{0,3})")
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
-ChapterName = Annotated[str, Meta(pattern=r"\A[0-9][0-9]_[a-z0-9_]+\Z")]
+NUMBERED = re.compile(r"[0-9][0-9]_[a-z0-9_]+\Z")
+ChapterName = Annotated[str, Meta(pattern=r"\A([0-9][0-9]_[a-z0-9_]+|[A-Za-z][A-Za-z0-9_]*)\Z")]  # the latter: imported
 Module = Annotated[str, Meta(pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")]
 Operation = Annotated[str, Meta(pattern=r"\A[A-Z][A-Za-z0-9_]*\Z")]
 
@@ -77,7 +78,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (self.gpu_memory_mib or 0) * MIB
 
 
-OURS = frozenset({"chapter", "release"})  # what building adds to the header in the notebook's metadata
+# what building adds to the header in the notebook's metadata
+OURS = frozenset({"chapter", "release", "assignment", "notebook"})
 KEYS = frozenset(Header.__struct_fields__)
 Kind = TypeVar("Kind", CourseFile, Header)
 

@@ -71,6 +71,8 @@ class Outcome:
     kind: str = ""  # ASSERT; REFUSED; one of Lost; or the exception that a check met
     says: str = ""  # for the student
     misconception: str = ""
+    share: float = 0.0  # of the test's points, where it did not pass
+    weak: bool = False  # it was computed where the student's code runs
 
     @property
     def broke(self) -> bool:

@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from autograder.gradebook.record import Record
-from autograder.model import harmless, markup
+from autograder.model import course, harmless, markup
 from autograder.model.course import Chapter
 from autograder.model.verdict import Fault, Result
 from autograder.report import rendering
@@ -111,7 +111,7 @@ def notebook(record: Record) -> str:
         return ""
     shown, left = [], COLOURED_PAGE
     for cell in markup.notebook(found).cells:
-        students = cell.metadata.get("nbgrader", {}).get("solution")
+        students = course.students(cell)
         source = harmless.visible(cell.source) if students else cell.source
         coloured = cell.cell_type == "code"
         if students and coloured:
