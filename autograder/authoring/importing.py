@@ -27,7 +27,7 @@ from nbformat import NotebookNode
 
 from autograder.authoring import build, nbgrader_slips, nbgrader_source, released
 from autograder.model import names
-from autograder.model.course import Course, CourseError
+from autograder.model.course import KERNELS_OWN, Course, CourseError
 from autograder.model.test_cells import SETTINGS, is_tests
 
 IGNORED = {"__pycache__", ".ipynb_checkpoints"}
@@ -211,15 +211,18 @@ def _read(each: _Notebook, settings: Mapping[str, Any], around: tuple[list[Any],
 
     try:
         raw = json.loads(each.path.read_text(encoding="utf-8"))
+        if (language := nbgrader_slips.language(raw)) != "python":
+            raise CourseError(f"{each.shown}: its kernel is {language}; only Python's are graded here")
         notebook: Any = nbformat.reads(json.dumps(raw), as_version=4)
+        notebook.metadata["kernelspec"] = nbformat.from_dict(released.KERNEL)
         nbformat.validate(notebook)
+    except CourseError:
+        raise
     except Exception as error:  # json, nbformat and its schema raise what they like
         said = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise CourseError(
             f"{each.shown}: is no notebook that can be read: {said}; open and save it in JupyterLab"
         ) from None
-    if (language := nbgrader_slips.language(raw)) != "python":
-        raise CourseError(f"{each.shown}: its kernel is {language}; only Python's are graded here")
     notebook.cells = [*around[0], *notebook.cells, *around[1]]
     stop(*nbgrader_slips.too_new(notebook.cells))
     try:
@@ -261,6 +264,11 @@ def _write(out: Path, each: _Notebook, notebook: NotebookNode, made: Imported) -
     (out / "checks" / f"test_{each.chapter}.py").write_text(check, encoding="utf-8")
     left = FILES
     for path in _beside(each.path.parent):
+        if path.relative_to(each.path.parent).parts[0] in KERNELS_OWN:
+            made.notes.append(
+                f"{each.shown}: {path.name} is left out: a kernel has a folder or file of that name; rename it"
+            )
+            continue
         left -= path.stat().st_size
         if left < 0:
             made.notes.append(

@@ -146,7 +146,13 @@ class Session:
         self.lives += 1
         with self._timed("start"):
             kernel = KernelProcess(
-                self.place.student, name, self.limits, self.rubric.sandboxed, self.cards, self.place.private
+                self.place.student,
+                name,
+                self.limits,
+                self.rubric.sandboxed,
+                self.cards,
+                self.place.private,
+                self.chapter.files,
             )
         try:
             with self._timed("start"):
@@ -322,7 +328,7 @@ class Session:
             kernel.questions,
             kernel.alive,
             self.rubric,
-            [*asked, *stages.helpers(asked, self.rubric.tests, notebook)],
+            [*asked, *(set(stages.helpers(asked, self.rubric.tests, notebook)) - self.seen.lost.keys())],
             self.seed,
             self.until,
             self.place.private,

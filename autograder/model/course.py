@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 FILE = "course.toml"
+KERNELS_OWN = ("run", "connection.json")  # that lie in a kernel's working folder already
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ class Chapter:
     checks: str = ""  # the file of its checks, from the course's folder: to tell its author
     assignment: str = ""  # nbgrader's name of what it was imported from, and of the notebook in it; empty if it was not
     notebook: str = ""
+    files: tuple[tuple[str, bytes], ...] = field(
+        default=(), repr=False
+    )  # that lie beside it, for students and kernels: path, content
 
     @property
     def answers(self) -> dict[str, str]:
@@ -91,6 +95,11 @@ class Chapter:
         ours = (self.name, f"{self.name}.ipynb")
         theirs = (self.assignment, f"{self.notebook}.ipynb")
         return (ours, theirs) if self.assignment and theirs != ours else (ours,)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The names of a student's folder of it."""
+        return tuple(folder for folder, _ in self.handed_in_as)
 
     @property
     def max_points(self) -> float:
@@ -166,6 +175,10 @@ class Course:
         """The chapter as it is released, built from its source."""
         return self.root / "notebooks" / f"{name}.ipynb"
 
+    def files(self, name: str) -> Path:
+        """The folder of the files that lie beside a chapter's notebook, if it has any."""
+        return self.root / "files" / name
+
     def check_file(self, name: str) -> Path:
         """The trusted checks of a chapter."""
         return self.root / self.checks / f"test_{name}.py"
@@ -198,7 +211,7 @@ class Course:
     @property
     def private(self) -> tuple[str, ...]:
         """The folders that no student's code may see: the course's own, and one by one what lies in it."""
-        names = ("solutions", self.checks, "tests", "docs", ".git")
+        names = ("solutions", self.checks, "files", "tests", "docs", ".git")
         return (str(self.root), *(str(self.root / name) for name in names))
 
     def full_name(self, name: str) -> str:
@@ -234,6 +247,7 @@ class Course:
             checks=f"{self.checks}/{self.check_file(name).name}",
             assignment=ours.get("assignment", ""),
             notebook=ours.get("notebook", ""),
+            files=_files(self.files(name)),
         )
 
 
@@ -297,6 +311,18 @@ def students(cell: Mapping[str, Any]) -> bool:
     """Whether the source of an assembled notebook's cell is the student's: an answer, or a cell that they added."""
     meta = cell["metadata"]
     return bool(meta.get("nbgrader", {}).get("solution") or meta.get("across", {}).get("added"))
+
+
+def _files(folder: Path) -> tuple[tuple[str, bytes], ...]:
+    """The plain files below a folder; hidden ones and links are none."""
+    found = []
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        name = path.relative_to(folder)
+        if name.parts[0] in KERNELS_OWN:
+            raise CourseError(f"{path}: a kernel has a {name.parts[0]} of its own; give it another name")
+        if path.is_file() and not path.is_symlink() and not any(part[0] == "." for part in name.parts):
+            found.append((name.as_posix(), path.read_bytes()))
+    return tuple(found)
 
 
 def _short_names(full: str) -> tuple[str, ...]:

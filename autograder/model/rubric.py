@@ -67,6 +67,7 @@ class Rubric:
             "environment": self.environment,
             "sandbox": "sandboxed" if self.sandboxed else "trusted: graded without a sandbox",
             "devices": self._devices,
+            **({"files": digests.of_files(self.chapter.files)} if self.chapter.files else {}),
         }
 
     @property

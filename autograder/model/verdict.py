@@ -60,6 +60,9 @@ ASSERT, REFUSED = "assert", "refused"
 ENDS = frozenset({"", ASSERT, REFUSED, *Lost})
 
 
+WEAK = "weak: computed where the student's code runs"  # what is said of such a test, wherever it is shown
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one test of an exercise found."""

@@ -22,9 +22,9 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from autograder.model.course import CourseError, near
 from autograder.model.test_cells import TestCell
+from autograder.probe import wire
 from autograder.probe.asking import Student, kept, probe
 
-WEAK = "weak: computed where the student's code runs"
 HIDDEN = "Not yet: a hidden test of the cell `{}` fails."
 FAILS = "Not yet: the cell `{}` fails at `{}`."
 NO_END = "Not yet: the cell `{}` does not come to its end."
@@ -83,7 +83,12 @@ def _asked(cell: TestCell, source: str, student: Student) -> tuple[object, bool]
     keep = list(COLLECTED.keep.get(cell.grade_id, ()))
     quiet = cell.source.rstrip().endswith(";")
     said = student.ask(_run_cell, source=source, name=cell.grade_id, keep=keep, token=first, quiet=quiet)
-    return said, student.ask(_end_reached, token=second) == [first, second]
+    reached = student.ask(_end_reached, token=second)
+    if type(reached) is not list or reached[1:] != [
+        second
+    ]:  # an answer came that was not asked for: nor is the next one
+        raise wire.WireError("the answers are out of step with the questions")
+    return said, reached == [first, second]
 
 
 def _judge(cell: TestCell, secretive: bool, said: object, reached: bool) -> None:

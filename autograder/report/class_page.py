@@ -92,6 +92,7 @@ def render(
         unmade=unmade or {},
         absent=absent,
         broken=broken(class_),
+        weak=weak(class_),
         check_file=chapter.checks,
         distribution=charts.distribution(chapter, class_),
         exercises=charts.exercises(chapter, class_),
@@ -138,6 +139,12 @@ def broken(class_: Sequence[Record]) -> dict[tuple[str, str], list[tuple[str, Ou
             if outcome.broke:
                 found[outcome.exercise, outcome.test].append((record.student, outcome))
     return dict(found)
+
+
+def weak(class_: Sequence[Record]) -> list[str]:
+    """The exercises whose marks were computed where the student's code runs: test cells of nbgrader's."""
+    found = (each for record in class_ for each in record.verdict.evidence.outcomes if each.weak)
+    return list(dict.fromkeys(each.exercise for each in found))
 
 
 def _ended(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:

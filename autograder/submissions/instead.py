@@ -40,6 +40,16 @@ def wrong(name: str, chapter: Chapter) -> str:
     return f"this is the notebook of {name}; hand in that of {chapter.name}"
 
 
+def short(name: str) -> str:
+    """`03` of `03_device_placement`; of an imported chapter all of its name."""
+    return name[:2] if headers.NUMBERED.match(name) else name
+
+
+def called(name: str) -> str:
+    """`chapter 03's (03_device_placement)`."""
+    return f"chapter {short(name)}'s ({name})" if short(name) != name else f"{name}'s"
+
+
 def not_it(file: str, chapter: Chapter) -> str:
     """What is wrong with a file that is not the chapter's notebook, and the mend; `file` is shown as it is."""
     mend = f"call it {chapter.name}.ipynb" if file.endswith(".ipynb") else f"hand in the notebook {chapter.name}.ipynb"

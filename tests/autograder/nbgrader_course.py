@@ -12,8 +12,10 @@ from typing import Any
 
 import nbformat
 
+from autograder.engine import class_run
 from autograder.gradebook import record
 from autograder.model.course import Course
+from autograder.report import outputs
 
 PATIENCE = 300.0  # seconds for one command on a busy machine
 SOURCE = """\
@@ -113,3 +115,9 @@ def graded(course: Course, chapter: str, submissions: Path, out: Path) -> dict[t
     """Grade by the command; the rows by student and exercise."""
     autograder("--course", course.root, "grade", chapter, "--submissions", submissions, "--out", out)
     return rows(course, chapter, out)
+
+
+def grade_here(course: Course, chapter: str, submissions: Path, out: Path) -> None:
+    """Grade in this process, feedback and report too; its warm servers live on."""
+    class_run.grade_class(course, chapter, submissions, out)
+    outputs.write(out, course.chapter(chapter))
