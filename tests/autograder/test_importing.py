@@ -12,6 +12,7 @@ import nbformat
 import nbgrader
 import nbgrader_course as nb
 import pytest
+from followed import follow_page, page
 from nbgrader import utils
 
 from autograder.authoring import importing
@@ -306,3 +307,13 @@ def test_a_courses_own_stubs_marks_and_header_are_kept(tmp_path: Path):
     assert course.chapter("ps1").answers == {"double": "def double(x):\n    pass  # yours"}
     assert "Put your name here." in course.notebook("ps1").read_text()
     assert importing.build.solution_source(course, "ps1") == {"double": "def double(x):\n    return 2 * x"}
+
+
+@boxed
+@pytest.mark.classes
+def test_whoever_follows_the_page_imports_grades_and_moves_an_exercise(tmp_path: Path):
+    follow_page(page("importing.md"), tmp_path)
+    course = Course.read(tmp_path / "course")
+    rows = nb.rows(course, "ps1_problem1", tmp_path / "graded")
+    assert rows["ada", "correct_squares"].misconception == "from_zero"
+    assert rows["ada", "squares_invalid_input"].verdict is Result.FAILED
