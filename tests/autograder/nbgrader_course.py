@@ -60,6 +60,28 @@ def task(name: str, source: str, points: float = 1) -> Any:
 SMALL = (cell("# Small", "markdown"), answer("double", SOURCE), autograded("test_double", TESTS, 2))
 
 
+SECRET = "the secret of forty-two"
+EVERYTHING = (
+    cell("# Everything", "markdown"),
+    cell("import math"),
+    answer("double", SOURCE),
+    autograded(
+        "test_double",
+        f"from math import isclose\n### BEGIN HIDDEN TESTS\nassert double(21) == 42, '{SECRET}'\n### END HIDDEN TESTS\n"
+        "assert double(2) == 4",
+        2,
+    ),
+    answer("first", "### BEGIN SOLUTION\nresult = 6\n### END SOLUTION"),
+    autograded("test_first", "assert isclose(result, 6)"),
+    answer("second", "### BEGIN SOLUTION\nresult = 'six'\n### END SOLUTION"),
+    autograded("test_second", "assert result == 'six'"),
+    autograded("partly", "score = 3 if result == 'six' else 1.5\nscore", 3),
+    autograded("reads", "assert open('data/numbers.csv').read() == '1,2\\n'"),
+    by_hand("program", "### BEGIN SOLUTION\nprint('a program')\n### END SOLUTION", 4),
+    task("project", "## Do something", 5),
+)
+
+
 def put(folder: Path, path: str, *cells: Any, **metadata: Any) -> Path:
     """Write a notebook into an nbgrader course's folder."""
     kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}

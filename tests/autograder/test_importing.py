@@ -24,7 +24,6 @@ from autograder.sandbox import boxes
 
 boxed = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 EXAMPLE = Path(nbgrader.__path__[0]) / "docs" / "source" / "user_guide"
-SECRET = "the secret of forty-two"
 FORGED = """\
 def double(x):
     import os, sys
@@ -42,25 +41,6 @@ ast.parse = spy
 def double(x):
     raise AssertionError(str(globals()))
 """
-CELLS = (
-    nb.cell("# Everything", "markdown"),
-    nb.cell("import math"),
-    nb.answer("double", nb.SOURCE),
-    nb.autograded(
-        "test_double",
-        f"from math import isclose\n### BEGIN HIDDEN TESTS\nassert double(21) == 42, '{SECRET}'\n### END HIDDEN TESTS\n"
-        "assert double(2) == 4",
-        2,
-    ),
-    nb.answer("first", "### BEGIN SOLUTION\nresult = 6\n### END SOLUTION"),
-    nb.autograded("test_first", "assert isclose(result, 6)"),
-    nb.answer("second", "### BEGIN SOLUTION\nresult = 'six'\n### END SOLUTION"),
-    nb.autograded("test_second", "assert result == 'six'"),
-    nb.autograded("partly", "score = 3 if result == 'six' else 1.5\nscore", 3),
-    nb.autograded("reads", "assert open('data/numbers.csv').read() == '1,2\\n'"),
-    nb.by_hand("program", "### BEGIN SOLUTION\nprint('a program')\n### END SOLUTION", 4),
-    nb.task("project", "## Do something", 5),
-)
 RIGHT = {"double": "def double(x):\n    return helper(x)", "first": "result = 6.0", "second": "result = 'six'"}
 
 
@@ -89,7 +69,7 @@ def test_a_notebook_of_nbgraders_is_imported_released_and_graded(tmp_path: Path)
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     """A course with one notebook that has all that nbgrader's may have, and its data."""
     root = tmp_path_factory.mktemp("everything")
-    folder = nb.put(root / "nbg", "ps1/ps1.ipynb", *CELLS)
+    folder = nb.put(root / "nbg", "ps1/ps1.ipynb", *nb.EVERYTHING)
     (folder / "source" / "ps1" / "data").mkdir()
     (folder / "source" / "ps1" / "data" / "numbers.csv").write_text("1,2\n")
     made = importing.import_course(folder, root / "course")
@@ -170,12 +150,12 @@ def test_no_answer_or_a_forged_one_is_no_points_and_costs_others_only_what_they_
 @boxed
 def test_a_hidden_test_is_in_no_release_no_page_and_no_message(everything: Course, marked):
     out, rows = marked
-    assert SECRET in everything.source("ps1").read_text()
-    assert SECRET not in everything.notebook("ps1").read_text()
+    assert nb.SECRET in everything.source("ps1").read_text()
+    assert nb.SECRET not in everything.notebook("ps1").read_text()
     said = [row.message for row in rows.values()]
     pages = [path.read_text() for path in (out / "feedback").rglob("*.html")]
     assert len(pages) == 9
-    assert not [text for text in (*said, *pages) if SECRET in text or "double(21)" in text]
+    assert not [text for text in (*said, *pages) if nb.SECRET in text or "double(21)" in text]
     assert rows["wrong", "test_double"].message == "Not yet: a hidden test of the cell `test_double` fails."
 
 
@@ -210,7 +190,7 @@ def test_what_lies_beside_a_notebook_is_handed_out_with_it_and_no_hidden_test_is
     nb.autograder("--course", everything.root, "release", "ps1", "--out", tmp_path / "handout")
     assert (tmp_path / "handout" / "notebooks" / "data" / "numbers.csv").read_text() == "1,2\n"
     assert not [
-        path for path in (tmp_path / "handout").rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()
+        path for path in (tmp_path / "handout").rglob("*") if path.is_file() and nb.SECRET.encode() in path.read_bytes()
     ]
 
 
