@@ -31,8 +31,6 @@ those lines without that mark.
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import os
 import re
 import textwrap
@@ -45,10 +43,13 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.authoring import chapter_header, hidden_regions, no_python
-from autograder.job.assemble import SHOW, binds, executed, uses
-from autograder.model import digests
+from autograder.authoring import chapter_header, hidden_regions, nbgrader_source, no_python, released
+from autograder.authoring.released import dumps, release_digest
+from autograder.job.assemble import SHOW, executed
+from autograder.model import names as global_names
 from autograder.model.course import Course, CourseError
+
+__all__ = ["build", "dumps", "reference", "release", "release_digest", "solution_source", "solved"]
 
 STUB = 'raise NotImplementedError("your turn")'
 PROSE_STUB = "*Your answer goes here.*"
@@ -58,7 +59,6 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 KEYS = {"answer", "check", "points", "answers", "covers", "tags"}
 GOES_ON = "raises-exception"  # a check that fails stops no Run All: JupyterLab, VS Code and nbclient know this tag
 FOLDED = 6  # lines of a check's source that are shown; a longer one is folded
-KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def build(course: Course, check: bool = False) -> list[str]:
         if not check:
             _write(path, text)
     if check:
-        built = sorted(path.stem for path in (course.root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+        built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
         strays = [name for name in built if name not in course.chapters]
         slips += [f"notebooks/{name}.ipynb: has no source in solutions/; delete it" for name in strays]
     if slips:
@@ -120,6 +120,8 @@ def build(course: Course, check: bool = False) -> list[str]:
 
 def release(course: Course, name: str) -> NotebookNode:
     """Return a chapter as students get it. Raises CourseError with a line for each slip in its source."""
+    if course.source(name).suffix == ".ipynb":
+        return nbgrader_source.release(course, name)
     from nbgrader.preprocessors import CheckCellMetadata, ClearOutput, ComputeChecksums, LockCells  # 0.5 s
 
     text, source = _notebook(course, name)
@@ -128,15 +130,12 @@ def release(course: Course, name: str) -> NotebookNode:
     if slips:
         raise CourseError("\n".join(slips))
     notebook = nbformat.v4.new_notebook(cells=[_expanded(cell) for cell in cells])
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    notebook.metadata = nbformat.from_dict({"kernelspec": released.KERNEL, "language_info": {"name": "python"}})
     for cell, node in zip(cells, notebook.cells, strict=True):
         _clear(cell, node)
     for preprocessor in (LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums):
         notebook, _ = preprocessor().preprocess(notebook, {})
-    notebook.metadata["across"] = {"chapter": name, **chapter_header.read(course, name, source.metadata)}
-    _give_ids(notebook)
-    notebook.metadata["across"]["release"] = release_digest(notebook)
-    nbformat.validate(notebook)
+    released.finish(notebook, {"chapter": name, **chapter_header.read(course, name, source.metadata)})
     slips = _stub_slips(cells, notebook)
     if slips:
         raise CourseError("\n".join(slips))
@@ -156,20 +155,10 @@ def solved(course: Course, name: str) -> NotebookNode:
 
 def solution_source(course: Course, name: str) -> dict[str, str]:
     """Return the reference of every answer cell, prose included: grade id to source, without solution marks."""
+    if course.source(name).suffix == ".ipynb":
+        return nbgrader_source.solutions(course, name)
     cells = _read(name, *_notebook(course, name))
     return {cell.name: reference(cell.node.source) for cell in cells if cell.kind in ("answer", "prose")}
-
-
-def release_digest(notebook: NotebookNode | dict[str, Any]) -> str:
-    """SHA-256 of a release: of everything in it but the digest itself and the chapter's header."""
-    content = copy.deepcopy(digests.without_header(notebook))
-    content["metadata"]["across"].pop("release", None)
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def dumps(notebook: NotebookNode) -> str:
-    """A notebook as text: sorted keys, one space of indent, one newline at its end."""
-    return nbformat.writes(notebook, version=nbformat.NO_CONVERT, indent=1, sort_keys=True).rstrip("\n") + "\n"
 
 
 def reference(source: str) -> str:
@@ -304,7 +293,7 @@ def _show_slips(cells: list[Cell]) -> list[str]:
         if cell.kind != "show" or not needed[i]:
             continue
         for j, other in enumerate(code):
-            names = binds(sources[i]) & uses(sources[j])
+            names = global_names.binds(sources[i]) & global_names.uses(sources[j])
             if i != j and needed[j] and names:
                 slips.append(
                     f"{cell.where}: tagged show, but {other.where.split(', ', 1)[1]} uses {', '.join(sorted(names))}; "
@@ -372,16 +361,6 @@ def _clear(cell: Cell, node: NotebookNode) -> None:
     )
     clear.preprocess_cell(node, {"language": "python"}, 0)  # pyright: ignore[reportArgumentType]
     node.source = "\n".join(line.rstrip() for line in node.source.split("\n"))
-
-
-def _give_ids(notebook: NotebookNode) -> None:
-    """Cell ids that stay while a cell does: its grade id, or a digest of what it says."""
-    given: Counter[str] = Counter()
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        base = grade_id or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
-        given[base] += 1
-        cell["id"] = base if given[base] == 1 else f"{base}-{given[base]}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -33,6 +33,35 @@ def build(
         end(AUTHOR, "notebooks/ is older than solutions/; run `autograder build` and commit what it writes")
 
 
+@app.command("import", rich_help_panel=AUTHORS)
+def import_(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="an nbgrader course: source/<assignment>/<notebook>.ipynb")
+    ],
+    out: Annotated[Path, typer.Option(help="the new course's folder")],
+    source: Annotated[
+        str, typer.Option(help="its folder of assignments, if it is not called as nbgrader_config.py says")
+    ] = "",
+) -> None:
+    """Make a course of an nbgrader course: see docs/importing.md.
+
+    For example: autograder import nbgrader_course --out course. Exit code 2: a notebook could not be taken; the others were.
+    """
+    from autograder.authoring import importing
+
+    made = importing.import_course(folder, out, source=source)
+    for chapter, notebook in made.chapters.items():
+        console.print(plain(f"imported: {notebook} as {chapter}"), highlight=False, soft_wrap=True)
+    for note in made.notes:
+        console.print(plain(f"note: {note}"), highlight=False, soft_wrap=True)
+    console.print(
+        plain(f"its test cells are weak checks, run where the student's code runs; course: {out}"), soft_wrap=True
+    )
+    for refused in made.refused:
+        errors.print(f"[bold red]not imported:[/] {plain(refused)}", highlight=False, soft_wrap=True)
+    sys.exit(AUTHOR if made.refused else OK)
+
+
 @app.command(rich_help_panel=AUTHORS)
 def run(
     context: typer.Context,

@@ -66,7 +66,7 @@ def _numbered(path: Path) -> list[tuple[str, str]]:
             lines = [row for row in csv.DictReader(file) if row.get("file") and row.get("student")]
     except (UnicodeDecodeError, csv.Error) as error:
         raise CourseError(f"{path}: cannot be read ({error}); delete it and grade again") from None
-    tally = Tally("")
+    tally = Tally(())
     parts = {line["file"]: tuple(harmless.unfield(line["file"]).split("/")) for line in lines}
     for each in parts.values():
         tally.add(each)

@@ -14,7 +14,7 @@ from pathlib import Path
 from nbgrader.api import MissingEntry
 from sqlalchemy import Table, delete, select
 
-from autograder.gradebook import database, tables
+from autograder.gradebook import database, history, tables
 from autograder.model import harmless
 from autograder.model.course import CourseError
 from autograder.store import files, log
@@ -69,6 +69,7 @@ def forget(out: Path, student: str, course: str) -> None:
         book = tables.Gradebook(database.locate(out), course)
         try:
             with book.transaction() as connection:
+                history.forget(connection, student)
                 for table in _ours():
                     connection.execute(delete(table).where(table.c.student == student))
                 with suppress(MissingEntry):
@@ -88,7 +89,8 @@ def forget(out: Path, student: str, course: str) -> None:
 
 def _ours() -> list[Table]:
     """Our own tables that hold lines of a student."""
-    return [table for table in tables.TABLES.sorted_tables if "student" in table.c]
+    every = [table for table in tables.TABLES.sorted_tables if "student" in table.c]
+    return [table for table in every if table is not tables.HISTORY]  # which is only added to
 
 
 def _lines(path: Path, student: str) -> tuple[str, int]:

@@ -7,26 +7,23 @@ show something (tagged `show`), unless a cell that is executed uses a name that 
 
 from __future__ import annotations
 
-import ast
 import copy
 import io
-import re
-import symtable
+import itertools
 import tokenize
 from collections.abc import Iterator
-from functools import lru_cache
-from itertools import zip_longest
 from typing import Any, cast
 
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.model.course import Chapter, Exercise, text
+from autograder.model import names
+from autograder.model.course import Chapter, Exercise, students, text
+from autograder.submissions import added_cells
 from autograder.submissions.intake import Submission
 
 SHOW = "show"
 SKIP = "across-skip"  # the tag that the executing client passes over
-NAME = re.compile(r"[^\W\d]\w*")
 
 
 def assemble(submission: Submission, chapter: Chapter) -> NotebookNode:
@@ -35,6 +32,10 @@ def assemble(submission: Submission, chapter: Chapter) -> NotebookNode:
     Code cells that need not be executed carry the tag `across-skip`.
     """
     notebook = copy.deepcopy(chapter.release)
+    own = added_cells.as_cells(submission.added) if submission.added else {}
+    if own:
+        below = [[cell, *own.get(cell["id"], [])] for cell in notebook["cells"]]
+        notebook["cells"] = [*own.get("", []), *itertools.chain.from_iterable(below)]
     code = []
     for cell in notebook["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
@@ -59,11 +60,13 @@ def is_executed(cell: NotebookNode) -> bool:
 def executed(kinds: list[str], sources: list[str]) -> list[bool]:
     """Whether each code cell is executed: `check` never, `plain` always, `show` if an executed cell uses its names."""
     wanted = [kind == "plain" for kind in kinds]
-    bound = [binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)]
+    binds = [
+        names.binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)
+    ]
     fresh = [i for i, want in enumerate(wanted) if want]
     while fresh:
-        used = frozenset[str]().union(*(uses(sources[i]) for i in fresh))
-        fresh = [i for i, names in enumerate(bound) if not wanted[i] and names & used]
+        uses = frozenset[str]().union(*(names.uses(sources[i]) for i in fresh))
+        fresh = [i for i, bound in enumerate(binds) if not wanted[i] and bound & uses]
         for i in fresh:
             wanted[i] = True
     return wanted
@@ -87,7 +90,14 @@ def blank(submission: Submission, chapter: Chapter) -> set[str]:
         if grade_id not in submission.invalid
         and (grade_id not in submission.answers or _same(submission.answers[grade_id], stub, kinds[grade_id]))
     }
-    return {exercise.name for exercise in chapter.exercises if own_cells(exercise) <= untouched}
+    found = {
+        exercise.name for exercise in chapter.exercises if exercise.answer_ids and own_cells(exercise) <= untouched
+    }
+    if submission.nothing or (
+        untouched == stubs.keys() and not submission.added
+    ):  # nbgrader's tasks, and tests of nothing
+        found |= {exercise.name for exercise in chapter.exercises if not exercise.answer_ids}
+    return found
 
 
 def own_cells(exercise: Exercise) -> set[str]:
@@ -100,14 +110,14 @@ def kind_of(cell: dict[str, Any]) -> str:
     meta = cell["metadata"].get("nbgrader", {})
     if meta.get("grade") and not meta.get("solution"):
         return "check"
-    return "show" if SHOW in cell["metadata"].get("tags", []) and not meta.get("solution") else "plain"
+    return "show" if SHOW in cell["metadata"].get("tags", []) and not students(cell) else "plain"
 
 
 def _same(source: str, stub: str, kind: str) -> bool:
     if kind != "code" or source.strip() == stub.strip():
         return source.strip() == stub.strip()
     try:  # no further than to the first that differs: to cut 64 KiB of `'\\'\\'\\` into tokens takes 34 s
-        return all(one == other for one, other in zip_longest(_tokens(source), _tokens(stub)))
+        return all(one == other for one, other in itertools.zip_longest(_tokens(source), _tokens(stub)))
     except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
@@ -118,33 +128,3 @@ def _tokens(source: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source.strip() + "\n").readline):
         if token.type not in ignored:
             yield token.type, "" if token.type in (tokenize.INDENT, tokenize.NEWLINE) else token.string
-
-
-@lru_cache(maxsize=512)
-def uses(source: str) -> frozenset[str]:
-    """The global names that a cell reads, now or when its functions are called; where it is no Python, every word."""
-    try:
-        return frozenset(_reads(symtable.symtable(source, "<cell>", "exec")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):  # a magic such as %timeit, or worse
-        return frozenset(NAME.findall(source))
-
-
-def _reads(table: symtable.SymbolTable) -> set[str]:
-    top = table.get_type() == "module"
-    names = {
-        symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (top or symbol.is_global())
-    }
-    return names.union(*(_reads(child) for child in table.get_children()))
-
-
-@lru_cache(maxsize=512)
-def binds(source: str) -> frozenset[str]:
-    """The global names that a released cell binds; where it is no plain Python, every word."""
-    try:
-        table = symtable.symtable(source, "<cell>", "exec")
-        tree = ast.parse(source)
-    except SyntaxError:
-        return frozenset(NAME.findall(source))
-    bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
-    declared = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
-    return frozenset(bound | declared)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from autograder.job import assemble, judge
+from autograder.job import judge
 from autograder.job.forkserver import InfrastructureError
+from autograder.model import names as global_names
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import CARRIED, Fault, Mark, Result
 from autograder.submissions.intake import Submission
@@ -43,10 +44,10 @@ def owed(rubric: Rubric, submission: Submission, marks: Sequence[Mark]) -> list[
     of_cell = {
         cell: each.name for each in rubric.chapter.exercises if each.name in wrong for cell in assemble.own_cells(each)
     }
-    binds = {cell: assemble.binds(stubs[cell]) for cell in of_cell if cell in stubs}
+    binds = {cell: global_names.binds(stubs[cell]) for cell in of_cell if cell in stubs}
 
     def used(cell: str, source: str) -> set[str]:
-        uses = assemble.uses(source)
+        uses = global_names.uses(source)
         return {other for other, names in binds.items() if order[other] < order[cell] and names & uses}
 
     found = []

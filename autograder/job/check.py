@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from across._process import warm
 from autograder.job import messages
@@ -49,13 +50,14 @@ def ask(
     until: float,
     hidden: Sequence[str] = (),
     on_question: Callable[[], object] = lambda: None,
+    keep: Mapping[str, Sequence[str]] = MappingProxyType({}),
     traced: bool = False,
 ) -> Answers:
     """Have the checker at `server` ask the kernel at the other end of `questions` about the exercises `only`.
 
     `name` is the checker's box, which does not show the folders `hidden`; `alive` says whether the kernel is. It ends at
-    `until` (time.monotonic), at the latest. `on_question` is called when a question is asked; `traced`
-    keeps what came back of each test.
+    `until` (time.monotonic), at the latest. `on_question` is called when a question is asked. `keep` has the names, by the
+    grade id of a test cell, that this one must leave as they were; `traced` keeps what came back of each test.
     Raises CheckerError, SandboxError.
     """
     limits = rubric.chapter.limits
@@ -70,6 +72,7 @@ def ask(
             deadline=deadline,
             allowed_ops=list(rubric.chapter.allowed_ops),
             traced=traced,
+            keep={cell: list(names) for cell, names in keep.items()},
         )
         patience = PATIENCE * limits.question_seconds
         with warm.request(server, messages.sent(request), [questions.fileno()]) as child:
@@ -128,7 +131,8 @@ class _Heard:
             self.lost, self.running, self.note = Lost(message.kind), message.test, message.says
             return
         found = (message.passed, test.weight, message.kind, message.says, message.misconception)
-        self.outcomes.append(Outcome(test.exercise, test.name, *found))
+        share = min(max(message.share, 0.0), 1.0) if test.in_box else 0.0
+        self.outcomes.append(Outcome(test.exercise, test.name, *found, share=share, weak=test.in_box is not None))
         came = (message.shape, tuple(message.numbers))
         self.seen.append(Seen(test.exercise, test.name, message.passed, message.kind, message.says, *came))
         self.running, self.computes = None, False

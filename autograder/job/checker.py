@@ -21,10 +21,10 @@ import pytest
 
 from across._process import pristine
 from autograder.job import checker_preload, messages
-from autograder.model import digests
+from autograder.model import digests, test_cells
 from autograder.model.course import Course, CourseError
 from autograder.model.verdict import ASSERT, REFUSED, Lost
-from autograder.probe import asking, listed, traces, wire
+from autograder.probe import asking, listed, nbgrader_cells, traces, wire
 from autograder.probe.listed import Variant
 from autograder.sandbox import entering
 
@@ -107,6 +107,7 @@ class Outcomes:
                 misconception=asking.misconception(self.known, exercise, error, says),
                 shape=shape,
                 numbers=list(numbers),
+                share=error.share if isinstance(error, nbgrader_cells.Partial) else 0.0,
             )
         )
 
@@ -150,6 +151,9 @@ def collect(course: Course, chapter: str) -> tuple[pytest.Config, pytest.Session
     from _pytest.main import Session
 
     file = course.check_file(chapter)
+    source = course.source(chapter)
+    nbgrader_cells.COLLECTED.file = file.name
+    nbgrader_cells.COLLECTED.cells = test_cells.read(source) if source.suffix == ".ipynb" else ()
     off = "cacheprovider terminal faulthandler tmpdir warnings junitxml logging".split()
     arguments = [part for name in off for part in ("-p", f"no:{name}")]
     arguments += ["--disable-plugin-autoload"]  # what else this environment holds, and may shuffle tests or stop them
@@ -196,7 +200,9 @@ def prepare(dumped: str, chapter: str) -> None:
     if "across.fresh" in sys.modules:  # it runs processes that have TensorFlow: see `child`
         importlib.import_module("across._process.fresh_child")
     tests = [(item.function.exercise, item.name, item.function.weight) for item in SESSION.items]  # type: ignore[attr-defined]
-    PLAN = messages.Plan(tests=tests, checks=read)
+    cells = {item.name: item.function.cell for item in SESSION.items if hasattr(item.function, "cell")}  # type: ignore[attr-defined]
+    in_box = {name: (cell.grade_id, list(cell.uses), list(cell.binds)) for name, cell in cells.items()}
+    PLAN = messages.Plan(tests=tests, checks=read, in_box=in_box)
 
 
 def before(message: dict[str, Any]) -> Callable[[], None]:
@@ -220,6 +226,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     ):  # the checks use it: 5 ms that others need not pay
         pristine.leave(fresh_child)
     JOB.seed = request.seed
+    nbgrader_cells.COLLECTED.keep = request.keep
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
     JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)
     OUTCOMES.connection, OUTCOMES.traced = connection, request.traced

@@ -27,7 +27,7 @@ from across._process import warm
 from autograder.job import messages
 from autograder.model import digests, rubric
 from autograder.model.course import Course, CourseError
-from autograder.model.rubric import PlannedTest, Rubric
+from autograder.model.rubric import InBox, PlannedTest, Rubric
 from autograder.sandbox import boxes
 
 SEED_POLICY = "hmac-sha256 of the answers' digest, keyed by the class's secret"
@@ -109,7 +109,8 @@ def make_rubric(
     read = course.chapter(chapter)
     plan = read_plan(course, chapter)
     made = replace(read, limits=replace(read.limits, **(limits or {})), gpus=read.gpus if gpus is None else gpus)
-    tests = tuple(PlannedTest(exercise, name, weight) for exercise, name, weight in plan.tests)
+    in_box = {name: InBox(cell, tuple(uses), tuple(binds)) for name, (cell, uses, binds) in plan.in_box.items()}
+    tests = tuple(PlannedTest(exercise, name, weight, in_box.get(name)) for exercise, name, weight in plan.tests)
     return Rubric(made, tests, plan.checks, digests.grader(), environment(course), sandboxed)
 
 

@@ -50,7 +50,10 @@ class Job:
     @cached_property
     def answers(self) -> str:
         """The digest of what the student wrote, as far as it counts."""
-        return digests.of_json([self.submission.answers, self.submission.invalid, self.submission.refused])
+        whole = [self.submission.answers, self.submission.invalid, self.submission.refused]
+        if self.rubric.chapter.assignment:  # what is added counts there, and nothing is no blank notebook
+            whole += [list(map(list, self.submission.added)), self.submission.nothing]
+        return digests.of_json(whole)
 
     @cached_property
     def digest(self) -> str:

@@ -52,11 +52,11 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
     for answer in exercise.answer_ids:
         if answer in submission.invalid:
             return mark(Result.INVALID, Fault.STUDENT, submission.invalid[answer])
-    if blank:
+    planned = rubric.tests_of(exercise.name)
+    if blank and (submission.nothing or not _passes_blank(planned, seen)):
         return mark(Result.BLANK, Fault.STUDENT, "Not attempted: the cell is as it was released.")
     if exercise.manual:
         return mark(Result.MANUAL, Fault.NONE, "Graded by hand.")
-    planned = rubric.tests_of(exercise.name)
     outcomes = [outcome for outcome in seen.outcomes if outcome.exercise == exercise.name]
     lost = exercise.name in seen.lost  # a part of it earns nothing
     earned = 0.0 if lost else share(planned, outcomes)
@@ -70,6 +70,12 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
         result = Result.PARTIAL
     wrong = fault is Fault.STUDENT and result in (Result.FAILED, Result.PARTIAL)
     return mark(result, fault, message, points, seen.labels.get(exercise.name, "") if wrong else "")
+
+
+def _passes_blank(planned: Iterable[PlannedTest], seen: Seen) -> bool:
+    """Whether nbgrader's own test cells give points for what was left as released: its author has it so."""
+    weak = {test.name for test in planned if test.in_box}
+    return any(each.test in weak and (each.passed or each.share) for each in seen.outcomes)
 
 
 def _failure(rubric: Rubric, exercise: Exercise, failure: Outcome | None, seen: Seen) -> tuple[Result, Fault, str]:
@@ -110,14 +116,17 @@ def awarded(max_points: float, share: float, step: float) -> float:
 def share(planned: Iterable[PlannedTest], outcomes: Iterable[Outcome]) -> float:
     """The share of an exercise's points that its tests earn: 0 to 1, and 1.0 only if every planned test has passed.
 
-    A test that has several outcomes has passed if all of them say so.
+    A test that has several outcomes earns the least of them.
     """
-    passed: dict[str, bool] = {}
+    earned: dict[str, float] = {}
+    failed: set[str] = set()
     for outcome in outcomes:
-        passed[outcome.test] = outcome.passed and passed.get(outcome.test, True)
-    weights = [(test.weight, passed.get(test.name, False)) for test in planned]
-    if weights and all(counts for _, counts in weights):
+        earned[outcome.test] = min(1.0 if outcome.passed else outcome.share, earned.get(outcome.test, 1.0))
+        failed |= set() if outcome.passed else {outcome.test}
+    planned = tuple(planned)
+    weights = [(test.weight, earned.get(test.name, 0.0)) for test in planned]
+    if weights and all(test.name in earned and test.name not in failed for test in planned):
         return 1.0
     total = sum(weight for weight, _ in weights)
     # never all of it by rounding, nor by tests that weigh nothing
-    return min(sum(weight for weight, counts in weights if counts) / total, 1.0 - 1e-9) if total else 0.0
+    return min(sum(weight * part for weight, part in weights) / total, 1.0 - 1e-9) if total else 0.0

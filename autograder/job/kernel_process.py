@@ -7,11 +7,13 @@ it needs `KernelProcess.connection`, the descriptor `KernelProcess.sockets` and 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import secrets
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from across._process import warm
@@ -26,6 +28,24 @@ class StartError(RuntimeError):
     """The kernel did not come up: nobody's answer is to blame."""
 
 
+@contextlib.contextmanager
+def _packed(files: Sequence[tuple[str, bytes]]) -> Iterator[list[int]]:
+    """A descriptor of an archive of files that is in memory only; none where there are none."""
+    if not files:
+        yield []
+        return
+    descriptor = os.memfd_create("files")
+    try:
+        with open(descriptor, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w") as archive:
+            for name, content in files:
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(content), 0o644
+                archive.addfile(entry, io.BytesIO(content))
+        yield [descriptor]
+    finally:
+        os.close(descriptor)
+
+
 class KernelProcess:
     """Forked, in its box, asked over a socketpair. `ready` waits for it; `close` leaves nothing behind."""
 
@@ -37,10 +57,12 @@ class KernelProcess:
         walls: bool = True,
         cards: Mapping[str, Any] | None = None,
         hidden: Sequence[str] = (),
+        files: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError.
 
-        `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box; `hidden`: see `Box`.
+        `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box; `hidden`: see `Box`; `files` will lie
+        in its working folder, by their relative paths.
         """
         cards = cards or {}
         self.limits = limits
@@ -54,7 +76,8 @@ class KernelProcess:
         try:
             request = {**self.box.request(), "cards": cards.get("environment", {})}
             request |= {"connection": self.connection, "sockets": SOCKETS}
-            self.child = warm.request(server, request, [self._log, theirs.fileno()])
+            with _packed(files) as more:
+                self.child = warm.request(server, request, [self._log, theirs.fileno(), *more])
         except BaseException:
             self.close()
             raise

@@ -57,6 +57,7 @@ class RunTests(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float  # seconds for one question
     allowed_ops: list[str]  # that graphs may hold besides `graphs.ALLOWED`
     traced: bool = False  # whether to tell what came back: see `traces`
+    keep: dict[str, list[str]] = {}  # by the grade id of a test cell: names that it must leave as they were
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     tests: list[tuple[str, str, float]] = []  # exercise, name, weight
     checks: str = ""  # digest
+    in_box: dict[str, tuple[str, list[str], list[str]]] = {}  # by a test's name: see `rubric.InBox`
     author: str = ""  # why there is none: the author's fault
 
 
@@ -97,6 +99,7 @@ class TestEnds(msgspec.Struct, frozen=True, tag="ends", kw_only=True):
     misconception: str = ""
     shape: str = ""  # of what came back, where that was asked for: see `traces.trace`
     numbers: list[float] = []
+    share: float = 0.0  # of its points, where it did not pass
 
 
 FromChecker = TestBegins | Asks | Answered | TestEnds

@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from across._process import warm
-from autograder.job import assemble, check, judge, messages
+from autograder.job import assemble, check, judge, messages, stages
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import behaviour, recorded_notebook
 from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
@@ -88,6 +88,10 @@ class Session:
         self.chapter = rubric.chapter
         self.limits = rubric.chapter.limits
         self.blank = assemble.blank(submission, self.chapter)
+        # what is left as released may pass nbgrader's own test cells; what was not handed in is not asked
+        self.settled = {name for name in self.blank if submission.nothing or not rubric.weak(name)}
+        self.stages = stages.Stages.of(submission, rubric)
+        self.executed = False  # the whole notebook was, to its end
         self.seen = judge.Seen()
         self.notes: list[str] = []
         self.kept_by = ""  # of the last life: all are alike
@@ -105,7 +109,8 @@ class Session:
 
     def run(self) -> Graded:
         """Execute and ask, reviving the kernel without the cell that killed it."""
-        for life in range(1 + self.limits.revivals + 2):  # two for doubts
+        most = 1 + self.limits.revivals + 2  # two for doubts
+        for life in range(most + len(self.stages.ends)):
             if self._live(f"{self.name}{life}"):
                 break
         self.seen.labels = behaviour.labels(self.rubric.tests, self.behaviour, self.compared.known)
@@ -124,7 +129,7 @@ class Session:
         whole = {each.name for each in self.chapter.exercises} - {
             test.exercise for test in self.rubric.tests if (test.exercise, test.name) not in ended
         }
-        done = self.blank | self.seen.lost.keys() | whole | self.slow
+        done = self.settled | self.seen.lost.keys() | whole | self.slow
         out = []
         for exercise in self.chapter.exercises:
             gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
@@ -140,12 +145,23 @@ class Session:
                 cell.metadata["tags"] = [*cell.metadata.get("tags", []), assemble.SKIP]
         if self.notebook is None:
             self.notebook = notebook
-        if not self.left():
+        left = self.left()
+        if not left:
             return True
+        end, asked = self.stages.next(left, self.executed)
+        for cell in () if end is None else notebook.cells[end:]:
+            if cell.cell_type == "code":
+                cell.metadata["tags"] = [*cell.metadata.get("tags", []), assemble.SKIP]
         self.lives += 1
         with self._timed("start"):
             kernel = KernelProcess(
-                self.place.student, name, self.limits, self.rubric.sandboxed, self.cards, self.place.private
+                self.place.student,
+                name,
+                self.limits,
+                self.rubric.sandboxed,
+                self.cards,
+                self.place.private,
+                self.chapter.files,
             )
         self.kept_by = kernel.box.kept_by
         try:
@@ -156,11 +172,15 @@ class Session:
                 executed = self._execute(notebook, kernel, f"{name}d")
             if executed is None:
                 return self._over()
-            self._take(notebook, executed)
+            if end is None:
+                self._take(notebook, executed)
             if executed.stopped is not None:
                 return self._stopped(kernel, notebook, executed)
+            self.executed = True
+            if not asked:
+                return self._over()
             with self._timed("questions"):
-                return self._ask(kernel, f"{name}c")
+                return self._ask(kernel, f"{name}c", asked, notebook)
         finally:
             kernel.close()
 
@@ -300,7 +320,8 @@ class Session:
         if executed.stopped is Stop.TIMEOUT and self._starved(kernel):
             return self._over()
         before = [_answer(cell) for cell in notebook.cells[: executed.cell + 1]]
-        guilty = [a for a in before if a and a not in self.seen.stops and a in self.submission.answers]
+        theirs = {*self.submission.answers, *(f"added-{number}" for number in range(1, len(self.submission.added) + 1))}
+        guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
         if not guilty and executed.stopped is Stop.TIMEOUT and self.lives > 1 and self._over():
             return True  # what was left of its time, when its earlier lives had ended, was too little for our own cells
@@ -310,26 +331,29 @@ class Session:
         self.seen.stops[guilty[-1]] = executed.stopped
         return self._over()
 
-    def _ask(self, kernel: KernelProcess, name: str) -> bool:
-        left = self.left()
+    def _ask(self, kernel: KernelProcess, name: str, asked: list[str], notebook: NotebookNode) -> bool:
         answers = check.ask(
             self.place.checker,
             name,
             kernel.questions,
             kernel.alive,
             self.rubric,
-            left,
+            [*asked, *(set(stages.helpers(asked, self.rubric.tests, notebook)) - self.seen.lost.keys())],
             self.seed,
             self.until,
             self.place.private,
             lambda: self._begins(kernel),
+            self.stages.keep,
         )
+        if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
+            answers = replace(answers, exercise=asked[0])
+        answers = replace(answers, outcomes=tuple(each for each in answers.outcomes if each.exercise in asked))
         for outcome in answers.outcomes:
             if not outcome.passed:
                 self.failed.setdefault((outcome.exercise, outcome.test), outcome)
         found = [self.failed.get((each.exercise, each.test), each) for each in answers.outcomes]
-        asked = {each.exercise for each in found}  # from their first test on, if not for the first time
-        kept = [outcome for outcome in self.seen.outcomes if outcome.exercise not in asked]
+        again = {each.exercise for each in found}  # from their first test on, if not for the first time
+        kept = [outcome for outcome in self.seen.outcomes if outcome.exercise not in again]
         self.seen.outcomes = kept + [each for each in found if each.exercise != answers.exercise]
         self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
         if refused := kernel.forks_refused():
@@ -338,6 +362,8 @@ class Session:
             self.slow.add(answers.slow)
             return self._over()
         if answers.lost is None:
+            if self.stages.ends and self.left():
+                return self._over()
             self._compare(kernel, f"{name}l")
             return True
         if answers.outside and self._once("checker"):  # at the second time it is something that the submission does
@@ -374,9 +400,11 @@ def _but(executed: messages.Executed, stop: Stop, note: str) -> messages.Execute
 
 
 def _answer(cell: Any) -> str:
-    """The grade id of a student's code cell; else empty."""
+    """The grade id of a student's code cell, the name of one that they added; else empty."""
     meta = cell.metadata.get("nbgrader", {})
-    return meta["grade_id"] if cell.cell_type == "code" and meta.get("solution") else ""
+    if cell.cell_type != "code":
+        return ""
+    return meta["grade_id"] if meta.get("solution") else cell.metadata.get("across", {}).get("added", "")
 
 
 def _explain_stops(notebook: NotebookNode, stops: Mapping[str, Stop]) -> None:

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 FILE = "course.toml"
+KERNELS_OWN = ("run", "connection.json")  # that lie in a kernel's working folder already
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,9 @@ class Exercise:
     grade_id: str  # of the graded cell: "check_round_robin"; a manual exercise is its own graded cell
     answer_ids: tuple[str, ...]  # grade ids of the student's cells that it looks at
     max_points: float
-    manual: bool = False
+    manual: bool = (
+        False  # marked by hand; without answers it is nbgrader's task: whatever the student has added is its answer
+    )
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ class Chapter:
     checks: str = ""  # the file of its checks, from the course's folder: to tell its author
     step: float = STEP  # points: parts of an exercise are rounded down to a multiple of it; 0: they are not rounded
     follow_through: float | None = None  # see `job.carried`; None: no answer is asked again on top of the reference's
+    assignment: str = ""  # nbgrader's name of what it was imported from, and of the notebook in it; empty if it was not
+    notebook: str = ""
+    files: tuple[tuple[str, bytes], ...] = field(
+        default=(), repr=False
+    )  # that lie beside it, for students and kernels: path, content
 
     @property
     def answers(self) -> dict[str, str]:
@@ -82,6 +90,18 @@ class Chapter:
             for cell in self.release["cells"]
             if (meta := cell["metadata"].get("nbgrader", {})).get("solution")
         }
+
+    @property
+    def handed_in_as(self) -> tuple[tuple[str, str], ...]:
+        """A student's folders and files that may be of this chapter: ours, then those of the nbgrader course it came from."""
+        ours = (self.name, f"{self.name}.ipynb")
+        theirs = (self.assignment, f"{self.notebook}.ipynb")
+        return (ours, theirs) if self.assignment and theirs != ours else (ours,)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The names of a student's folder of it."""
+        return tuple(folder for folder, _ in self.handed_in_as)
 
     @property
     def max_points(self) -> float:
@@ -118,6 +138,12 @@ class Course:
         except (OSError, ValueError) as error:
             raise CourseError(f"{path}: cannot be read: {error}") from None
         found = headers.course_file(str(path), values)
+        for name in found.chapters:
+            if not headers.NUMBERED.match(name) and not (path.parent / "solutions" / f"{name}.ipynb").is_file():
+                raise CourseError(
+                    f'{path}: chapters: {name!r}; write names in order, as in chapters = ["01_pipes"]; a chapter that was '
+                    "imported is called like its notebook in solutions/"
+                )
         return cls(
             root=path.parent,
             id=found.id,
@@ -147,12 +173,17 @@ class Course:
         return self.root / FILE
 
     def source(self, name: str) -> Path:
-        """The one source of a chapter."""
-        return self.root / "solutions" / f"{name}.py"
+        """The one source of a chapter: ours, or the notebook that it was imported as."""
+        imported = self.root / "solutions" / f"{name}.ipynb"
+        return imported if imported.is_file() else self.root / "solutions" / f"{name}.py"
 
     def notebook(self, name: str) -> Path:
         """The chapter as it is released, built from its source."""
         return self.root / "notebooks" / f"{name}.ipynb"
+
+    def files(self, name: str) -> Path:
+        """The folder of the files that lie beside a chapter's notebook, if it has any."""
+        return self.root / "files" / name
 
     def check_file(self, name: str) -> Path:
         """The trusted checks of a chapter."""
@@ -163,7 +194,9 @@ class Course:
         return self.root / self.checks / f"listed_{name}.toml"
 
     def check_sources(self, name: str) -> list[Path]:
-        """The files that a chapter's checks are made of: its own, then the answers that it lists and what it imports, by name.
+        """The files that a chapter's checks are made of: its own, the answers that it lists, what it imports by name.
+
+        Of an imported chapter the source, too: its test cells are in it.
 
         A file that is missing or is no Python is listed, too, and imports nothing: whoever needs it says so.
         """
@@ -177,18 +210,20 @@ class Course:
             fresh += [folder / f"{module}.py" for module in _imported(path) if (folder / f"{module}.py").is_file()]
         own, *others = found
         listed = self.listed_file(name)
-        return [own, *([listed] if listed.is_file() else []), *sorted(others)]
+        source = self.source(name)
+        more = [path for path in (listed, source) if path.is_file() and path.suffix != ".py"]
+        return [own, *more, *sorted(others)]
 
     @property
     def private(self) -> tuple[str, ...]:
         """The folders that no student's code may see: the course's own, and one by one what lies in it."""
-        names = ("solutions", self.checks, "tests", "docs", ".git")
+        names = ("solutions", self.checks, "files", "tests", "docs", ".git")
         return (str(self.root), *(str(self.root / name) for name in names))
 
     def full_name(self, name: str) -> str:
         """The one chapter that `name` means: `03_device_placement`, `device_placement` or `03`. Raises CourseError."""
         name = Path(name).stem
-        found = [full for full in self.chapters if name in (full, full[:2], full[3:])]
+        found = [full for full in self.chapters if name in (full, *_short_names(full))]
         if len(found) != 1:
             raise CourseError(f"no chapter {name!r}; there are: {', '.join(self.chapters) or 'none'}")
         return found[0]
@@ -218,6 +253,9 @@ class Course:
             checks=f"{self.checks}/{self.check_file(name).name}",
             step=self.step,
             follow_through=self.follow_through if says.follow_through is None else says.follow_through,
+            assignment=ours.get("assignment", ""),
+            notebook=ours.get("notebook", ""),
+            files=_files(self.files(name)),
         )
 
 
@@ -265,15 +303,39 @@ def exercises(name: str, release: Mapping[str, Any]) -> tuple[Exercise, ...]:
     found = []
     for cell in release["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
-        if not meta.get("grade"):
+        task = bool(meta.get("task"))
+        if not (meta.get("grade") or task):
             continue
         across = cell["metadata"].get("across", {})
         if "exercise" not in across:
             raise CourseError(f'{name}, cell "{meta.get("grade_id")}": no exercise named; run `autograder build`')
-        manual = bool(meta.get("solution"))
-        answers = (meta["grade_id"],) if manual else tuple(across["answers"])
+        manual = task or bool(meta.get("solution"))
+        answers = () if task else (meta["grade_id"],) if manual else tuple(across["answers"])
         found.append(Exercise(across["exercise"], meta["grade_id"], answers, float(meta["points"]), manual))
     return tuple(found)
+
+
+def students(cell: Mapping[str, Any]) -> bool:
+    """Whether the source of an assembled notebook's cell is the student's: an answer, or a cell that they added."""
+    meta = cell["metadata"]
+    return bool(meta.get("nbgrader", {}).get("solution") or meta.get("across", {}).get("added"))
+
+
+def _files(folder: Path) -> tuple[tuple[str, bytes], ...]:
+    """The plain files below a folder; hidden ones and links are none."""
+    found = []
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        name = path.relative_to(folder)
+        if name.parts[0] in KERNELS_OWN:
+            raise CourseError(f"{path}: a kernel has a {name.parts[0]} of its own; give it another name")
+        if path.is_file() and not path.is_symlink() and not any(part[0] == "." for part in name.parts):
+            found.append((name.as_posix(), path.read_bytes()))
+    return tuple(found)
+
+
+def _short_names(full: str) -> tuple[str, ...]:
+    """`03` and `device_placement` of `03_device_placement`."""
+    return (full[:2], full[3:]) if headers.NUMBERED.match(full) else ()
 
 
 def _sources(root: Path) -> tuple[str, ...]:

@@ -27,6 +27,11 @@ def of_release(release: Mapping[str, Any]) -> str:
     return of_json(without_header(release))
 
 
+def of_files(files: Iterable[tuple[str, bytes]]) -> str:
+    """The digest of files by name."""
+    return of_json([(name, hashlib.sha256(content).hexdigest()) for name, content in files])
+
+
 def without_header(release: Mapping[str, Any]) -> dict[str, Any]:
     """A release with none of the keys of its header in its metadata: a new due date makes no other release."""
     metadata = dict(release["metadata"])

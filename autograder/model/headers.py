@@ -21,7 +21,8 @@ SMALLEST = 0.001  # points: a smaller step is no number that a student can be to
 FOLLOW = "the share of its points that an answer gets whose error is carried over, as in follow_through = 0.5"
 ROW = re.compile(r"([A-Z]+)([1-9][0-9]{0,3})")
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
-ChapterName = Annotated[str, Meta(pattern=r"\A[0-9][0-9]_[a-z0-9_]+\Z")]
+NUMBERED = re.compile(r"[0-9][0-9]_[a-z0-9_]+\Z")
+ChapterName = Annotated[str, Meta(pattern=r"\A([0-9][0-9]_[a-z0-9_]+|[A-Za-z][A-Za-z0-9_]*)\Z")]  # the latter: imported
 Module = Annotated[str, Meta(pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")]
 Operation = Annotated[str, Meta(pattern=r"\A[A-Z][A-Za-z0-9_]*\Z")]
 
@@ -85,7 +86,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (self.gpu_memory_mib or 0) * MIB
 
 
-OURS = frozenset({"chapter", "release"})  # what building adds to the header in the notebook's metadata
+# what building adds to the header in the notebook's metadata
+OURS = frozenset({"chapter", "release", "assignment", "notebook"})
 KEYS = frozenset(Header.__struct_fields__)
 Kind = TypeVar("Kind", CourseFile, Header)
 

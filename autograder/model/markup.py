@@ -21,7 +21,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from autograder.model import recorded_notebook
+from autograder.model import course, recorded_notebook
 from autograder.model.harmless import UNENCODABLE, escaped, visible
 
 MARKDOWN = 8_000  # characters of one cell; the time that rendering odd Markdown takes grows with their square
@@ -174,13 +174,13 @@ class _Page(HTMLParser):
 def notebook(found: dict[str, Any]) -> NotebookNode:
     """Return a copy of a notebook (nbformat 4) whose prose and outputs are harmless to render by anything.
 
-    Cells are the release's (`assemble` made them): what is the student's in them is the source of the solution cells
-    and every output.
+    Cells are the release's (`assemble` made them): what is the student's in them is the source of the solution cells, cells
+    that they added, and every output.
     """
     made = nbformat.from_dict(recorded_notebook.rebuilt(found, found))
     assert isinstance(made, NotebookNode)
     for cell in made.cells:
         source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-        students = cell.metadata.get("nbgrader", {}).get("solution", False)
-        cell.source = markdown(source) if students and cell.cell_type != "code" else encodable(source)
+        theirs = course.students(cell)
+        cell.source = markdown(source) if theirs and cell.cell_type != "code" else encodable(source)
     return made

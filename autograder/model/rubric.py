@@ -15,12 +15,22 @@ from autograder.model.course import Chapter, Exercise
 
 
 @dataclass(frozen=True)
+class InBox:
+    """That a test is a test cell of nbgrader's, which runs where the student's code runs: weaker than a check."""
+
+    cell: str  # its grade id
+    uses: tuple[str, ...]  # the global names that it reads, its hidden tests too
+    binds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PlannedTest:
     """A test that will be run, with the exercise whose points it shares, by weight, with that exercise's other tests."""
 
     exercise: str
     name: str
     weight: float = 1.0
+    in_box: InBox | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class Rubric:
             "devices": self._devices,
             "points": f"{self.chapter.step!r} a step",
             "follow-through": self._follow_through,
+            **({"files": digests.of_files(self.chapter.files)} if self.chapter.files else {}),
         }
 
     @property
@@ -96,6 +107,10 @@ class Rubric:
     def tests_of(self, exercise: str) -> tuple[PlannedTest, ...]:
         """The tests among which the points of `exercise` are shared."""
         return tuple(test for test in self.tests if test.exercise == exercise)
+
+    def weak(self, exercise: str) -> bool:
+        """Whether what decides an exercise's points is computed where the student's code runs."""
+        return any(test.in_box for test in self.tests_of(exercise))
 
 
 def made_of(chapter: str, release: str, checks: str, grader: str, environment: str) -> str:

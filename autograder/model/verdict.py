@@ -63,6 +63,9 @@ ASSERT, REFUSED = "assert", "refused"
 ENDS = frozenset({"", ASSERT, REFUSED, *Lost})
 
 
+WEAK = "weak: computed where the student's code runs"  # what is said of such a test, wherever it is shown
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one test of an exercise found."""
@@ -74,6 +77,8 @@ class Outcome:
     kind: str = ""  # ASSERT; REFUSED; one of Lost; or the exception that a check met
     says: str = ""  # for the student
     misconception: str = ""  # that the check's sentence speaks of
+    share: float = 0.0  # of the test's points, where it did not pass
+    weak: bool = False  # it was computed where the student's code runs
 
     @property
     def broke(self) -> bool:

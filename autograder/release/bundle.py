@@ -3,6 +3,7 @@
     DIR/README.md                        how it is opened, worked on and handed in
     DIR/pyproject.toml                   what `uv run across lab` installs: the library alone, in the versions of this machine
     DIR/notebooks/NAME.ipynb             the chapter as it is released, byte by byte what grading rests on
+    DIR/notebooks/...                    what lies beside it in the course's files/NAME/
     DIR/notebooks/solutions/NAME.ipynb   with `--solutions`, after the deadline
     DIR/lib/                             the distribution `across`, as source
 
@@ -64,7 +65,9 @@ def release(
         _over(name, due or chapter.due, now or datetime.now(UTC))
     released = build.dumps(build.release(course, name))
     if course.notebook(name).read_text(encoding="utf-8") != released:
-        raise CourseError(f"notebooks/{name}.ipynb: is older than solutions/{name}.py; run `autograder build`")
+        raise CourseError(
+            f"notebooks/{name}.ipynb: is older than solutions/{course.source(name).name}; run `autograder build`"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
         new = Path(aside) / "new"
@@ -72,6 +75,10 @@ def release(
         _put(new / "README.md", readme.text(course, chapter, solutions=solutions))
         _put(new / "pyproject.toml", _project(course, name, _library()))
         _put(new / "notebooks" / f"{name}.ipynb", released)
+        for path, content in chapter.files:
+            place = new / "notebooks" / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
         if solutions:
             _put(answers, build.dumps(build.solved(course, name)))
         shutil.copytree(_library(), new / "lib", ignore=shutil.ignore_patterns(*JUNK, "handout.toml"))

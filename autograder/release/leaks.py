@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.authoring import build
+from autograder.model import test_cells
 from autograder.model.course import Course, CourseError, text
 from autograder.probe import listed
 
@@ -43,6 +44,11 @@ def secrets(course: Course, name: str, *, answers: bool = True) -> list[Secret]:
         for variant in listed.variants(course.listed_file(name)):
             what = f'the listed answer "{variant.name}" to "{variant.answer}"'
             found.append(_unseen(Secret(what, _lines(_written(variant, references))), stubs.get(variant.answer, set())))
+    source = course.source(name)
+    for cell in test_cells.read(source) if source.suffix == ".ipynb" else ():
+        lines = cell.source.split("\n")
+        whole = "\n".join(lines[number - 1] for number in sorted(cell.hidden))
+        found.append(Secret(f'the hidden tests of "{cell.grade_id}"', _lines(whole)))
     for path in course.check_sources(name):
         if path.suffix == ".py" and path.is_file():
             found += _functions(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autograder.model.course import Chapter, Course
+from autograder.submissions.instead import short
 
 
 def text(course: Course, chapter: Chapter, *, solutions: bool) -> str:
@@ -27,19 +28,30 @@ def _parts(course: Course, chapter: Chapter, solutions: bool) -> list[str]:
         "Without uv, with a Python from 3.11 to 3.13:",
         "```bash\npython -m venv .venv\n.venv/bin/pip install ./lib\n.venv/bin/across lab\n```",
         "## Work",
-        '- Answer in the cells that say `raise NotImplementedError("your turn")`, or repair the program in them.\n'
-        "- The check below an answer says whether it looks right so far, and if not, what it saw. Run it as often as you "
-        "like. Marks come from others, which ask your functions about other inputs.\n"
+        f"{_answering(chapter)}\n"
         "- *Validate* in the toolbar runs the saved notebook from top to bottom in a fresh kernel and lists every check "
-        f"that does not pass. `uv run across run {name[:2]}` does the same in a terminal.\n"
+        f"that does not pass. `uv run across run {short(name)}` does the same in a terminal.\n"
         f"- To start afresh, take `notebooks/{name}.ipynb` out of your download again.",
         "## Hand in",
-        f"Save, press *Validate*, and hand in `notebooks/{name}.ipynb`, this one file. Keep its name, and keep all cells: "
-        "what you add is left out of your mark.",
+        f"Save, press *Validate*, and hand in `notebooks/{name}.ipynb`, this one file. Keep its name, and keep all cells"
+        + ("." if chapter.assignment else ": what you add is left out of your mark."),
         _devices() if tensorflow else "",
         "## When something is in the way",
         _troubles(name, tensorflow),
     ]
+
+
+def _answering(chapter: Chapter) -> str:
+    if chapter.assignment:
+        return (
+            "- Answer in the cells that say so; you may add cells of your own.\n- The tests below an answer say whether it "
+            "looks right so far. Run them as often as you like. There may be others that you do not see."
+        )
+    return (
+        '- Answer in the cells that say `raise NotImplementedError("your turn")`, or repair the program in them.\n'
+        "- The check below an answer says whether it looks right so far, and if not, what it saw. Run it as often as you "
+        "like. Marks come from others, which ask your functions about other inputs."
+    )
 
 
 def _exercises(chapter: Chapter) -> str:
@@ -66,7 +78,10 @@ def _troubles(name: str, tensorflow: bool) -> str:
         ("you see", "do"),
         ("---", "---"),
         ("`port 8888 is taken; try ...`", "what it says"),
-        ("a kernel that dies", f"`uv run across run {name[:2]}` says at which cell; out of memory is the usual reason"),
+        (
+            "a kernel that dies",
+            f"`uv run across run {short(name)}` says at which cell; out of memory is the usual reason",
+        ),
         ("no `Validate` in the toolbar", "JupyterLab was started in another way; use `uv run across lab`"),
         ("Python too old", "`uv run --python 3.12 across lab`; uv fetches that Python"),
     ]

@@ -142,6 +142,7 @@ def render(
         absent=absent,
         counted=counted,
         distribution=charts.distribution(counted),
+        weak=weak(class_),
         exercises=charts.exercises(chapter, class_),
         groups=list(charts.GROUPS),
         mistakes=mistakes(class_),
@@ -224,6 +225,12 @@ def mistakes(class_: Sequence[Record]) -> list[Mistake]:
 def _name(row: Row) -> str:
     """The listed answer that a wrong one behaves like, if any."""
     return "" if row.misconception == UNLISTED else row.misconception
+
+
+def weak(class_: Sequence[Record]) -> list[str]:
+    """The exercises whose marks were computed where the student's code runs: test cells of nbgrader's."""
+    found = (each for record in class_ for each in record.verdict.evidence.outcomes if each.weak)
+    return list(dict.fromkeys(each.exercise for each in found))
 
 
 def _crashed(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:

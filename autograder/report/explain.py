@@ -18,7 +18,7 @@ from autograder.gradebook.history import Entry
 from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Exercise, near
-from autograder.model.verdict import Fault, Halt, Outcome, Result
+from autograder.model.verdict import WEAK, Fault, Halt, Outcome, Result
 from autograder.report import feedback, outputs
 from autograder.report.class_page import SIGNS, STYLES
 
@@ -261,6 +261,8 @@ def _exercise(chapter: Chapter, row: Row) -> Exercise:
 def _test(outcome: Outcome) -> Text:
     text = Text("✓ " if outcome.passed else "✗ ", style="green" if outcome.passed else "red")
     text.append(harmless.line(outcome.test), "default")
+    if outcome.weak:
+        text.append(f" ({WEAK})", "yellow")
     if outcome.weight != 1:
         text.append(f" (weight {number(outcome.weight)})", "dim")
     if outcome.broke:

@@ -21,7 +21,7 @@ from pygments.formatters import HtmlFormatter
 
 from autograder.gradebook import tables
 from autograder.gradebook.record import Record
-from autograder.model import harmless, markup
+from autograder.model import course, harmless, markup
 from autograder.model.course import Chapter
 from autograder.model.verdict import CARRIED, Fault, Result
 from autograder.report import rendering
@@ -175,15 +175,18 @@ def notebook(record: Record) -> str:
         return ""
     shown, left = [], COLOURED_PAGE
     for cell in markup.notebook(found).cells:
-        meta = cell.metadata.get("nbgrader", {})
-        students = meta.get("solution")
+        students = course.students(cell)
         source = harmless.visible(cell.source) if students else cell.source
         coloured = cell.cell_type == "code"
         if students and coloured:
             coloured = len(source) <= left
             left -= len(source) if coloured else 0
         made = _shown(cell.cell_type, source, cell.get("outputs", []), coloured)
-        shown.append(f'<div class="answer" id="{_place(meta["grade_id"])}">\n{made}\n</div>' if students else made)
+        shown.append(
+            f'<div class="answer" id="{_place(cell.metadata["nbgrader"]["grade_id"])}">\n{made}\n</div>'
+            if students
+            else made
+        )
     return "\n".join(shown)
 
 

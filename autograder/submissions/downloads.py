@@ -111,7 +111,7 @@ def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names)
     """Who named an archive's files: what most of them say. Raises CourseError if nobody that is known."""
     if names.pattern:
         return Place(source, Layout.PATTERN, names.pattern)
-    tally = Tally(chapter.name, [names.layout] if names.layout else list(filenames.PATTERNS))
+    tally = Tally(chapter.folders, [names.layout] if names.layout else list(filenames.PATTERNS))
     for parts in every:
         tally.add(parts)
     if found := tally.most():
@@ -172,7 +172,7 @@ class _Gathering:
             claim = self.place.claim(member.parts)
             if claim is None:
                 others.append(member)
-            elif claim.chapter in ("", self.chapter.name):
+            elif claim.chapter in ("", *self.chapter.folders):
                 handed.append((member, claim))
         forged = exchange.forged(handed) if self.place.layout is Layout.EXCHANGE else {}
         theirs = []
@@ -196,7 +196,7 @@ class _Gathering:
         """A line of a file that is of no student; `beside` files of one that are."""
         if filenames.junk(member.parts) or member.parts[-1:] in (("timestamp.txt",), ("submission_secret.txt",)):
             return
-        lost = not beside and (not member.parts or self.place.somebodys(member.parts, self.chapter.name))
+        lost = not beside and (not member.parts or self.place.somebodys(member.parts, self.chapter.folders))
         if lost or self.place.layout is not Layout.NBGRADER:
             note = member.why_not or f"its name is none of {self.place.layout}"
             mend = (
@@ -222,9 +222,8 @@ class _Gathering:
             return member.why_not or "no notebook (.ipynb)"
         if ours and len(member.parts) - self.place.above > (2 if self.place.layout is Layout.EXCHANGE else 3):
             return SILENT  # a copy in a folder of theirs
-        return (
-            f"its name is not {self.chapter.name}.ipynb" if ours and claim.file != f"{self.chapter.name}.ipynb" else ""
-        )
+        called = [file for _, file in self.chapter.handed_in_as]
+        return f"its name is not {' or '.join(called)}" if ours and claim.file not in called else ""
 
     def _told(self) -> None:
         """What of the table of times did not count."""
@@ -261,7 +260,8 @@ class _Gathering:
 
     def _order(self, one: _One) -> tuple[object, ...]:
         """What makes a file the newest. In an exchange, where anybody may write, the student's own goes before others'."""
-        named, number = filenames.rank(one.claim.file, self.chapter.name)
+        called = [Path(file).stem for _, file in self.chapter.handed_in_as]
+        named, number = max(filenames.rank(one.claim.file, name) for name in called)
         when = moments.readable(one.claim.when)
         if self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER):
             return exchange.owned(one.member, one.claim), when, one.place

@@ -146,18 +146,18 @@ def front(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(1000)  # one student's files without number are looked at once
-def fits(parts: tuple[str, ...], layout: Layout, chapter: str) -> bool:
-    """Whether a name is one of a layout; of nbgrader's folders any would be, but for the chapter."""
+def fits(parts: tuple[str, ...], layout: Layout, chapters: tuple[str, ...]) -> bool:
+    """Whether a name is one of a layout; of nbgrader's folders any would be, but for the chapter, by whichever name."""
     claim = READERS[layout].read(parts)
-    return claim is not None and (layout is not Layout.NBGRADER or claim.chapter == chapter)
+    return claim is not None and (layout is not Layout.NBGRADER or claim.chapter in chapters)
 
 
 class Tally:
     """Counts, name by name, which layout the files of a class fit, and how many folders they all lie in."""
 
-    def __init__(self, chapter: str, among: Sequence[Layout] = tuple(PATTERNS)) -> None:
+    def __init__(self, chapters: tuple[str, ...], among: Sequence[Layout] = tuple(PATTERNS)) -> None:
         self.first: tuple[str, ...] = ()  # the first name
-        self._chapter, self._among = chapter, among
+        self._chapters, self._among = chapters, among
         self._counts: Counter[tuple[int, Layout]] = Counter()
         self._above: tuple[str, ...] | None = None  # the folders that all files so far lie in
 
@@ -171,7 +171,7 @@ class Tally:
         self._above = known[: same.index(False) if False in same else len(same)]
         for above in range(len(self._above) + 1):
             for layout in self._among:
-                self._counts[above, layout] += fits(front(parts[above:]), layout, self._chapter)
+                self._counts[above, layout] += fits(front(parts[above:]), layout, self._chapters)
 
     def most(self) -> tuple[Layout, int] | None:
         """The layout that most files fit, and how many folders they all lie in; None if nobody named them."""

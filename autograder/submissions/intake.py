@@ -7,13 +7,10 @@ taken from it: see `assemble`. One bad notebook costs only its own grade, a bad 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
 import re
-import stat
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +19,9 @@ from typing import Any
 from autograder.model.course import Chapter, Limits, text
 from autograder.model.unseen import UNSEEN
 from autograder.model.verdict import NOTHING
-from autograder.submissions import instead
+from autograder.submissions import added_cells, instead, student_files
+from autograder.submissions.added_cells import Added
+from autograder.submissions.student_files import RefusedError
 
 NOTES = 20  # at most, of one submission
 MEANING = '\\<>&"*?[]'  # of a student's name
@@ -35,7 +34,6 @@ DATE = re.compile(  # strict: nbgrader would look for a time zone's file under a
     r"((?:19|20)\d\d-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
     r" ?(?:Z|[+-]\d\d:?\d\d|[A-Za-z]+(?:/[A-Za-z_]+){0,2})?"
 )
-CONTENT_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO}
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,7 @@ class Submission:
     timestamp: str | None = None  # when it was handed in: timestamp.txt as nbgrader writes it
     notes: tuple[str, ...] = ()  # what was odd about it and did not count
     other_chapter: str = ""  # whose notebook it is, if it is another chapter's
+    added: tuple[Added, ...] = ()  # the student's own cells, where they count
 
     @property
     def nothing(self) -> bool:
@@ -66,20 +65,13 @@ class Submission:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; every string is valid UTF-8."""
-        return asdict(self) | {"notes": list(self.notes)}
+        return asdict(self) | {"notes": list(self.notes), "added": [list(each) for each in self.added]}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Submission:
         """Return the submission that `to_json` wrote."""
-        return cls(**{**value, "notes": tuple(value["notes"])})
-
-
-class _RefusedError(Exception):
-    """The file cannot be read at all; the message says why and the mend."""
-
-    def __init__(self, why: str, other_chapter: str = "") -> None:
-        super().__init__(why)
-        self.other_chapter = other_chapter
+        added = tuple((above, kind, source) for above, kind, source in value.get("added", ()))
+        return cls(**{**value, "notes": tuple(value["notes"]), "added": added})
 
 
 def collect(folder: Path, chapter: Chapter) -> list[Found]:
@@ -127,13 +119,15 @@ def read(found: Found, chapter: Chapter) -> Submission:
     notes: list[str] = []
     timestamp = None
     try:
-        with _folder(found.folder, chapter.name) as folder:
+        with student_files.folder(found.folder, [folder for folder, _ in chapter.handed_in_as]) as folder:
             if folder is None:
                 return Submission(found.student, chapter.name, notes=(f"{NOTHING}: no folder {chapter.name}",))
             timestamp = _timestamp(folder, notes)
-            data = _file(folder, f"{chapter.name}.ipynb", chapter.limits.notebook_bytes)
+            data = student_files.first(
+                folder, [file for _, file in chapter.handed_in_as], chapter.limits.notebook_bytes
+            )
             if data is None:
-                if file := instead.beside(folder):
+                if file := instead.beside(folder, notebooks=not chapter.assignment):
                     refused = instead.not_it(student_name(file), chapter)
                     return Submission(
                         found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes)
@@ -141,12 +135,16 @@ def read(found: Found, chapter: Chapter) -> Submission:
                 notes.insert(0, f"{NOTHING}: no file {chapter.name}.ipynb")
                 return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
         cells = _cells(_parse(data, notes), chapter, notes)
-    except _RefusedError as refusal:
+    except RefusedError as refusal:
         refused = f"{chapter.name}.ipynb: {refusal}"
         said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}
         return Submission(found.student, chapter.name, timestamp=timestamp, **said)
     answers, invalid = _answers(cells, chapter, notes)
-    return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]))
+    added: tuple[Added, ...] = ()
+    if chapter.assignment:
+        taken = added_cells.added(cells, chapter, _source, notes)
+        added = tuple((above, kind, BROKEN.sub("\ufffd", source)) for above, kind, source in taken)
+    return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]), added=added)
 
 
 def invalid_exercises(submission: Submission, chapter: Chapter) -> dict[str, str]:
@@ -161,69 +159,10 @@ def invalid_exercises(submission: Submission, chapter: Chapter) -> dict[str, str
     return found
 
 
-@contextlib.contextmanager
-def _folder(student: Path, chapter: str) -> Iterator[int | None]:
-    """Open the student's folder of a chapter, never through a symbolic link; None when there is none."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    opened: list[int] = []
-    try:
-        opened.append(os.open(student, flags))
-        opened.append(os.open(chapter, flags, dir_fd=opened[0]))
-        yield opened[1]
-    except OSError as error:
-        if len(opened) == 2 or error.errno not in CONTENT_ERRORS:
-            raise
-        if error.errno == errno.ENOENT and opened:
-            yield None
-            return
-        what = f"the folder {chapter}" if opened else "the student's folder"
-        raise _RefusedError(f"{what} {_trouble(error)}; submit a plain folder") from None
-    finally:
-        for fd in opened:
-            os.close(fd)
-
-
-def _file(folder: int, name: str, cap: int) -> bytes | None:
-    """Read a regular file of at most `cap` bytes; None when there is none."""
-    try:
-        if not stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode):  # opening a device may already do something
-            raise _RefusedError("is not a plain file (a link, folder, pipe or device); submit the notebook itself")
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError as error:
-        if error.errno == errno.ENOENT:
-            return None
-        if error.errno in CONTENT_ERRORS:
-            raise _RefusedError(f"{_trouble(error)}; submit a plain file that can be read") from None
-        raise
-    with open(fd, "rb", buffering=0) as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise _RefusedError("is not a plain file; submit the notebook itself")
-        data = b"" if status.st_size > cap else _read(file.fileno(), cap + 1)
-        size = max(status.st_size, len(data))
-    if size > cap:
-        raise _RefusedError(f"has {size} bytes, at most {cap} are read; clear the outputs (Kernel > Restart and Clear)")
-    return data
-
-
-def _read(fd: int, count: int) -> bytes:
-    parts = []
-    while count > 0 and (part := os.read(fd, count)):
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
-def _trouble(error: OSError) -> str:
-    if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        return "is a symbolic link or no folder"
-    return f"cannot be read ({os.strerror(error.errno or 0)})"
-
-
 def _timestamp(folder: int, notes: list[str]) -> str | None:
     try:
-        data = _file(folder, "timestamp.txt", TIMESTAMP_BYTES)
-    except _RefusedError as refusal:
+        data = student_files.read(folder, "timestamp.txt", TIMESTAMP_BYTES)
+    except RefusedError as refusal:
         notes.append(f"timestamp.txt {refusal}: ignored")
         return None
     if data is None:
@@ -237,7 +176,7 @@ def _timestamp(folder: int, notes: list[str]) -> str | None:
 
 
 def _parse(data: bytes, notes: list[str]) -> Any:
-    """Return the JSON value of a file. Raises _RefusedError."""
+    """Return the JSON value of a file. Raises RefusedError."""
     mend = "open it in JupyterLab, save it and submit it again"
     twice: list[str] = []
 
@@ -249,18 +188,18 @@ def _parse(data: bytes, notes: list[str]) -> Any:
         return made
 
     if not data.strip():
-        raise _RefusedError(f"is empty; {mend}")
+        raise RefusedError(f"is empty; {mend}")
     if data.startswith(b"\xef\xbb\xbf"):
         notes.append("the file begins with a byte order mark: ignored")
         data = data[3:]
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_int=_integer, parse_float=_float)
     except UnicodeDecodeError as error:
-        raise _RefusedError(f"is not UTF-8 text (byte {error.start}); {mend}") from None
+        raise RefusedError(f"is not UTF-8 text (byte {error.start}); {mend}") from None
     except (RecursionError, MemoryError):
-        raise _RefusedError(f"is nested too deeply to be a notebook; {mend}") from None
+        raise RefusedError(f"is nested too deeply to be a notebook; {mend}") from None
     except ValueError as error:
-        raise _RefusedError(f"is not JSON ({_shown(str(error))}); {mend}") from None
+        raise RefusedError(f"is not JSON ({_shown(str(error))}); {mend}") from None
     if twice:
         notes.append(f"the file says {_shown(twice[0])} twice in one place: the last one counts, as in Jupyter")
     return value
@@ -276,19 +215,19 @@ def _float(digits: str) -> float:
 
 
 def _cells(notebook: Any, chapter: Chapter, notes: list[str]) -> list[Any]:
-    """Return the list of cells, whatever is in it. Raises _RefusedError."""
+    """Return the list of cells, whatever is in it. Raises RefusedError."""
     limits: Limits = chapter.limits
     if not isinstance(notebook, dict):
-        raise _RefusedError(f"is {_kind(notebook)}, not a notebook; submit the chapter's own notebook")
+        raise RefusedError(f"is {_kind(notebook)}, not a notebook; submit the chapter's own notebook")
     cells = notebook.get("cells")
     if "worksheets" in notebook and cells is None:
-        raise _RefusedError("is in the old notebook format 3; open it in JupyterLab, save it and submit it again")
+        raise RefusedError("is in the old notebook format 3; open it in JupyterLab, save it and submit it again")
     if not isinstance(cells, list):
-        raise _RefusedError(f"its `cells` is {_kind(cells)}, not a list; submit the chapter's own notebook")
+        raise RefusedError(f"its `cells` is {_kind(cells)}, not a list; submit the chapter's own notebook")
     if len(cells) > limits.cells:
-        raise _RefusedError(f"has {len(cells)} cells, at most {limits.cells} are read; delete what is not needed")
+        raise RefusedError(f"has {len(cells)} cells, at most {limits.cells} are read; delete what is not needed")
     if name := instead.other_chapter(notebook, chapter):
-        raise _RefusedError(instead.wrong(name, chapter), name)
+        raise RefusedError(instead.wrong(name, chapter), name)
     if type(notebook.get("nbformat")) is not int or notebook["nbformat"] != 4:
         notes.append(f"its notebook format is {_shown(notebook.get('nbformat'))}, not 4: read all the same")
     ours, theirs = chapter.release.get("metadata", {}), _dict(notebook.get("metadata"))
@@ -315,7 +254,7 @@ def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict
             odd.append(f"cell {number} has the unknown grade id {_shown(grade_id)}: ignored")
         elif cell.get("cell_type") == "code" and (source := _source(cell)) and source.strip() not in plain:
             own += 1
-    if own:
+    if own and not chapter.assignment:
         notes.append(f"{own} code cell(s) added or changed outside the answer cells: ignored, only answer cells count")
     for grade_id, source in locked.items():
         numbers = at.get(grade_id, [])

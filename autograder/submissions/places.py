@@ -46,7 +46,7 @@ class Place:
 
         return owner
 
-    def somebodys(self, parts: Parts, chapter: str) -> bool:
+    def somebodys(self, parts: Parts, chapters: tuple[str, ...]) -> bool:
         """Whether a name that is none of this layout's is all the same one of a submission."""
         mine = parts[self.above :]
         if self.certain:
@@ -54,7 +54,7 @@ class Place:
         if self.layout is not Layout.NBGRADER and members.is_notebook(mine):
             return True
         others = () if self.layout is Layout.PATTERN else filenames.PATTERNS
-        return any(filenames.fits(mine, layout, chapter) for layout in others if layout is not self.layout)
+        return any(filenames.fits(mine, layout, chapters) for layout in others if layout is not self.layout)
 
 
 def located(source: Path, chapter: Chapter, names: Names) -> Place:
@@ -66,27 +66,27 @@ def located(source: Path, chapter: Chapter, names: Names) -> Place:
         return Place(source / "inbound", Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
     if layout is None:
         entries = folders.top(source)
-        inside = [_inside(source, entry.name, chapter.name) for entry in entries if entry.is_folder]
+        inside = [_inside(source, entry.name, chapter.folders) for entry in entries if entry.is_folder]
         loose = [(entry.name,) for entry in entries if not entry.is_folder]
-        if source.name == "inbound" and any(filenames.fits(name, Layout.EXCHANGE, chapter.name) for name in inside):
+        if source.name == "inbound" and any(filenames.fits(name, Layout.EXCHANGE, chapter.folders) for name in inside):
             return Place(source, Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
         # what lies loose among nbgrader's folders is nobody's: so folders are asked first
-        layout = _most(inside, chapter.name, (Layout.MOODLE, Layout.EXCHANGE, Layout.NBGRADER))
-        layout = layout or _most(loose, chapter.name, (Layout.MOODLE, Layout.CANVAS))
+        layout = _most(inside, chapter.folders, (Layout.MOODLE, Layout.EXCHANGE, Layout.NBGRADER))
+        layout = layout or _most(loose, chapter.folders, (Layout.MOODLE, Layout.CANVAS))
         if layout is None:
             _not_a_root(source, [name[0] for name in inside])
             layout = Layout.EXCHANGE if source.name == "inbound" else Layout.NBGRADER
     return Place(source, layout, Reader(layout))
 
 
-def _inside(source: Path, folder: str, chapter: str) -> Parts:
+def _inside(source: Path, folder: str, chapters: tuple[str, ...]) -> Parts:
     """The name of a file that may lie in a folder."""
-    there = os.path.lexists(source / folder / chapter)
-    return (folder, chapter, UNKNOWN) if there else (folder, UNKNOWN)
+    there = next((name for name in chapters if os.path.lexists(source / folder / name)), None)
+    return (folder, there, UNKNOWN) if there else (folder, UNKNOWN)
 
 
-def _most(names: Iterable[Parts], chapter: str, among: tuple[Layout, ...]) -> Layout | None:
-    counts = Counter(layout for parts in names for layout in among if filenames.fits(parts, layout, chapter))
+def _most(names: Iterable[Parts], chapters: tuple[str, ...], among: tuple[Layout, ...]) -> Layout | None:
+    counts = Counter(layout for parts in names for layout in among if filenames.fits(parts, layout, chapters))
     return max(among, key=counts.__getitem__) if counts else None
 
 
@@ -105,7 +105,8 @@ def occupied(place: Place, chapter: Chapter) -> None:
             f"{place.path}: there is nothing in it; give the folder, or the zip, that holds the submissions"
         )
     inside = [entry.name for entry in entries if entry.is_folder]
-    if place.layout is not Layout.NBGRADER or any(os.path.lexists(place.path / name / chapter.name) for name in inside):
+    there = (place.path / name / folder for name in inside for folder in chapter.folders)
+    if place.layout is not Layout.NBGRADER or any(map(os.path.lexists, there)):
         return
     if zips := [entry.name for entry in entries if not entry.is_folder and entry.name.lower().endswith(ARCHIVES)]:
         which = "it" if len(zips) == 1 else f"one of the {len(zips)}"
@@ -128,9 +129,9 @@ def listed(place: Place, chapter: Chapter) -> list[Member]:
             return True
         claim = place.reader.read((name, UNKNOWN))
         if claim is None:
-            parts = _inside(place.path, name, chapter.name)
+            parts = _inside(place.path, name, chapter.folders)
             astray.append(Member(name, parts, members.cannot(ASTRAY), why_not=ASTRAY))
-        return claim is not None and claim.chapter in ("", chapter.name)
+        return claim is not None and claim.chapter in ("", *chapter.folders)
 
     return [*folders.listed(place.path, wanted, place.owner()), *astray]
 
@@ -139,7 +140,7 @@ def strays(place: Place, chapter: Chapter) -> list[str]:
     """What lies directly among nbgrader's folders and is named as in a download or an exchange."""
     found = []
     for entry in folders.top(place.path):
-        parts = _inside(place.path, entry.name, chapter.name) if entry.is_folder else (entry.name,)
-        if place.somebodys(parts, chapter.name):
+        parts = _inside(place.path, entry.name, chapter.folders) if entry.is_folder else (entry.name,)
+        if place.somebodys(parts, chapter.folders):
             found.append(entry.name)
     return found

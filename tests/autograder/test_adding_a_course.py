@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,52 +9,20 @@ from pathlib import Path
 
 import courses
 import pytest
+from followed import PATIENCE, follow_page, page
 
 from autograder.model import headers
-from autograder.model.course import Course, checkout
+from autograder.model.course import Course
 from autograder.sandbox import boxes
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
-PAGE = (checkout() / "docs" / "adding-a-course.md").read_text(encoding="utf-8")
-BLOCK = re.compile(
-    r"(?:^`(?P<file>[\w./]+)`\n\n)?^```(?P<language>\w+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL
-)
-PATIENCE = 900.0  # seconds for one command on a busy machine
-
-
-def follow(folder: Path, command: str) -> str:
-    """Run what stands in a block, in the course's folder; what it printed, on one line."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "COLUMNS": "200", "HOME": str(folder)}
-    done = subprocess.run(
-        ["bash", "-e", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}"
-    return " ".join(done.stdout.split())
+PAGE = page("adding-a-course.md")
 
 
 @pytest.mark.classes
 def test_whoever_follows_the_page_has_a_course_that_grades(tmp_path: Path):
-    printed, steps = "", 0
-    for block in BLOCK.finditer(PAGE):
-        content = block["content"]
-        if block["file"]:
-            (tmp_path / block["file"]).parent.mkdir(exist_ok=True)
-            (tmp_path / block["file"]).write_text(content, encoding="utf-8")
-        elif block["language"] == "bash":
-            printed, steps = follow(tmp_path, content), steps + 1
-        else:
-            assert block["language"] == "text"
-            for line in content.splitlines():
-                assert line in printed, f"{line!r} was not printed: {printed}"
-    assert steps == PAGE.count("```bash") > 0
+    follow_page(PAGE, tmp_path)
     assert Course.read(tmp_path).full_name("01") == "01_row_means"
     assert (tmp_path / "graded" / "feedback" / "ada" / "01_row_means.html").stat().st_size > 0
 

@@ -1,0 +1,47 @@
+"""What every released notebook has, whatever its source was: cell ids that stay, our metadata, a digest of it all."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.model import digests
+
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+def finish(notebook: NotebookNode, ours: Mapping[str, Any]) -> None:
+    """Give a notebook its cell ids and `ours` as the metadata `across`, with the digest of the release."""
+    notebook.metadata["across"] = nbformat.from_dict(dict(ours))
+    _give_ids(notebook)
+    notebook.metadata["across"]["release"] = release_digest(notebook)
+    nbformat.validate(notebook)
+
+
+def release_digest(notebook: NotebookNode | dict[str, Any]) -> str:
+    """SHA-256 of a release: of everything in it but the digest itself and the chapter's header."""
+    content = copy.deepcopy(digests.without_header(notebook))
+    content["metadata"]["across"].pop("release", None)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def dumps(notebook: NotebookNode) -> str:
+    """A notebook as text: sorted keys, one space of indent, one newline at its end."""
+    return nbformat.writes(notebook, version=nbformat.NO_CONVERT, indent=1, sort_keys=True).rstrip("\n") + "\n"
+
+
+def _give_ids(notebook: NotebookNode) -> None:
+    """Cell ids that stay while a cell does: its grade id, or a digest of what it says."""
+    given: Counter[str] = Counter()
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        base = grade_id or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        given[base] += 1
+        cell["id"] = base if given[base] == 1 else f"{base}-{given[base]}"

@@ -1,0 +1,84 @@
+"""Which kernel nbgrader's test cells are asked in: their names must mean what they meant where the cell stands.
+
+nbgrader executes a test cell in its place; here it is asked after the student's cells, so that none of them can print what a
+hidden test holds. The two differ where a cell further down changes a name that the test rests on: another question's `result`,
+a column added to a table. Such a test is asked in a kernel that ran no further than to its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from autograder.job import assemble
+from autograder.model import names
+from autograder.model.rubric import InBox, PlannedTest, Rubric
+from autograder.submissions.intake import Submission
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Where the tests of one submission are asked."""
+
+    ends: dict[str, int]  # exercise -> the cell's number at which its kernel ends; of others the kernel runs all cells
+    keep: dict[
+        str, list[str]
+    ]  # by grade id of a test cell: names that cells below it bind, which it must leave as they were
+
+    @classmethod
+    def of(cls, submission: Submission, rubric: Rubric) -> Stages:
+        """Those of a submission."""
+        in_box = [(test.exercise, test.in_box) for test in rubric.tests if test.in_box]
+        if not in_box:
+            return cls({}, {})
+        notebook = assemble.assemble(submission, rubric.chapter)
+        at = {cell.metadata.get("nbgrader", {}).get("grade_id"): number for number, cell in enumerate(notebook.cells)}
+        code = [(number, cell.source) for number, cell in enumerate(notebook.cells) if assemble.is_executed(cell)]
+        modules = frozenset[str]().union(*(names.imports(source) for _, source in code))
+        ends: dict[str, int] = {}
+        keep: dict[str, list[str]] = {}
+        for exercise, test in in_box:
+            place = at[test.cell]
+            below = (
+                frozenset[str]().union(*(names.changes(source) for number, source in code if number > place)) - modules
+            )
+            above = [source for number, source in code if number < place]
+            if below & _rests_on(test, above):
+                ends[exercise] = place
+            keep[test.cell] = sorted(below & set(test.binds))
+        return cls(ends, keep)
+
+    def next(self, left: Collection[str], executed: bool) -> tuple[int | None, list[str]]:
+        """The kernel to start when these exercises are left: where it ends (None: nowhere), and of which it is asked.
+
+        First comes the one that runs all cells; it is over when the notebook has been `executed`, and asked.
+        """
+        whole = [exercise for exercise in left if exercise not in self.ends]
+        if whole or not executed:
+            return None, whole
+        end = min(self.ends[exercise] for exercise in left)
+        return end, [exercise for exercise in left if self.ends[exercise] == end]
+
+
+def helpers(asked: Collection[str], tests: Iterable[PlannedTest], notebook: NotebookNode) -> list[str]:
+    """The exercises whose test cells stand above those of `asked` and bind names that these use: an import, a function."""
+    at = {cell.metadata.get("nbgrader", {}).get("grade_id"): number for number, cell in enumerate(notebook.cells)}
+    cells = [(test.exercise, test.in_box) for test in tests if test.in_box]
+    wanted = {exercise for exercise, _ in cells if exercise in asked}
+    for exercise, test in sorted(cells, key=lambda each: -at[each[1].cell]):
+        used = [other for name, other in cells if name in wanted and at[other.cell] > at[test.cell]]
+        if any(set(test.binds) & set(other.uses) for other in used):
+            wanted.add(exercise)
+    return [exercise for exercise, _ in cells if exercise in wanted and exercise not in asked]
+
+
+def _rests_on(test: InBox, above: list[str]) -> frozenset[str]:
+    """The names that a test reads, and what the cells above it read to make these."""
+    found, fresh = frozenset[str](), frozenset(test.uses)
+    while fresh:
+        found |= fresh
+        makes = [source for source in above if names.changes(source) & fresh]
+        fresh = frozenset[str]().union(*(names.uses(source) for source in makes)) - found
+    return found

@@ -1,0 +1,103 @@
+"""Which global names the source of a cell reads, binds and changes: what Python's own symbol table and syntax tree say.
+
+Where a source is no plain Python, every word in it counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+from functools import lru_cache
+
+NAME = re.compile(r"[^\W\d]\w*")
+MAGIC = re.compile(r"^(?P<indent>[ \t]*)[%!](?!%).*$", re.MULTILINE)  # a line that IPython runs, and Python does not
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)  # a magic such as %%timeit, or worse
+
+
+@lru_cache(maxsize=512)
+def uses(source: str) -> frozenset[str]:
+    """The global names that a cell reads, now or when its functions are called."""
+    try:
+        return frozenset(_reads(symtable.symtable(source, "<cell>", "exec")))
+    except UNREADABLE:
+        return frozenset(NAME.findall(source))
+
+
+def _reads(table: symtable.SymbolTable) -> set[str]:
+    top = table.get_type() == "module"
+    names = {
+        symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (top or symbol.is_global())
+    }
+    return names.union(*(_reads(child) for child in table.get_children()))
+
+
+@lru_cache(maxsize=512)
+def binds(source: str) -> frozenset[str]:
+    """The global names that a cell binds."""
+    try:
+        table = symtable.symtable(source, "<cell>", "exec")
+        tree = ast.parse(source)
+    except UNREADABLE:
+        return frozenset(NAME.findall(source))
+    bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    declared = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return frozenset(bound | declared)
+
+
+@lru_cache(maxsize=512)
+def changes(source: str) -> frozenset[str]:
+    """The names of which a cell may leave another value than it found, imports aside: bound, deleted, or changed in place.
+
+    In place changes what is assigned to a part of (`rows[0] = 1`, `table["sum"] += 2`), or has a method called for nothing
+    but its effect (`rows.append(1)`). What a function does to its arguments is not seen.
+    """
+    source = MAGIC.sub(r"\g<indent>pass", source)
+    try:
+        tree = ast.parse(source)
+    except UNREADABLE:
+        return frozenset(NAME.findall(source))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            found.add(_root(node))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            found.add(_root(node.value.func) if isinstance(node.value.func, ast.Attribute) else "")
+    return frozenset(found | (binds(source) - imports(source)) | _deleted(tree)) - imports(source) - {""}
+
+
+@lru_cache(maxsize=512)
+def imports(source: str) -> frozenset[str]:
+    """The names that a cell binds by importing."""
+    try:
+        tree = ast.parse(MAGIC.sub(r"\g<indent>pass", source))
+    except UNREADABLE:
+        return frozenset()
+    found = (node.names for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return frozenset((alias.asname or alias.name).partition(".")[0] for names in found for alias in names)
+
+
+def _deleted(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)}
+
+
+def _root(node: ast.expr) -> str:
+    """The name that `a.b[c].d` begins with; empty where it begins with none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def modules(source: str) -> frozenset[str]:
+    """The modules that a cell imports, as it names them."""
+    try:
+        tree = ast.parse(MAGIC.sub(r"\g<indent>pass", source))
+    except UNREADABLE:
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+    return frozenset(found)
