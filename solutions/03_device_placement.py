@@ -4,20 +4,19 @@
 #     devices: 4
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 15}
 #     rows: S2 S13-S20
-#   # house: words: an optional tail of 15 minutes stands after the recipe
-#   # house: longest_prose: the recipe, whose code counts
 # ---
 
 # %% [markdown]
 # # Device placement
 # **Which device runs each op, and how do I decide it?**
 #
-# A program is a graph of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked
-# you which. In 60 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand.
+# A program is made of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked you
+# which. In 60 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand. Two optional
+# parts follow.
 
 # %% [markdown]
 # ## Four devices on any machine
-# `D` names four devices: four GPUs if you have them, otherwise four *logical* CPUs, one processor under four names.
+# `D` names four devices: four GPUs if you have them, otherwise four *logical* CPUs.
 
 # %%
 from across import devices, expecting, fresh, pictures, placement
@@ -33,7 +32,8 @@ import numpy as np
 import tensorflow as tf
 
 # %% [markdown]
-# One function, three products, three devices. `tf.device` opens a block, and what is created inside is *pinned* there.
+# One function, three products, three devices. `@tf.function` makes a *graph* of it: ops, and the tensors between them.
+# `tf.device` opens a block. What is created inside is *pinned* there.
 
 
 # %% tags=["show"] covers=["S2"]
@@ -50,13 +50,14 @@ def chain(x):
 placement.trace(chain, tf.ones([2, 2])).draw()
 
 # %% [markdown]
-# A lane is a device, a box is an op. `trace` runs the function and draws what ran. A dashed arrow is a *copy*: TensorFlow
-# cut the graph there and put in a *send* and a *receive*. Copies are the price of a placement.
+# `trace` runs the function and draws what ran. A lane is a device; its title leaves out the slash of `/CPU:1`. A filled
+# box is an op. A dashed arrow is a *copy*: TensorFlow cut the graph there and put in a *send* and a *receive*. Copies are
+# the price of a placement.
 
 # %% [markdown]
 # ### What four logical CPUs are, and are not
-# `/CPU:0` is the whole processor; one core of it has no name. Logical CPUs are more names for the same cores and the
-# same memory. Placement and errors are real, speed is not. And copies?
+# `/CPU:0` is the whole processor; one core has no name. Logical CPUs are more names for the same cores and memory.
+# Placement and errors are real, speed is not. And copies?
 
 # %% tags=["show"] covers=["S16"]
 with tf.device(D[1]):
@@ -68,11 +69,11 @@ same = np.shares_memory(np.asarray(here), np.asarray(there))
 print(f"copied from {D[1]} to {D[2]}: still the same bytes? {same}")
 
 # %% [markdown]
-# `True` on logical CPUs: their "copy" hands over a pointer. Each GPU has its own memory, so there the bytes travel.
+# `True` on logical CPUs: the "copy" hands over a pointer. Each GPU has its own memory, so there the bytes travel.
 
 # %% [markdown]
 # ## Where did that run?
-# A tensor names two devices. A `tf.function` shows the difference.
+# A tensor has two devices. A `tf.function` shows the difference.
 
 
 # %% tags=["show"]
@@ -89,8 +90,8 @@ print(".backing_device ", y.backing_device)
 placement.trace(doubled, tf.constant(1.0)).draw()
 
 # %% [markdown]
-# From outside, the call of `doubled` is one op, and `.device` says where *that call* was made. The product inside ran
-# elsewhere: `.backing_device` names the device whose memory holds the number.
+# `.device` says where `doubled` was *called*. The product inside ran elsewhere: `.backing_device` names the device whose
+# memory holds the number.
 
 # %% [markdown]
 # ### Exercise: `where` (2 points)
@@ -121,8 +122,8 @@ with attempt("where"):
 # %% [markdown]
 # ## You say, TensorFlow obeys
 # ### Exercise: `split` (3 points)
-# Return `a @ b + b @ a`: the first product computed on the first device of the list, the second on the second, the sum
-# on the third. Roughly 6 lines.
+# Return `a @ b + b @ a`. Compute `a @ b` on the first device of the list, `b @ a` on the second, the sum on the third.
+# Roughly 6 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -151,11 +152,12 @@ with attempt("split"):
     expect(got == [[5.0, 7.0], [8.0, 13.0]], f"for the two matrices `split` returned {got}; wanted [[5, 7], [8, 13]]")
     idle = [name for name in D[1:] if not seen.on(name)]
     expect(not idle, f"`split(a, b, {D[1:]})` ran nothing on {', '.join(idle)}; see the picture")
+    lost = [op.type for op in seen.of_type("MatMul", "Einsum", "AddV2", "AddN") if op in seen.on(D[0])]
+    expect(not lost, f"`split(a, b, {D[1:]})` ran {', '.join(lost)} on {D[0]}; see the picture")
 
 # %% [markdown]
 # ## The three rules
-# TensorFlow's whitepaper has a clever placer; it stayed inside Google. You have the **simple placer**. Its rules, as a
-# textbook of 2017 gives them; the first that fits wins:
+# You have TensorFlow's **simple placer**. These are its rules, as a textbook of 2017 gives them. The first that fits wins:
 #
 # 1. An op that an earlier run placed **stays**.
 # 2. An op that you **pinned** goes where you said.
@@ -173,8 +175,8 @@ with tf.device(D[1]):
 placement.trace(lambda: a * b).draw(devices=D)
 
 # %% [markdown]
-# Rule 2 put `a` and `b` on one device. Rule 3 sent their product to another, so both were copied. For a product, the
-# simple placer does not ask where its inputs are.
+# Rule 2 put `a` and `b` on one device. Rule 3 sent their product to another, so both were copied. The placer did not ask
+# where the inputs are.
 
 # %% [markdown]
 # ## Your turn to predict
@@ -197,8 +199,8 @@ def step(x):
 
 # %% [markdown]
 # ### Exercise: `prediction` (1 point)
-# Replace each `None` by `D[1]`, `D[2]`, `D[3]` or `default`, then run the check, which measures. The point is for
-# committing yourself first; right or wrong, you get it.
+# Replace each `None` by `D[1]`, `D[2]`, `D[3]` or `default`. Then run the check, which measures. Right or wrong, the point
+# is yours.
 
 # %% answer="prediction" covers=["S15", "S14"]
 ### BEGIN SOLUTION
@@ -208,9 +210,10 @@ prediction = {"ReadVariableOp": D[1], "Mul": D[2], "AddV2": default, "AssignAddV
 
 # %% check="prediction" points=1
 with attempt("prediction", done="recorded before it was measured"):
-    if not any(prediction.values()):
+    ops = ("ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp")
+    if prediction == dict.fromkeys(ops):
         raise NotAttempted("prediction: not attempted yet. Replace each None by a device.")
-    kinds = dict.fromkeys(prediction, expecting.device_in(name[1:] for name in {*D, default}))
+    kinds = dict.fromkeys(ops, expecting.device_in(name[1:] for name in {*D, default}))
     guesses = read(prediction, "`prediction` is", expecting.entries(kinds))
     measured = placement.trace(step, tf.constant(1.0))
     display(measured.draw(devices=D))
@@ -221,12 +224,11 @@ with attempt("prediction", done="recorded before it was measured"):
 # %% [markdown]
 # ### Rule 0
 # Reading the variable and adding to it ignored both blocks. A variable is memory on one device. **An op that touches a
-# variable runs where the variable is.** The textbook's list does not have this rule. It beats your pin, and TensorFlow
-# printed no warning.
+# variable runs where the variable is.** The textbook does not have this rule. It beats your pin, without a warning.
 
 # %% [markdown]
 # ### Two ops that look at their neighbours
-# Rule 3 is not quite true either. Nobody pins `five`, `Shape` or `Identity` here:
+# Rule 3 has exceptions. Nobody pins `five`, `Shape` or `Identity` here:
 
 
 # %% tags=["show"]
@@ -243,16 +245,16 @@ def unpinned(n):
 placement.trace(unpinned, tf.constant(3)).draw(devices=D)
 
 # %% [markdown]
-# The constant went to the op that reads it. `Shape` went to its input, for it needs the size only. `Identity`, the
-# control, obeyed rule 3. A constant with readers on two devices is made twice, once on each.
+# The constant went to the op that reads it. `Shape` went to its input: it needs the size, not the numbers. `Identity`
+# obeyed rule 3.
 
 # %% [markdown]
 # ## A Keras model
-# Two layers, each with two weights: the first layer's are on `D[1]`, the second's on `D[2]`. No block is around the call.
+# Two layers, each with two weights: the first layer's are on `D[1]`, the second's on `D[2]`. The call is in no block.
 
 # %%
 x = tf.ones([2, 4])
-model = tf.keras.Sequential([tf.keras.layers.Dense(4) for _ in range(2)])
+model = tf.keras.Sequential([tf.keras.layers.Dense(4, activation="tanh") for _ in range(2)])
 for layer, home in zip(model.layers, D[1:3], strict=True):
     with tf.device(home):
         layer.build([None, 4])
@@ -261,13 +263,13 @@ for layer, home in zip(model.layers, D[1:3], strict=True):
 placement.trace(model, x).draw(devices=D)
 
 # %% [markdown]
-# Rule 0 reads each weight where it is. Rule 3 sends each product to the default device. So all four weights are copied
-# at every call, and `x` is not.
+# Each weight is read where it is: rule 0. All the rest runs on the default device: rule 3. So every call copies all four
+# weights.
 
 # %% [markdown]
 # ### Exercise: `forward` (3 points)
-# Return what the model's layers compute, one after the other. **Budget: no weight is copied.** Run each layer on the
-# device of its weights. A Keras weight wraps TensorFlow's variable: `layer.kernel.value.device`. Roughly 4 lines.
+# Return what `model(x)` returns. Run each layer on the device of its weights. **Budget: copy no weight, and a result only
+# if the next layer is elsewhere.** A Keras weight wraps TensorFlow's variable: `layer.kernel.value.device`. Roughly 4 lines.
 
 
 # %% answer="forward" covers=["S2", "S15"]
@@ -305,13 +307,13 @@ class Op(NamedTuple):
 
 # %% [markdown]
 # ### Exercise: `place` (3 points)
-# Return a dictionary from name to device, by rules 1, 0, 2 and 3, in this order. `before` is what an earlier run placed.
-# A variable comes before the ops that touch it: in the list, or in `before`. There are no constants and no shapes.
-# Roughly 5 lines.
+# Return a dictionary from name to device, by rules 0 to 3; the first that fits wins. `before` is what an earlier run
+# placed. A variable is in the list before the ops that touch it, or in `before`. No op is a constant or a `Shape`.
+# Roughly 7 lines.
 #
 # <details><summary>Hint</summary>
 #
-# Start with `placed = dict(before)`. Of each op ask: is it in there? does it touch a variable? has it a pin?
+# Start with `placed = dict(before)`. Of each op ask: does it touch a variable? is it in `placed`? has it a pin?
 # </details>
 
 
@@ -320,14 +322,16 @@ def place(ops, default, before):  # [Op, ...], device, {name: device} -> {name: 
     ### BEGIN SOLUTION
     placed = dict(before)
     for op in ops:
-        if op.name not in placed:
-            placed[op.name] = placed[op.variable] if op.variable else op.pin or default
+        if op.variable:
+            placed[op.name] = placed[op.variable]
+        elif op.name not in placed:
+            placed[op.name] = op.pin or default
     return placed
     ### END SOLUTION
 
 
 # %% [markdown]
-# The check draws your placement of `step`, then TensorFlow's.
+# `step`, as ops:
 
 # %%
 step_ops = [
@@ -352,16 +356,17 @@ with attempt("place"):
 
 # %% [markdown]
 # ## When is it decided?
-# Outside a `tf.function` ops are *eager*: each is placed when it runs, each time anew. A `tf.function` is *traced*: at the
-# first call its Python runs once and leaves a graph. So what does a block around a later *call* do?
+# Outside a `tf.function` ops are *eager*: each is placed when it runs. The Python of a `tf.function` runs at the first
+# call and leaves a graph. Later calls with inputs of these types and shapes run the graph. What does a block around a
+# *call* do?
 
 # %% tags=["show"] covers=["S18"]
-traces = []
+built = []
 
 
 @tf.function
 def mixed(x):
-    traces.append("traced")
+    built.append("a graph")
     free = x @ x
     with tf.device(D[1]):
         pinned = x @ x
@@ -373,24 +378,25 @@ for device in D:
     with tf.device(device):
         free, pinned = mixed(tf.ones([2, 2]))
     print(f"called under {device}:", free.backing_device[-5:], "and", pinned.backing_device[-5:])
-print("traced", len(traces), "time")
+print("graphs:", len(built))
 
 
 # %% tags=["show"] covers=["S18"]
-def under_a_block():
+def under_a_block(x):
     with tf.device(D[3]):
-        return mixed(tf.ones([2, 2]))
+        return mixed(x)
 
 
-placement.trace(under_a_block).draw()
+placement.trace(under_a_block, tf.ones([2, 2])).draw()
 
 # %% [markdown]
-# One trace, four placements. A block around a call is a **soft default**: what is pinned inside stays, and what nobody
-# pinned follows the caller. Tracing fixes the pins, not the devices.
+# One graph, four placements. A block around a call is a **soft default**: what is pinned inside stays, and what nobody
+# pinned follows the call. The graph fixes the pins, not the devices.
 
 # %% [markdown]
 # ## The placer's own log
-# TensorFlow prints every decision, if asked. We ask in a fresh process, so that this one stays quiet.
+# TensorFlow prints its decisions, if you ask before the first op. If you ask later, it stays silent. So we ask in a fresh
+# process.
 
 
 # %% tags=["show"] covers=["S17"]
@@ -404,16 +410,15 @@ def talk():
 fresh.run(talk, cpus=4)
 
 # %% [markdown]
-# Name, type, device; `_Arg` and `_Retval` stand for what comes in and goes out. For a network the log is too long.
-# `trace` gives the same facts as data:
+# Name, type, device. `_Arg` and `_Retval` stand for what comes in and goes out. `trace` gives such facts as data:
 
 # %% tags=["show"] covers=["S17"]
 placement.trace(step, tf.constant(1.0))
 
 # %% [markdown]
 # ## Then and now
-# In 2017 a program built a graph first, and a *session* ran it later. The textbook's program still runs. Its log shows
-# something that eager code hides.
+# In 2017 a program built a graph first, and a *session* ran it later. Here is the textbook's program, for today's
+# TensorFlow:
 
 
 # %% tags=["show"] covers=["S14", "S15", "S17"]
@@ -433,11 +438,11 @@ def then():
 fresh.run(then)
 
 # %% [markdown]
-# We ran only `a`'s initializer, and the log has a line for `c` already: the first run placed the *whole* graph. Running
-# `c` adds no line. The book's listing initializes an `x`, which its program does not define.
+# `a.initializer` is the op that gives `a` its value. We ran nothing else, and the log has a line for `c` already: the
+# first run placed the *whole* graph. Running `c` adds no line.
 
 # %% [markdown]
-# Now rule 1. We run `c`, pin it too late by a private method, and run it again: in the same session, then in a new one.
+# Now rule 1. We run `c`, pin it too late, and run it again: in the same session, then in a new one.
 
 
 # %% tags=["show"] covers=["S14", "S18"]
@@ -455,20 +460,57 @@ def late_pin():
 
 # %% tags=["show"] covers=["S14", "S18"]
 outcome = fresh.call(late_pin, env={"TF_CPP_MIN_LOG_LEVEL": "1"}, cold=True)
-print(*(line[line.index("Operation") :] for line in outcome.output.splitlines() if "was changed" in line))
+warnings = [line for line in outcome.output.splitlines() if "was changed" in line]
+print(*(line[line.index("Operation") :] for line in warnings))
 
 old_session, new_session = outcome.result()
 display(old_session.draw(title="The old session", devices=new_session.available))
 display(new_session.draw(title="A new session", devices=new_session.available))
 
 # %% [markdown]
-# "This mutation will have no effect": rule 1 in TensorFlow's own words. `TF_CPP_MIN_LOG_LEVEL=1` lets warnings through.
-# In eager code every run is a first one, so there you do not meet rule 1.
+# "This mutation will have no effect": rule 1 in TensorFlow's own words. In eager code every run is a first one: you do
+# not meet rule 1.
 
 # %% [markdown]
-# ## A function instead of a name
-# The textbook gives `device` a *function*: asked about an op when the op is created, it returns a device. Today's
-# `tf.device` refuses it:
+# ## Explain it to a colleague
+# ### Exercise: `explain` (3 points, read by a person)
+# Her variables were made under `tf.device("/CPU:1")`. Her training step has no pins. She *calls* it under
+# `tf.device("/CPU:3")` and hopes for another core. In four to six sentences: where do reading, multiplying and updating
+# run now, what is copied, does she get her core, and how can she *see* it?
+
+# %% [markdown] answer="explain" points=3 covers=["S16", "S17", "S18"]
+# ### BEGIN SOLUTION
+# The block around the call is a soft default, so the products, which nobody pinned, moved to CPU:3. Reading and
+# updating stayed on CPU:1, because an op that touches a variable runs where the variable is. So at every step the values
+# of all variables are copied from CPU:1 to CPU:3 and the gradients are copied back. She gets no core: logical CPUs are
+# names for the same processor, and no name stands for one core. She can see all this with
+# `placement.trace(step, batch).draw()`, in the placer's log, or by `.backing_device` of the results.
+#
+# **Rubric.** One point for each, half a point where the reason is missing.
+#
+# - *Where* (1): products on CPU:3, reads and updates on CPU:1. Earns: "The variable's ops stay with the variable, the rest
+#   follows the call." Does not: "Everything runs on CPU:3 now."
+# - *Copies* (1): values of variables go to CPU:3, gradients or updates come back. Earns: "Each step copies the weights over
+#   and the updates back." Does not: "There are some copies."
+# - *Core and proof* (1): no core, since logical CPUs are names for one processor; and one way to see it. Earns: "A logical
+#   CPU is a name, not a core; trace(...).draw() shows the lanes." Does not: "It will be faster; look at the speed."
+# ### END SOLUTION
+
+# %% [markdown]
+# ## Recipe
+# ```python
+# with tf.device("/GPU:1"): ...                 # a pin; around a call: a soft default
+# tensor.backing_device                         # whose memory holds the numbers
+# layer.kernel.value.device                     # where a Keras weight is read: rule 0
+# placement.trace(model, x).draw()              # what ran where; dashed: copied
+# placement.trace(model, x).copies()            # the copies, to hold against a budget
+# tf.debugging.set_log_device_placement(True)   # the placer's log; before the first op
+# ```
+
+# %% [markdown]
+# ## Optional: a function instead of a name
+# Another 15 minutes. The textbook gives `device` a *device function*, which gets a new op and returns a device. Today's
+# `tf.device` refuses functions:
 
 # %% tags=["show"] covers=["S19"]
 try:
@@ -477,7 +519,7 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `tf.compat.v1.device` still takes one. This one prints what it is asked:
+# `tf.compat.v1.device` still takes one, for a graph. This one prints the ops that it gets:
 
 
 # %% tags=["show"] covers=["S19"]
@@ -493,14 +535,13 @@ with tf.Graph().as_default(), tf.compat.v1.device(nosy):
 
 # %% [markdown]
 # ### What changed
-# Today's variable is a `VarHandleOp`, the old style a `VariableV2`. The book's function tests for the type `"Variable"`.
-# `tf.raw_ops.Variable` still makes that type; the class `Variable` does not. So the book's test fits neither of these
-# two, and no error says so.
+# Today's variable is a `VarHandleOp`, one in the old style (`use_resource=False`) a `VariableV2`. The textbook's function
+# tests for the type `"Variable"`. That is neither of them, and no error says so.
 
 # %% [markdown]
 # ### Exercise: `variables_on` (2 points)
-# The book's idea, with its broken test: every op goes to `rest`. Repair it: variables of both kinds belong on `first`.
-# Change 1 line.
+# The textbook's function, with its broken test: every op goes to `rest`. Repair it: variables of both kinds belong on
+# `first`. Change 1 line.
 #
 # <details><summary>Hint</summary>
 #
@@ -532,12 +573,11 @@ with attempt("variables_on"):
     display(seen.draw())
     ran = {name: seen[name].device for name in ("new", "old", "product")}
     if set(ran.values()) == {"CPU:2"}:
-        raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the book.")
+        raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
     for name, wanted in (("new", "CPU:1"), ("old", "CPU:1"), ("product", "CPU:2")):
         expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
-# ## Round robin
 # ### Exercise: `round_robin` (3 points)
 # Return a device function. Variables of both kinds take turns over the list, from its start. For any other op return
 # `op.device`, the pin that it has. Roughly 7 lines.
@@ -570,58 +610,20 @@ def round_robin(devices):  # device names -> a device function
 
 # %% check="round_robin" points=3 covers=["S20"]
 with attempt("round_robin"):
-    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin(["/cpu:1", "/cpu:2", "/cpu:3"])):
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin(["/cpu:1", "/cpu:3"])):
         weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=i % 2 == 0) for i in range(4)]
         with tf.device("/cpu:2"):
             total = tf.add_n(weights, name="total")
     seen = placement.trace_graph(graph, total, cpus=4)
     display(seen.draw())
     went = [seen[f"w{i}"].device for i in range(4)]
-    expect(went == ["CPU:1", "CPU:2", "CPU:3", "CPU:1"], f"w0 to w3 went to {', '.join(went)}; turns are 1, 2, 3, 1")
+    expect(went == ["CPU:1", "CPU:3"] * 2, f"w0 to w3 went to {', '.join(went)}; wanted CPU:1 and CPU:3 by turns")
     expect(seen["total"].device == "CPU:2", f"total, pinned to /CPU:2, ran on {seen['total'].device}")
 
 # %% [markdown]
-# ## Explain it to a colleague
-# ### Exercise: `explain` (3 points, read by a person)
-# Her variables were made under `tf.device("/CPU:1")`. She wraps the *call* of a training step without pins in
-# `tf.device("/CPU:3")`, hoping for another core. In four to six sentences: where do reading, multiplying and updating
-# run now, which arrows are copies, does she get her core, and how can she *see* it?
-
-# %% [markdown] answer="explain" points=3 covers=["S16", "S17", "S18"]
-# ### BEGIN SOLUTION
-# The block around the call is a soft default, so the products, which nobody pinned, moved to CPU:3. Reading and
-# updating stayed on CPU:1, because an op that touches a variable runs where the variable is. So at every step the values
-# of all variables are copied from CPU:1 to CPU:3 and the gradients are copied back. She gets no core: logical CPUs are
-# names for the same processor, and no name stands for one core. She can see all this with
-# `placement.trace(step, batch).draw()`, in the placer's log, or by `.backing_device` of the results.
-#
-# **Rubric.** One point for each, half a point where the reason is missing.
-#
-# - *Where* (1): products on CPU:3, reads and updates on CPU:1. Earns: "The variable's ops stay with the variable, the rest
-#   follows the call." Does not: "Everything runs on CPU:3 now."
-# - *Copies* (1): values of variables go to CPU:3, gradients or updates come back. Earns: "Each step copies the weights over
-#   and the updates back." Does not: "There are some copies."
-# - *Core and proof* (1): no core, since logical CPUs are names for one processor; and one way to see it. Earns: "A logical
-#   CPU is a name, not a core; trace(...).draw() shows the lanes." Does not: "It will be faster; look at the speed."
-# ### END SOLUTION
-
-# %% [markdown]
-# ## Recipe
-# ```python
-# with tf.device("/GPU:1"): ...                  # inside a tf.function: a pin; around its call: a soft default
-# tensor.backing_device                          # the device whose memory holds the numbers
-# layer.kernel.value.device                      # where a Keras weight is; rule 0: it is read there
-# placement.trace(model, x).draw()               # what ran where; dashed: copied
-# placement.trace(model, x).copies()             # the copies, to hold against a budget
-# tf.debugging.set_log_device_placement(True)    # the placer's own log, at the start of a program
-# tf.compat.v1.device(function)                  # asks the function about every op of a graph
-# ```
-# Round robin counts variables, not bytes: chapter 08.
-
-# %% [markdown]
 # ## Optional: the placer that stayed at Google
-# Another 15 minutes. Its heart: go through the tasks in order; try every device, work out when this task would *end*
-# there, copies included, and take the soonest.
+# Another 15 minutes. TensorFlow's whitepaper has a clever placer, which stayed inside Google. Its heart: take the tasks
+# in order, work out for every device when the task would *end* there, copies included, and take the soonest.
 
 
 # %%
@@ -646,7 +648,8 @@ def schedule(tasks, placed, copy):  # -> {name: (device, start, end)}; copy: sec
 def draw(tasks, placed, copy, title):
     spans = schedule(tasks, placed, copy).items()
     spans = [pictures.Span(home, start, end, name) for name, (home, start, end) in spans]
-    return pictures.timeline(spans, title=title, unit="seconds (MODEL)", lanes=["CPU:1", "CPU:2"], until=6.0)
+    axis = {"unit": "seconds (MODEL)", "lanes": ["CPU:0", "CPU:1"], "until": 6.0}
+    return pictures.timeline(spans, title=title, **axis)
 
 
 # %% [markdown]
@@ -681,10 +684,11 @@ diamond.append(Task("join", 1.0, ("left", "right")))
 
 # %% check="soonest" points=3
 with attempt("soonest"):
-    homes = expecting.entries({task.name: expecting.device_in(["CPU:1", "CPU:2"]) for task in diamond})
+    homes = expecting.entries({task.name: expecting.device_in(["CPU:0", "CPU:1"]) for task in diamond})
     for copy, on_both in ((0.5, True), (9.0, False)):
-        got = call(soonest, diamond, ["/CPU:1", "/CPU:2"], copy, returns=homes)
+        got = call(soonest, diamond, ["/CPU:0", "/CPU:1"], copy, returns=homes)
         display(draw(diamond, got, copy, f"Your placement, a copy takes {copy:g} s"))
+        expect(got["load"] == "CPU:0", f"you place load on {got['load']}; both devices are free, CPU:0 is listed first")
         what = "left and right side by side" if on_both else "all four tasks on one device"
         expect((got["left"] != got["right"]) == on_both, f"with copies of {copy:g} s you place {got}; wanted {what}")
 
@@ -693,13 +697,13 @@ with attempt("soonest"):
 
 # %% tags=["show"] covers=["S13"]
 race = [Task("images", 1.0), Task("weights", 1.0), Task("product", 1.0, ("images", "weights"))]
-clever = {"images": "CPU:1", "weights": "CPU:2", "product": "CPU:1"}  # each as soon as it can
-single = dict.fromkeys(clever, "CPU:1")
+clever = {"images": "CPU:0", "weights": "CPU:1", "product": "CPU:0"}  # each as soon as it can
+single = dict.fromkeys(clever, "CPU:0")
 
 for name, placed in (("clever", clever), ("one device", single)):
     end = schedule(race, placed, copy=2.0)["product"][2]
     display(draw(race, placed, 2.0, f"{name}: ends after {end:g} s"))
 
 # %% [markdown]
-# It can: 4 s against 3 s. `weights` ends a second sooner on the second device, so it goes there, and the product must
-# wait for a copy. Pins by somebody who knows the program beat a clock that sees one task ahead.
+# It can: 4 s against 3 s. `weights` ends a second sooner on `CPU:1`, so it goes there. The clever placer looks at one
+# task at a time: it does not see that `product` will wait two seconds for the copy.

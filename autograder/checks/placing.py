@@ -140,7 +140,7 @@ def by_rules(ops: Sequence[Wish], default: str, before: dict[str, str], without:
 
 
 MISSED = {
-    "rule 1": "an earlier run placed it there, and rule 1 comes first",
+    "rule 1": "an earlier run placed it there: see rule 1",
     "rule 0, which beats a pin": "it touches a variable, and rule 0 beats its pin",
     "rule 0": "it touches a variable, and rule 0 beats rules 2 and 3",
     "rule 2": "it is pinned there: see rule 2",
@@ -180,6 +180,21 @@ def greedy(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, by:
     return chosen
 
 
+def misplaced(
+    tasks: list[tuple[Any, ...]], devices: list[str], copy: float, placed: dict[str, str], *, ties: bool
+) -> tuple[int, str, dict[str, float]] | None:
+    """The first task that would end sooner elsewhere, given where those before it are; with `ties`, as soon, but earlier.
+
+    Its number, the device that it should be on, and when it would end on each; None if there is no such task.
+    """
+    for i, (name, _, _) in enumerate(tasks):
+        ends = {device: spans(tasks[: i + 1], {**placed, name: device}, copy)[name][2] for device in devices}
+        best = min(devices, key=ends.__getitem__)
+        if ends[placed[name]] > ends[best] or (ties and placed[name] != best):
+            return i, best, ends
+    return None
+
+
 def drawn(rng: np.random.Generator, count: int) -> list[tuple[Any, ...]]:
     """A fresh program of tasks; whole numbers of seconds, so that ties are exact."""
     fresh = names(rng, count)
@@ -203,5 +218,6 @@ def telling(rng: np.random.Generator, devices: list[str], copy: float, count: in
             greedy(tasks, devices[:2], copy),
         ]
         told_apart = {tuple(each.values()) for each in (wanted, *wrong)}
-        if len(told_apart) == 1 + len(wrong) and len(set(wanted.values())) > 1:
+        late = [misplaced(tasks, devices, copy, each, ties=False) for each in (*wrong[:3], wrong[-1])]  # whatever a tie
+        if len(told_apart) == 1 + len(wrong) and len(set(wanted.values())) > 1 and None not in late:
             return tasks

@@ -55,6 +55,7 @@ class Halves:
     def __init__(self, student: Any, rng: np.random.Generator, triples: list[tuple[int, ...]] = TRIPLES) -> None:
         size = int(rng.integers(3, 6))
         self.devices = [f"/cpu:{i}" for i in triples[rng.integers(len(triples))]]
+        self.call = f"`split(tf.eye({size}), tf.ones([{size}, {size}]), {self.devices})`"
         self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
         self.b[0, 1] += 20.0 * np.array_equal(self.a @ self.b, self.b @ self.a)
         answer = student.ask(traced, size=size, devices=self.devices)
@@ -97,10 +98,14 @@ def same(got: Any, wanted: np.ndarray) -> bool:
 
 @probe(graphs=1)
 def traced_forward(student, homes, size):
-    """Trace `forward` of a model whose weights are on `homes`; in its graph each weight is a variable of its own."""
+    """Trace `forward` of a model whose weights are on `homes`; in its graph each weight is a variable of its own.
+
+    Every layer but the last has an activation, which `forward` must not forget.
+    """
     from tensorflow.python.framework import convert_to_constants
 
-    model = tf.keras.Sequential([tf.keras.layers.Dense(size) for _ in homes])
+    activations = ["relu"] * (len(homes) - 1) + [None]
+    model = tf.keras.Sequential([tf.keras.layers.Dense(size, activation=each) for each in activations])
     weights = {}
     for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
         with tf.device(home):
@@ -138,11 +143,16 @@ class Forward:
         self.homes = [device_of(home) for home in homes]
         self.budget = sum(one != two for one, two in itertools.pairwise(["CPU:0", *self.homes]))
         weights: dict[str, np.ndarray] = {}
-        wanted = x
-        for i in range(len(homes)):
-            weights[f"kernel_{i}"] = rng.integers(-3, 4, size=(size, size)).astype("float32")
-            weights[f"bias_{i}"] = rng.integers(1, 9, size=size).astype("float32")
-            wanted = wanted @ weights[f"kernel_{i}"] + weights[f"bias_{i}"]
+        wanted = linear = x
+        while same(linear, wanted):  # the activations must tell
+            wanted = linear = x
+            for i in range(len(homes)):
+                weights[f"kernel_{i}"] = rng.integers(-3, 4, size=(size, size)).astype("float32")
+                weights[f"bias_{i}"] = rng.integers(1, 9, size=size).astype("float32")
+                wanted = wanted @ weights[f"kernel_{i}"] + weights[f"bias_{i}"]
+                linear = linear @ weights[f"kernel_{i}"] + weights[f"bias_{i}"]
+                if i < len(homes) - 1:
+                    wanted = np.maximum(wanted, 0.0)
         answer = student.ask(traced_forward, homes=homes, size=size)
         graph_def, inputs, outputs = TRACED(answer, "Your code led to")
         graph = imported(graph_def)
@@ -162,6 +172,7 @@ class Forward:
             _, (total,) = ran(running, [out], feed)
             seen = placement.trace_graph(graph, out, feed, session=running)
         self.right = same(total, wanted)
+        self.right_without_activation = same(total, linear)
         depends: dict[str, set[str]] = {}
         for op in seen.everything:
             above = [depends.get(name, set()) for name in op.inputs]
@@ -181,9 +192,17 @@ def assigned(handle: Any, weights: dict[str, np.ndarray], homes: list[str]) -> A
         return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=weights[name])
 
 
+OTHERS = ("product", "sum", "negation")  # kinds of steps that are no variables
+
+
 @probe(graphs=1)
 def built(student, maker, arguments, steps):
-    """Build `steps` ([kind, name, pin]; kinds: new and old variables, and products) under a device function."""
+    """Build `steps` ([kind, name, pin]; kinds: new and old variables, and OTHERS) under a device function."""
+    make = {
+        "product": lambda value, name: tf.multiply(value, value, name=name),
+        "sum": lambda value, name: tf.add(value, value, name=name),
+        "negation": lambda value, name: tf.negative(value, name=name),
+    }
     graph = tf.Graph()
     function = getattr(student, maker)(*arguments)
     with graph.as_default(), tf.compat.v1.device(function):
@@ -194,10 +213,10 @@ def built(student, maker, arguments, steps):
             elif kind == "old":
                 tf.compat.v1.Variable(1.0, name=name, use_resource=False)
             elif pin is None:
-                value = tf.multiply(value, value, name=name)
+                value = make[kind](value, name)
             else:
                 with tf.device(pin):
-                    value = tf.multiply(value, value, name=name)
+                    value = make[kind](value, name)
     return graph.as_graph_def()
 
 
@@ -208,8 +227,8 @@ def went(graph_def: Any, steps: list[Step]) -> dict[str, str]:
     """Run a graph that was `built` and return where each of its steps ran."""
     graph = imported(graph_def)
     try:
-        first = [graph.get_operation_by_name(f"{name}/Assign") for kind, name, _ in steps if kind != "product"]
-        last = [graph.get_operation_by_name(name) for kind, name, _ in steps if kind == "product"]
+        first = [graph.get_operation_by_name(f"{name}/Assign") for kind, name, _ in steps if kind not in OTHERS]
+        last = [graph.get_operation_by_name(name) for kind, name, _ in steps if kind in OTHERS]
         one: Any = graph.get_tensor_by_name("one:0")
     except (KeyError, ValueError):
         raise AssertionError("The graph that was built under your device function is not the one asked for.") from None
@@ -221,19 +240,19 @@ def went(graph_def: Any, steps: list[Step]) -> dict[str, str]:
 
 
 def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> list[Step]:
-    """Steps of those kinds in any order, freshly named; `pin` gives the products a device block of their own."""
+    """Steps of those kinds in any order, freshly named; `pin` gives OTHERS a device block of their own."""
     order = [kinds[i] for i in rng.permutation(len(kinds))]
     return [
-        [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind == "product" else None]
+        [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind in OTHERS else None]
         for kind, name in zip(order, names(rng, len(kinds)), strict=True)
     ]
 
 
 def mixed_steps(rng: np.random.Generator, pin: bool) -> list[Step]:
-    """Variables of both kinds and products, in an order in which a count of one kind, or of every op, tells."""
+    """Variables of both kinds and OTHERS, in an order in which a count of one kind, or of every op, tells."""
     while True:
-        steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product"] * 4, pin=pin)
-        kinds = [kind for kind, _, _ in steps if kind != "product"]
+        steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product", *OTHERS], pin=pin)
+        kinds = [kind for kind, _, _ in steps if kind not in OTHERS]
         away = not pin or any(device_of(pinned) != "CPU:0" for _, _, pinned in steps if pinned)
         if len(set(kinds[:3])) == 2 and away:
             return [["new", "first_of_all", None], ["old", "second_of_all", None], *steps]

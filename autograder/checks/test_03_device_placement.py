@@ -17,13 +17,24 @@ from autograder.checks.placing import (
     device_of,
     elsewhere,
     greedy,
+    misplaced,
     names,
     some_devices,
-    spans,
     telling,
     wishes,
 )
-from autograder.checks.students_graphs import PINNED, Forward, Halves, Step, built, mixed_steps, same, shuffled, went
+from autograder.checks.students_graphs import (
+    OTHERS,
+    PINNED,
+    Forward,
+    Halves,
+    Step,
+    built,
+    mixed_steps,
+    same,
+    shuffled,
+    went,
+)
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
 
 # where
@@ -54,15 +65,22 @@ def held(student):
     return [student.where(tensor) for tensor in kept.pop("tensors")]
 
 
-def check_where(answers: Any, wanted: list[str], made: str, hint: str) -> None:
-    """Compare the devices that the student names for tensors that were `made` on the `wanted` ones."""
+def check_where(answers: Any, wanted: list[str], made: str, called_on: str = "") -> None:
+    """Compare the devices that the student names for tensors `made` under a block for each of the `wanted` ones.
+
+    `called_on` is where the function that made them was called, if one did.
+    """
     name = text.named("a device's name, as in D")
     for place, got in each_answer(answers, wanted, name, "`where` returned"):
         assert "job:" not in got, (
             f"`where` returned the whole name {shown(got)}; expected only its end, spelled as in D."
         )
         found = device.named("a device's name, spelled as in D")(got, "`where` returned")
-        assert found == device_of(place), f"A tensor was {made} and you say it is at {shown(got)}; {hint}."
+        why = ": there the function was called" if found == called_on else ""
+        assert found == device_of(place), (
+            f"`where` returned {shown(got)} for a tensor that {made} under `tf.device({place!r})`{why}; "
+            "expected the device that holds the number."
+        )
 
 
 def asked_where(student, rng, wanted: list[str], by_function: bool) -> Any:
@@ -78,15 +96,14 @@ def asked_where(student, rng, wanted: list[str], by_function: bool) -> Any:
 def test_a_tensor_made_eagerly_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in rng.permutation(4)]
     answers = asked_where(student, rng, wanted, by_function=False)
-    check_where(answers, wanted, "made eagerly", "expected the device that holds the number")
+    check_where(answers, wanted, "an eager op made")
 
 
 @exercise("where")
 def test_what_a_function_computed_elsewhere_is_found(student, rng):
     wanted = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
     answers = asked_where(student, rng, wanted, by_function=True)
-    hint = "that is where the call was made; expected the device that holds the number"
-    check_where(answers, wanted, "computed inside a tf.function", hint)
+    check_where(answers, wanted, "a tf.function computed", called_on="CPU:0")
 
 
 # prediction
@@ -157,9 +174,8 @@ def test_what_an_earlier_run_placed_stays(student, rng):
 # split
 
 
-@exercise("split", weight=1)
-def test_the_sum_is_right(student, rng):
-    halves = Halves(student, rng)
+def check_sum(halves: Halves) -> None:
+    """A sum that is wrong costs all: where it was formed is then of no interest."""
     assert np.shape(halves.total) == halves.a.shape, (
         f"`split` returned a tensor of shape {np.shape(halves.total)}; expected the shape of the matrices."
     )
@@ -171,9 +187,10 @@ def test_the_sum_is_right(student, rng):
     assert same(halves.total, halves.a @ halves.b + halves.b @ halves.a), "The sum is off; expected a @ b + b @ a."
 
 
-@exercise("split", weight=3)
+@exercise("split")
 def test_each_product_runs_on_its_own_device(student, rng):
     halves = Halves(student, rng, PINNED)
+    check_sum(halves)
     ordered = [("a @ b", halves.a @ halves.b), ("b @ a", halves.b @ halves.a)]
     found = []
     for product, value in ordered:
@@ -182,73 +199,82 @@ def test_each_product_runs_on_its_own_device(student, rng):
         found.append((product, places))
     wanted = [device_of(device) for device in halves.devices]
     (_, first), (_, second) = found
-    assert first != second, f"Both products ran on {', '.join(sorted(map(str, first)))}; expected two devices at work."
+    both = f"{halves.call} ran both products on {', '.join(sorted(map(str, first)))}; expected two devices at work."
+    assert first != second, both
     swapped = first == {wanted[1]} and second == {wanted[0]}
-    assert not swapped, "Each product ran on the other's device; expected a @ b on the first of the list."
+    assert not swapped, (
+        f"{halves.call} ran a @ b on the second device and b @ a on the first; expected them the other way."
+    )
     for (product, places), right, nth in zip(found, wanted, ("first", "second"), strict=False):
         seen = ", ".join(sorted(map(str, places)))
-        assert places == {right}, f"{product} ran on {seen}; expected the {nth} device of the list that was passed in."
-    check_last(halves)
+        assert places == {right}, f"{halves.call} ran {product} on {seen}; expected the {nth} device of the list."
 
 
-def check_last(halves: Halves) -> None:
-    assert same(halves.total, halves.a @ halves.b + halves.b @ halves.a), "The sum is off; expected a @ b + b @ a."
-    assert halves.last == device_of(halves.devices[2]), (
-        f"The sum was formed on {halves.last}; expected the third device of the list that was passed in."
-    )
-
-
-@exercise("split", weight=2)
+@exercise("split")
 def test_the_sum_is_formed_on_the_third_device(student, rng):
-    check_last(Halves(student, rng))
+    halves = Halves(student, rng)
+    check_sum(halves)
+    assert halves.last == device_of(halves.devices[2]), (
+        f"{halves.call} formed the sum on {halves.last}; expected the third device of the list."
+    )
 
 
 # forward: each layer of a Keras model where its weights are
 
 
-@exercise("forward")
+@exercise("forward", weight=1)
 def test_each_layer_runs_where_its_weights_are(student, rng):
     one, two, three = 1 + rng.permutation(3)
     check_forward(student, rng, [one, one, two, three])
 
 
-@exercise("forward")
+@exercise("forward", weight=1)
 def test_no_weight_is_copied_on_the_way_back(student, rng):
     one, two = 1 + rng.permutation(3)[:2]
     check_forward(student, rng, [one, two, two, one, one])
 
 
-def check_forward(student: Any, rng: np.random.Generator, homes: list[Any]) -> None:
-    """Run the student's `forward` on fresh weights, whose homes are known, and count what is copied."""
-    run = Forward(student, rng, [f"/cpu:{home}" for home in homes])
-    says = f"`forward(model, x)` for layers with weights on {', '.join(map(str, run.homes))}"
-    assert run.right, f"{says} returned something else than `model(x)` does."
-    if weights := [name for name, _ in run.copies if name.startswith("weight")]:
-        away = ", ".join(sorted({to for _, to in run.copies}))
-        raise AssertionError(
-            f"{says} copied {len(weights)} of {2 * len(homes)} weights (to {away}); the budget for weights is 0."
-        )
+@exercise("forward", weight=2)
+def test_no_result_is_copied_without_need(student, rng):
+    one, two, three = 1 + rng.permutation(3)
+    run, says = check_forward(student, rng, [one, two, two, three])
     assert len(run.copies) <= run.budget, (
         f"{says} made {len(run.copies)} copies, though of no weight; {run.budget} are enough: "
         "x to the first layer, and one wherever the next layer's weights are on another device."
     )
 
 
+def check_forward(student: Any, rng: np.random.Generator, homes: list[Any]) -> tuple[Forward, str]:
+    """Run the student's `forward` on fresh weights, whose homes are known: is it right, was a weight copied?"""
+    run = Forward(student, rng, [f"/cpu:{home}" for home in homes])
+    says = f"`forward(model, x)` for layers with weights on {', '.join(map(str, run.homes))}"
+    if run.right_without_activation:
+        says += " and the activation 'relu' in every layer but the last"
+        raise Misconception("activation_forgotten", f"{says} returned what `model(x)` does without its activations.")
+    assert run.right, f"{says} returned something else than `model(x)` does."
+    if weights := [name for name, _ in run.copies if name.startswith("weight")]:
+        away = ", ".join(sorted({to for _, to in run.copies}))
+        raise AssertionError(
+            f"{says} copied {len(weights)} of {2 * len(homes)} weights (to {away}); the budget for weights is 0."
+        )
+    return run, says
+
+
 # Device functions: the graph is built there under the student's function, and run here
 
 
-KIND = {"new": "a VarHandleOp", "old": "a VariableV2", "product": "a Mul"}
+KIND = {"new": "a VarHandleOp", "old": "a VariableV2", "product": "a Mul", "sum": "an AddV2", "negation": "a Neg"}
 
 
 def check_variables_on(student: Any, rng: np.random.Generator, kind: str) -> None:
     """Variables of `kind` must go to one device, everything else to another."""
     first, rest = some_devices(rng, 2)
-    steps = shuffled(rng, [kind] * int(rng.integers(2, 4)) + ["product"] * int(rng.integers(2, 4)))
+    steps = shuffled(rng, [kind] * int(rng.integers(2, 4)) + list(OTHERS))
     graph = student.ask(built, maker="variables_on", arguments=[first, rest], steps=steps)
     places = went(graph, steps)
     variables = {places[name] for each, name, _ in steps if each == kind}
-    products = {places[name] for each, name, _ in steps if each == "product"}
-    swapped = variables == {device_of(rest)} and products == {device_of(first)}
+    others = {places[name] for each, name, _ in steps if each in OTHERS}
+    swapped = variables == {device_of(rest)} and others == {device_of(first)}
     if swapped:
         says = "Variables and all the rest changed places; expected the variables on `first`."
         raise Misconception("swapped", says)
@@ -273,7 +299,7 @@ def test_old_style_variables_are_kept_there_too(student, rng):
 
 def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], nth: str = "") -> None:
     """Variables must have taken turns over `devices`, in the order in which they were made; all else is left alone."""
-    made = [(KIND[kind], name, places[name]) for kind, name, _ in steps if kind != "product"]
+    made = [(KIND[kind], name, places[name]) for kind, name, _ in steps if kind not in OTHERS]
     seen = [place for _, _, place in made]
     wanted = [device_of(devices[i % len(devices)]) for i in range(len(seen))]
     asked = f"Under {nth}`round_robin({devices})`"
@@ -282,7 +308,7 @@ def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], n
         raise Misconception("always_the_first", says)
     for kind in ("new", "old"):
         theirs = [places[name] for each, name, _ in steps if each == kind]
-        others = {places[name] for each, name, _ in steps if each not in (kind, "product")}
+        others = {places[name] for each, name, _ in steps if each != kind and each not in OTHERS}
         if seen != wanted and theirs == wanted[: len(theirs)] and len(others) == 1:
             other = KIND["old" if kind == "new" else "new"]
             says = (
@@ -293,8 +319,10 @@ def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], n
         before = f"the variable before it went to {seen[i - 1]}" if i else "it is the first variable"
         assert place == wanted[i], f"{asked} {name}, {kind}, went to {place}, but {before}: the turn is {wanted[i]}'s."
     for kind, name, pin in steps:
-        alone = kind != "product" or pin is None or places[name] == device_of(pin)
-        assert alone, f"{asked} {name}, a Mul in a block for {pin}, ran on {places[name]}; expected it to keep its pin."
+        alone = kind not in OTHERS or pin is None or places[name] == device_of(pin)
+        assert alone, (
+            f"{asked} {name}, {KIND[kind]} in a block for {pin}, ran on {places[name]}; expected it to keep its pin."
+        )
 
 
 @exercise("round_robin", weight=1)
@@ -330,58 +358,58 @@ def chosen(student, tasks, devices, copy):
     return student.soonest([student.Task(*task) for task in tasks], list(devices), copy)
 
 
-def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str], copy: float) -> None:
-    """Compare task by task, and say when the student's choice would have finished."""
+def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, ties: bool) -> None:
+    """Go through the placement task by task: could this one have ended sooner, given where those before it are?
+
+    With `ties`, of devices where it ends as soon the first must have been taken; without, any will do.
+    """
     got = student.ask(chosen, tasks=tasks, devices=devices, copy=copy)
     got = dict_of().named("a dictionary from name to device")(got, "`soonest` returned")
     for name, _, _ in tasks:
         assert name in got, f"`soonest` says nothing about {name!r}; expected a device for every task."
         one_of(devices).named("one of the devices given")(got[name], f"{name!r} is put on")
-    wanted = greedy(tasks, devices, copy)
-    got = {name: got[name] for name in wanted}
-    if got == wanted:
+    got = {name: got[name] for name, _, _ in tasks}
+    late = misplaced(tasks, devices, copy, got, ties=ties)
+    if late is None:
         return
+    i, best, ends = late
+    name = tasks[i][0]
+    text = ", ".join(f"Task({n!r}, {s:g}, {inputs!r})" for n, s, inputs in tasks[: i + 1])  # as short as it goes wrong
+    asked = (
+        f"`soonest([{text}], {devices}, {copy:g})`: you put {name!r} on {got[name]}, "
+        f"where it ends after {ends[got[name]]:g} s; "
+    )
+    asked += (
+        f"on {best} it ends after {ends[best]:g} s."
+        if ends[best] != ends[got[name]]
+        else f"on {best}, listed earlier, it ends then, too."
+    )
     known = {
         "copies_are_free": (greedy(tasks, devices, 0.0), "copies are free, but a copy takes time"),
         "free_soonest": (greedy(tasks, devices, copy, by="free"), "the device that is free soonest is taken"),
         "whole_schedule": (greedy(tasks, devices, copy, by="all"), "all tasks so far are to end soonest, not this one"),
         "last_of_a_tie": (greedy(tasks, devices[::-1], copy), "on a tie the last device is taken, not the first"),
     }
-    for name, (choice, says) in known.items():
+    for misconception, (choice, says) in known.items():
         if got == choice:
-            raise Misconception(name, f"{asked(tasks, devices, copy, got, wanted)} Your answer is right if {says}.")
-    raise AssertionError(asked(tasks, devices, copy, got, wanted))
+            raise Misconception(misconception, f"{asked} Your answer would be right if {says}.")
+    raise AssertionError(asked)
 
 
-def asked(tasks: list[tuple[Any, ...]], devices: list[str], copy: float, got: Any, wanted: dict[str, str]) -> str:
-    """The call as text, as short as it still goes wrong, and when the task ends here and there."""
-    i, name = next((i, each[0]) for i, each in enumerate(tasks) if got[each[0]] != wanted[each[0]])
-    ends = [spans(tasks[: i + 1], {**wanted, name: each[name]}, copy)[name][2] for each in (got, wanted)]
-    text = ", ".join(f"Task({n!r}, {s:g}, {inputs!r})" for n, s, inputs in tasks[: i + 1])
-    return (
-        f"`soonest([{text}], {devices}, {copy:g})`: you put {name!r} on {got[name]}, where it ends after {ends[0]:g} s; "
-        + (
-            f"on {wanted[name]} it ends after {ends[1]:g} s."
-            if ends[0] != ends[1]
-            else f"on {wanted[name]}, listed earlier, it ends then, too."
-        )
-    )
-
-
-@exercise("soonest")
+@exercise("soonest", weight=1)
 def test_every_task_ends_as_soon_as_it_can(student, rng):
     devices = some_devices(rng, 3)
-    check_soonest(student, telling(rng, devices, 1.0, 6), devices, 1.0)
+    check_soonest(student, telling(rng, devices, 1.0, 6), devices, 1.0, ties=False)
 
 
-@exercise("soonest")
+@exercise("soonest", weight=1)
 def test_copies_count(student, rng):
-    devices, copy = some_devices(rng, 3), float(rng.integers(2, 4))
-    check_soonest(student, telling(rng, devices, copy, 7), devices, copy)
+    devices, copy = some_devices(rng, 4), float(rng.integers(2, 4))
+    check_soonest(student, telling(rng, devices, copy, 7), devices, copy, ties=False)
 
 
-@exercise("soonest")
-def test_it_works_for_any_number_of_devices(student, rng):
+@exercise("soonest", weight=2)
+def test_a_tie_goes_to_the_device_listed_first(student, rng):
     for count in rng.permutation([3, 4]):
         devices, copy = some_devices(rng, int(count)), float(rng.integers(1, 3))
-        check_soonest(student, telling(rng, devices, copy, 8), devices, copy)
+        check_soonest(student, telling(rng, devices, copy, 8), devices, copy, ties=True)

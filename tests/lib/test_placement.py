@@ -177,6 +177,36 @@ def test_the_variables_of_a_keras_layer_go_by_their_names(in_four):
     assert in_four(run) == [("x", "CPU:0"), ("dense/kernel", "CPU:2"), ("dense/bias", "CPU:2")]
 
 
+def test_a_keras_model_that_is_traced_itself_has_named_weights_and_inputs(in_four):
+    def run() -> Trace:
+        import tensorflow as tf
+
+        model = tf.keras.Sequential([tf.keras.layers.Dense(2, name="dense")])
+        with tf.device("/CPU:1"):
+            model.build([None, 3])
+        return trace(model, tf.ones([1, 3]))
+
+    given = {op.name: op.device for op in in_four(run).given}
+    assert given == {"inputs": "CPU:0", "sequential/dense/kernel": "CPU:1", "sequential/dense/bias": "CPU:1"}
+
+
+def test_a_constant_that_is_made_on_each_device_that_reads_it_is_shown(in_four):
+    def run() -> Trace:
+        import tensorflow as tf
+
+        @tf.function
+        def two_readers(x):
+            five = tf.constant(5.0)
+            with tf.device("/CPU:2"):
+                product = x * five
+            with tf.device("/CPU:3"):
+                return product, x + five
+
+        return trace(two_readers, tf.constant(1.0))
+
+    assert sorted(op.device for op in in_four(run).of_type("Const")) == ["CPU:2", "CPU:3"]
+
+
 def test_variables_in_a_dictionary_and_inputs_in_a_list_go_by_their_names(in_four):
     def run() -> list[tuple[str, str]]:
         import tensorflow as tf

@@ -27,7 +27,8 @@ NEVER_SHOWN = {
     "VarIsInitializedOp",
     "DestroyResourceOp",
 }
-_CUT_BY_US = re.compile(r"(^Func/.*)|(.*/_\d+$)")  # nodes that TensorFlow adds when it inlines and partitions
+# Nodes that TensorFlow adds when it inlines and partitions. A constant that it makes once a device is the program's own.
+_CUT_BY_US = re.compile(r"(^Func/.*)|(.*(?<!/replicate)/_\d+$)")
 _SHAPE_INPUTS = {  # inputs that say how to compute, not what: axes, shapes, sizes; -1 is the last one
     **dict.fromkeys(
         ["Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "ArgMax", "ArgMin", "Reshape", "Transpose"], (1,)

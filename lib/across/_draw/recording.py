@@ -218,6 +218,8 @@ def _names_of(
     import tensorflow as tf
 
     python = inspect.unwrap(getattr(fn, "python_function", fn))
+    if not inspect.isroutine(python) and hasattr(python, "call"):  # a Keras model or layer: its `call` names the inputs
+        python = python.call
     try:
         arguments = dict(inspect.signature(python).bind(*args, **kwargs).arguments)
     except (TypeError, ValueError):
