@@ -94,13 +94,15 @@ def lands(op: str, x: Any, wish: str | None, soft: bool) -> str | None:
 
 
 @cache
-def strays(words: bool, home: str, pin: str) -> list[str]:
-    """Make a Keras model with its variables on `home`, call it under a pin: the types of the ops that ran elsewhere."""
+def strays(op: str, home: str, pin: str) -> list[str]:
+    """Call a Keras model under a pin: the types of the ops that ran elsewhere.
+
+    Its variables are on `home`; its activation is an `op` of RUN, or relu.
+    """
     layers = tf.keras.layers
-    first = [layers.Hashing(3), layers.Embedding(3, 2), layers.Flatten()] if words else []
-    x = tf.ones([2, 3], tf.int64 if words else tf.float32)
+    x = tf.ones([2, 3])
     with tf.device(home):
-        model = tf.keras.Sequential([*first, layers.Dense(2, activation="relu"), layers.Dense(2)])
+        model = tf.keras.Sequential([layers.Dense(2, activation=RUN[op] if op else "relu"), layers.Dense(2)])
         model(x)
     with tf.device(f"/device:{pin}"):
         seen = placement.trace(model, x)

@@ -82,15 +82,16 @@ class Kernels:
     def _repr_html_(self) -> str:
         return table_html(_COLUMNS, self.rows())
 
-    def draw(self, *, title: str = "", dtypes: Sequence[str] = DTYPES) -> Picture:
+    def draw(self, *, title: str = "", dtypes: Sequence[str] = DTYPES, devices: Sequence[str] = ()) -> Picture:
         """Draw device types against dtypes: a filled circle where there is a kernel, a ring where its data stay on the host.
 
-        With several type attributes the first one of each kernel is drawn. Raises ValueError for an op without kernels.
+        Rows are `devices`, so that pictures can be compared; by default those with a kernel. With several type attributes
+        the first one of each kernel is drawn. Raises ValueError for an op without kernels.
         """
         if not self.found:
             raise ValueError(f"draw: {self.op} has no kernels")
-        devices = [device for device in TYPES if any(kernel.device == device for kernel in self.found)]
-        return _drawn(title or f"Kernels of {self.op}", {d: self._marks(d, dtypes) for d in devices}, dtypes)
+        rows = devices or [device for device in TYPES if any(kernel.device == device for kernel in self.found)]
+        return _drawn(title or f"Kernels of {self.op}", {d: self._marks(d, dtypes) for d in rows}, dtypes)
 
     def _marks(self, device: str, dtypes: Sequence[str]) -> dict[str, bool]:
         """dtype -> whether its data stay on the host."""
