@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from autograder.job import judge
+from autograder.job import assemble, judge
 from autograder.job.forkserver import InfrastructureError
 from autograder.model import names as global_names
 from autograder.model.rubric import Rubric

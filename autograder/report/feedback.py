@@ -182,11 +182,9 @@ def notebook(record: Record) -> str:
             coloured = len(source) <= left
             left -= len(source) if coloured else 0
         made = _shown(cell.cell_type, source, cell.get("outputs", []), coloured)
-        shown.append(
-            f'<div class="answer" id="{_place(cell.metadata["nbgrader"]["grade_id"])}">\n{made}\n</div>'
-            if students
-            else made
-        )
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        place = f' id="{_place(name)}"' if name else ""  # a cell that a student added has none
+        shown.append(f'<div class="answer"{place}>\n{made}\n</div>' if students else made)
     return "\n".join(shown)
 
 
