@@ -41,10 +41,13 @@ def owed(rubric: Rubric, submission: Submission, marks: Sequence[Mark]) -> list[
     stubs = rubric.chapter.answers
     order = {cell: at for at, cell in enumerate(stubs)}
     wrong = {mark.exercise for mark in marks if mark.result not in FINE}
-    of_cell = {
-        cell: each.name for each in rubric.chapter.exercises if each.name in wrong for cell in assemble.own_cells(each)
+    coded = [each for each in rubric.chapter.exercises if each.name in wrong and not each.manual]
+    of_cell = {cell: each.name for each in coded for cell in assemble.own_cells(each)}
+    binds = {
+        cell: global_names.binds(stubs[cell]) | global_names.binds(rubric.references.get(cell, ""))
+        for cell in of_cell
+        if cell in stubs
     }
-    binds = {cell: global_names.binds(stubs[cell]) for cell in of_cell if cell in stubs}
 
     def used(cell: str, source: str) -> set[str]:
         uses = global_names.uses(source)

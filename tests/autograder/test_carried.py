@@ -50,6 +50,12 @@ def fourfold(x):
 # %% check="fourfold" points=3
 assert fourfold(1) == 4
 
+# %% [markdown] answer="why" points=1
+# Say why both double x, and shift by what.
+# ### BEGIN SOLUTION
+# Because.
+# ### END SOLUTION
+
 # %% answer="both"
 def both(x, by):
     ### BEGIN SOLUTION
@@ -205,6 +211,11 @@ def test_an_earlier_answer_that_is_missing_or_ends_its_kernel_is_as_wrong(marks,
     assert [points for points, _ in said(marks, student)] == ["0", "2", "1.5", "1.5"]
 
 
+def test_prose_that_was_left_blank_is_nothing_that_code_uses(marks):
+    assert marks["ann", "why"]["verdict"] == "blank"
+    assert not [row for row in marks.values() if "`why`" in row["message"]]
+
+
 def test_what_is_wrong_by_itself_is_not_carried_over(marks):
     assert said(marks, "ben")[2] == ("0", "")
     assert said(marks, "ben")[3] == ("1.5", "carried over from `fourfold`")
@@ -252,7 +263,7 @@ def test_without_the_policy_no_reference_comes_near_a_student(tmp_path, monkeypa
     class_run.grade_class(plain, NAME, handed_in(plain, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
     [found] = record.records(tmp_path / "out", plain.chapter(NAME))
     courses.close(plain)
-    assert [row.points for row in found.rows] == [0.0, 2.0, 0.0, 0.0]
+    assert [row.points for row in found.rows] == [0.0, 2.0, 0.0, 0.0, 0.0]
     assert found.rows[2].message.endswith("It uses `double`, not right yet: mend that first.")
     assert all(job.rubric.reference == () for job in jobs)
 
