@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from autograder.gradebook import receipts
 from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -29,7 +30,7 @@ from autograder.model.rubric import Rubric
 from autograder.model.verdict import Result, Verdict
 from autograder.sandbox import boxes
 from autograder.store import files, log
-from autograder.submissions import instead, intake
+from autograder.submissions import exchange, instead, intake
 from autograder.submissions.intake import Found, Submission
 
 TRIES = 3  # at a job that this machine failed at
@@ -96,6 +97,7 @@ def grade_class(
     read = _read(found, chapter, others or {}, result.faults)
     if not watching:
         _of_this_chapter(submissions, chapter, read)
+    secrets_ = exchange.secrets(found, chapter)
     try_reference(course, rubric, executor=executor)  # before anything is written
     key = secret(out)
     with log.kept(out), Recorder(out, chapter, db_url) as recorder:
@@ -106,6 +108,7 @@ def grade_class(
             if not again and recorder.known(submission.student) == job.digest:
                 try:
                     recorder.renew(submission.student, submission.timestamp)
+                    receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
                     result.unchanged.append(submission.student)
                 except UnrecordedError as error:
                     result.faults[submission.student] = str(error)
@@ -121,6 +124,7 @@ def grade_class(
                     if isinstance(verdict, Verdict):
                         try:
                             recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
+                            receipts.keep(out, chapter.name, student, secrets_[student])
                             result.graded.append(student)
                         except UnrecordedError as error:  # this one's alone
                             result.faults[student] = str(error)
@@ -234,7 +238,7 @@ def _job(submission: Submission, rubric: Rubric, key: bytes) -> Job:
 
 def secret(out: Path) -> bytes:
     """The class's secret, from which inputs are drawn: the same at every run, unknown to students."""
-    path = out / ".seed"
+    path = out / files.SEED
     with files.only_writer(out):
         if not path.exists():
             files.replace(path, secrets.token_bytes(32), 0o600)

@@ -46,6 +46,7 @@ try:
     from autograder.gradebook.replay import replay
 
     c.Autograde.autograde_preprocessors = replay()
+    c.GenerateFeedback.exporter_class = "autograder.report.formgrader.FeedbackPage"  # our page is nbgrader's
     c.HTMLExporter.filters = {{name: "autograder.model.markup.html" for name in ("clean_html", "strip_files_prefix")}}
     c.HTMLExporter.filters["highlight_code"] = "autograder.model.markup.coloured"
 except ImportError:  # another environment's nbgrader
@@ -58,6 +59,9 @@ MOVED = {  # what the settings of an earlier version name -> where it is now; an
     "from autograder.gradebook.record import replay": "from autograder.gradebook.replay import replay",
     '"autograder.harmless.html"': '"autograder.model.markup.html"',
     '"autograder.model.harmless.html"': '"autograder.model.markup.html"',
+    "replay()\n    c.HTMLExporter": (
+        'replay()\n    c.GenerateFeedback.exporter_class = "autograder.report.formgrader.FeedbackPage"\n    c.HTMLExporter'
+    ),
 }
 
 

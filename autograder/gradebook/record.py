@@ -239,10 +239,12 @@ def records(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Reco
         return _records(opened, chapter)
 
 
-def whole(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Record]:
-    """The same, one at a time and each with its notebook: a class's notebooks do not fit into memory."""
+def whole(out: Path, chapter: Chapter, student: str = "", db_url: str | None = None) -> Iterator[Record]:
+    """The same, of all or of one `student`, one at a time and each with its notebook: a class's do not fit into memory."""
     with book(out, chapter, db_url) as opened:
         for each in _records(opened, chapter):
+            if student not in ("", each.student):
+                continue
             with opened.reading() as connection:
                 yield replace(each, packed=tables.packed(connection, chapter.name, each.student))
 

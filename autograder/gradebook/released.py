@@ -17,13 +17,14 @@ def chapters(out: Path, this: Chapter) -> list[Chapter]:
     """
     found = {this.name: this}
     for path in (Path(out) / "release").glob("*/*.ipynb"):
-        if path.stem == path.parent.name and path.stem not in found and (made := _read(path, this.course)):
+        if path.stem not in found and (made := chapter(out, path.parent.name, this.course)):
             found[path.stem] = made
     return [found[name] for name in sorted(found)]
 
 
-def _read(path: Path, course_id: str) -> Chapter | None:
-    name = path.stem
+def chapter(out: Path, name: str, course_id: str) -> Chapter | None:
+    """The chapter of that name in OUT/release; None if there is none of ours."""
+    path = Path(out) / "release" / name / f"{name}.ipynb"
     try:
         release = json.loads(path.read_text(encoding="utf-8"))
         if release["metadata"]["across"]["chapter"] != name:

@@ -100,7 +100,7 @@ def render(
         ended=_ended(class_),
         signs=" ".join(f"{sign} {result.value}" for result, sign in SIGNS.items()),
         cell=_cell,
-        page=_page_of,
+        page=lambda record: feedback_link(record.student, chapter),
     )
 
 
@@ -173,5 +173,6 @@ def _cell(row: Row) -> str:
     return f"{SIGNS[row.verdict]} {'' if row.waiting else number(row.points)}".strip()
 
 
-def _page_of(record: Record) -> str:
-    return f"feedback/{harmless.link(record.student, record.verdict.chapter + '.html')}"
+def feedback_link(student: str, chapter: Chapter) -> str:
+    """The address of a student's page, from OUT."""
+    return harmless.link("feedback", student, chapter.name, f"{chapter.name}.html")

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.gradebook.record import number
-from autograder.model import harmless
 from autograder.model.verdict import Result
 from autograder.report import rendering
-from autograder.report.class_page import page_name
+from autograder.report.class_page import feedback_link, page_name
 from autograder.report.standing import Standing
 from autograder.store import files
 
@@ -84,7 +83,7 @@ def _cells(standing: Standing) -> dict[str, Cell]:
         says += [f"{waiting} answers wait for a mark by hand"] if waiting else []
         absent = all(row.verdict is Result.ABSENT for row in record.rows)
         text = ABSENT if absent else number(record.points) + (f" {WAITS}" if waiting else "")
-        link = f"feedback/{harmless.link(record.student, standing.chapter.name + '.html')}"
+        link = feedback_link(record.student, standing.chapter)
         found[record.student] = Cell(text, record.points, "; ".join(["absent"] if absent else says), link)
     return found
 

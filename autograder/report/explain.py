@@ -282,4 +282,4 @@ def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tupl
     if record.seconds_late:
         yield "late", f"{record.seconds_late:.0f} s, {number(record.penalty)} points off"
     yield from (("note", note) for note in verdict.notes)
-    yield "feedback", str(Path(out) / "feedback" / record.student / f"{chapter.name}.html")
+    yield "feedback", str(feedback.path(out, chapter.name, record.student))

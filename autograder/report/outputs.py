@@ -27,8 +27,8 @@ def write(
     workers: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, str]:
-    """Write OUT/feedback/<student>/<chapter>.html and report_<chapter>.html from the gradebook in OUT, and what tells of all
-    its chapters: marks.csv, totals.csv, report.html.
+    """Write each student's page and report_<chapter>.html from the gradebook in OUT, and what tells of all its chapters:
+    marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
     `left` before. `workers` pages are made at once (0: one a core). Returns the students whose page could not be made
@@ -37,6 +37,16 @@ def write(
     """
     with files.only_writer(out):
         return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress)
+
+
+def write_page(out: Path, chapter: Chapter, student: str) -> Path:
+    """Write one student's page anew, and return it. Raises LookupError for who was not graded; CourseError, OSError."""
+    for each in record.whole(out, chapter, student):
+        for made, why in pages.made([each], partial(feedback.write, out, chapter), 1):
+            if why:
+                _write_instead(out, chapter, made, why)
+        return feedback.path(out, chapter.name, student)
+    raise LookupError(f"{student} was not graded yet: run `autograder grade {chapter.name}`")
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:

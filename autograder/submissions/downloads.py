@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from autograder.submissions.roster import Account, Person, Roster, people
 from autograder.submissions.times import Times
 
 TOTAL = 4 << 30  # bytes of a class's notebooks
+STAMP, SECRET = ("timestamp.txt",), (exchange.SECRET,)
 SILENT = "nothing that a student meant to hand in"
 
 Settled = Callable[[Member], bool]
@@ -132,6 +133,7 @@ class _Gathering:
     ) -> None:
         self.place, self.chapter, self.roster, self.times = place, chapter, roster, times
         self.settled = settled or (lambda member: True)
+        self.beside: dict[Parts, Member] = {}  # what nbgrader leaves beside a notebook
         self.lines: list[Line] = []
         self.moving: set[Account] = set()  # of whom something is still being written
         self.instead: dict[str, str] = {}  # student -> what they handed in, and is no notebook
@@ -141,11 +143,11 @@ class _Gathering:
         """Take the newest file of each student."""
         theirs = self._claimed(found)
         persons = people((one.claim for one in theirs), self.place.layout, self.roster)
-        stamps = {member.parts: member for member in found if member.parts[-1:] == ("timestamp.txt",)}
+        self.beside = {member.parts: member for member in found if member.parts[-1:] in (STAMP, SECRET)}
         by_student: dict[str, list[_One]] = {}
         for one in theirs:
             if self._known(one, persons[one.account]):
-                self._dated(one, stamps.get((*one.member.parts[:-1], "timestamp.txt")))
+                self._dated(one, self.beside.get((*one.member.parts[:-1], *STAMP)))
                 by_student.setdefault(one.student, []).append(one)
         newest, students = [], []
         for student, ones in by_student.items():
@@ -194,7 +196,7 @@ class _Gathering:
 
     def _nobodys(self, member: Member, beside: bool) -> None:
         """A line of a file that is of no student; `beside` files of one that are."""
-        if filenames.junk(member.parts) or member.parts[-1:] in (("timestamp.txt",), ("submission_secret.txt",)):
+        if filenames.junk(member.parts) or member.parts[-1:] in (STAMP, SECRET):
             return
         lost = not beside and (not member.parts or self.place.somebodys(member.parts, self.chapter.name))
         if lost or self.place.layout is not Layout.NBGRADER:
@@ -214,7 +216,7 @@ class _Gathering:
             return member.why_not
         if claim.text:
             return "typed into Moodle's text field: no notebook"
-        if claim.file in ("timestamp.txt", "submission_secret.txt"):
+        if (claim.file,) in (STAMP, SECRET):
             return SILENT
         if not members.is_notebook((claim.file,)):
             if claim.file.lower().endswith((".zip", ".gz", ".tar", ".7z", ".rar", ".tgz")):
@@ -313,6 +315,10 @@ class _Gathering:
             (place / f"{self.chapter.name}.ipynb").write_bytes(data)
             if one.when:
                 (place / "timestamp.txt").write_text(one.when, encoding="utf-8")
+            secret = self.beside.get((*one.member.parts[:-1], *SECRET))
+            if secret and self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER):
+                with suppress(UnreadableError):
+                    (place / exchange.SECRET).write_bytes(secret.read(exchange.SECRET_BYTES + 1))
 
     def _lines(self, students: list[str]) -> tuple[Line, ...]:
         """All lines; a forged file is no loss where its name's own student handed in, too."""

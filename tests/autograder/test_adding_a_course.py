@@ -57,7 +57,7 @@ def test_whoever_follows_the_page_has_a_course_that_grades(tmp_path: Path):
                 assert line in printed, f"{line!r} was not printed: {printed}"
     assert steps == PAGE.count("```bash") > 0
     assert Course.read(tmp_path).full_name("01") == "01_row_means"
-    assert (tmp_path / "graded" / "feedback" / "ada" / "01_row_means.html").stat().st_size > 0
+    assert (tmp_path / "graded" / "feedback" / "ada" / "01_row_means" / "01_row_means.html").stat().st_size > 0
 
 
 @pytest.mark.parametrize("kind", [headers.CourseFile, headers.Header])

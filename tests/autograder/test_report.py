@@ -79,8 +79,8 @@ def test_who_crashed_or_hit_a_limit_is_listed_with_what_was_seen(page):
 def test_the_class_links_to_each_students_page(out, page):
     links = [link["href"] for link in page.find(string="The class").find_next("table").find_all("a")]
     assert links == [
-        *(f"feedback/{student}/01_tiny.html" for student in ("ada", "bo", "cy", "di")),
-        "feedback/mal%20lory%27s%20%25%23/01_tiny.html",
+        *(f"feedback/{student}/01_tiny/01_tiny.html" for student in ("ada", "bo", "cy", "di")),
+        "feedback/mal%20lory%27s%20%25%23/01_tiny/01_tiny.html",
     ]
 
 
