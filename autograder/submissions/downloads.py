@@ -284,7 +284,8 @@ class _Gathering:
                 one.notes.append(f"no {self.chapter.name}.ipynb" if one.why_not == SILENT else one.why_not)
                 if not notebooks:
                     one.notes.append("they handed in no notebook, and are marked so")
-                self.lines.append(one.line("text" if one.claim.text and notebooks else "no"))
+                taken = "no" if notebooks or one.why_not == SILENT else "instead"
+                self.lines.append(one.line("text" if one.claim.text and notebooks else taken))
         if not notebooks:
             if other := next((one.claim.file for one in ones if one.why_not != SILENT), ""):
                 self.instead[intake.student_name(ones[0].student)] = intake.student_name(other)

@@ -24,7 +24,9 @@ class Line:
 
     file: str
     student: str = ""
-    taken: str = "no"  # yes; no; older than the one taken; later: still being written; text: typed into the system
+    # yes; no; older than the one taken; later: still being written; text: typed into the system; instead: of a notebook, and
+    # its student is marked so
+    taken: str = "no"
     when: str = ""
     when_from: str = ""
     note: str = ""
