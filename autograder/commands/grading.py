@@ -14,6 +14,7 @@ from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted
 
 if TYPE_CHECKING:
     from autograder.model.course import Chapter, Course
+    from autograder.submissions.extensions import Extension
 
 
 def tell(found: Any, chapter_name: str, out: Path | None = None) -> int:
@@ -146,9 +147,11 @@ def grade_to_the_end(
         result = class_run.grade_class(course, chapter_name, submissions, out, watching=more, progress=advance, **how)
     if not more:
         class_run.close()
+    after = record.records(out, chapter)
     if roster:
         there = {each.student for each in intake.collect(submissions, chapter)}
         roll.keep_absent(out, chapter, set(roster) - there)
+    of_nobody(how.get("extensions", ()), chapter_name, {*roster, *(each.student for each in after)})
     faults = result.faults
     if how.get("students"):  # of the others nothing has changed
         done = {*result.graded, *result.unchanged}
@@ -156,7 +159,6 @@ def grade_to_the_end(
     with progress("feedback") as advance:
         unmade = outputs.write(out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance)
     console.print(class_page.class_table(out, chapter))
-    after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
     without_a_file(roll.absent(out, chapter))
@@ -169,6 +171,14 @@ def grade_to_the_end(
     left(result.faults)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
+
+
+def of_nobody(extensions: Collection[Extension], chapter_name: str, class_: Collection[str]) -> None:
+    """Say which extensions are of nobody: of whom nothing came yet, or a slip in the id."""
+    for each in extensions:
+        if each.chapter in ("", chapter_name) and each.student not in class_:
+            says = f"{each.where}: nobody of that id is in the class yet; it is kept"
+            errors.print(f"[bold yellow]extension:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
 def reports(out: Path, chapter: Chapter) -> None:

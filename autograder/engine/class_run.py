@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -31,6 +31,7 @@ from autograder.model.verdict import Result, Verdict
 from autograder.sandbox import boxes
 from autograder.store import files, log
 from autograder.submissions import exchange, instead, intake
+from autograder.submissions.extensions import Extension
 from autograder.submissions.intake import Found, Submission
 
 TRIES = 3  # at a job that this machine failed at
@@ -70,6 +71,7 @@ def grade_class(
     gpus: int | None = None,
     watching: bool = False,
     others: Mapping[str, str] | None = None,
+    extensions: Sequence[Extension] = (),
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
@@ -78,7 +80,7 @@ def grade_class(
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
     them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
     a class of another chapter's notebooks is graded, too; `others` are students with what they handed in that is no
-    notebook. What every attempt took, and what went wrong, is in OUT/grading.log.
+    notebook; `extensions` are kept in the gradebook. What every attempt took, and what went wrong, is in OUT/grading.log.
 
     Raises CourseError for the author's fault and where most notebooks are another chapter's, SandboxError when untrusted
     code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another grader writes
@@ -100,11 +102,11 @@ def grade_class(
     secrets_ = exchange.secrets(found, chapter)
     try_reference(course, rubric, executor=executor)  # before anything is written
     key = secret(out)
-    with log.kept(out), Recorder(out, chapter, db_url) as recorder:
+    with log.kept(out), Recorder(out, chapter, db_url, extensions) as recorder:
         key = recorder.secret(key)
         jobs: list[Job] = []
         for submission in read:
-            job = _job(submission, rubric, key)
+            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key)
             if not again and recorder.known(submission.student) == job.digest:
                 try:
                     recorder.renew(submission.student, submission.timestamp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ def duration(seconds: float) -> str:
     return " ".join(said) or "less than a minute"
 
 
+def moment(when: datetime) -> str:
+    """A date in UTC as people read it."""
+    return f"{when:%Y-%m-%d %H:%M} UTC"
+
+
 def _tenth(length: float) -> str:
     return f"{length:.1f}"
 
@@ -61,5 +67,6 @@ PAGES.filters |= {
     "lines": lines,
     "prose": prose,
     "duration": duration,
+    "moment": moment,
     "tenth": _tenth,
 }
