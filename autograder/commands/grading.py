@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,7 @@ def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path,
                     roster=found.roster,
                     students=asked,
                     others=found.instead,
+                    attempts=found.attempts,
                     **how,
                 ),
             )
@@ -129,11 +130,13 @@ def grade_to_the_end(
     out: Path,
     more: bool = False,
     roster: Collection[str] = (),
+    attempts: Mapping[str, str] | None = None,
     **how: Any,
 ) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
 
-    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent.
+    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent; `attempts`
+    say which of a student's notebooks counts.
     """
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     launch(course, chapter_name, how)
@@ -152,6 +155,7 @@ def grade_to_the_end(
         there = {each.student for each in intake.collect(submissions, chapter)}
         roll.keep_absent(out, chapter, set(roster) - there)
     of_nobody(how.get("extensions", ()), chapter_name, {*roster, *(each.student for each in after)})
+    roll.keep_attempts(out, chapter, attempts or {}, {*result.graded, *result.unchanged})
     faults = result.faults
     if how.get("students"):  # of the others nothing has changed
         done = {*result.graded, *result.unchanged}

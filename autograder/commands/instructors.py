@@ -117,7 +117,7 @@ def grade(
             sys.exit(grading.watch(course, name, batches, out, **how))
         with downloads.gathered(submissions, full, **which) as found:
             code = grading.tell(found, name, out)
-            how |= {"roster": found.roster, "others": found.instead}
+            how |= {"roster": found.roster, "others": found.instead, "attempts": found.attempts}
             sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
 
 

@@ -89,6 +89,13 @@ ABSENT = Table(  # who is on the roster, and handed in nothing
     Column("chapter", String(128), primary_key=True),
     Column("student", String(255), primary_key=True),
 )
+ATTEMPT = Table(  # which of a student's notebooks counted, of how many
+    "across_attempt",
+    TABLES,
+    Column("chapter", String(128), primary_key=True),
+    Column("student", String(255), primary_key=True),
+    Column("said", String(64), nullable=False),
+)
 
 
 class Gradebook(nbgrader.api.Gradebook):

@@ -59,7 +59,7 @@ def _write(
 ) -> dict[str, str]:
     class_ = record.records(out, chapter)
     roll.keep_left(out, chapter, faults)
-    standing = Standing(chapter, class_, faults, roll.absent(out, chapter))
+    standing = Standing(chapter, class_, faults, roll.absent(out, chapter), roll.attempts(out, chapter))
     standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
     record.write_marks(out, [row for each in standings for row in each.rows()])
     write_totals(out, standings)
@@ -75,7 +75,8 @@ def _write(
 
 def _standing(out: Path, chapter: Chapter) -> Standing:
     """What stands of another chapter than the one that is written now."""
-    return Standing(chapter, record.records(out, chapter), roll.left(out, chapter), roll.absent(out, chapter))
+    told = (roll.left(out, chapter), roll.absent(out, chapter), roll.attempts(out, chapter))
+    return Standing(chapter, record.records(out, chapter), *told)
 
 
 def _front(out: Path, standings: list[Standing], page: Path) -> None:

@@ -40,6 +40,7 @@ class _One:
     place: int  # of the file in its source
     student: str = ""
     order: tuple[object, ...] = ()
+    number: int = 0  # of `x-2.ipynb`
     when: str = ""
     when_from: str = ""
     why_not: str = ""  # it is no submission
@@ -48,6 +49,11 @@ class _One:
     @property
     def account(self) -> Account:
         return self.claim.name, self.claim.lms
+
+    @property
+    def arrival(self) -> tuple[object, ...]:
+        """What puts a student's files in the order in which they came, as far as names and times say."""
+        return self.when, moments.readable(self.claim.when), self.claim.submission, self.number, self.place
 
     def line(self, taken: str, lost: bool = False) -> Line:
         student = intake.student_name(self.student or self.claim.name)
@@ -136,6 +142,7 @@ class _Gathering:
         self.beside: dict[Parts, Member] = {}  # what nbgrader leaves beside a notebook
         self.lines: list[Line] = []
         self.moving: set[Account] = set()  # of whom something is still being written
+        self.attempts: dict[str, str] = {}  # student -> which of their notebooks counts
         self.instead: dict[str, str] = {}  # student -> what they handed in, and is no notebook
         self.punctual: set[str] = set()  # of whom a time is told, and Canvas does not say LATE
 
@@ -165,7 +172,8 @@ class _Gathering:
         self.lines += [one.line("yes") for one in sorted(newest, key=lambda one: one.student)]
         names = tuple(map(intake.student_name, sorted(students)))
         lines = self._lines(students)
-        return HandedIn(private, self.place.layout, lines, names, _everyone(self.roster), self.instead)
+        everyone = _everyone(self.roster)
+        return HandedIn(private, self.place.layout, lines, names, everyone, self.instead, self.attempts)
 
     def _claimed(self, found: list[Member]) -> list[_One]:
         """The files that are somebody's; of the others a line each."""
@@ -263,7 +271,7 @@ class _Gathering:
 
     def _order(self, one: _One) -> tuple[object, ...]:
         """What makes a file the newest. In an exchange, where anybody may write, the student's own goes before others'."""
-        named, number = filenames.rank(one.claim.file, self.chapter.name)
+        named, one.number = filenames.rank(one.claim.file, self.chapter.name)
         when = moments.readable(one.claim.when)
         if self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER):
             return exchange.owned(one.member, one.claim), when, one.place
@@ -274,7 +282,7 @@ class _Gathering:
             one.notes.append("a number stands before that: it may be of another, whose display name ends like theirs")
         own = one.member.time if self.place.layout is not Layout.CANVAS else None  # there it is the download's
         changed = f"{own:{moments.FORMAT}}" if own else ""
-        return named, not doubtful, when, one.claim.submission, -len(one.member.parts), number, changed, one.place
+        return named, not doubtful, when, one.claim.submission, -len(one.member.parts), one.number, changed, one.place
 
     def _newest(self, ones: list[_One]) -> _One | None:
         """The file that counts; of the others a line each. None if there is no notebook, which the first one's line says."""
@@ -291,6 +299,8 @@ class _Gathering:
                 self.instead[intake.student_name(ones[0].student)] = intake.student_name(other)
             return None
         newest, *older = notebooks
+        in_time = sorted(notebooks, key=lambda one: one.arrival).index(newest) + 1
+        self.attempts[intake.student_name(newest.student)] = f"{in_time} of {len(notebooks)}"
         if older:
             newest.notes.append(f"the newest of {len(notebooks)} files")
         self.lines += [one.line("older") for one in older]

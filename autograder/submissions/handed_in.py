@@ -43,6 +43,7 @@ class HandedIn:
     students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
     roster: tuple[str, ...] = ()  # everyone of the class, if a roster says who that is
     instead: Mapping[str, str] = field(default_factory=dict)  # student -> what they handed in, and is no notebook
+    attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which of their notebooks counts: "2 of 3"
 
     @property
     def lost(self) -> int:

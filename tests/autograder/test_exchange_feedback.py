@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -86,10 +87,13 @@ def test_a_page_goes_from_the_exchange_and_back_to_its_student_by_nbgraders_own_
     (his / exchange.SECRET).write_text("b" * 128)
     wrong = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
     (his / f"{NAME}.ipynb").write_bytes(answered(small, wrong))
+    shutil.copytree(his, his.with_name(f"bob+{NAME}+2026-01-01 10:00:00 UTC"))
     out = tmp_path / "out"
     source = there.root / small.id
     graded = command("grade", NAME, "--submissions", source, "--out", out, "--layout", "exchange", root=small.root)
     assert graded.returncode == 0, graded.stderr
+    with (out / "totals.csv").open(newline="") as file:
+        assert {row["student"]: row["attempt"] for row in csv.DictReader(file)} == {"ada": "1 of 1", "bob": "2 of 2"}
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}", small.id) as book:
         grade: Any = book.find_grade("why", NAME, NAME, "ada")
         grade.manual_score, grade.needs_manual_grade = 1.0, False
