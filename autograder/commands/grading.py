@@ -15,6 +15,7 @@ from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted
 if TYPE_CHECKING:
     from autograder.model.course import Chapter, Course
     from autograder.submissions.extensions import Extension
+    from autograder.submissions.roster import Enrolled
 
 
 def tell(found: Any, chapter_name: str, out: Path | None = None) -> int:
@@ -71,6 +72,7 @@ def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path,
                     students=asked,
                     others=found.instead,
                     attempts=found.attempts,
+                    enrolled=found.enrolled,
                     **how,
                 ),
             )
@@ -131,17 +133,18 @@ def grade_to_the_end(
     more: bool = False,
     roster: Collection[str] = (),
     attempts: Mapping[str, str] | None = None,
+    enrolled: Mapping[str, Enrolled] | None = None,
     **how: Any,
 ) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
 
     `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent; `attempts`
-    say which of a student's notebooks counts.
+    say which of a student's notebooks counts, and names and addresses of who is `enrolled` go into nbgrader's table.
     """
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     launch(course, chapter_name, how)
     from autograder.engine import class_run
-    from autograder.gradebook import database, record, roll
+    from autograder.gradebook import database, record, roll, students
     from autograder.report import changes, class_page, outputs
     from autograder.submissions import intake
 
@@ -155,6 +158,8 @@ def grade_to_the_end(
         there = {each.student for each in intake.collect(submissions, chapter)}
         roll.keep_absent(out, chapter, set(roster) - there)
     of_nobody(how.get("extensions", ()), chapter_name, {*roster, *(each.student for each in after)})
+    if enrolled:
+        students.enter(out, chapter, enrolled)
     roll.keep_attempts(out, chapter, attempts or {}, {*result.graded, *result.unchanged})
     faults = result.faults
     if how.get("students"):  # of the others nothing has changed

@@ -117,7 +117,12 @@ def grade(
             sys.exit(grading.watch(course, name, batches, out, **how))
         with downloads.gathered(submissions, full, **which) as found:
             code = grading.tell(found, name, out)
-            how |= {"roster": found.roster, "others": found.instead, "attempts": found.attempts}
+            how |= {
+                "roster": found.roster,
+                "others": found.instead,
+                "attempts": found.attempts,
+                "enrolled": found.enrolled,
+            }
             sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how)))
 
 

@@ -22,6 +22,12 @@ def chapters(out: Path, this: Chapter) -> list[Chapter]:
     return [found[name] for name in sorted(found)]
 
 
+def every(out: Path, course_id: str) -> list[Chapter]:
+    """Every chapter of ours in OUT/release, by name."""
+    names = sorted(path.name for path in (Path(out) / "release").glob("*") if path.is_dir())
+    return [made for name in names if (made := chapter(out, name, course_id))]
+
+
 def chapter(out: Path, name: str, course_id: str) -> Chapter | None:
     """The chapter of that name in OUT/release; None if there is none of ours."""
     path = Path(out) / "release" / name / f"{name}.ipynb"

@@ -21,7 +21,7 @@ from autograder.submissions.filenames import Claim, Layout, Names, Reader, Tally
 from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
 from autograder.submissions.places import Place
-from autograder.submissions.roster import Account, Person, Roster, people
+from autograder.submissions.roster import Account, Enrolled, Person, Roster, people
 from autograder.submissions.times import Times
 
 TOTAL = 4 << 30  # bytes of a class's notebooks
@@ -91,7 +91,7 @@ def gathered(
                 note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
                 astray += _strangers(place, chapter, ids) if ids else []
-                yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids))
+                yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids), enrolled=_enrolled(ids))
                 return
             yield _Gathering(place, chapter, settled, ids, told).gather(places.listed(place, chapter), Path(private))
             return
@@ -104,6 +104,10 @@ def gathered(
 
 def _everyone(roster: Roster | None) -> tuple[str, ...]:
     return tuple(sorted(map(intake.student_name, roster.ids))) if roster else ()
+
+
+def _enrolled(roster: Roster | None) -> dict[str, Enrolled]:
+    return {intake.student_name(student): each for student, each in roster.enrolled.items()} if roster else {}
 
 
 def _strangers(place: Place, chapter: Chapter, roster: Roster) -> list[Line]:
@@ -173,7 +177,8 @@ class _Gathering:
         names = tuple(map(intake.student_name, sorted(students)))
         lines = self._lines(students)
         everyone = _everyone(self.roster)
-        return HandedIn(private, self.place.layout, lines, names, everyone, self.instead, self.attempts)
+        told = (self.instead, _enrolled(self.roster), self.attempts)
+        return HandedIn(private, self.place.layout, lines, names, everyone, *told)
 
     def _claimed(self, found: list[Member]) -> list[_One]:
         """The files that are somebody's; of the others a line each."""

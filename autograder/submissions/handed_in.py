@@ -12,6 +12,7 @@ from pathlib import Path
 from autograder.model import harmless
 from autograder.store import files
 from autograder.submissions.filenames import Layout
+from autograder.submissions.roster import Enrolled
 
 LISTED = 10_000  # lines of the list
 SHARE = 100  # of them, of one student
@@ -43,6 +44,7 @@ class HandedIn:
     students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
     roster: tuple[str, ...] = ()  # everyone of the class, if a roster says who that is
     instead: Mapping[str, str] = field(default_factory=dict)  # student -> what they handed in, and is no notebook
+    enrolled: Mapping[str, Enrolled] = field(default_factory=dict)  # student -> what the roster says of them
     attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which of their notebooks counts: "2 of 3"
 
     @property
