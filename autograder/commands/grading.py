@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted
 
 if TYPE_CHECKING:
     from autograder.model.course import Chapter, Course
+    from autograder.submissions.extensions import Extension
+    from autograder.submissions.roster import Enrolled
 
 
 def tell(found: Any, chapter_name: str, out: Path | None = None) -> int:
@@ -69,6 +71,8 @@ def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path,
                     roster=found.roster,
                     students=asked,
                     others=found.instead,
+                    attempts=found.attempts,
+                    enrolled=found.enrolled,
                     **how,
                 ),
             )
@@ -129,17 +133,20 @@ def grade_to_the_end(
     more: bool = False,
     roster: Collection[str] = (),
     command: str = "autograder",
+    attempts: Mapping[str, str] | None = None,
+    enrolled: Mapping[str, Enrolled] | None = None,
     **how: Any,
 ) -> int:
     """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
 
-    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent. Commands
-    that the pages name begin with `command`.
+    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent; `attempts`
+    say which of a student's notebooks counts, and names and addresses of who is `enrolled` go into nbgrader's table.
+    Commands that the pages name begin with `command`.
     """
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     launch(course, chapter_name, how)
     from autograder.engine import class_run
-    from autograder.gradebook import database, record, roll
+    from autograder.gradebook import database, record, roll, students
     from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake
 
@@ -148,9 +155,14 @@ def grade_to_the_end(
         result = class_run.grade_class(course, chapter_name, submissions, out, watching=more, progress=advance, **how)
     if not more:
         class_run.close()
+    after = record.records(out, chapter)
     if roster:
         there = {each.student for each in intake.collect(submissions, chapter)}
         roll.keep_absent(out, chapter, set(roster) - there)
+    of_nobody(how.get("extensions", ()), chapter_name, {*roster, *(each.student for each in after)})
+    if enrolled:
+        students.enter(out, chapter, enrolled)
+    roll.keep_attempts(out, chapter, attempts or {}, {*result.graded, *result.unchanged})
     faults = result.faults
     if how.get("students"):  # of the others nothing has changed
         done = {*result.graded, *result.unchanged}
@@ -160,7 +172,6 @@ def grade_to_the_end(
             out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance, command=command
         )
     console.print(class_page.class_table(out, chapter))
-    after = record.records(out, chapter)
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
     without_a_file(roll.absent(out, chapter))
@@ -173,6 +184,14 @@ def grade_to_the_end(
     left(result.faults)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
+
+
+def of_nobody(extensions: Collection[Extension], chapter_name: str, class_: Collection[str]) -> None:
+    """Say which extensions are of nobody: of whom nothing came yet, or a slip in the id."""
+    for each in extensions:
+        if each.chapter in ("", chapter_name) and each.student not in class_:
+            says = f"{each.where}: nobody of that id is in the class yet; it is kept"
+            errors.print(f"[bold yellow]extension:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
 def reports(out: Path, chapter: Chapter) -> None:

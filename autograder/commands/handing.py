@@ -1,4 +1,4 @@
-"""The verbs that hand something to students and to other systems: release, export."""
+"""The verbs that hand something to students and to other systems: release, export, feedback."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Annotated
 
 import typer
 
+from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened
-from autograder.commands.terminal import AUTHOR, console, errors, plain
+from autograder.commands.terminal import AUTHOR, OK, console, errors, plain, progress
+
+Chapters = Annotated[
+    list[str], typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
+]
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -38,9 +43,7 @@ def release(
 @app.command(rich_help_panel=INSTRUCTORS)
 def export(
     context: typer.Context,
-    chapters: Annotated[
-        list[str], typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
-    ],
+    chapters: Chapters,
     out: Out,
     canvas: Annotated[
         Path | None, typer.Option(help="fill this gradebook, as Canvas exports it", exists=True, dir_okay=False)
@@ -106,3 +109,39 @@ def export(
         errors.print(f"[bold red]not exported:[/] {plain(line)}", highlight=False, soft_wrap=True)
     if filled.troubles:
         sys.exit(AUTHOR)
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def feedback(
+    context: typer.Context,
+    chapters: Chapters,
+    out: Out,
+    zip_: Annotated[
+        str, typer.Option("--zip", help="for whose upload: canvas, moodle, or folders, a folder for each student")
+    ],
+    waiting: Annotated[bool, typer.Option("--waiting", help="also where answers wait for a mark by hand")] = False,
+) -> None:
+    """Zip the feedback of a chapter as Canvas or Moodle takes it back: OUT/export/feedback_CHAPTER_canvas.zip.
+
+    For example: autograder feedback 03 --out class --zip canvas
+
+    Exit code 2: somebody's feedback is not in the zip; who, and the mend, is printed, and all others' is.
+    """
+    from autograder.export import returned
+    from autograder.export.totals import totals
+    from autograder.report import outputs
+
+    if zip_ not in (known := [each.value for each in returned.Target]):
+        end(AUTHOR, f"--zip {zip_}: give one of {', '.join(known)}")
+    course, target, code = opened(context), returned.Target(zip_), OK
+    for chapter in map(course.chapter, dict.fromkeys(course.full_name(name) for name in chapters)):
+        path = out / "export" / f"feedback_{chapter.name}_{target}.zip"
+        with progress(f"feedback on {chapter.name}") as advance:
+            unmade = outputs.write(out, chapter, progress=advance)  # with the marks that were given by hand meanwhile
+        made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
+        console.print(plain(f"{path}: of {made.pages} students"), highlight=False, soft_wrap=True)
+        grading.without_notebook(unmade)
+        for line in made.troubles:
+            errors.print(f"[bold red]not in the zip:[/] {plain(line)}", highlight=False, soft_wrap=True)
+            code = AUTHOR
+    sys.exit(code)

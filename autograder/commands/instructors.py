@@ -55,6 +55,10 @@ def grade(
     handed_in: Annotated[
         Path | None, typer.Option(help="CSV: which id (or lms id) handed in when", exists=True, dir_okay=False)
     ] = None,
+    extensions: Annotated[
+        Path | None,
+        typer.Option(help="CSV, kept in OUT: id, chapter, days or until, time (x limits)", exists=True, dir_okay=False),
+    ] = None,
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
@@ -73,6 +77,10 @@ def grade(
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}
     told = {"command": spelled(context)}
     how |= {"db_url": db} if db else {}
+    if extensions:
+        from autograder.submissions import extensions as table
+
+        how["extensions"] = table.read(extensions, course.full_name)
     watch = watch or watch_for is not None
     policy = (due, late_per_day, grace)
     if not watch and not submissions.exists():
@@ -109,7 +117,12 @@ def grade(
             sys.exit(grading.watch(course, name, batches, out, **how, **told))
         with downloads.gathered(submissions, full, **which) as found:
             code = grading.tell(found, name, out)
-            how |= {"roster": found.roster, "others": found.instead}
+            how |= {
+                "roster": found.roster,
+                "others": found.instead,
+                "attempts": found.attempts,
+                "enrolled": found.enrolled,
+            }
             sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how, **told)))
 
 

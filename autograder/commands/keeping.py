@@ -52,7 +52,7 @@ def forget(
         console.print(plain(f"{student}: would remove {of}; say --yes"), highlight=False, soft_wrap=True)
         return
     forgetting.forget(out, student, course.id)
-    for chapter in released.all_of(out, course.id):
+    for chapter in released.every(out, course.id):
         with progress("pages") as advance:
             outputs.write(out, chapter, progress=advance)
     console.print(plain(f"{student}: removed {of}"), highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -21,6 +21,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from autograder.engine import listed_answers
+from autograder.gradebook import receipts
 from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -30,7 +31,8 @@ from autograder.model.rubric import Rubric
 from autograder.model.verdict import Result, Verdict
 from autograder.sandbox import boxes
 from autograder.store import files, log
-from autograder.submissions import instead, intake
+from autograder.submissions import exchange, instead, intake
+from autograder.submissions.extensions import Extension
 from autograder.submissions.intake import Found, Submission
 
 TRIES = 3  # at a job that this machine failed at
@@ -70,6 +72,7 @@ def grade_class(
     gpus: int | None = None,
     watching: bool = False,
     others: Mapping[str, str] | None = None,
+    extensions: Sequence[Extension] = (),
     progress: Progress | None = None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
@@ -78,7 +81,7 @@ def grade_class(
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
     them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
     a class of another chapter's notebooks is graded, too; `others` are students with what they handed in that is no
-    notebook. What every attempt took, and what went wrong, is in OUT/grading.log.
+    notebook; `extensions` are kept in the gradebook. What every attempt took, and what went wrong, is in OUT/grading.log.
 
     Raises CourseError for the author's fault and where most notebooks are another chapter's, SandboxError when untrusted
     code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another grader writes
@@ -98,16 +101,18 @@ def grade_class(
     read = _read(found, chapter, others or {}, result.faults)
     if not watching:
         _of_this_chapter(submissions, chapter, read)
+    secrets_ = exchange.secrets(found, chapter)
     try_reference(course, rubric, executor=executor)  # before anything is written
     key = secret(out)
-    with log.kept(out), Recorder(out, chapter, db_url) as recorder:
+    with log.kept(out), Recorder(out, chapter, db_url, extensions) as recorder:
         key = recorder.secret(key)
         jobs: list[Job] = []
         for submission in read:
-            job = _job(submission, rubric, key)
+            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key)
             if not again and recorder.known(submission.student) == job.digest:
                 try:
                     recorder.renew(submission.student, submission.timestamp)
+                    receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
                     result.unchanged.append(submission.student)
                 except UnrecordedError as error:
                     result.faults[submission.student] = str(error)
@@ -128,6 +133,7 @@ def grade_class(
                     if isinstance(verdict, Verdict):
                         try:
                             recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
+                            receipts.keep(out, chapter.name, student, secrets_[student])
                             result.graded.append(student)
                         except UnrecordedError as error:  # this one's alone
                             result.faults[student] = str(error)
@@ -250,7 +256,7 @@ def _job(submission: Submission, rubric: Rubric, key: bytes) -> Job:
 
 def secret(out: Path) -> bytes:
     """The class's secret, from which inputs are drawn: the same at every run, unknown to students."""
-    path = out / ".seed"
+    path = out / files.SEED
     with files.only_writer(out):
         if not path.exists():
             files.replace(path, secrets.token_bytes(32), 0o600)

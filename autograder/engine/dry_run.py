@@ -19,6 +19,7 @@ from autograder.gradebook import database, record
 from autograder.model.course import Course, CourseError
 from autograder.report import changes
 from autograder.report.changes import Changes
+from autograder.store import files
 
 BUSY = 60.0  # seconds to wait for a database that is being written
 
@@ -35,7 +36,7 @@ def rehearse(
         raise CourseError("--dry-run works on a copy of the gradebook, which only one that lies in OUT can be had of")
     with tempfile.TemporaryDirectory(prefix="across-rehearsal-") as folder:
         copy = Path(folder)
-        for name in ("nbgrader_config.py", ".seed"):
+        for name in ("nbgrader_config.py", files.SEED):
             if (Path(out) / name).is_file():
                 shutil.copy2(Path(out) / name, copy / name)
         before = record.records(copy, chapter) if _copied(Path(out) / "gradebook.db", copy / "gradebook.db") else []

@@ -13,9 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from autograder.export import handed
 from autograder.model import harmless
-from autograder.model.course import CourseError
-from autograder.submissions.filenames import READERS, Layout, Tally
 from autograder.submissions.roster import Roster, _squashed
 
 
@@ -28,9 +27,9 @@ class People:
         self._keys: dict[str, set[str]] = defaultdict(set)
         shown = {harmless.field(student): student for student in self.students}
         for path in sorted([*out.glob("handed_in*.csv"), *out.glob("*/handed_in*.csv")]):
-            for number, student in _numbered(path):
-                if student in shown:
-                    self._numbers[number].add(shown[student])
+            for one in handed.files(path)[1]:
+                if one.student in shown:
+                    self._numbers[one.claim.lms].add(shown[one.student])
         numbered = {student for found in self._numbers.values() for student in found}
         listed: set[str] = set()
         self.emails: dict[str, str] = {}
@@ -57,28 +56,6 @@ class People:
             called = {f"{key}_{number}" for key in _squashed(name)}
             found = {student for student in self.students if student.casefold() in called}
         return found
-
-
-def _numbered(path: Path) -> list[tuple[str, str]]:
-    """The system's number and the student of each file that was taken, as a handed_in.csv has them; none if it has none."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            lines = [row for row in csv.DictReader(file) if row.get("file") and row.get("student")]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise CourseError(f"{path}: cannot be read ({error}); delete it and grade again") from None
-    tally = Tally(())
-    parts = {line["file"]: tuple(harmless.unfield(line["file"]).split("/")) for line in lines}
-    for each in parts.values():
-        tally.add(each)
-    layout, above = tally.most() or (None, 0)
-    if layout is None or layout not in (Layout.CANVAS, Layout.MOODLE):  # there a file's name is the student's own
-        return []
-    found = []
-    for line in lines:
-        claim = READERS[layout].read(parts[line["file"]][above:])
-        if claim and claim.lms and line.get("taken") == "yes":
-            found.append((claim.lms, line["student"]))
-    return found
 
 
 def _lines(roster: Path) -> list[dict[str, str]]:

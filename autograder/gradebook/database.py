@@ -46,6 +46,8 @@ try:
     from autograder.gradebook.replay import replay
 
     c.Autograde.autograde_preprocessors = replay()
+    c.GenerateFeedback.exporter_class = "autograder.report.formgrader.FeedbackPage"  # our page is nbgrader's
+    c.ExportApp.plugin_class = "autograder.export.plugins.CsvExport"  # its own table, in which no name parts cells
     c.HTMLExporter.filters = {{name: "autograder.model.markup.html" for name in ("clean_html", "strip_files_prefix")}}
     c.HTMLExporter.filters["highlight_code"] = "autograder.model.markup.coloured"
 except ImportError:  # another environment's nbgrader
@@ -58,6 +60,10 @@ MOVED = {  # what the settings of an earlier version name -> where it is now; an
     "from autograder.gradebook.record import replay": "from autograder.gradebook.replay import replay",
     '"autograder.harmless.html"': '"autograder.model.markup.html"',
     '"autograder.model.harmless.html"': '"autograder.model.markup.html"',
+    "replay()\n    c.HTMLExporter": (
+        'replay()\n    c.GenerateFeedback.exporter_class = "autograder.report.formgrader.FeedbackPage"\n'
+        '    c.ExportApp.plugin_class = "autograder.export.plugins.CsvExport"\n    c.HTMLExporter'
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,15 +23,16 @@ from types import TracebackType
 from typing import Any
 
 from nbformat import NotebookNode
-from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, SubmittedNotebook
-from sqlalchemy import select
 
-from autograder.gradebook import database, history, late_penalty, replay, tables
+from autograder.gradebook import database, given, history, late_penalty, replay, tables
+from autograder.gradebook.extensions import Extensions
+from autograder.gradebook.given import Given
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course, harmless, recorded_notebook
 from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.store import files
+from autograder.submissions.extensions import Extension
 
 COLUMNS = (
     "student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message", "misconception", "comment",
@@ -67,12 +68,19 @@ class Record:
     timestamp: str | None = None
     seconds_late: float = 0.0
     penalty: float = 0.0  # points taken off by nbgrader's late policy
+    due: datetime | None = None  # in UTC: the date that counted
+    extension: float = 0.0  # seconds of it that the class does not have
     packed: bytes = field(default=b"", repr=False)  # the executed notebook, as it is kept; empty where not asked for
 
     @property
     def notebook(self) -> dict[str, Any]:
         """The notebook as executed, nbformat 4; empty where it was not asked for. Raises ValueError if it is too big."""
         return tables.unpacked(self.packed) if self.packed else self.verdict.notebook
+
+    @property
+    def time(self) -> str:
+        """Which limits of time it was graded by, where they are not the class's: "1.5 times the chapter's"."""
+        return self.verdict.evidence.parts.get("time", "")
 
     @property
     def student(self) -> str:
@@ -108,7 +116,10 @@ class Recorder:
     OSError, which names the file or the database, when the disk or the database will not.
     """
 
-    def __init__(self, out: Path, chapter: Chapter, db_url: str | None = None) -> None:
+    def __init__(
+        self, out: Path, chapter: Chapter, db_url: str | None = None, extensions: Sequence[Extension] = ()
+    ) -> None:
+        self._said = extensions
         self.out = Path(out).absolute()
         self.chapter = chapter
         self._url = db_url
@@ -135,7 +146,9 @@ class Recorder:
         self._gradebook = Gradebook(self._at, self.chapter.course)
         stack.callback(self._gradebook.shut)
         with self._gradebook.transaction() as connection:
-            tables.register(self._gradebook, self.chapter, release, late_penalty.due(self._config, self.chapter))
+            due = late_penalty.due(self._config, self.chapter)
+            tables.register(self._gradebook, self.chapter, release, due)
+            self._extensions = Extensions(self._gradebook, connection, self.chapter, due, self._said)
             self._known = tables.digests(connection, self.chapter.name)
 
     def __exit__(
@@ -159,6 +172,15 @@ class Recorder:
         """Keep it."""
         with self._gradebook.transaction() as connection:
             tables.keep_behaviour(connection, self.chapter.name, digest, seen)
+
+    @property
+    def times(self) -> Mapping[str, float]:
+        """The factor of the limits of time of who has another one than the class."""
+        return self._extensions.times
+
+    def _applied(self, student: str) -> str | None:
+        """What the late policy is applied to, besides when it was handed in."""
+        return self._extensions.applied(student, self._due)
 
     def known(self, student: str) -> str | None:
         """The digest of what is recorded of a student, if anything that can be read is.
@@ -184,7 +206,7 @@ class Recorder:
 
         Raises UnrecordedError as `write` does.
         """
-        if student not in self._known or self._known[student][1:] == (timestamp, self._due):
+        if student not in self._known or self._known[student][1:] == (timestamp, self._applied(student)):
             return False
         with _of_one_submission():
             verdict = self.verdict(student)
@@ -212,10 +234,12 @@ class Recorder:
             notebook, when = self._filled(verdict), tables.moment(timestamp)
             with self._gradebook.transaction() as connection:
                 before = history.last(self._gradebook, connection, self.chapter, student)
-                tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when)
-                tables.keep(connection, verdict, timestamp, self._due)
+                more = self._extensions.new(student)
+                tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when, more)
+                self._extensions.wrote(connection, student)
+                tables.keep(connection, verdict, timestamp, self._applied(student))
                 history.keep(self._gradebook, connection, self.chapter, verdict, before)
-            self._known[student] = (verdict.digest, timestamp, self._due)
+            self._known[student] = (verdict.digest, timestamp, self._applied(student))
             self._files(student, notebook, when)
 
     def _filled(self, verdict: Verdict) -> NotebookNode:
@@ -251,10 +275,12 @@ def records(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Reco
         return _records(opened, chapter)
 
 
-def whole(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Record]:
-    """The same, one at a time and each with its notebook: a class's notebooks do not fit into memory."""
+def whole(out: Path, chapter: Chapter, student: str = "", db_url: str | None = None) -> Iterator[Record]:
+    """The same, of all or of one `student`, one at a time and each with its notebook: a class's do not fit into memory."""
     with book(out, chapter, db_url) as opened:
         for each in _records(opened, chapter):
+            if student not in ("", each.student):
+                continue
             with opened.reading() as connection:
                 yield replace(each, packed=tables.packed(connection, chapter.name, each.student))
 
@@ -274,8 +300,8 @@ def book(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Gra
 def _records(book: Gradebook, chapter: Chapter) -> list[Record]:
     with book.reading() as connection:
         found = tables.kept(connection, chapter.name)
-        given = _given(book, chapter.name) if found else {}
-    return [_record(chapter, verdict, timestamp, given.get(verdict.student, _Given())) for verdict, timestamp in found]
+        theirs = given.given(book, chapter.name) if found else {}
+    return [_record(chapter, verdict, timestamp, theirs.get(verdict.student, Given())) for verdict, timestamp in found]
 
 
 def rows(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Row]:
@@ -301,56 +327,15 @@ def number(points: float) -> str:
     return f"{round(points, 4):.10g}"
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What the gradebook says of one submission beyond the verdict: by grade id."""
-
-    # by machine, by hand, extra credit
-    scores: dict[str, tuple[float | None, float | None, float | None]] = field(default_factory=dict)
-    comments: dict[str, str] = field(default_factory=dict)
-    seconds_late: float = 0.0
-    penalty: float = 0.0
-
-
-def _given(book: Gradebook, chapter: str) -> dict[str, _Given]:
-    given = {}
-    for submission in book.assignment_submissions(chapter):
-        seconds_late = submission.total_seconds_late if submission.assignment.duedate else 0.0
-        penalty = float(submission.late_submission_penalty or 0.0)
-        given[submission.student_id] = _Given(seconds_late=float(seconds_late), penalty=penalty)
-    joined = (
-        select(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
-        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
-        .join(BaseCell, BaseCell.id == Grade.cell_id)
-    )
-    for student, cell, by_machine, by_hand, extra in _of(joined, book, chapter):
-        given[student].scores[cell] = (by_machine, by_hand, extra)
-    said = (
-        select(SubmittedAssignment.student_id, BaseCell.name, Comment.manual_comment)
-        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-        .join(Comment, Comment.notebook_id == SubmittedNotebook.id)
-        .join(BaseCell, BaseCell.id == Comment.cell_id)
-        .where(Comment.manual_comment.is_not(None))
-    )
-    for student, cell, comment in _of(said, book, chapter):
-        given[student].comments[cell] = comment
-    return given
-
-
-def _of(query: Any, book: Gradebook, chapter: str) -> Any:
-    return book.db.execute(query.where(SubmittedAssignment.assignment_id == book.find_assignment(chapter).id))
-
-
-def _record(chapter: Chapter, verdict: Verdict, timestamp: str | None, given: _Given) -> Record:
+def _record(chapter: Chapter, verdict: Verdict, timestamp: str | None, given: Given) -> Record:
     marks = {mark.exercise: mark for mark in verdict.marks}
     made = tuple(
         _row(verdict, marks[exercise.name], exercise, given) for exercise in chapter.exercises if exercise.name in marks
     )
-    return Record(verdict, made, timestamp, given.seconds_late, given.penalty)
+    return Record(verdict, made, timestamp, given.seconds_late, given.penalty, given.due, given.extension)
 
 
-def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: _Given) -> Row:
+def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -> Row:
     by_machine, by_hand, extra = given.scores.get(exercise.grade_id, (mark.points, None, None))
     said = [given.comments[each] for each in (exercise.grade_id, *exercise.answer_ids) if each in given.comments]
     row = Row(

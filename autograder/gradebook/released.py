@@ -15,19 +15,22 @@ def chapters(out: Path, this: Chapter) -> list[Chapter]:
     Of the others there is what marks need: exercises, points, title. What is no chapter of ours (nbgrader's own commands may
     have put it there) is passed over.
     """
-    found = {each.name: each for each in all_of(out, this.course)} | {this.name: this}
+    found = {this.name: this}
+    for path in (Path(out) / "release").glob("*/*.ipynb"):
+        if path.stem not in found and (made := chapter(out, path.parent.name, this.course)):
+            found[path.stem] = made
     return [found[name] for name in sorted(found)]
 
 
-def all_of(out: Path, course_id: str) -> list[Chapter]:
-    """Every chapter of the course with that id that lies in OUT/release, by name; of each what marks need."""
-    paths = sorted((Path(out) / "release").glob("*/*.ipynb"))
-    read = [_read(path, course_id) for path in paths if path.stem == path.parent.name]
-    return [chapter for chapter in read if chapter is not None]
+def every(out: Path, course_id: str) -> list[Chapter]:
+    """Every chapter of ours in OUT/release, by name."""
+    names = sorted(path.name for path in (Path(out) / "release").glob("*") if path.is_dir())
+    return [made for name in names if (made := chapter(out, name, course_id))]
 
 
-def _read(path: Path, course_id: str) -> Chapter | None:
-    name = path.stem
+def chapter(out: Path, name: str, course_id: str) -> Chapter | None:
+    """The chapter of that name in OUT/release; None if there is none of ours."""
+    path = Path(out) / "release" / name / f"{name}.ipynb"
     try:
         release = json.loads(path.read_text(encoding="utf-8"))
         if release["metadata"]["across"]["chapter"] != name:

@@ -1,4 +1,4 @@
-"""The roll of a chapter, beside nbgrader's gradebook: who of the class handed in nothing, and whom this machine failed at."""
+"""The roll of a chapter, beside nbgrader's gradebook: who handed in nothing, or how often, and whom this machine failed at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Table, delete, insert, select
 
 from autograder.gradebook import database, record
-from autograder.gradebook.tables import ABSENT, LEFT, VERDICTS
+from autograder.gradebook.tables import ABSENT, ATTEMPT, LEFT, VERDICTS
 from autograder.model.course import Chapter
 from autograder.model.harmless import visible
 
@@ -44,6 +44,25 @@ def absent(out: Path, chapter: Chapter) -> list[str]:
 def keep_absent(out: Path, chapter: Chapter, students: Collection[str]) -> None:
     """Keep who handed in nothing, in place of those before. Raises CourseError, GradebookError."""
     _replace(out, chapter, ABSENT, [{"chapter": chapter.name, "student": each} for each in sorted(students)])
+
+
+def attempts(out: Path, chapter: Chapter) -> dict[str, str]:
+    """Which of a student's notebooks counted, of how many: "2 of 3"; of whom that is known."""
+    if not database.exists(out):
+        return {}
+    with record.book(out, chapter) as book, book.reading() as connection:
+        query = select(ATTEMPT.c.student, ATTEMPT.c.said).where(ATTEMPT.c.chapter == chapter.name)
+        return {student: said for student, said in connection.execute(query)}
+
+
+def keep_attempts(out: Path, chapter: Chapter, said: Mapping[str, str], of: Collection[str]) -> None:
+    """Keep it of these students, in place of what was before. Raises CourseError, GradebookError."""
+    there = attempts(out, chapter)
+    now = {student: each for student, each in there.items() if student not in of}
+    now |= {student: each for student, each in said.items() if student in of}
+    if now != there:
+        lines = [{"chapter": chapter.name, "student": student, "said": each} for student, each in now.items()]
+        _replace(out, chapter, ATTEMPT, lines)
 
 
 def _replace(out: Path, chapter: Chapter, table: Table, lines: list[dict[str, Any]]) -> None:

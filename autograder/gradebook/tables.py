@@ -17,7 +17,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import dateutil.parser
@@ -125,6 +125,13 @@ KEPT = {  # what a database does about who would change it
 for _dialect, _rule in KEPT.items():
     for _verb in ("UPDATE", "DELETE"):
         event.listen(HISTORY, "after_create", DDL(_rule.format(verb=_verb)).execute_if(dialect=_dialect))
+ATTEMPT = Table(  # which of a student's notebooks counted, of how many
+    "across_attempt",
+    TABLES,
+    Column("chapter", String(128), primary_key=True),
+    Column("student", String(255), primary_key=True),
+    Column("said", String(64), nullable=False),
+)
 
 
 class Gradebook(nbgrader.api.Gradebook):
@@ -262,15 +269,22 @@ def register(gradebook: Gradebook, chapter: Chapter, notebook: NotebookNode, due
 
 
 def save(
-    gradebook: Gradebook, config: Config, chapter: str, student: str, notebook: NotebookNode, timestamp: datetime | None
+    gradebook: Gradebook,
+    config: Config,
+    chapter: str,
+    student: str,
+    notebook: NotebookNode,
+    timestamp: datetime | None,
+    extension: timedelta | None = None,
 ) -> None:
     """Enter one graded notebook, by nbgrader's SaveAutoGrades and AssignLatePenalties; in a transaction.
 
-    What was given by hand stays (nbgrader asks for it to be looked at again); `timestamp` is in UTC, naive, or None.
+    What was given by hand stays (nbgrader asks for it to be looked at again); `timestamp` is in UTC, naive, or None;
+    without an `extension` that which is there stays.
     """
     gradebook.update_or_create_student(student)
     gradebook.db.flush()
-    entry: dict[str, Any] = {"timestamp": timestamp}
+    entry: dict[str, Any] = {"timestamp": timestamp} | ({} if extension is None else {"extension": extension})
     with gradebook.db.no_autoflush:  # a new submission is linked before it is added, and flushing it halfway warns
         gradebook.update_or_create_submission(chapter, student, **entry)
     resources = _resources(gradebook, chapter, student)

@@ -7,11 +7,13 @@ decide one: no environment variable, no file that is read again, no order of tes
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from autograder.model import digests
 from autograder.model.course import Chapter, Exercise
+
+TIMES = ("cell_seconds", "notebook_seconds", "question_seconds")
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Rubric:
     environment: str  # versions of what was preloaded and the like, and how inputs are drawn
     sandboxed: bool = True  # False: `--trust-submissions`
     reference: tuple[tuple[str, str], ...] = ()  # grade id, source: where the chapter follows errors through
+    time: float = 1.0  # the factor of this student's limits of time: those of `chapter` have it already
 
     @cached_property
     def release(self) -> str:
@@ -71,7 +74,15 @@ class Rubric:
             "points": f"{self.chapter.step!r} a step",
             "follow-through": self._follow_through,
             **({"files": digests.of_files(self.chapter.files)} if self.chapter.files else {}),
+            **({} if self.time == 1.0 else {"time": f"{self.time:g} times the chapter's"}),
         }
+
+    def with_time(self, factor: float) -> Rubric:
+        """The same for a student who has `factor` times the time: for a cell, the notebook and a question."""
+        limits = {name: factor * getattr(self.chapter.limits, name) for name in TIMES}
+        if factor == 1.0:
+            return self
+        return replace(self, chapter=replace(self.chapter, limits=replace(self.chapter.limits, **limits)), time=factor)
 
     @property
     def _follow_through(self) -> str:

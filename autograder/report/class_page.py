@@ -70,7 +70,7 @@ class Line:
     @property
     def page(self) -> str:
         """Where the student's page lies, from OUT."""
-        return _page_of(self.record) if self.record else ""
+        return feedback_link(self.student, self.record.verdict.chapter) if self.record else ""
 
 
 FILTERS = {
@@ -266,5 +266,6 @@ def _cell(row: Row) -> str:
     return f"{SIGNS[row.verdict]} {'' if row.waiting else number(row.points)}".strip()
 
 
-def _page_of(record: Record) -> str:
-    return f"feedback/{harmless.link(record.student, record.verdict.chapter + '.html')}"
+def feedback_link(student: str, chapter: str) -> str:
+    """The address of a student's page, from OUT."""
+    return harmless.link("feedback", student, chapter, f"{chapter}.html")

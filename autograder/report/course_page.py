@@ -10,7 +10,7 @@ from autograder.gradebook.record import number
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.report import attention, rendering
-from autograder.report.class_page import page_name
+from autograder.report.class_page import feedback_link, page_name
 from autograder.report.standing import Standing, handed_in_nothing, marked
 from autograder.store import files
 
@@ -108,7 +108,7 @@ def _cells(standing: Standing) -> dict[str, Cell]:
         says += [f"{waiting} answers wait for a mark by hand"] if waiting else []
         absent = handed_in_nothing(record)
         text = ABSENT if absent else number(record.points) + (f" {WAITS}" if waiting else "")
-        link = f"feedback/{harmless.link(record.student, standing.chapter.name + '.html')}"
+        link = feedback_link(record.student, standing.chapter.name)
         is_in = {"waiting": waiting, "late": record.seconds_late, "none": absent}
         flags = tuple(flag for flag, holds in is_in.items() if holds)
         found[record.student] = Cell(text, record.points, "; ".join(["absent"] if absent else says), link, flags)

@@ -19,7 +19,7 @@ from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Exercise, near
 from autograder.model.verdict import WEAK, Fault, Halt, Outcome, Result
-from autograder.report import feedback, outputs
+from autograder.report import feedback, outputs, rendering
 from autograder.report.class_page import SIGNS, STYLES
 
 SHORT = 12  # characters of a digest where it is shown
@@ -137,6 +137,8 @@ def as_json(
         "kernels_at_most": verdict.evidence.most_lives,
         "limits_kept_by": verdict.evidence.kept_by,
         "timestamp": record.timestamp,
+        "due": rendering.moment(record.due) if record.due else None,
+        "extension_seconds": record.extension,
         "seconds_late": record.seconds_late,
         "penalty": record.penalty,
         "notes": verdict.notes,
@@ -304,7 +306,9 @@ def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tupl
     verdict, evidence = record.verdict, record.verdict.evidence
     yield "seed", str(verdict.seed)
     yield "digest", f"{verdict.digest[:SHORT]}, of the parts below; whole with --json"
-    hashed = [f"{name} {value[:SHORT]}" for name, value in evidence.parts.items() if name != "environment"]
+    hashed = [
+        f"{name} {value[:SHORT]}" for name, value in evidence.parts.items() if name not in ("environment", "time")
+    ]
     yield "parts", ", ".join(hashed) or OLD
     if environment := evidence.parts.get("environment"):
         yield "environment", environment
@@ -315,7 +319,12 @@ def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tupl
     if evidence.kept_by:
         yield "memory and processes", f"kept within their limits by {evidence.kept_by}"
     yield "handed in", record.timestamp or "no timestamp"
+    if record.due:
+        more = f", {rendering.duration(record.extension)} of it an extension" if record.extension else ""
+        yield "due", f"{rendering.moment(record.due)}{more}"
+    if record.time:
+        yield "limits of time", record.time
     if record.seconds_late:
         yield "late", f"{record.seconds_late:.0f} s, {number(record.penalty)} points off"
     yield from (("note", note) for note in verdict.notes)
-    yield "feedback", str(Path(out) / "feedback" / record.student / f"{chapter.name}.html")
+    yield "feedback", str(feedback.path(out, chapter.name, record.student))

@@ -19,7 +19,7 @@ from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from autograder.gradebook import tables
+from autograder.gradebook import receipts, tables
 from autograder.gradebook.record import Record
 from autograder.model import course, harmless, markup
 from autograder.model.course import Chapter
@@ -70,26 +70,24 @@ class PageError(ValueError):
 
 
 def write(out: Path, chapter: Chapter, record: Record) -> Path:
-    """Write OUT/feedback/<student>/<chapter>.html, from a record with its notebook.
+    """Write OUT/feedback/<student>/<chapter>/<chapter>.html, from a record with its notebook.
 
     Raises PageError; ValueError where the notebook cannot be read; whatever else odd notebooks bring about.
     """
     page = render(chapter, record).encode("utf-8")
     if len(page) > PAGE:
         raise PageError(f"the page would have more than {PAGE >> 20} MiB")
-    return files.replace(_path(out, chapter, record.student), page)
+    return _put(out, chapter, record.student, page)
 
 
 def write_without_notebook(out: Path, chapter: Chapter, record: Record, why: str) -> Path:
     """Write the page with the marks alone, and why there is no more."""
-    return files.replace(
-        _path(out, chapter, record.student), _page(chapter, record.student, record, trouble=why).encode("utf-8")
-    )
+    return _put(out, chapter, record.student, _page(chapter, record.student, record, trouble=why).encode("utf-8"))
 
 
 def write_ungraded(out: Path, chapter: Chapter, student: str, why: str) -> Path:
     """Write the page of a student whom this machine could not grade."""
-    return files.replace(_path(out, chapter, student), _page(chapter, student, None, trouble=why).encode("utf-8"))
+    return _put(out, chapter, student, _page(chapter, student, None, trouble=why).encode("utf-8"))
 
 
 def render(chapter: Chapter, record: Record) -> str:
@@ -103,8 +101,18 @@ def prepare(chapter: Chapter) -> None:
         _shown(cell.cell_type, cell.source, [], cell.cell_type == "code")
 
 
-def _path(out: Path, chapter: Chapter, student: str) -> Path:
-    return Path(out) / "feedback" / student / f"{chapter.name}.html"
+def path(out: Path, chapter: str, student: str) -> Path:
+    """Where a student's page of a chapter lies: where nbgrader's own feedback does."""
+    return Path(out) / "feedback" / student / chapter / f"{chapter}.html"
+
+
+def _put(out: Path, chapter: Chapter, student: str, page: bytes) -> Path:
+    """Write a page, after what `nbgrader release_feedback` must find beside it: without that it would fail for all."""
+    place = path(out, chapter.name, student)
+    for name, data in receipts.beside(out, chapter.name, student).items():
+        files.replace(place.with_name(name), data, mode=0o600)
+    (place.parent.parent / place.name).unlink(missing_ok=True)  # an earlier version's, whose marks are older
+    return files.replace(place, page)
 
 
 def _page(chapter: Chapter, student: str, record: Record | None, shown: str = "", trouble: str = "") -> str:

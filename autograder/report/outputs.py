@@ -31,8 +31,8 @@ def write(
     progress: Progress | None = None,
     command: str = "autograder",
 ) -> dict[str, str]:
-    """Write OUT/feedback/<student>/<chapter>.html and report_<chapter>.html from the gradebook in OUT, and what tells of all
-    its chapters: marks.csv, totals.csv, report.html.
+    """Write each student's page and report_<chapter>.html from the gradebook in OUT, and what tells of all its chapters:
+    marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
     `left` before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
@@ -41,6 +41,16 @@ def write(
     """
     with files.only_writer(out):
         return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress, command)
+
+
+def write_page(out: Path, chapter: Chapter, student: str) -> Path:
+    """Write one student's page anew, and return it. Raises LookupError for who was not graded; CourseError, OSError."""
+    for each in record.whole(out, chapter, student):
+        for made, why in pages.made([each], partial(feedback.write, out, chapter), 1):
+            if why:
+                _write_instead(out, chapter, made, why)
+        return feedback.path(out, chapter.name, student)
+    raise LookupError(f"{student} was not graded yet: run `autograder grade {chapter.name}`")
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:
@@ -54,7 +64,7 @@ def _write(
     class_ = record.records(out, chapter)
     _notice(out, chapter, class_)
     roll.keep_left(out, chapter, faults)
-    standing = Standing(chapter, class_, faults, roll.absent(out, chapter))
+    standing = Standing(chapter, class_, faults, roll.absent(out, chapter), roll.attempts(out, chapter))
     standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
     record.write_marks(out, [row for each in standings for row in each.rows()])
     write_totals(out, standings)
@@ -84,7 +94,8 @@ def _notice(out: Path, chapter: Chapter, class_: Iterable[Record]) -> None:
 
 def _standing(out: Path, chapter: Chapter) -> Standing:
     """What stands of another chapter than the one that is written now."""
-    return Standing(chapter, record.records(out, chapter), roll.left(out, chapter), roll.absent(out, chapter))
+    told = (roll.left(out, chapter), roll.absent(out, chapter), roll.attempts(out, chapter))
+    return Standing(chapter, record.records(out, chapter), *told)
 
 
 def _front(out: Path, standings: list[Standing], page: Path) -> None:

@@ -75,7 +75,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(when: datetime) -> str:
-    """A moment in UTC (naive, as nbgrader keeps them) as people read it."""
+    """A moment in UTC as people read it."""
     return f"{when:%Y-%m-%d %H:%M} UTC"
 
 

@@ -20,7 +20,8 @@ from autograder.model.verdict import Fault, Result
 from autograder.store import files
 
 COLUMNS = (
-    "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "handed_in", "note",
+    "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "attempt", "handed_in",
+    "note",
 )  # fmt: skip
 
 
@@ -32,6 +33,7 @@ class Standing:
     records: Sequence[Record]  # of everyone who was graded, by student
     faults: Mapping[str, str] = field(default_factory=dict)  # student -> why this machine could not grade them
     absent: Sequence[str] = ()  # who is on the roster, and handed in nothing
+    attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which of their notebooks counted: "2 of 3"
 
     @property
     def counted(self) -> list[Record]:
@@ -74,11 +76,13 @@ class Standing:
         late = number(record.seconds_late) if record.seconds_late else ""
         handed_in = f"{when:%Y-%m-%d %H:%M:%S} UTC" if when else ""
         note = "absent" if handed_in_nothing(record) else ""
-        return [record.student, self.chapter.name, *points, late, str(waiting or ""), handed_in, note]
+        attempt = self.attempts.get(record.student, "")
+        return [record.student, self.chapter.name, *points, late, str(waiting or ""), attempt, handed_in, note]
 
     def _untold(self, student: str, points: str, note: str) -> list[str]:
         """The line of who was not graded: `points` are all of theirs, if that is known."""
-        return [student, self.chapter.name, points, points, points, number(self.chapter.max_points), "", "", "", note]
+        points_ = [points, points, points, number(self.chapter.max_points)]
+        return [student, self.chapter.name, *points_, "", "", "", "", note]
 
 
 def write_totals(out: Path, chapters: Iterable[Standing]) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from autograder.model.course import CourseError
 
+SEED = ".seed"  # in OUT: the class's secret
 LOCK = ".lock"  # in OUT; held by flock, so it ends with its holder, however that ends
 AGAIN = "then run the same command again: what was graded is kept"
 MENDS = {

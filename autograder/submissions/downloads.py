@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,10 +21,11 @@ from autograder.submissions.filenames import Claim, Layout, Names, Reader, Tally
 from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
 from autograder.submissions.places import Place
-from autograder.submissions.roster import Account, Person, Roster, people
+from autograder.submissions.roster import Account, Enrolled, Person, Roster, people
 from autograder.submissions.times import Times
 
 TOTAL = 4 << 30  # bytes of a class's notebooks
+STAMP, SECRET = ("timestamp.txt",), (exchange.SECRET,)
 SILENT = "nothing that a student meant to hand in"
 
 Settled = Callable[[Member], bool]
@@ -39,6 +40,7 @@ class _One:
     place: int  # of the file in its source
     student: str = ""
     order: tuple[object, ...] = ()
+    number: int = 0  # of `x-2.ipynb`
     when: str = ""
     when_from: str = ""
     why_not: str = ""  # it is no submission
@@ -47,6 +49,11 @@ class _One:
     @property
     def account(self) -> Account:
         return self.claim.name, self.claim.lms
+
+    @property
+    def arrival(self) -> tuple[object, ...]:
+        """What puts a student's files in the order in which they came, as far as names and times say."""
+        return self.when, moments.readable(self.claim.when), self.claim.submission, self.number, self.place
 
     def line(self, taken: str, lost: bool = False) -> Line:
         student = intake.student_name(self.student or self.claim.name)
@@ -84,7 +91,7 @@ def gathered(
                 note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
                 astray += _strangers(place, chapter, ids) if ids else []
-                yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids))
+                yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids), enrolled=_enrolled(ids))
                 return
             yield _Gathering(place, chapter, settled, ids, told).gather(places.listed(place, chapter), Path(private))
             return
@@ -97,6 +104,10 @@ def gathered(
 
 def _everyone(roster: Roster | None) -> tuple[str, ...]:
     return tuple(sorted(map(intake.student_name, roster.ids))) if roster else ()
+
+
+def _enrolled(roster: Roster | None) -> dict[str, Enrolled]:
+    return {intake.student_name(student): each for student, each in roster.enrolled.items()} if roster else {}
 
 
 def _strangers(place: Place, chapter: Chapter, roster: Roster) -> list[Line]:
@@ -132,8 +143,10 @@ class _Gathering:
     ) -> None:
         self.place, self.chapter, self.roster, self.times = place, chapter, roster, times
         self.settled = settled or (lambda member: True)
+        self.beside: dict[Parts, Member] = {}  # what nbgrader leaves beside a notebook
         self.lines: list[Line] = []
         self.moving: set[Account] = set()  # of whom something is still being written
+        self.attempts: dict[str, str] = {}  # student -> which of their notebooks counts
         self.instead: dict[str, str] = {}  # student -> what they handed in, and is no notebook
         self.punctual: set[str] = set()  # of whom a time is told, and Canvas does not say LATE
 
@@ -141,11 +154,11 @@ class _Gathering:
         """Take the newest file of each student."""
         theirs = self._claimed(found)
         persons = people((one.claim for one in theirs), self.place.layout, self.roster)
-        stamps = {member.parts: member for member in found if member.parts[-1:] == ("timestamp.txt",)}
+        self.beside = {member.parts: member for member in found if member.parts[-1:] in (STAMP, SECRET)}
         by_student: dict[str, list[_One]] = {}
         for one in theirs:
             if self._known(one, persons[one.account]):
-                self._dated(one, stamps.get((*one.member.parts[:-1], "timestamp.txt")))
+                self._dated(one, self.beside.get((*one.member.parts[:-1], *STAMP)))
                 by_student.setdefault(one.student, []).append(one)
         newest, students = [], []
         for student, ones in by_student.items():
@@ -163,7 +176,9 @@ class _Gathering:
         self.lines += [one.line("yes") for one in sorted(newest, key=lambda one: one.student)]
         names = tuple(map(intake.student_name, sorted(students)))
         lines = self._lines(students)
-        return HandedIn(private, self.place.layout, lines, names, _everyone(self.roster), self.instead)
+        everyone = _everyone(self.roster)
+        told = (self.instead, _enrolled(self.roster), self.attempts)
+        return HandedIn(private, self.place.layout, lines, names, everyone, *told)
 
     def _claimed(self, found: list[Member]) -> list[_One]:
         """The files that are somebody's; of the others a line each."""
@@ -194,7 +209,7 @@ class _Gathering:
 
     def _nobodys(self, member: Member, beside: bool) -> None:
         """A line of a file that is of no student; `beside` files of one that are."""
-        if filenames.junk(member.parts) or member.parts[-1:] in (("timestamp.txt",), ("submission_secret.txt",)):
+        if filenames.junk(member.parts) or member.parts[-1:] in (STAMP, SECRET):
             return
         lost = not beside and (not member.parts or self.place.somebodys(member.parts, self.chapter.folders))
         if lost or self.place.layout is not Layout.NBGRADER:
@@ -214,7 +229,7 @@ class _Gathering:
             return member.why_not
         if claim.text:
             return "typed into Moodle's text field: no notebook"
-        if claim.file in ("timestamp.txt", "submission_secret.txt"):
+        if (claim.file,) in (STAMP, SECRET):
             return SILENT
         if not members.is_notebook((claim.file,)):
             if claim.file.lower().endswith((".zip", ".gz", ".tar", ".7z", ".rar", ".tgz")):
@@ -261,7 +276,7 @@ class _Gathering:
     def _order(self, one: _One) -> tuple[object, ...]:
         """What makes a file the newest. In an exchange, where anybody may write, the student's own goes before others'."""
         called = [Path(file).stem for _, file in self.chapter.handed_in_as]
-        named, number = max(filenames.rank(one.claim.file, name) for name in called)
+        named, one.number = max(filenames.rank(one.claim.file, name) for name in called)
         when = moments.readable(one.claim.when)
         if self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER):
             return exchange.owned(one.member, one.claim), when, one.place
@@ -272,7 +287,7 @@ class _Gathering:
             one.notes.append("a number stands before that: it may be of another, whose display name ends like theirs")
         own = one.member.time if self.place.layout is not Layout.CANVAS else None  # there it is the download's
         changed = f"{own:{moments.FORMAT}}" if own else ""
-        return named, not doubtful, when, one.claim.submission, -len(one.member.parts), number, changed, one.place
+        return named, not doubtful, when, one.claim.submission, -len(one.member.parts), one.number, changed, one.place
 
     def _newest(self, ones: list[_One]) -> _One | None:
         """The file that counts; of the others a line each. None if there is no notebook, which the first one's line says."""
@@ -282,12 +297,15 @@ class _Gathering:
                 one.notes.append(f"no {self.chapter.name}.ipynb" if one.why_not == SILENT else one.why_not)
                 if not notebooks:
                     one.notes.append("they handed in no notebook, and are marked so")
-                self.lines.append(one.line("text" if one.claim.text and notebooks else "no"))
+                taken = "no" if notebooks or one.why_not == SILENT else "instead"
+                self.lines.append(one.line("text" if one.claim.text and notebooks else taken))
         if not notebooks:
             if other := next((one.claim.file for one in ones if one.why_not != SILENT), ""):
                 self.instead[intake.student_name(ones[0].student)] = intake.student_name(other)
             return None
         newest, *older = notebooks
+        in_time = sorted(notebooks, key=lambda one: one.arrival).index(newest) + 1
+        self.attempts[intake.student_name(newest.student)] = f"{in_time} of {len(notebooks)}"
         if older:
             newest.notes.append(f"the newest of {len(notebooks)} files")
         self.lines += [one.line("older") for one in older]
@@ -313,6 +331,10 @@ class _Gathering:
             (place / f"{self.chapter.name}.ipynb").write_bytes(data)
             if one.when:
                 (place / "timestamp.txt").write_text(one.when, encoding="utf-8")
+            secret = self.beside.get((*one.member.parts[:-1], *SECRET))
+            if secret and self.place.layout in (Layout.EXCHANGE, Layout.NBGRADER):
+                with suppress(UnreadableError):
+                    (place / exchange.SECRET).write_bytes(secret.read(exchange.SECRET_BYTES + 1))
 
     def _lines(self, students: list[str]) -> tuple[Line, ...]:
         """All lines; a forged file is no loss where its name's own student handed in, too."""

@@ -6,13 +6,21 @@ then say nothing. What root or the instructor copied there is as good as the stu
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from autograder.model.course import Chapter
+from autograder.submissions import intake, student_files
 from autograder.submissions.filenames import Claim
 from autograder.submissions.members import Member
+
+SECRET = "submission_secret.txt"  # which `nbgrader submit` leaves, and `fetch_feedback` finds one's page by
+SECRET_BYTES = 200
+A_SECRET = re.compile(r"[0-9A-Za-z_=+-]{16,200}")
 
 Handed = tuple[Member, Claim]
 
@@ -67,3 +75,23 @@ def forged(handed: Sequence[Handed]) -> dict[int, str]:
             users = " and ".join(sorted(map(user, owners)))
             found[number] = f"{users} both hand in under this name: not taken; ask whose it is"
     return found
+
+
+def secrets(found: Sequence[intake.Found], chapter: Chapter) -> dict[str, str]:
+    """The secret of each one's submission, by student; empty for who has none, and for who has another's."""
+    made = {each.student: _secret(each, chapter).strip() for each in found}
+    made = {student: secret if A_SECRET.fullmatch(secret) else "" for student, secret in made.items()}
+    count = Counter(made.values())
+    return {student: secret if count[secret] == 1 else "" for student, secret in made.items()}
+
+
+def _secret(found: intake.Found, chapter: Chapter) -> str:
+    """What lies beside a notebook as its secret: read as the notebook is, through no link and with a cap."""
+    names = [folder for folder, _ in chapter.handed_in_as]
+    with (
+        contextlib.suppress(student_files.RefusedError, OSError),
+        student_files.folder(found.folder, names) as folder,
+    ):
+        data = None if folder is None else student_files.read(folder, SECRET, SECRET_BYTES)
+        return (data or b"").decode("utf-8", "replace")
+    return ""

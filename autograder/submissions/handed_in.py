@@ -12,6 +12,7 @@ from pathlib import Path
 from autograder.model import harmless
 from autograder.store import files
 from autograder.submissions.filenames import Layout
+from autograder.submissions.roster import Enrolled
 
 LISTED = 10_000  # lines of the list
 SHARE = 100  # of them, of one student
@@ -24,7 +25,9 @@ class Line:
 
     file: str
     student: str = ""
-    taken: str = "no"  # yes; no; older than the one taken; later: still being written; text: typed into the system
+    # yes; no; older than the one taken; later: still being written; text: typed into the system; instead: of a notebook, and
+    # its student is marked so
+    taken: str = "no"
     when: str = ""
     when_from: str = ""
     note: str = ""
@@ -41,6 +44,8 @@ class HandedIn:
     students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
     roster: tuple[str, ...] = ()  # everyone of the class, if a roster says who that is
     instead: Mapping[str, str] = field(default_factory=dict)  # student -> what they handed in, and is no notebook
+    enrolled: Mapping[str, Enrolled] = field(default_factory=dict)  # student -> what the roster says of them
+    attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which of their notebooks counts: "2 of 3"
 
     @property
     def lost(self) -> int:

@@ -7,15 +7,20 @@ one student, the one whose number the roster gives is taken, and without that ne
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autograder.model import harmless
 from autograder.model.course import CourseError
 from autograder.submissions.filenames import Claim, Layout
 
+MEANING = re.compile(r"""[<>&"`\\|,;:{}$%#()\[\]]""")  # of a name: to HTML, templates, CSV and patterns
+EMAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}")
+NAME = 100  # characters
 ID_BYTES = 200  # of a student's id: it names a folder
 Account = tuple[str, str]  # the display name, the system's number
 
@@ -30,8 +35,26 @@ class Person:
     contested: bool = False  # the name alone would be another's
 
 
+@dataclass(frozen=True)
+class Enrolled:
+    """What a roster says of somebody, for nbgrader's table: names come from a system in which students choose them.
+
+    nbgrader's pages put them into HTML and its own export into CSV, both as they are.
+    """
+
+    first: str = ""
+    last: str = ""
+    email: str = ""
+
+    def columns(self) -> dict[str, str]:
+        """The same as nbgrader's columns."""
+        return {"first_name": self.first, "last_name": self.last, "email": self.email}
+
+
 class Roster:
     """A CSV with the columns `id`, `name`, `lms id` (any one of the last two will do): which student is which.
+
+    It may have `email`, and `first name` and `last name` in place of `name`.
 
     Raises CourseError, which names the file, the line and the mend; OSError.
     """
@@ -42,6 +65,7 @@ class Roster:
         self._numbers: dict[str, str] = {}
         self._by_name: dict[str, set[str]] = {}
         self.ids: set[str] = set()
+        self.enrolled: dict[str, Enrolled] = {}
         try:
             with open(path, encoding="utf-8-sig", newline="") as file:
                 self._read(csv.reader(file))
@@ -49,20 +73,24 @@ class Roster:
             raise CourseError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from None
 
     def _read(self, rows: Any) -> None:
-        head = [cell.strip().casefold().replace("_", " ") for cell in next(rows, [])]
-        if "id" not in head or not {"name", "lms id"} & set(head) or max(Counter(head).values()) > 1:
+        head = [
+            " ".join(cell.casefold().replace("_", " ").replace("e-mail", "email").split()) for cell in next(rows, [])
+        ]
+        if "id" not in head or not {"name", "lms id", "last name"} & set(head) or max(Counter(head).values()) > 1:
             raise CourseError(f"{self.path}: its first line is {head}; it must name the columns id, name, lms id")
         for row in rows:
             line = f"{self.path}, line {rows.line_num}"
             if not any(cell.strip() for cell in row):
                 continue
             cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
-            student, number, name = cells.get("id", ""), cells.get("lms id", ""), cells.get("name", "")
+            student, number = cells.get("id", ""), cells.get("lms id", "")
+            name = cells.get("name") or f"{cells.get('first name', '')} {cells.get('last name', '')}".strip()
             if not student or set(student) & set("/\0") or student in (".", "..") or len(student.encode()) > ID_BYTES:
                 raise CourseError(f"{line}: {student!r} is no id; give one without a slash, of 1 to {ID_BYTES} bytes")
             if student in self.ids:
                 raise CourseError(f"{line}: the id {student!r} stands on an earlier line, too; keep one of them")
             self.ids.add(student)
+            self.enrolled[student] = _enrolled(cells)
             if number and self._by_number.setdefault(number, student) != student:
                 raise CourseError(f"{line}: the lms id {number} is another student's, too; correct one of them")
             if number:
@@ -127,6 +155,24 @@ def _apart(found: dict[Account, Person], roster: Roster | None) -> dict[Account,
         says = f"{len(others)} accounts ({', '.join(sorted(others))}) are {person.student} by their name"
         made[account] = Person(note=f"{says}: this one is not taken; give their lms ids in {place}")
     return made
+
+
+def _enrolled(cells: dict[str, str]) -> Enrolled:
+    last, comma, first = cells.get("name", "").partition(",")
+    if not comma:
+        first, _, last = cells.get("name", "").strip().rpartition(" ")
+    email = cells.get("email", "")
+    return Enrolled(
+        _plain(cells.get("first name") or first),
+        _plain(cells.get("last name") or last),
+        email if EMAIL.fullmatch(email) else "",
+    )
+
+
+def _plain(name: str) -> str:
+    """A name in which nothing is markup, parts the cells of a table, or begins a formula."""
+    words = MEANING.sub(" ", harmless.line(name)).split()
+    return " ".join(words).lstrip("".join(harmless.FORMULA) + "' ")[:NAME]
 
 
 def _squashed(name: str) -> set[str]:

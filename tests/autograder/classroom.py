@@ -48,6 +48,7 @@ def chapter(points: float = 3, extra: str = "") -> Chapter:
         ]
     notebook = v4.new_notebook(cells=cells)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["across"] = {"chapter": NAME}
     notebook, _ = ComputeChecksums().preprocess(notebook, {})
     return Chapter(NAME, "Tiny", notebook, course.exercises(NAME, notebook), Limits(), checks=f"checks/test_{NAME}.py")
 

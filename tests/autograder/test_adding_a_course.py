@@ -24,7 +24,7 @@ PAGE = page("adding-a-course.md")
 def test_whoever_follows_the_page_has_a_course_that_grades(tmp_path: Path):
     follow_page(PAGE, tmp_path)
     assert Course.read(tmp_path).full_name("01") == "01_row_means"
-    assert (tmp_path / "graded" / "feedback" / "ada" / "01_row_means.html").stat().st_size > 0
+    assert (tmp_path / "graded" / "feedback" / "ada" / "01_row_means" / "01_row_means.html").stat().st_size > 0
 
 
 @pytest.mark.parametrize("kind", [headers.CourseFile, headers.Header])

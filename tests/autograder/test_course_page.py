@@ -100,7 +100,7 @@ def test_the_page_of_the_course_has_everyone_by_chapter_with_a_total(graded):
     ]
     assert "no <space> left" in page.find(class_="alarm").text
     links = {link["href"] for link in page.find_all("a")}
-    assert {f"report_{NAME}.html", f"report_{OTHER}.html", f"feedback/ada/{NAME}.html"} <= links
+    assert {f"report_{NAME}.html", f"report_{OTHER}.html", f"feedback/ada/{NAME}/{NAME}.html"} <= links
     assert all((out / link).is_file() for link in links)
     assert len(page.find_all("script")) == 1
     assert not page.find_all(["img", "link", "space"])

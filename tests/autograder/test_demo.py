@@ -105,7 +105,7 @@ def test_a_talkative_student_did_talk(out):
 def test_there_is_feedback_for_everybody_and_a_report(out):
     assert (out / "report.html").stat().st_size > 10_000
     for student in STUDENTS:
-        assert (out / "feedback" / student.name / f"{CHAPTER}.html").stat().st_size > 1_000, student.name
+        assert (out / "feedback" / student.name / CHAPTER / f"{CHAPTER}.html").stat().st_size > 1_000, student.name
 
 
 def test_the_class_is_laid_out_as_nbgrader_does(tmp_path):

@@ -289,7 +289,7 @@ def test_the_command_writes_all_that_it_promises(small, hand_in, tmp_path):
         ["ada", NAME, "shift", "3", "3", "passed"],
         ["ada", NAME, "why", "0", "1", "manual"],
     ]
-    for file in ("gradebook.db", f"feedback/ada/{NAME}.html", "report.html"):
+    for file in ("gradebook.db", f"feedback/ada/{NAME}/{NAME}.html", "report.html"):
         assert (out / file).stat().st_size > 0
     assert "ada" in ran.stdout
     explained = command("explain", "ada", "small", "double", "--out", out, root=small.root)

@@ -71,6 +71,10 @@ def out(tmp_path_factory):
         recorder.write(classroom.verdict("bo", FAILED, HALF))
         recorder.write(classroom.verdict("mallory", FAILED, FAILED, notebook=hostile), "2026-01-05 12:00:00 UTC")
         recorder.write(classroom.verdict("torn", INVALID, INVALID, INVALID, notebook=TINY.release))
+    exchange = out.parent / f"{out.name}-exchange"
+    exchange.mkdir()
+    with (out / "nbgrader_config.py").open("a") as settings:
+        settings.write(f"c.Exchange.root = {str(exchange)!r}\n")
     return out
 
 
@@ -189,12 +193,17 @@ def test_its_autograde_button_replays_the_record_and_runs_nothing(formgrader, ou
     assert not (out / "ran").exists()
 
 
-def test_nbgraders_feedback_is_made_and_clean(formgrader, out, environment):
-    nbgrader(out, environment, "generate_feedback", NAME)
-    page = (out / "feedback" / "mallory" / NAME / f"{NAME}.html").read_text()
+def test_its_feedback_buttons_make_our_page_and_release_it(formgrader, out):
+    assert not (out / "feedback").exists()
+    for button in ("generate_feedback", "release_feedback"):
+        said = formgrader.api(f"assignment/{NAME}/{button}", {}, "POST")
+        assert said["success"], said
+    released = list((out.parent / f"{out.name}-exchange").glob("*/feedback/*.html"))
+    assert len(released) == len(list((out / "feedback").glob(f"*/{NAME}/{NAME}.html"))) == 4
+    [page] = [text for each in released if '<p class="quiet">mallory</p>' in (text := each.read_text())]
     assert "divide by how many there are" in page
+    assert "Exercise by exercise" in page  # ours, and not nbgrader's
     assert SCRIPT not in page
-    assert len(list((out / "feedback").glob(f"*/{NAME}/{NAME}.html"))) == 4
 
 
 def test_nbgraders_export_has_the_class(formgrader, out, environment):

@@ -62,6 +62,13 @@ def test_a_canvas_download_gives_each_student_their_newest_file(tmp_path):
         f"wrayfay_105_8000_{NAME}-9.ipynb", f"wrayfay_105_9005_{NAME}.ipynb",
     ]  # fmt: skip
     assert "no notebook" in line(found, "photo.png").note
+    assert (found.attempts["wrayfay_105"], found.attempts["brownbob_101"]) == ("3 of 3", "1 of 1")
+
+
+def test_an_attempt_is_told_by_when_it_came_and_not_by_which_one_counts(tmp_path):
+    source = zipped(tmp_path / "x.zip", **{f"eve_5_60_{NAME}.ipynb": b"named", "eve_5_61_other.ipynb": b"later"})
+    files, _, found = take(source)
+    assert (files["eve_5"], found.attempts["eve_5"]) == (b"named", "1 of 2")
 
 
 def test_a_moodle_download_gives_each_student_their_file_and_tells_namesakes_apart(tmp_path):
@@ -291,7 +298,7 @@ def not_utf8(archive_path):
 def test_a_name_that_misleads_is_passed_over_with_the_reason(tmp_path, name, data, says):
     files, _, found = take(zipped(tmp_path / "x.zip", **{name: data}))
     assert files == {"good_1": b"good"}
-    assert [each.note for each in found.lines if each.taken == "no" and says in each.note]
+    assert [each.note for each in found.lines if each.taken in ("no", "instead") and says in each.note]
 
 
 def test_a_bomb_costs_only_its_student(tmp_path):

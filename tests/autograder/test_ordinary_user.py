@@ -165,12 +165,12 @@ def graded():
 @pytest.mark.classes
 def test_a_class_graded_by_an_ordinary_user_gets_its_marks_and_pages(graded):
     assert {which: mark[:3] for which, mark in marks(graded).items()} == MARKS
-    assert {page.parent.name for page in (graded / "graded" / "feedback").glob(f"*/{NAME}.html")} == set(CLASS)
+    assert {page.parts[-3] for page in (graded / "graded" / "feedback").glob(f"*/{NAME}/{NAME}.html")} == set(CLASS)
 
 
 @pytest.mark.classes
 def test_in_an_ordinary_users_box_no_process_has_the_graders_environment(graded):
-    page = (graded / "graded" / "feedback" / "peeks" / f"{NAME}.html").read_text()
+    page = (graded / "graded" / "feedback" / "peeks" / NAME / f"{NAME}.html").read_text()
     assert re.search(r"environments: [1-9]\d*, secret: False", page)
 
 

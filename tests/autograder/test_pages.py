@@ -157,7 +157,7 @@ def out(tmp_path):
 
 
 def page(out, student):
-    return BeautifulSoup((out / "feedback" / student / f"{NAME}.html").read_text("utf-8"), "html.parser")
+    return BeautifulSoup((out / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8"), "html.parser")
 
 
 def test_who_gets_no_notebook_keeps_the_marks_and_everyone_is_told(out):

@@ -166,8 +166,8 @@ def test_a_line_to_copy_explains_a_student_whatever_they_are_called(out):
 def test_the_class_links_to_each_students_page(out, page):
     links = [link["href"] for link in page.find(string="The class").find_next("table").find_all("a")]
     assert links == [
-        *(f"feedback/{student}/01_tiny.html" for student in ("ada", "bo", "cy", "di")),
-        "feedback/mal%20lory%27s%20%25%23/01_tiny.html",
+        *(f"feedback/{student}/01_tiny/01_tiny.html" for student in ("ada", "bo", "cy", "di")),
+        "feedback/mal%20lory%27s%20%25%23/01_tiny/01_tiny.html",
     ]
 
 

@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 from lms_downloads import put
+from nbgrader.api import Gradebook
 from small_course import NAME, RIGHT, command
 
 from autograder.sandbox import boxes
@@ -69,6 +70,10 @@ def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_a
         "eve": ("0", "absent"),
     }
     assert "2 of the roster handed in nothing: dan, eve" in done.stdout
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}", small.id) as book:
+        assert {each.id: (each.first_name, each.last_name) for each in book.students} == {
+            line.split(",")[0]: tuple(line.split(",")[1].split()) for line in ROSTER.splitlines()[1:]
+        }
     assert "dan, eve" in (out / "report.html").read_text(encoding="utf-8")
 
     grade(None, verb="report")

@@ -63,7 +63,9 @@ def test_a_total_is_the_points_less_the_penalty_as_gradebook_and_feedback_have_i
         for student, line in said.items():
             submission = book.find_submission(NAME, student)
             assert float(line["total"]) == pytest.approx(submission.score - submission.late_submission_penalty)
-            page = BeautifulSoup((graded / "feedback" / student / f"{NAME}.html").read_text("utf-8"), "html.parser")
+            page = BeautifulSoup(
+                (graded / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8"), "html.parser"
+            )
             assert page.find(class_="total").strong.text == line["total"]
 
 

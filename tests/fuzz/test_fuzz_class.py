@@ -161,7 +161,7 @@ def test_the_mutants_are_of_many_kinds(graded):
 
 
 def test_every_student_has_a_page_that_runs_nothing(graded):
-    pages = list((graded.out / "feedback").glob("*/*.html"))
+    pages = list((graded.out / "feedback").glob("*/*/*.html"))
     assert len(pages) == len(graded.rows)
     for path in [*pages, graded.out / "report.html"]:
         page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")

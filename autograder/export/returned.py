@@ -1,0 +1,169 @@
+"""Each student's feedback on a chapter in one zip, named so that Canvas's or Moodle's upload takes it to its student.
+
+Canvas (Gradebook or SpeedGrader, "Upload Submissions"; canvas-lms, app/models/abstract_assignment.rb,
+`infer_comment_context_from_filename`) parts a file's name at `_`: the first two parts that are numbers are the user and one of
+the files that this user handed in; who has no such file is passed over. The page becomes a comment's attachment, which Canvas
+calls as that file is called: so what is sent there is a notebook with the marks on top, and nothing to who sent none.
+
+Moodle ("Upload multiple feedback files in a zip", of the feedback type "Feedback files"; moodle,
+mod/assign/feedback/file/importziplib.php, `is_valid_filename_for_import`) takes the second part of a folder's name for the
+participant, the third and fourth for the plugin; what follows is the file.
+
+The numbers are those of the files by which the student was graded (`handed`). Of a student's own words nothing goes into a name
+but letters, digits, blanks, dots and dashes of their id, and never as a part that is a number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from autograder.export import handed
+from autograder.export.handed import Handed
+from autograder.export.totals import Total
+from autograder.gradebook import record
+from autograder.gradebook.record import Record
+from autograder.model import harmless
+from autograder.model.course import Chapter, CourseError
+from autograder.report import feedback, feedback_notebook
+from autograder.submissions.filenames import Layout
+
+WORDS = re.compile(r"[^\w. -]|_")
+NAME = 60  # characters of an id in a name
+MADE = (1980, 1, 1, 0, 0, 0)  # the same pages, the same zip
+
+
+class Target(StrEnum):
+    """Where the pages go."""
+
+    CANVAS = "canvas"
+    MOODLE = "moodle"
+    FOLDERS = "folders"
+
+
+LAYOUTS = {Target.CANVAS: Layout.CANVAS, Target.MOODLE: Layout.MOODLE}
+
+
+@dataclass
+class Returned:
+    """A zip of pages, and whose page is not in it."""
+
+    path: Path
+    pages: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+def write(
+    path: Path, out: Path, chapter: Chapter, totals: list[Total], target: Target, waiting: bool = False
+) -> Returned:
+    """Zip the pages of who has a total; what waits for a mark by hand only if `waiting`.
+
+    Raises CourseError where no list says who handed in what, or it is another system's; OSError.
+    """
+    made = Returned(path)
+    names = _names(out, chapter, {total.student for total in totals}, target, made)
+    whole = record.records(out, chapter) if target is Target.CANVAS else []
+    records = {each.student: each for each in whole}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    private = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(private, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for total in totals:
+            if why := _not_yet(total, waiting):
+                made.troubles.append(f"{harmless.line(total.student)}: {why}")
+            elif name := names.get(total.student):
+                info = zipfile.ZipInfo(name, MADE)
+                info.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(info, _data(out, chapter, total.student, records))
+                made.pages += 1
+    os.replace(new, path)
+    return made
+
+
+def _data(out: Path, chapter: Chapter, student: str, records: Mapping[str, Record]) -> bytes:
+    if student in records:
+        return feedback_notebook.render(out, chapter, records[student])
+    return feedback.path(out, chapter.name, student).read_bytes()
+
+
+def _not_yet(total: Total, waiting: bool) -> str:
+    if total.fault:
+        return f"not graded: {harmless.line(total.fault)}; grade again"
+    if total.waiting and not waiting:
+        return f"{total.waiting} exercises wait for a mark by hand; give them in the formgrader, or add --waiting"
+    return ""
+
+
+def _names(out: Path, chapter: Chapter, students: set[str], target: Target, made: Returned) -> dict[str, str]:
+    """What each student's page is called in the zip; of whom that cannot be known, a line in `made`."""
+    if target is Target.FOLDERS:
+        return _folders(chapter, students, made)
+    theirs = _theirs(out, chapter, students, target)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for student, ones in theirs.items():
+        for one in ones:
+            owners[one.claim.lms].add(student)
+    names = {}
+    for student in sorted(students):
+        numbers = {one.claim.lms for one in theirs.get(student, ())}
+        if len(numbers) != 1:
+            listed = f"handed_in_{chapter.name}.csv"
+            why = f"{listed} names {len(numbers)} accounts that it was graded by" if numbers else f"no file in {listed}"
+            made.troubles.append(f"{harmless.line(student)}: {why}; give it back by hand, or grade the download again")
+        elif len(owners[min(numbers)]) > 1:
+            others = ", ".join(harmless.line(each) for each in sorted(owners[min(numbers)] - {student}))
+            made.troubles.append(f"{harmless.line(student)}: {others} handed in from the same account; give a roster")
+        else:
+            names[student] = _name(student, theirs[student][0], chapter, target)
+    return names
+
+
+def _theirs(out: Path, chapter: Chapter, students: set[str], target: Target) -> Mapping[str, list[Handed]]:
+    path = out / f"handed_in_{chapter.name}.csv"
+    mend = f"grade the download itself (--submissions submissions.zip), or give them back by --zip {Target.FOLDERS}"
+    if not path.is_file():
+        raise CourseError(f"{path}: nothing says which file was whose; {mend}")
+    layout, found = handed.files(path)
+    if layout is not LAYOUTS[target]:
+        raise CourseError(f"{path}: these are no files of {LAYOUTS[target]}; {mend}")
+    shown = {harmless.field(student): student for student in students}
+    theirs: dict[str, list[Handed]] = defaultdict(list)
+    for one in found:
+        if one.student in shown and (target is Target.MOODLE or (one.notebook and one.claim.submission)):
+            theirs[shown[one.student]].append(one)
+    return {student: sorted(ones, key=lambda one: not one.notebook) for student, ones in theirs.items()}
+
+
+def _name(student: str, one: Handed, chapter: Chapter, target: Target) -> str:
+    who = _words(student)
+    if target is Target.MOODLE:
+        return f"{who}_{one.claim.lms}_assignsubmission_file_/{chapter.name}.html"
+    # without `_`: Canvas passes over what ends in `_link...`
+    return f"{who}_{one.claim.lms}_{one.claim.submission}_{chapter.name.replace('_', '-')}.ipynb"
+
+
+def _words(student: str) -> str:
+    """An id as a part of a name: no number, nothing that parts names or hides a file."""
+    made = WORDS.sub("-", student)[:NAME].strip(". -")
+    return made if any(character.isalpha() for character in made) else f"student-{made}"
+
+
+def _folders(chapter: Chapter, students: set[str], made: Returned) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for student in sorted(students):
+        name = (
+            f"{student.replace(chr(92), '-')}/{chapter.name}/{chapter.name}.html"  # a backslash parts folders elsewhere
+        )
+        if name in names.values():
+            made.troubles.append(
+                f"{harmless.line(student)}: another's folder would be called alike; give it back by hand"
+            )
+        else:
+            names[student] = name
+    return names

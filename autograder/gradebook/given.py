@@ -1,0 +1,60 @@
+"""What nbgrader's own tables say of a submission beyond the verdict: marks and comments by hand, when it was due, penalties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, SubmittedNotebook
+from sqlalchemy import select
+
+from autograder.gradebook.tables import Gradebook
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the gradebook says of one submission beyond the verdict: by grade id."""
+
+    # by machine, by hand, extra credit
+    scores: dict[str, tuple[float | None, float | None, float | None]] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
+    seconds_late: float = 0.0
+    penalty: float = 0.0  # points
+    due: datetime | None = None  # in UTC, with the extension
+    extension: float = 0.0  # seconds
+
+
+def given(book: Gradebook, chapter: str) -> dict[str, Given]:
+    """The same of each student who is recorded of a chapter."""
+    found = {}
+    submission: Any
+    for submission in book.assignment_submissions(chapter):
+        seconds_late = submission.total_seconds_late if submission.assignment.duedate else 0.0
+        penalty = float(submission.late_submission_penalty or 0.0)
+        due = submission.duedate if submission.assignment.duedate else None
+        more = submission.extension.total_seconds() if due and submission.extension else 0.0
+        late = {"seconds_late": float(seconds_late), "penalty": penalty, "due": due, "extension": more}
+        found[submission.student_id] = Given(**late)
+    joined = (
+        select(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+        .join(BaseCell, BaseCell.id == Grade.cell_id)
+    )
+    for student, cell, by_machine, by_hand, extra in _of(joined, book, chapter):
+        found[student].scores[cell] = (by_machine, by_hand, extra)
+    said = (
+        select(SubmittedAssignment.student_id, BaseCell.name, Comment.manual_comment)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Comment, Comment.notebook_id == SubmittedNotebook.id)
+        .join(BaseCell, BaseCell.id == Comment.cell_id)
+        .where(Comment.manual_comment.is_not(None))
+    )
+    for student, cell, comment in _of(said, book, chapter):
+        found[student].comments[cell] = comment
+    return found
+
+
+def _of(query: Any, book: Gradebook, chapter: str) -> Any:
+    return book.db.execute(query.where(SubmittedAssignment.assignment_id == book.find_assignment(chapter).id))

@@ -1,0 +1,22 @@
+"""Names and addresses of a class in nbgrader's table of students, where its formgrader and its exports take them from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autograder.gradebook import record
+from autograder.model.course import Chapter
+from autograder.submissions.roster import Enrolled
+
+
+def enter(out: Path, chapter: Chapter, enrolled: Mapping[str, Enrolled]) -> None:
+    """Enter who is enrolled, by id; what is not said of somebody stays as it is. Raises CourseError, GradebookError."""
+    with record.book(out, chapter) as book, book.transaction():
+        there: dict[str, Any] = {str(student.id): student for student in book.students}
+        for student, each in enrolled.items():
+            said: dict[str, Any] = {name: value for name, value in each.columns().items() if value}
+            known = there.get(student)
+            if known is None or any(getattr(known, name) != value for name, value in said.items()):
+                book.update_or_create_student(student, **said)

@@ -1,0 +1,169 @@
+"""Our page is nbgrader's feedback: its own commands, run in OUT, release it into an exchange, and students fetch it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import classroom
+import pytest
+from bs4 import BeautifulSoup
+from nbgrader.api import Gradebook
+from nbgrader.utils import notebook_hash
+from small_course import NAME, RIGHT, command
+
+from autograder.engine import class_run
+from autograder.gradebook import database, receipts
+from autograder.gradebook.record import Recorder
+from autograder.model.course import Course
+from autograder.report import outputs
+from autograder.sandbox import boxes
+from autograder.submissions import exchange, intake
+
+TINY = classroom.chapter()
+ON_ITS_OWN = {"mallory": b"\xff\xfe no text", "empty": b"", "long": b"a" * 1000, "none": None}
+
+
+class Exchange:
+    """A temporary exchange, and nbgrader's commands on it."""
+
+    def __init__(self, folder: Path, course: str) -> None:
+        self.root, self.home, self.course = folder / "exchange", folder / "home", course
+        self.students = folder / "students"
+        for made in (self.root, self.home, self.students):
+            made.mkdir()
+        for name, mode in (("inbound", 0o733), ("outbound", 0o755), ("feedback", 0o711)):
+            (self.root / course / name).mkdir(parents=True)
+            (self.root / course / name).chmod(mode)
+        self.root.chmod(0o777)
+
+    def run(self, cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("JUPYTER")}
+        environment = kept | {"HOME": str(self.home)}
+        settings = [f"--Exchange.root={self.root}", f"--Exchange.cache={cwd / 'cache'}", f"--course={self.course}"]
+        call = [sys.executable, "-m", "nbgrader", *map(str, arguments), *settings]
+        return subprocess.run(call, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+
+    def submit(self, student: str, notebook: bytes) -> Path:
+        """Hand in as `nbgrader submit` does; where the student works."""
+        place = self.students / student
+        (place / NAME).mkdir(parents=True, exist_ok=True)
+        (place / NAME / f"{NAME}.ipynb").write_bytes(notebook)
+        done = self.run(place, "submit", NAME, f"--CourseDirectory.student_id={student}")
+        assert done.returncode == 0, done.stderr
+        return place
+
+
+@pytest.fixture
+def there(small: Course, tmp_path: Path) -> Exchange:
+    made = Exchange(tmp_path, small.id)
+    outbound = made.root / small.id / "outbound" / NAME
+    outbound.mkdir()
+    shutil.copy(small.notebook(NAME), outbound)
+    return made
+
+
+def answered(course: Course, answers: dict[str, str]) -> bytes:
+    notebook = json.loads(course.notebook(NAME).read_text())
+    for cell in notebook["cells"]:
+        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        cell["source"] = answers.get(grade_id, cell["source"])
+    return json.dumps(notebook).encode()
+
+
+@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+def test_a_page_goes_from_the_exchange_and_back_to_its_student_by_nbgraders_own_commands(
+    small: Course, there: Exchange, tmp_path: Path
+):
+    ada = there.submit("ada", answered(small, RIGHT))
+    hers = next((there.root / small.id / "inbound").iterdir())
+    his = shutil.copytree(hers, hers.with_name(hers.name.replace("ada+", "bob+", 1)))
+    (his / exchange.SECRET).write_text("b" * 128)
+    wrong = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
+    (his / f"{NAME}.ipynb").write_bytes(answered(small, wrong))
+    shutil.copytree(his, his.with_name(f"bob+{NAME}+2026-01-01 10:00:00 UTC"))
+    out = tmp_path / "out"
+    source = there.root / small.id
+    graded = command("grade", NAME, "--submissions", source, "--out", out, "--layout", "exchange", root=small.root)
+    assert graded.returncode == 0, graded.stderr
+    with (out / "totals.csv").open(newline="") as file:
+        assert {row["student"]: row["attempt"] for row in csv.DictReader(file)} == {"ada": "1 of 1", "bob": "2 of 2"}
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}", small.id) as book:
+        grade: Any = book.find_grade("why", NAME, NAME, "ada")
+        grade.manual_score, grade.needs_manual_grade = 1.0, False
+        book.db.commit()
+    generated = there.run(out, "generate_feedback", NAME, "--force")
+    assert generated.returncode == 0, generated.stderr
+    released = there.run(out, "release_feedback", NAME)
+    assert released.returncode == 0, released.stderr
+    fetched = there.run(ada, "fetch_feedback", NAME, "--CourseDirectory.student_id=ada")
+    assert fetched.returncode == 0, fetched.stderr
+    [page] = (ada / NAME / "feedback").glob(f"*/{NAME}.html")
+    assert said(page) == ("ada", "6")
+    his_page = there.root / small.id / "feedback" / f"{notebook_hash(secret='b' * 128, notebook_id=NAME)}.html"
+    assert said(his_page) == ("bob", "2")
+    assert page.read_bytes() == (out / "feedback" / "ada" / NAME / f"{NAME}.html").read_bytes()
+
+
+def said(page: Path) -> tuple[str, str]:
+    """Whose page of ours it is, and the points on it."""
+    read: Any = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    return read.find("p", class_="quiet").text, read.find(class_="total").strong.text
+
+
+def recorded(out: Path, *students: str) -> None:
+    with Recorder(out, TINY) as recorder:
+        for student in students:
+            recorder.write(classroom.verdict(student))
+    outputs.write(out, TINY, workers=1)
+
+
+def test_who_handed_in_elsewhere_stops_nobodys_release_and_their_page_is_fetched_by_nobody(tmp_path: Path):
+    out, there = tmp_path / "out", Exchange(tmp_path, "across")
+    class_run.secret(out)
+    recorded(out, "ada", "bob")
+    receipts.keep(out, classroom.NAME, "ada", "a" * 128)
+    outputs.write(out, TINY, workers=1)
+    assert there.run(out, "release_feedback", classroom.NAME).returncode == 0
+    first = {path.name for path in (there.root / "across" / "feedback").iterdir()}
+    assert len(first) == 2
+    outputs.write(out, TINY, workers=1)
+    assert there.run(out, "release_feedback", classroom.NAME).returncode == 0
+    assert {path.name for path in (there.root / "across" / "feedback").iterdir()} - first == set()
+
+
+def test_a_student_chooses_no_secret_that_stops_the_release_or_is_anothers(tmp_path: Path):
+    for student, secret in (*ON_ITS_OWN.items(), ("ada", b"b" * 128), ("eve", b"c" * 128), ("eves twin", b"c" * 128)):
+        place = tmp_path / student / classroom.NAME
+        place.mkdir(parents=True)
+        if secret is not None:
+            (place / exchange.SECRET).write_bytes(secret)
+    (tmp_path / "linked" / classroom.NAME).mkdir(parents=True)
+    (tmp_path / "linked" / classroom.NAME / exchange.SECRET).symlink_to(
+        tmp_path / "ada" / classroom.NAME / exchange.SECRET
+    )
+    found = exchange.secrets(intake.collect(tmp_path, TINY), TINY)
+    assert {student for student, secret in found.items() if secret} == {"ada"}
+    assert set(found) == {*ON_ITS_OWN, "ada", "eve", "eves twin", "linked"}
+
+
+def test_the_settings_of_an_earlier_version_make_our_page_too(tmp_path: Path):
+    recorded(tmp_path, "ada")
+    settings = tmp_path / "nbgrader_config.py"
+    now = settings.read_text()
+    line = next(line for line in now.splitlines() if "GenerateFeedback" in line)
+    settings.write_text(now.replace(f"{line}\n", ""))
+    for _ in range(2):
+        database.renew(settings)
+        assert settings.read_text().count("c.GenerateFeedback.exporter_class") == 1
+    assert "FeedbackPage" in database.load_config(tmp_path).GenerateFeedback.exporter_class
+    old = tmp_path / "feedback" / "ada" / f"{classroom.NAME}.html"
+    old.write_text("older marks")
+    outputs.write(tmp_path, TINY, workers=1)
+    assert not old.exists()

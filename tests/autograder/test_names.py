@@ -1,0 +1,123 @@
+"""Names and e-mails of the roster in nbgrader's table of students, and our exports as plugins of nbgrader's."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import classroom
+import pytest
+from classroom import PASSED
+from nbgrader.api import Gradebook
+
+from autograder.gradebook import students
+from autograder.gradebook.record import Recorder
+from autograder.submissions.roster import Enrolled, Roster
+
+TINY = classroom.chapter()
+POINTS = ["    Points Possible", "", "", "9"]
+
+
+def nbgrader(out: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    home = out.parent / "home"
+    home.mkdir(exist_ok=True)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("JUPYTER")} | {"HOME": str(home)}
+    call = [sys.executable, "-m", "nbgrader", *map(str, arguments)]
+    return subprocess.run(call, cwd=out, env=kept, capture_output=True, text=True, timeout=180)
+
+
+def roster(path: Path, text: str) -> Roster:
+    path.write_text(text, encoding="utf-8")
+    return Roster(path)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    made = tmp_path / "out"
+    with Recorder(made, TINY) as recorder:
+        recorder.write(classroom.verdict("ada", why=PASSED))
+        recorder.write(classroom.verdict("x,5,100,=1+1"))
+    return made
+
+
+def test_a_name_is_read_in_any_order_and_from_two_columns(tmp_path):
+    text = 'id,name,e-mail\nada,Ada King Lovelace,ada@u.example\nbob,"Brown, Bob",no address\ncem,Çem,\n'
+    assert roster(tmp_path / "r.csv", text).enrolled == {
+        "ada": Enrolled("Ada King", "Lovelace", "ada@u.example"),
+        "bob": Enrolled("Bob", "Brown"),
+        "cem": Enrolled("", "Çem"),
+    }
+    text = "id,first_name,Last Name\nada,Ada King,O'Brien\n"
+    assert roster(tmp_path / "r.csv", text).enrolled == {"ada": Enrolled("Ada King", "O'Brien")}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["=HYPERLINK(0) x", "<img src=x onerror=alert(1)> x", "Ada,a@b,100,0,100,100", "'=1+1 @x", "a\u202eb {{7*7}} ${x}"],
+)
+def test_a_display_name_is_no_formula_no_markup_and_parts_no_cells(tmp_path, name):
+    with (tmp_path / "r.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [["id", "name", "email"], ["ada", name, "=1@x.example"], ["bob", "B b", "b,c@d.example"]]
+        )
+    enrolled = Roster(tmp_path / "r.csv").enrolled
+    said = "".join(enrolled["ada"].columns().values())
+    assert not set(said) & set('<>&"`,;{}$\u202e')
+    assert not any(each.startswith(tuple("=+-@'")) for each in enrolled["ada"].columns().values())
+    assert enrolled["bob"].email == enrolled["ada"].email == ""
+
+
+def test_who_is_enrolled_stands_in_nbgraders_table_and_its_export_keeps_its_columns(out):
+    students.enter(out, TINY, {"ada": Enrolled("Ada", "Lovelace", "ada@u.example"), "zoe": Enrolled("Zoe", "Zed")})
+    students.enter(out, TINY, {"ada": Enrolled("", "King")})  # what is not said stays
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}", "across") as book:
+        assert {each.id: (each.first_name, each.last_name, each.email) for each in book.students} == {
+            "ada": ("Ada", "King", "ada@u.example"),
+            "zoe": ("Zoe", "Zed", None),
+            "x,5,100,=1+1": (None, None, None),
+        }
+    done = nbgrader(out, "export", "--to", "grades.csv")
+    assert done.returncode == 0, done.stderr
+    with (out / "grades.csv").open(newline="") as file:
+        rows = {row["student_id"]: row for row in csv.DictReader(file)}
+    assert {student: float(row["score"]) for student, row in rows.items()} == {
+        "ada": 5.0,
+        "x,5,100,=1+1": 5.0,
+        "zoe": 0.0,
+    }
+    assert rows["ada"]["last_name"] == "King"
+
+
+def test_nbgraders_export_fills_a_gradebook_of_canvas_and_a_worksheet_of_moodle(out, tmp_path):
+    table = tmp_path / "class.csv"
+    table.write_text("id,lms id\nada,100\n")
+    canvas, moodle = tmp_path / "gradebook.csv", tmp_path / "worksheet.csv"
+    with canvas.open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["Student", "ID", "Section", "Tiny (7)"], POINTS, ["Lovelace, Ada", "100", "A", ""]]
+        )
+    with moodle.open("w", newline="") as file:
+        head = ["Identifier", "Grade", "Maximum Grade", "Last modified (grade)"]
+        csv.writer(file).writerows([head, ["Participant 100", "", "9.00", "-"]])
+    plugin = "--exporter=autograder.export.plugins."
+    said = (f"--CanvasExport.gradebook={canvas}", f"--CanvasExport.roster={table}", "--CanvasExport.waiting=True")
+    done = nbgrader(out, "export", f"{plugin}CanvasExport", *said)
+    assert done.returncode == 2, done.stderr
+    assert "has a mark, but no row in gradebook.csv" in done.stderr
+    assert (out / "export" / "gradebook.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",100,A,5'
+    said = (
+        f"--MoodleExport.worksheet={moodle}",
+        f"--MoodleExport.roster={table}",
+        "--student",
+        '["ada"]',
+        "--to",
+        "m.csv",
+    )
+    done = nbgrader(out, "export", f"{plugin}MoodleExport", *said)
+    assert done.returncode == 0, done.stderr
+    assert (out / "m.csv").read_text().splitlines()[-1] == "Participant 100,5,9.00,-"
+    none = nbgrader(out, "export", f"{plugin}CanvasExport")
+    assert (none.returncode, "--CanvasExport.gradebook=FILE" in none.stderr) == (2, True)
