@@ -202,9 +202,16 @@ class Recorder:
             notebook, when = self._filled(verdict), tables.moment(timestamp)
             with self._gradebook.transaction() as connection:
                 tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when)
+                tables.wait(self._gradebook, self.chapter.name, student, self._waiting(verdict))
                 tables.keep(connection, verdict, timestamp, self._due)
             self._known[student] = (verdict.digest, timestamp, self._due)
             self._files(student, notebook, when)
+
+    def _waiting(self, verdict: Verdict) -> dict[str, bool]:
+        """Whether each task, by grade id, waits for a mark by hand."""
+        tasks = {each.name: each.grade_id for each in self.chapter.exercises if each.manual and not each.answer_ids}
+        marks = (mark for mark in verdict.marks if mark.exercise in tasks)
+        return {tasks[mark.exercise]: mark.result is Result.MANUAL for mark in marks}
 
     def _filled(self, verdict: Verdict) -> NotebookNode:
         """The notebook as nbgrader gets it: harmless, with our outputs in its grade cells."""
