@@ -10,8 +10,9 @@ import itertools
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -54,10 +55,11 @@ def run(course: Course, names: list[str]) -> bool:
     with Progress(*columns, console=screen) as bar:
         for name in names:
             notebook = build.solved(course, name)
-            limits = course.chapter(name).limits
+            chapter = course.chapter(name)
             total = sum(cell.cell_type == "code" for cell in notebook.cells)
             task = bar.add_task(f"running {name}", total=total)
-            ran.append(execute(name, notebook, limits, lambda done, task=task: bar.update(task, completed=done)))
+            on_progress = lambda done, task=task: bar.update(task, completed=done)  # noqa: E731
+            ran.append(execute(name, notebook, chapter.limits, on_progress, chapter.files))
     console = Console()
     console.print(table(ran))
     for chapter in ran:
@@ -66,8 +68,14 @@ def run(course: Course, names: list[str]) -> bool:
     return not any(chapter.problems for chapter in ran)
 
 
-def execute(name: str, notebook: NotebookNode, limits: Limits, on_progress: OnProgress = lambda done: None) -> Ran:
-    """Execute a notebook in place, in a kernel and a working folder of its own, under the seconds of `limits`."""
+def execute(
+    name: str,
+    notebook: NotebookNode,
+    limits: Limits,
+    on_progress: OnProgress = lambda done: None,
+    files: Sequence[tuple[str, bytes]] = (),
+) -> Ran:
+    """Execute a notebook in place, in a kernel and a working folder of its own, with `files`, under the seconds of `limits`."""
     from papermill.engines import papermill_engines
 
     notebook.metadata["papermill"] = {}
@@ -80,6 +88,9 @@ def execute(name: str, notebook: NotebookNode, limits: Limits, on_progress: OnPr
     done = itertools.count(1)
     at = [-1]  # the cell that runs; papermill calls the one that killed the kernel completed
     with tempfile.TemporaryDirectory() as folder:
+        for path, content in files:
+            (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / path).write_bytes(content)
         options: dict[str, Any] = {
             "resources": {"metadata": {"path": folder}},
             "timeout_func": lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic())),

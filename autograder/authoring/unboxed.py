@@ -106,9 +106,10 @@ def visible(course: Course, chapter: str, each: Answered) -> str:
     """
     from across import attempt
 
-    attempt.count_as_passed(exercise.name for exercise in course.chapter(chapter).exercises)
+    exercises = {exercise.name: exercise.grade_id for exercise in course.chapter(chapter).exercises}
+    attempt.count_as_passed(exercises)
     code = [cell for cell in build.solved(course, chapter).cells if cell.cell_type == "code"]
-    check = [_id(cell) for cell in code].index(f"check_{each.exercise}")
+    check = [_id(cell) for cell in code].index(exercises[each.exercise])
     kinds = ["plain" if i == check else kind_of(cell) for i, cell in enumerate(code)]
     sources = [_source(cell, {each.answer: each.source}) for cell in code]
     names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown, **_: None}

@@ -236,11 +236,18 @@ class Recorder:
                 before = history.last(self._gradebook, connection, self.chapter, student)
                 more = self._extensions.new(student)
                 tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when, more)
+                tables.wait(self._gradebook, self.chapter.name, student, self._waiting(verdict))
                 self._extensions.wrote(connection, student)
                 tables.keep(connection, verdict, timestamp, self._applied(student))
                 history.keep(self._gradebook, connection, self.chapter, verdict, before)
             self._known[student] = (verdict.digest, timestamp, self._applied(student))
             self._files(student, notebook, when)
+
+    def _waiting(self, verdict: Verdict) -> dict[str, bool]:
+        """Whether each task, by grade id, waits for a mark by hand."""
+        tasks = {each.name: each.grade_id for each in self.chapter.exercises if each.manual and not each.answer_ids}
+        marks = (mark for mark in verdict.marks if mark.exercise in tasks)
+        return {tasks[mark.exercise]: mark.result is Result.MANUAL for mark in marks}
 
     def _filled(self, verdict: Verdict) -> NotebookNode:
         """The notebook as nbgrader gets it: harmless, with our outputs in its grade cells."""

@@ -320,7 +320,10 @@ class Session:
         if executed.stopped is Stop.TIMEOUT and self._starved(kernel):
             return self._over()
         before = [_answer(cell) for cell in notebook.cells[: executed.cell + 1]]
-        theirs = {*self.submission.answers, *(f"added-{number}" for number in range(1, len(self.submission.added) + 1))}
+        theirs = {
+            *self.submission.answers,
+            *(f"across-added-{number}" for number in range(1, len(self.submission.added) + 1)),
+        }
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
         if not guilty and executed.stopped is Stop.TIMEOUT and self.lives > 1 and self._over():

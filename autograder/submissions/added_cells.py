@@ -15,6 +15,8 @@ Added = tuple[
     str, str, str
 ]  # (the release's cell below which it stands, by its id; "": above all, code or markdown, source)
 KINDS = ("code", "markdown")
+MOST = 200  # of one submission
+BYTES = 256 << 10  # of all of them: what they change is looked at by a process of ours
 
 
 def added(
@@ -33,7 +35,7 @@ def added(
     ]
     ids = [cell["id"] for cell in released(chapter)]
     found: list[Added] = []
-    last = -1
+    last, left = -1, BYTES
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS:
             continue
@@ -49,15 +51,33 @@ def added(
             nearest = min(same, key=lambda each: (each[0] <= last, each[0]))
             plain.remove(nearest)
             last = max(last, nearest[0])
-        elif len(written.encode("utf-8", "surrogatepass")) > chapter.limits.cell_bytes:
+        elif (size := len(written.encode("utf-8", "surrogatepass"))) > min(left, chapter.limits.cell_bytes):
             notes.append(
-                f"cell {number}, the student's own, is too long: at most {chapter.limits.cell_bytes} bytes are read"
+                f"cell {number}, the student's own, is left out: it has {size} bytes, at most {BYTES} are read of all"
             )
+        elif len(found) == MOST:
+            notes.append(f"cell {number} and what follows of the student's own is left out: at most {MOST} are read")
+            break
         else:
+            left -= size
             found.append((ids[last] if last >= 0 else "", cell["cell_type"], written))
     if found:
         notes.append(f"{len(found)} cell(s) of the student's own: executed, and shown, where they stand")
     return tuple(found)
+
+
+def unique(cells: Sequence[Any]) -> list[Any]:
+    """The cells with each grade id once, where it stands last, as nbgrader has it; who splits a cell makes copies of its id."""
+    seen: set[str] = set()
+    made = []
+    for cell in reversed(cells):
+        grade_id = _grade_id(cell) if isinstance(cell, dict) else None
+        if isinstance(grade_id, str) and grade_id in seen:
+            cell = {**cell, "metadata": {}}
+        elif isinstance(grade_id, str):
+            seen.add(grade_id)
+        made.append(cell)
+    return made[::-1]
 
 
 def released(chapter: Chapter) -> list[dict[str, Any]]:
@@ -69,7 +89,7 @@ def as_cells(added: Sequence[Added]) -> dict[str, list[dict[str, Any]]]:
     """The cells of a notebook that they make, by the id of the release's cell above them."""
     made: dict[str, list[dict[str, Any]]] = {}
     for number, (above, kind, source) in enumerate(added, 1):
-        name = f"added-{number}"
+        name = f"across-added-{number}"
         cell: dict[str, Any] = {
             "cell_type": kind,
             "id": name,

@@ -139,6 +139,8 @@ def read(found: Found, chapter: Chapter) -> Submission:
         refused = f"{chapter.name}.ipynb: {refusal}"
         said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}
         return Submission(found.student, chapter.name, timestamp=timestamp, **said)
+    if chapter.assignment:
+        cells = added_cells.unique(cells)
     answers, invalid = _answers(cells, chapter, notes)
     added: tuple[Added, ...] = ()
     if chapter.assignment:

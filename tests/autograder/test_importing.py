@@ -92,6 +92,7 @@ def marked(
         "leaves": RIGHT | {"double": "def double(x):\n    raise SystemExit(0)"},
         "forges": RIGHT | {"double": FORGED},
         "spies": RIGHT | {"double": SPIES},
+        "splits": RIGHT | {"double": "def double(x):\n    return twice * x"},
         "blank": {},
     }
     mine = [nb.cell("def helper(x):\n    return 2 * x"), nb.cell("<script>alert(1)</script> my project", "markdown")]
@@ -100,6 +101,9 @@ def marked(
         nb.hand_in(everything, "ps1", root / "submitted", student, answers, *(mine[1:] if answers else ()))
         notebook = json.loads(place.read_text())
         notebook["cells"][1:1] = mine[:1] if answers else []
+        if student == "splits":  # JupyterLab gives both halves of a cell its metadata
+            number = next(i for i, cell in enumerate(notebook["cells"]) if "twice" in cell["source"])
+            notebook["cells"].insert(number, notebook["cells"][number] | {"source": "twice = 2", "id": "half"})
         place.write_text(json.dumps(notebook))
     (root / "submitted" / "absent").mkdir()
     nb.grade_here(everything, "ps1", root / "submitted", root / "out")
@@ -132,6 +136,11 @@ def test_a_test_cell_is_asked_what_its_names_meant_where_it_stands(marked):
 
 
 @boxed
+def test_an_answer_whose_cell_was_split_keeps_its_points(marked):
+    assert points(marked[1], "splits") == ALL
+
+
+@boxed
 def test_a_right_answer_that_writes_to_stderr_keeps_its_points(marked):
     assert points(marked[1], "loud") == ALL
 
@@ -154,7 +163,7 @@ def test_a_hidden_test_is_in_no_release_no_page_and_no_message(everything: Cours
     assert nb.SECRET not in everything.notebook("ps1").read_text()
     said = [row.message for row in rows.values()]
     pages = [path.read_text() for path in (out / "feedback").rglob("*.html")]
-    assert len(pages) == 9
+    assert len(pages) == 10
     assert not [text for text in (*said, *pages) if nb.SECRET in text or "double(21)" in text]
     assert rows["wrong", "test_double"].message == "Not yet: a hidden test of the cell `test_double` fails."
 
@@ -172,6 +181,8 @@ def test_programs_and_tasks_marked_by_hand_wait_and_show_what_the_student_added(
     assert "my project" in kept.cells[-1].source
     assert "<script>" not in kept.cells[-1].source.replace("```\n<script>", "")  # in a fence only
     with record.book(out, everything.chapter("ps1")) as book:
+        assert book.find_grade("project", "ps1", "ps1", "right").needs_manual_grade
+        assert not book.find_grade("project", "ps1", "ps1", "blank").needs_manual_grade
         for exercise, score in {"program": 3, "project": 5}.items():
             book.find_grade(exercise, "ps1", "ps1", "right").manual_score = score
         book.db.commit()
