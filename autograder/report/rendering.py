@@ -17,7 +17,7 @@ from autograder.gradebook.record import number
 from autograder.model import harmless
 
 CODE = re.compile("`([^`<>]{1,1000})`")
-PARTS = re.compile("(?<!<)([_/:.]+)(?=[^ <]{4})")  # after which a long name may go on in the next line
+PARTS = re.compile("(?<!<)([_/:]+)(?=[^ <]{4})")  # after which a long name may go on in the next line
 TEMPLATES = Path(__file__).parent / "templates"
 NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
 

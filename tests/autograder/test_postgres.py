@@ -12,7 +12,7 @@ import pytest
 from classroom import FAILED, HOSTILE, NAME, TIMEOUT
 from sqlalchemy import create_engine, make_url, text
 
-from autograder.gradebook import database, record
+from autograder.gradebook import database, history, record
 from autograder.gradebook.database import GradebookError
 from autograder.gradebook.record import Recorder
 from autograder.gradebook.tables import Gradebook
@@ -173,3 +173,17 @@ def test_a_server_that_is_gone_is_named_without_its_password(tmp_path):
         write(tmp_path, "postgresql+psycopg://ada:secret@127.0.0.1:1/class", classroom.verdict("ada"))
     assert "127.0.0.1:1/class" in str(met.value)
     assert "secret" not in str(met.value)
+
+
+def test_the_history_is_kept_there_too_and_a_student_can_be_forgotten(url, tmp_path):
+    write(tmp_path, url, classroom.verdict("ada", FAILED), classroom.verdict("bo"))
+    write(tmp_path, url, classroom.verdict("ada"))
+    with record.book(tmp_path, TINY, url) as book:
+        with book.transaction() as connection:
+            for change in ("UPDATE across_history SET points_now = 9", "DELETE FROM across_history"):
+                assert connection.execute(text(change)).rowcount == 0
+        told = [(each.exercise, each.points_was, each.points_now) for each in history.entries(book, NAME, "ada")]
+        assert told == [("pick", None, 0.0), ("spread", None, 2.0), ("why", None, 0.0), ("pick", 0.0, 3.0)]
+        with book.transaction() as connection:
+            history.forget(connection, "ada")
+        assert {each.student for each in history.entries(book, NAME)} == {"bo"}

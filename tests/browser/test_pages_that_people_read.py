@@ -60,11 +60,12 @@ def verdict(chapter: Chapter, student: str, turn: int) -> Verdict:
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory, fixture_course: Course) -> Path:
-    """The class's page, the course's with a second chapter, and a student's, who is late and has a comment."""
+    """The class's page, the course's with a second chapter, and everyone's; one is late and has a comment."""
     out = tmp_path_factory.mktemp("class")
     chapter = fixture_course.chapter("01_places")
     late_penalty.settle(out, chapter, "2026-03-02T00:00+00:00", "10%", None)
     with Recorder(out, chapter) as recorder:
+        recorder.write(verdict(chapter, NAMES[4], 5), "2026-03-01 00:14:00 UTC")  # whose marks then change
         for turn, student in enumerate(NAMES):
             recorder.write(verdict(chapter, student, turn), f"2026-03-0{1 + turn % 2} 00:14:00 UTC")
     with record.book(out, chapter) as book:
