@@ -22,12 +22,19 @@ def word_for(capability: Capability, codes: list[Code]) -> str:
     return "compiled" if any(kind == "compute" for kind, _ in fits) else "none"
 
 
+def fitting(capability: Capability, codes: list[Code]) -> Code:
+    """The highest code that is machine code for a GPU; there is one."""
+    return max(
+        (code for code in codes if code[1] <= capability and code[1][0] == capability[0]), key=lambda code: code[1]
+    )
+
+
 def machine_code(rng: np.random.Generator) -> tuple[list[Code], list[Capability]]:
-    """A wheel with machine code only, and GPUs below, at and above each of its capabilities."""
+    """A wheel with machine code only, one name of three digits, and GPUs below, at and above each of its capabilities."""
     low = int(rng.integers(5, 8))
-    versions = [(low, int(rng.integers(2, 8))), (low + 2, int(rng.integers(2, 8)))]
-    gpus = [(major, minor + step) for major, minor in versions for step in (-1, 0, 1)]
-    return [("sm", version) for version in versions], [(low + 1, 9), (low + 3, 0), *gpus, (low - 1, 9), (12, 0)]
+    versions = [(low, int(rng.integers(2, 8))), (low + 2, int(rng.integers(2, 8))), (11, int(rng.integers(2, 8)))]
+    gpus = [(major, minor + step) for major, minor in versions for step in (1, 0, -1)]
+    return [("sm", version) for version in versions], [(low + 1, 9), *gpus, (low + 3, 0), (low - 1, 9), (12, 0)]
 
 
 def with_intermediate_code(rng: np.random.Generator) -> tuple[list[Code], list[Capability]]:
@@ -73,7 +80,14 @@ def one_thing_wrong() -> list[Facts]:
     """A machine for each finding, those at the edges included."""
     machines = [{**WELL, **change} for change in ILL.values()]
     edges: list[Facts] = [{"driver": 524}, {"driver": 525}, {"gpus": 4}, {"gpus": 4, "handed_in": 4}]
+    edges += [{"missing": [library]} for library in ("cuFFT", "cuSPARSE")]
     return [*machines, *({**WELL, **edge} for edge in edges)]
+
+
+def two_things_wrong() -> list[Facts]:
+    """A machine for every two findings: the order of any two questions is asked."""
+    pairs = [(first, later) for i, first in enumerate(KEYS[:-1]) for later in KEYS[i + 1 : -1]]
+    return [{**WELL, **ILL[later], **ILL[first]} for first, later in pairs]
 
 
 def several_things_wrong(rng: np.random.Generator) -> list[Facts]:

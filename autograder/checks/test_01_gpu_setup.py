@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,22 @@ from autograder.checks.machines import (
     Capability,
     Code,
     Facts,
+    fitting,
     machine_code,
     name_of,
     one_thing_wrong,
     several_things_wrong,
     truth_of,
+    two_things_wrong,
     with_intermediate_code,
     word_for,
 )
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
-count = between(0, 1e6, whole).named("a number, 0 or more")
+count = between(0, math.inf, whole)
 test_every_guess_is_recorded = recorded(
     "prediction",
-    {"CPUs": count, "GPUs": count, "built with CUDA": truth, "16 over a network": between(0, 1e6, number)},
+    {"CPUs": count, "GPUs": count, "built with CUDA": truth, "16 over a network": between(0, math.inf, number)},
 )
 
 
@@ -53,9 +56,12 @@ def test_the_cpu_is_split_and_its_pieces_are_named(student, rng):
     got, listed = row(anything, list_of(device))(student.ask(split, n=n), "The fresh process answered")
     before = f"{called('split_cpu', [n])} returned"
     names = list_of(device).named("a list of names of logical CPUs")(got, before)
-    assert len(listed) == n, (
-        f"After {called('split_cpu', [n])} TensorFlow lists {len(listed)} logical CPUs; expected {n}. "
+    assert len(listed) > 1, (
+        f"After {called('split_cpu', [n])} TensorFlow lists one logical CPU; expected {n}. "
         "Splitting is `tf.config.set_logical_device_configuration`, before anything starts TensorFlow."
+    )
+    assert len(listed) == n, (
+        f"After {called('split_cpu', [n])} TensorFlow lists {len(listed)} logical CPUs; expected {n}."
     )
     assert sorted(names) == sorted(listed), f"{before} {shown(got)}; expected the {n} names of the logical CPUs."
 
@@ -64,7 +70,7 @@ def test_the_cpu_is_split_and_its_pieces_are_named(student, rng):
 
 
 @probe
-def ran(student, devices, units):
+def ran(student, there, units):
     from across import fresh, placement
 
     work = student.forward_on
@@ -74,72 +80,108 @@ def ran(student, devices, units):
         return tf.keras.Sequential([tf.keras.Input((3,)), *dense])
 
     def run():
-        answers = []
-        for each in devices:
-            forward = work(each, build)
-            batch = tf.ones((2, 3))
-            first = np.asarray(forward(batch))
-            seen = placement.trace(forward, batch)
-            same = bool(np.array_equal(first, np.asarray(forward(batch))))
-            products = [op.device for op in seen.of_type("MatMul")]
-            answers.append((list(first.shape), same, products, [name for name, _ in seen.copies()]))
-        return answers
+        forward = work(there, build)
+        batch = tf.ones((2, 3))
+        first = np.asarray(forward(batch))
+        seen = placement.trace(forward, batch)
+        same = bool(np.array_equal(first, np.asarray(forward(batch))))
+        products = [op.device for op in seen.of_type("MatMul")]
+        read = {op.name for op in seen.ops if op.type == "ReadVariableOp"}
+        return list(first.shape), same, products, [(name, name in read) for name, _ in seen.copies()]
 
     return fresh.run(run, cpus=4)
 
 
+def check_call(student: Any, there: str, units: list[int]) -> tuple[str, list[tuple[str, bool]]]:
+    """The call as text and its copies, each with whether it is of a weight, once model and device are right."""
+    kind = row(list_of(whole), truth, list_of(device), list_of(row(text, truth)))
+    shape, same, products, copies = kind(student.ask(ran, there=there, units=units), "The fresh process answered")
+    call = f"`fresh.run(seen, forward_on, {there!r}, cpus=4)`"
+    wanted = [2, units[-1]]
+    assert shape == wanted, f"Of a model with layers of {units} units the output has shape {shape}; expected {wanted}."
+    assert same, f"`forward_on({there!r}, build)`: a second call gives other numbers; expected one model, built once."
+    assert products, f"{call}: no product was seen in the call; expected the model to be called there."
+    elsewhere = [each for each in products if each != there.strip("/")]
+    stray = [each for each in elsewhere if each != "CPU:0"]
+    assert not stray, f"{call}: a product ran on /{(stray or ['?'])[0]}, for which nobody asked."
+    if elsewhere:
+        says = f"{call}: a product ran on /{elsewhere[0]}. The call needs a `tf.device` block, too."
+        raise Misconception("call_outside", says)
+    return call, copies
+
+
 @exercise("forward_on")
-def test_all_runs_there_and_only_the_batch_is_copied(student, rng):
-    devices = [f"/CPU:{i}" for i in rng.permutation([1, 2, 3])[:2]]
-    units = [int(rng.integers(2, 6)), int(rng.integers(2, 6))]
-    answers = student.ask(ran, devices=devices, units=units)
-    kind = row(list_of(whole), truth, list_of(device), list_of(text))
-    for there, (shape, same, products, copies) in each_answer(answers, devices, kind, "The fresh process answered"):
-        call = f"`forward = forward_on({there!r}, build)` and `forward(tf.ones((2, 3)))`"
-        assert shape == [2, units[-1]], f"{call}: the output has shape {shape}; expected {[2, units[-1]]}."
-        assert same, f"{call}: a second call gives other numbers; expected one model, built once."
-        elsewhere = [each for each in products if each != there.strip("/")]
-        assert products, f"{call}: no product was seen in the call; expected the model to be called there."
-        stray = [each for each in elsewhere if each != "CPU:0"]
-        assert not stray, f"{call}: a product ran on /{(stray or ['?'])[0]}, for which nobody asked."
-        if elsewhere:
-            says = f"{call}: a product ran on /{elsewhere[0]}. The call needs a `tf.device` block, too."
-            raise Misconception("call_outside", says)
-        if len(copies) > 1:
-            says = f"{call}: {len(copies)} copies, of {', '.join(copies)}; the budget is 1. Where do the weights live?"
-            raise Misconception("built_outside", says)
+def test_the_products_run_there(student, rng):
+    check_call(student, f"/CPU:{rng.choice([1, 3])}", [int(each) for each in rng.integers(2, 6, size=3)])
+
+
+@exercise("forward_on")
+def test_only_the_batch_is_copied(student, rng):
+    call, copies = check_call(student, f"/CPU:{rng.choice([1, 3])}", [int(each) for each in rng.integers(2, 6, size=2)])
+    if any(weight for _, weight in copies):
+        says = f"{call}: {len(copies)} copies, of {', '.join(name for name, _ in copies)}. Where do the weights live?"
+        raise Misconception("built_outside", says)
+    names = ", ".join(name for name, _ in copies)
+    assert len(copies) < 2, f"{call}: {len(copies)} copies, of {names}; the budget is 1, the batch."
 
 
 # seen_with
 
 
 @probe
-def looked(student, values):
+def looked(student, value, invented_gpus):
     import os
+
+    from across import invented
 
     before = os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     try:
-        answers = [student.seen_with(value) for value in values]
-        return answers, os.getpid(), "CUDA_VISIBLE_DEVICES" not in os.environ
+        with invented.machine([("GPU of this process alone", (8, 9))] * invented_gpus):
+            answer = student.seen_with(value)
+        return answer, os.getpid(), "CUDA_VISIBLE_DEVICES" not in os.environ
     finally:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
         if before is not None:
             os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
+@probe
+def listed(student, value):
+    from across import fresh
+
+    return fresh.run(lambda: len(tf.config.list_physical_devices("GPU")), env={"CUDA_VISIBLE_DEVICES": value})
+
+
+COLD = 90.0  # seconds: a new Python imports TensorFlow, on a machine where others are graded
+
+
 @exercise("seen_with")
 def test_another_process_has_the_variable(student, rng):
-    values = ["-1", ",".join(map(str, rng.permutation(4)))]
-    answers, own, unchanged = row(list_of(), whole, truth)(student.ask(looked, values=values), "Your notebook answered")
-    triple = row(whole, text, between(0, 99, whole)).named("three values: process number, variable, number of GPUs")
-    for value, (process, variable, gpus) in each_answer(
-        answers, values, triple, lambda value: f"{called('seen_with', [value])} returned"
-    ):
+    values = [",".join(map(str, rng.permutation(4))), "-1"]
+    triple = row(whole, text, between(0, math.inf, whole)).named(
+        "three values: process number, variable, number of GPUs"
+    )
+    numbers: list[int] = []
+    for value in values:
         call = called("seen_with", [value])
+        answer, own, unchanged = row(anything, whole, truth)(
+            student.ask(looked, deadline=COLD, value=value, invented_gpus=7), "Your notebook answered"
+        )
+        process, variable, gpus = triple(answer, f"{call} returned")
         assert process != own, f"{call}: the process number {process} is your notebook's own; expected a fresh process."
         assert variable == value, f"{call}: the variable was {variable!r} there; expected {value!r}."
-        assert value != "-1" or gpus == 0, f"{call}: {gpus} GPUs, you say; -1 hides all of them."
-    assert unchanged, "After `seen_with` your own process has another CUDA_VISIBLE_DEVICES; expected it unchanged."
+        assert unchanged, f"After {call} your own process has another CUDA_VISIBLE_DEVICES; expected it unchanged."
+        assert gpus != 7, (
+            f"`with invented.machine([('a GPU', (8, 9))] * 7): print({call.strip('`')})` gives 7 GPUs, which are "
+            "listed in your notebook's process; expected how many the fresh process lists."
+        )
+        there = between(0, math.inf, whole)(student.ask(listed, value=value), "The fresh process lists")
+        assert gpus == there, f"{call} returned {gpus} as the number of GPUs; TensorFlow lists {there} there."
+        numbers.append(process)
+    assert numbers[0] != numbers[1], (
+        f"{called('seen_with', values[:1])} and {called('seen_with', values[1:])} both returned the process number "
+        f"{numbers[0]}; expected the number of a fresh process, another one for each call."
+    )
 
 
 # code_for_gpus
@@ -163,13 +205,17 @@ def why(gpu: Capability, codes: list[Code], word: str, wanted: str) -> str:
     """The rule that an answer missed for a GPU."""
     if word == "machine":
         below = any(version[0] == gpu[0] for _, version in codes)
-        return "machine code does not run below its second number" if below else "machine code runs on one first number"
+        one = f"machine code runs on one first number; this GPU's is {gpu[0]}"
+        return "machine code does not run below its second number" if below else one
     if wanted == "machine":
-        return (
-            "a `compute` name brings machine code, too"
-            if word == "compiled"
-            else "it runs above its second number, too"
-        )
+        code = fitting(gpu, codes)
+        if gpu[0] > 9 and word == "none":
+            return f"in {name_of(code)} the last digit alone is the second number"
+        if code[0] == "compute" and word == "compiled":
+            return "a `compute` name brings machine code, too"
+        if code[1] == gpu:
+            return f"{name_of(code)} is machine code for just this capability"
+        return f"machine code of {name_of(code)}: it runs above its second number, too"
     if wanted == "compiled":
         late = (
             "the last digit alone is the second number" if gpu[0] > 9 else "the driver compiles the intermediate code"
@@ -179,19 +225,27 @@ def why(gpu: Capability, codes: list[Code], word: str, wanted: str) -> str:
     return "code is compiled for a higher capability only" if higher else "only a `compute` name brings such code"
 
 
+def on(gpus: list[Capability], codes: list[Code]) -> str:
+    machine = f"{[('GPU', gpu) for gpu in gpus]}, {[name_of(code) for code in codes]}"
+    return f"`with invented.machine({machine}): print(code_for_gpus())`"
+
+
 def check_words(student: Any, machines: list[tuple[list[Code], list[Capability]]]) -> None:
-    asked = [[[list(gpu) for gpu in gpus], [name_of(code) for code in codes]] for codes, gpus in machines]
-    answers = student.ask(words, machines=asked)
-    for (codes, gpus), got in each_answer(
-        answers, machines, WORDS, "On an invented machine `code_for_gpus()` returned"
-    ):
-        built = [name_of(code) for code in codes]
-        assert len(got) == len(gpus), f"TensorFlow lists {len(gpus)} GPUs, and you return {len(got)} words."
-        for gpu, word in zip(gpus, got, strict=True):
-            wanted = word_for(gpu, codes)
-            call = f"`with invented.machine([('a GPU', {gpu})], {built}): print(code_for_gpus())`"
-            says = f"{call} gives [{word!r}]; expected [{wanted!r}]"
-            assert word == wanted, f"{says}: {why(gpu, codes, word, wanted)}."
+    """Each GPU alone, the simplest case first, then some of a machine's GPUs together."""
+    asked = [(codes, [gpu]) for codes, gpus in machines for gpu in gpus]
+    simple = [case for case in asked if any(version == case[1][0] for _, version in case[0])]
+    asked = [*simple, *(case for case in asked if case not in simple), *((codes, gpus[:3]) for codes, gpus in machines)]
+    wire = [[[list(gpu) for gpu in gpus], [name_of(code) for code in codes]] for codes, gpus in asked]
+    answers = student.ask(words, machines=wire)
+    for (codes, gpus), got in each_answer(answers, asked, WORDS, lambda case: f"{on(case[1], case[0])} returned"):
+        assert len(got) == len(gpus), (
+            f"{on(gpus, codes)} gives {shown(got)}; expected one word for each GPU that TensorFlow lists, {len(gpus)} here."
+        )
+        wanted = [word_for(gpu, codes) for gpu in gpus]
+        says = f"{on(gpus, codes)} gives {got}; expected {wanted}"
+        if len(gpus) == 1:
+            assert got == wanted, f"{says}: {why(gpus[0], codes, got[0], wanted[0])}."
+        assert got == wanted, f"{says}: each GPU has a word of its own, in the order in which TensorFlow lists them."
 
 
 @exercise("code_for_gpus")
@@ -242,7 +296,8 @@ def check_diagnoses(student: Any, machines: list[Facts]) -> None:
         why = f"the question of {got!r} is answered no" if early else "an earlier question is answered yes"
         hides = got == "hidden" if early else wanted == "hidden"
         if hides:
-            why += "; not set, empty and -1 are three things"
+            several = "," in (machine["visible"] or "")
+            why += "; the first entry decides" if several else "; not set, empty and -1 are three things"
         if got == "not handed in" and early:
             why += ": one GPU that it may open is enough"
         missed.append((hides, f"{call_text(machine)} gives {got!r}, but {why}."))
@@ -258,5 +313,5 @@ def test_one_thing_wrong_is_found(student, rng):
 
 @exercise("diagnose")
 def test_of_several_things_the_first_question_wins(student, rng):
-    machines = several_things_wrong(rng)
+    machines = [*two_things_wrong(), *several_things_wrong(rng)]
     check_diagnoses(student, [machines[i] for i in rng.permutation(len(machines))])

@@ -95,7 +95,7 @@ def architecture(name: str) -> tuple[str, tuple[int, int]] | None:
     return kind, (int(digits[:-1]), int(digits[-1]))
 
 
-def code_for(capability: tuple[int, int], built_for: Sequence[str]) -> str:
+def _code_for(capability: tuple[int, int], built_for: Sequence[str]) -> str:
     """What a wheel built for these names has for a GPU: "machine" code, code to be "compiled" at first use, or "none".
 
     Each name brings machine code, for its own major version from its minor version on; "compute_75" brings intermediate
@@ -110,19 +110,19 @@ def code_for(capability: tuple[int, int], built_for: Sequence[str]) -> str:
 
 def has_code_for(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
     """Whether a wheel built for these names has any code that a GPU of this compute capability runs."""
-    return code_for(capability, built_for) != "none"
+    return _code_for(capability, built_for) != "none"
 
 
 Rung = tuple[str, Callable[[Facts], bool], Finding]
 _CONTAINER = "Hand the GPUs in when the container is started (`docker run --gpus all`); nothing inside can."
 RUNGS: list[Rung] = [
     (
-        "does TensorFlow see a GPU?",
+        "does TensorFlow list a GPU?",
         lambda facts: facts.gpus > 0,
         Finding("fine", "TensorFlow sees the GPU.", "Nothing to mend."),
     ),
     (
-        "built without CUDA?",
+        "is TensorFlow built without CUDA?",
         lambda facts: not facts.cuda,
         Finding(
             "wheel",
@@ -131,7 +131,7 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "no GPU on the bus?",
+        "has the machine no GPU?",
         lambda facts: not (facts.cards or facts.driver or facts.libcuda or facts.open),
         Finding(
             "no GPU",
@@ -140,7 +140,7 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "no driver in the kernel?",
+        "is there no driver?",
         lambda facts: not (facts.driver or facts.libcuda),
         Finding(
             "no driver",
@@ -149,12 +149,12 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "GPU not handed to this container?",
+        "may this process open no GPU?",
         lambda facts: not facts.open or not facts.libcuda,
         Finding("not handed in", "The host has a driver, this process no GPU.", _CONTAINER),
     ),
     (
-        "hidden by CUDA_VISIBLE_DEVICES?",
+        "does CUDA_VISIBLE_DEVICES hide all GPUs?",
         lambda facts: hides(facts.visible),
         Finding(
             "hidden",
@@ -163,7 +163,7 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "driver too old?",
+        "is the driver too old?",
         lambda facts: too_old(facts.driver, facts.cuda),
         Finding(
             "driver",
@@ -172,7 +172,7 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "CUDA libraries missing?",
+        "is a CUDA library missing?",
         lambda facts: bool(opened(facts.unmet)),
         Finding(
             "libraries",
@@ -181,7 +181,7 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "no code for this GPU?",
+        "has the wheel no code for the GPU?",
         lambda facts: (
             bool(facts.capabilities and facts.built_for)
             and not any(has_code_for(capability, facts.built_for) for capability in facts.capabilities)
@@ -193,7 +193,7 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "something else",
+        "none of these?",
         lambda facts: True,
         Finding(
             "read the log",
@@ -290,9 +290,9 @@ def ladder(facts: Facts, *, title: str = "From the program down to the card") ->
         box = {"boxstyle": "round,pad=0.25", "facecolor": fill, "edgecolor": INK, "linewidth": 0.8}
         mark = "" if reached else ("yes" if here else "no")
         axes.text(0.15, y, question, color=ink, fontsize=FONT, va="center", bbox=box)
-        axes.text(2.9, y, mark, color=INK, fontsize=FONT, va="center", fontweight="bold" if here else "normal")
+        axes.text(3.4, y, mark, color=INK, fontsize=FONT, va="center", fontweight="bold" if here else "normal")
         if here:
-            axes.text(3.3, y, f"{finding.key}: {finding.says}", color=INK, fontsize=FONT - 1, va="center")
+            axes.text(3.8, y, finding.says, color=INK, fontsize=FONT - 1, va="center")
         reached = reached or here
     passed = [question for question, _, _ in RUNGS[: [finding for _, _, finding in RUNGS].index(ended)]]
     outcome = f"{len(passed)} questions answered no" if passed else "the first question answered yes"

@@ -27,9 +27,9 @@ def layers(facts: Facts) -> list[Layer]:
     cuda = f"built for CUDA {facts.cuda}" if facts.cuda else "built without CUDA"
     return [
         Layer("your program", "tf.matmul(a, b)", "runs", True),
-        Layer("TensorFlow", "chooses a kernel", f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
+        Layer("TensorFlow", "picks code for an op", f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
         _library("cuDNN, cuBLAS", "convolutions, matrix products", ("cudnn", "cublas"), facts),
-        _library("CUDA runtime", "starts kernels, moves memory", ("cuda-runtime",), facts),
+        _library("CUDA runtime", "starts work, moves memory", ("cuda-runtime",), facts),
         Layer("driver", "speaks to the GPU", facts.driver or "none", bool(facts.driver or facts.libcuda)),
         Layer("GPU", "computes", f"{facts.cards or facts.open or 'none'}", bool(facts.cards or facts.open)),
     ]

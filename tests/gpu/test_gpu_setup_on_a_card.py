@@ -55,7 +55,7 @@ def test_the_reference_finds_code_for_every_card(cards: list[list[str]]):
         names,
     )
     facts = diagnosis.gather()
-    assert names["code_for_gpus"]() == [diagnosis.code_for(each, facts.built_for) for each in facts.capabilities]
+    assert names["code_for_gpus"]() == [diagnosis._code_for(each, facts.built_for) for each in facts.capabilities]
 
 
 def test_a_fresh_process_sees_what_the_variable_shows(cards: list[list[str]]):

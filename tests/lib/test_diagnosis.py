@@ -93,7 +93,7 @@ def test_code_runs_where_nvidia_says_that_it_does(capability: tuple[int, int], b
     ],
 )
 def test_machine_code_goes_before_code_that_is_compiled(capability: tuple[int, int], built_for: list[str], code: str):
-    assert diagnosis.code_for(capability, built_for) == code
+    assert diagnosis._code_for(capability, built_for) == code
 
 
 def test_a_missing_nccl_hides_no_gpu():

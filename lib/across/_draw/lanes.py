@@ -113,7 +113,8 @@ def _same(op: Op) -> bool:
 def _label(op: Op) -> tuple[str, str]:
     """The two lines of a box: the type, and the name where it says more."""
     if op.kind != OP:
-        return op.name if len(op.name) <= 22 else op.name[:21] + "…", op.type.lower()
+        name = "/".join(op.name.split("/")[-2:])  # of a model's weight: its layer and its name
+        return name if len(name) <= 22 else name[:21] + "…", op.type.lower()
     name = op.name if len(op.name) <= 22 else "…/" + op.name.rpartition("/")[2]
     name = name if len(name) <= 22 else name[:10] + "…" + name[-11:]
     parent = op.name.rpartition("/")[0].rpartition("/")[2]
