@@ -97,8 +97,8 @@ def check_mean(student: Any, of: list[list[int]]) -> None:
         wanted = 16 * sum(i * n for i, n in enumerate(rows)) / sum(rows)
         each = 16 * (len(rows) - 1) / 2
         if abs(got - each) < 0.01 < abs(got - wanted):
-            of = "that is the mean of the batches' means"
-            says = f"{case} returned {got:g}; {of}: expected {wanted:g}, a short batch counts less."
+            told = "that is the mean of the batches' means"
+            says = f"{case} returned {got:g}; {told}: expected {wanted:g}, a short batch counts less."
             raise Misconception("the_mean_of_means", says)
         assert abs(got - wanted) < 0.01, f"{case} returned {got:g}; expected {wanted:g}, the mean of all outputs."
         assert mib > EARLIER - 1, f"{case} resets the memory counts of the process; expected them to be left alone."
