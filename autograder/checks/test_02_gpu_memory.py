@@ -73,16 +73,18 @@ def spent(student, cases):
         import numpy as np
         import tensorflow as tf
 
-        answers = []
+        answers, counts = [], tf.config.experimental
+        reset = counts.reset_memory_stats
+        counts.reset_memory_stats = lambda device: None  # the count of the whole call is wanted, whatever it resets
         for rows, earlier in cases:
             with tf.device("/CPU:0"):
                 model = keras.Sequential([keras.Input([16]), keras.layers.Dense(1024, kernel_initializer="ones")])
                 batches = [np.full([n, 16], i, "float32") for i, n in enumerate(rows)]
-                tf.config.experimental.reset_memory_stats("CPU:0")
+                reset("CPU:0")
                 made = [tf.zeros([2**18]) for _ in range(earlier)]
                 del made
                 got = mean_output(model, batches)
-                answers.append([got, tf.config.experimental.get_memory_info("CPU:0")["peak"] / 2**20])
+                answers.append([got, counts.get_memory_info("CPU:0")["peak"] / 2**20])
         return answers
 
     return fresh.run(ask, student.mean_output, cases, env=pool)
