@@ -14,7 +14,7 @@
 # %%
 from across import devices, fresh, memory, pictures, programs
 from across.attempt import NotAttempted, attempt, call, expect, read
-from across.expecting import between, entries, number, row, text, whole
+from across.expecting import between, dict_of, entries, number, row, text, whole
 from across.gpu_model import ModelGPU, OutOfMemory
 
 # %% tags=["show"]
@@ -28,14 +28,14 @@ import tensorflow as tf
 # %% [markdown]
 # With a GPU, the programs below run on it. Without one you have three instruments:
 #
-# - TensorFlow's own GPU allocator, put in charge of main memory: measured;
-# - TensorFlow's own settings, asked about GPUs that exist on paper;
-# - a model of a GPU. A picture from it says MODEL.
+# - TensorFlow's GPU allocator. Here it manages main memory, and its figures are measured.
+# - TensorFlow's settings. The GPUs in the question are invented, the answers are TensorFlow's.
+# - A model of a GPU. Its pictures say MODEL.
 
 # %% [markdown]
 # ## All of it
-# Without settings, a program takes nearly the whole GPU before its first tensor. Two programs start, one after the
-# other. Each needs 40% of the GPU:
+# Without settings, a program takes nearly the whole GPU before its first tensor. It also holds a *context*: memory for
+# CUDA itself. Two programs start, one after the other. Each needs 40% of the GPU for its tensors:
 
 # %% tags=["show"] covers=["S9"]
 two = [programs.Ask("first", part=0.4), programs.Ask("second", part=0.4)]
@@ -44,12 +44,12 @@ display(outcome)
 outcome.draw("two programs, no settings")
 
 # %% [markdown]
-# Together they need 80%, and still the second dies. It was not refused at its start: it got a small rest, and died later,
-# at some tensor. So the line in its error message is often innocent.
+# Together they need 80%, and still the second dies: not at its start, but later, at some tensor. Its error message names
+# the line of that tensor. The cause is the first program.
 
 # %% [markdown]
 # ### What is left over?
-# Each program first needs a *context*: memory for CUDA itself. Then it takes what is free, less a reserve:
+# A program makes its context first. Then it takes what is free, less a *reserve*:
 #
 # | free after the context | compute capability | reserve (MiB) |
 # |---|---|---|
@@ -61,7 +61,7 @@ outcome.draw("two programs, no settings")
 # %% [markdown]
 # ### Exercise: `prediction` (1 point)
 # A GPU has 10,000 MiB and compute capability 8. A context needs 400 MiB. Three programs start. How many MiB does each
-# **take** beyond its context? Put a number for each `None`. The point is for committing yourself.
+# **take** beyond its context? Put a number for each `None`. Any complete guess earns the point.
 
 # %% answer="prediction" covers=["S9"]
 ### BEGIN SOLUTION
@@ -71,7 +71,7 @@ prediction = {"first": 8064, "second": 911, "third": 0}
 
 # %% check="prediction" points=1
 with attempt("prediction", done="recorded before the model answered"):
-    if all(guess is None for guess in prediction.values()):
+    if all(guess is None for guess in read(prediction, "`prediction` is", dict_of()).values()):
         raise NotAttempted("prediction: not attempted yet. Replace each None by a number of MiB.")
     said = read(prediction, "`prediction` is", entries(dict.fromkeys(("first", "second", "third"), between(0, 1e5))))
     gpu, takes = ModelGPU(10_000, context=400), dict.fromkeys(said, 0)
@@ -90,8 +90,8 @@ with attempt("prediction", done="recorded before the model answered"):
 
 # %% [markdown]
 # ## A GPU of one's own
-# The oldest way to share is not to. CUDA reads `CUDA_VISIBLE_DEVICES` when a program starts: which GPUs the program
-# sees, and in which order. A real process, with one GPU and with none:
+# CUDA reads `CUDA_VISIBLE_DEVICES` when a program starts: which GPUs the program sees, and in which order. A real process,
+# with one GPU and with none:
 
 
 # %% tags=["show"] covers=["S10", "S32"]
@@ -104,15 +104,15 @@ for value in ("0", ""):
 
 # %% [markdown]
 # Without a GPU, both end in `[]`. CUDA reads from left to right, and stops at the first number that is no GPU. Of four
-# GPUs:
+# GPUs, with their numbers in the machine:
 
 # %% tags=["show"] covers=["S10"]
 for value in ("0,1", "3,2", "0,9,1", "-1", ""):
-    print(f"{value!r:8}", {f"GPU:{i}": f"GPU {n} of the machine" for i, n in enumerate(memory.seen(value, 4))})
+    print(f"{value!r:8}", {f"GPU:{i}": n for i, n in enumerate(memory.seen(value, 4))})
 
 # %% [markdown]
 # ### The same from inside?
-# `set_visible_devices` also chooses GPUs. We ask TensorFlow's own code about four GPUs on paper:
+# `set_visible_devices` also chooses GPUs. We ask TensorFlow's own code about four invented GPUs:
 
 # %% tags=["show"] covers=["S10"]
 with memory.paper(4) as paper:
@@ -127,8 +127,8 @@ with memory.paper(4) as paper:
 # ### Exercise: `gpus_for` (2 points)
 # A parameter server (`"ps:0"`; chapter 07) stores numbers and needs no GPU. If it sees GPUs, it fills them.
 #
-# Return each task's `CUDA_VISIBLE_DEVICES`. A `ps` sees no GPU. Each GPU has one worker, and no worker has two GPUs more
-# than another. Roughly 5 lines.
+# Return each task's `CUDA_VISIBLE_DEVICES`. A `ps` sees no GPU. Each GPU belongs to one worker. The workers' numbers of GPUs
+# differ by one at most. Roughly 5 lines.
 
 # %% [markdown]
 # <details><summary>Hint</summary>
@@ -169,7 +169,11 @@ with attempt("gpus_for"):
 # allocator is called BFC. Here it manages main memory, with a limit of 256 MiB:
 
 # %%
-POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256", "CUDA_VISIBLE_DEVICES": ""}
+POOL = {
+    "TF_CPU_ALLOCATOR_USE_BFC": "true",
+    "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256",
+    "CUDA_VISIBLE_DEVICES": "",
+}
 
 
 def tensor(mib):  # of so many MiB: a float32 has 4 bytes
@@ -177,36 +181,20 @@ def tensor(mib):  # of so many MiB: a float32 has 4 bytes
         return tf.zeros([mib, 2**18])
 
 
-# %% tags=["show"] covers=["S12"]
-def some():
-    kept = [tensor(8) for _ in range(3)]
-    del kept[0]
-    return tf.config.experimental.get_memory_info("CPU:0")
-
-
-fresh.run(some, env=POOL)
-
 # %% [markdown]
-# In bytes: two tensors of 8 MiB live now, three lived at the `peak`. The peak is the highest since the process started,
-# or since `tf.config.experimental.reset_memory_stats("CPU:0")`.
-
-# %% [markdown]
-# ### Exercise: `peak` (2 points)
-# Call `work()`. Return how many MiB its tensors used on `CPU:0` at the worst moment, on top of what was in use before.
-# Roughly 5 lines.
+# `get_memory_info` counts the bytes of tensors. `"current"` is now. `"peak"` is the most since the process started, or
+# since `reset_memory_stats`:
 
 
-# %% answer="peak" covers=["S12"]
-def peak(work):  # a function without arguments -> MiB
-    ### BEGIN SOLUTION
+# %%
+def peak(work):  # MiB that `work()` needs at its worst moment, on top of what is in use
     tf.config.experimental.reset_memory_stats("CPU:0")
     before = tf.config.experimental.get_memory_info("CPU:0")["current"]
     work()
     return (tf.config.experimental.get_memory_info("CPU:0")["peak"] - before) / 2**20
-    ### END SOLUTION
 
 
-# %%
+# %% tags=["show"] covers=["S12"]
 def all_at_once():
     return tf.add_n([tensor(8) for _ in range(6)])
 
@@ -218,19 +206,59 @@ def one_by_one():
     return total
 
 
-# %% check="peak" points=2
-with attempt("peak"):
-    did = {work.__name__: fresh.run(peak, work, env=POOL) for work in (all_at_once, one_by_one)}
-    did = {name: read(mib, f"`peak({name})` returned", number) for name, mib in did.items()}
-    display(pictures.bars(did, title="The sum of six tensors of 8 MiB", unit="MiB at the peak, by your function"))
-    for name, most, why in (
-        ("all_at_once", 56, "six tensors and their sum"),
-        ("one_by_one", 24, "two sums and a tensor"),
-    ):
-        expect(abs(did[name] - most) < 0.5, f"`peak({name})` returned {did[name]:g}; {why} are {most} MiB")
+peaks = {work.__name__: fresh.run(peak, work, env=POOL) for work in (all_at_once, one_by_one)}
+pictures.bars(peaks, title="The sum of six tensors of 8 MiB", unit="MiB at the peak")
 
 # %% [markdown]
-# Same sum, less than half the memory. A tensor lives as long as something holds it: a name, a list, a tape.
+# The first keeps six tensors and their sum: 56 MiB. The second keeps two sums and a tensor: 24. A tensor lives as long as
+# something holds it: a name, a list, a tape.
+
+# %% [markdown]
+# ### Exercise: `mean_output` (2 points)
+# Repair it: the mean is right, but all outputs live at the same time. The budget is 40 MiB at the peak, for any number of
+# batches. `wide` puts out 8 MiB for a batch of 2,048. Some batches are shorter. Roughly 6 lines.
+
+
+# %%
+def wide():
+    return keras.Sequential([keras.Input([16]), keras.layers.Dense(1024, kernel_initializer="ones")])
+
+
+def batches(rows):  # how long each is; batch number i is full of i
+    return [np.full([n, 16], i, "float32") for i, n in enumerate(rows)]
+
+
+# %% answer="mean_output" covers=["S12"]
+def mean_output(model, batches):  # Keras model, list of arrays -> the mean of all numbers that it puts out
+    ### BEGIN SOLUTION
+    #: outputs = [model(batch) for batch in batches]
+    #: return tf.reduce_mean(tf.concat(outputs, axis=0))
+    total, count = 0.0, 0
+    for batch in batches:
+        output = model(batch)
+        total += tf.reduce_sum(output)
+        count += tf.size(output)
+    return total / tf.cast(count, total.dtype)
+    ### END SOLUTION
+
+
+# %% check="mean_output" points=2
+with attempt("mean_output"):
+
+    def spent(work, rows):
+        made = work(wide(), batches(rows))
+        return made, tf.config.experimental.get_memory_info("CPU:0")["peak"] / 2**20
+
+    did = {}
+    for rows, mean in (([2048] * 3, 16), ([2048] * 6, 40), ([2048, 512], 3.2)):
+        said = f"`mean_output(wide(), batches({rows}))`"
+        got, did[said] = fresh.run(spent, mean_output, rows, env=POOL)
+        got = read(got, f"{said} returned", number)
+        expect(abs(got - mean) < 0.01, f"{said} returned {got:g}; expected {mean}")
+    shown = dict(zip(("3 batches", "6 batches", "a long one, a short one"), did.values(), strict=True))
+    display(pictures.bars({**shown, "the budget": 40}, title="mean_output", unit="MiB at the peak"))
+    for said, mib in did.items():
+        expect(mib <= 40, f"{said} needs {mib:.0f} MiB at the peak; the budget is 40")
 
 # %% [markdown]
 # ### What happens at the limit?
@@ -250,21 +278,21 @@ died = fresh.call(too_much, env=POOL)
 print(died.value, f"\n{died.seconds:.0f} seconds")
 
 # %% [markdown]
-# Small things took the place of the 32nd. And the ten seconds? Before it gives up, TensorFlow waits: another thread
-# could free something.
+# Small things took the place of the 32nd. Why did it take so long? Before TensorFlow gives up, it waits ten seconds:
+# another thread could free something.
 
 # %% [markdown]
 # ## How it grows
 # A *growing* program starts small. When no region has room for a tensor, BFC takes one more region:
 #
-# 1. more than is `left` under the limit: refused;
-# 2. `step` is the next region's size; while the tensor is larger, double `step`;
-# 3. take `step`, or what is `left` if that is less;
-# 4. if rule 2 had nothing to double, double `step` for next time.
+# 1. A tensor of more than is `left` under the limit is refused.
+# 2. `step` is the size of the next region. While the tensor is larger than `step`, double `step`.
+# 3. Take `step`, or what is `left` if that is less.
+# 4. If rule 2 had nothing to double, double `step` for next time.
 
 # %% [markdown]
 # ### Exercise: `extend` (3 points)
-# Return the region's size and the `step` for next time, or `None` if refused; all in MiB. Roughly 7 lines.
+# Return the region's size and the `step` for next time. If the tensor is refused, return `None`. Roughly 7 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -273,7 +301,7 @@ print(died.value, f"\n{died.seconds:.0f} seconds")
 
 
 # %% answer="extend" covers=["S12"]
-def extend(size, step, left):  # MiB: of the tensor, next region, under the limit -> (region, step) or None
+def extend(size, step, left):  # MiB, `size` of the tensor -> (region, step) or None
     ### BEGIN SOLUTION
     if size > left:
         return None
@@ -298,14 +326,16 @@ def measured(size, tensors):
 # %% check="extend" points=3
 with attempt("extend"):
     expect(call(extend, 300, 4, 256) is None, "`extend(300, 4, 256)` let 300 MiB through; 256 are left")
-    call(extend, 8, 4, 256, returns=row(whole, whole))
+    for asked in ((8, 4, 256), (8, 128, 124)):
+        call(extend, *asked, returns=row(whole, whole))
     curves = {}
     for size, tensors in ((8, 20), (3, 30)):
         curves[size] = memory.by_rule(extend, size, tensors, 256), fresh.run(measured, size, tensors, env=POOL)
     display(memory.draw_rule(curves))
     for size, (rule, real) in curves.items():
-        far = [i for i, (said, was) in enumerate(zip(rule, real, strict=True)) if abs(said - was) > 0.05 * was + 1]
-        expect(not far, f"tensors of {size} MiB: after {far[:1]} tensors your rule is more than 5% off")
+        for tensors, (said, was) in enumerate(zip(rule, real, strict=True), start=1):
+            says = f"after {tensors} of {size} MiB your rule has taken {said} MiB; TensorFlow took {was:.0f}"
+            expect(abs(said - was) <= 0.05 * was + 1, says)
 
 # %% [markdown]
 # The measured line lies 3% higher: TensorFlow keeps 8 bytes of notes for each 256 bytes of a region.
@@ -326,14 +356,15 @@ def tide():
     return seen
 
 
-memory.draw(fresh.run(tide, env=POOL), title="Measured: twelve tensors, none, six")
+readings = fresh.run(tide, env=POOL)
+memory.draw(readings, title="Measured: twelve tensors, none, six", each="tensors made or dropped")
 
 # %% [markdown]
-# The tensors are gone, and the process keeps the regions. (*Touched*: Linux lends memory when it is first written. A GPU
-# lends it at once.)
+# The tensors are gone, and the process keeps the regions. *Touched*: Linux lends memory when it is first written. A GPU
+# lends it at once.
 #
-# A GPU has one exception. A tensor finds no room, and some regions are empty: TensorFlow gives these back and takes one
-# larger region. `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this. (Read in the source; our pool has it off.)
+# A GPU has one exception. A new region is refused, and some regions are empty: TensorFlow gives the empty ones back, and
+# asks again. `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this. (Read in the source; our pool has it off.)
 
 # %% [markdown]
 # ## How much does a model need?
@@ -362,9 +393,9 @@ def phases(make, x):  # MiB for weights, gradients, optimizer state
 
 # %% tags=["show"]
 def half_frozen():
-    model = keras.Sequential([keras.Input([1024]), *(keras.layers.Dense(1024, use_bias=False) for _ in range(2))])
-    model.layers[0].trainable = False
-    return model, keras.optimizers.Adam()
+    first, second = (keras.layers.Dense(1024, use_bias=False) for _ in range(2))
+    first.trainable = False
+    return keras.Sequential([keras.Input([1024]), first, second]), keras.optimizers.Adam()
 
 
 fresh.run(phases, half_frozen, np.ones([1, 1024], "float32"), env=POOL)
@@ -374,7 +405,7 @@ fresh.run(phases, half_frozen, np.ones([1, 1024], "float32"), env=POOL)
 
 # %% [markdown]
 # ### Exercise: `to_train` (3 points)
-# Say it *before* training. Return MiB: `{"weights": ..., "gradients": ..., "optimizer": ...}`, for a Keras model that is
+# Compute it *before* training. Return MiB: `{"weights": ..., "gradients": ..., "optimizer": ...}`, for a Keras model that is
 # built and an optimizer that is new. Ask the variables for their shapes and types. Roughly 7 lines.
 #
 # <details><summary>Hint</summary>
@@ -385,7 +416,7 @@ fresh.run(phases, half_frozen, np.ones([1, 1024], "float32"), env=POOL)
 
 
 # %% answer="to_train" covers=["S11"]
-def to_train(model, optimizer):  # Keras model, optimizer -> {"weights": MiB, "gradients": MiB, "optimizer": MiB}
+def to_train(model, optimizer):  # -> {"weights": MiB, "gradients": MiB, "optimizer": MiB}
     ### BEGIN SOLUTION
     def mib(variables):
         return sum(np.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables) / 2**20
@@ -409,7 +440,21 @@ with attempt("to_train"):
         )
 
 # %% [markdown]
-# What the layers put out comes on top, and grows with the batch. Measure that by `peak`.
+# Is that all?
+
+
+# %% tags=["show"] covers=["S11"]
+def one_step():
+    model, optimizer = half_frozen()
+    model.compile(optimizer, "mse")
+    model.fit(np.ones([1, 1024]), np.ones([1, 1024]), verbose=0)
+
+
+print(f"{fresh.run(peak, one_step, env=POOL):.0f} MiB at the peak")
+
+# %% [markdown]
+# The parts are 20 MiB. The peak is higher: for a moment, the update needs more. What the layers put out comes on top, and
+# grows with the batch. So compute the parts, and measure the peak.
 
 # %% [markdown]
 # ## A piece each
@@ -436,27 +481,23 @@ programs.share([programs.Ask(name, part=0.48, fraction=0.5) for name in ("one", 
 # %% tags=["show"] covers=["S11"]
 with memory.paper(1) as paper:
     gpu = tf.config.list_physical_devices("GPU")[0]
-    tf.config.set_logical_device_configuration(
-        gpu,
-        [
-            tf.config.LogicalDeviceConfiguration(memory_limit=4096),
-            tf.config.LogicalDeviceConfiguration(memory_limit=2048),
-        ],
-    )
+    pieces = [tf.config.LogicalDeviceConfiguration(memory_limit=mib) for mib in (4096, 2048)]
+    tf.config.set_logical_device_configuration(gpu, pieces)
     print(paper.asked.experimental)
 
 # %% [markdown]
 # ## Growth between neighbours
-# `set_memory_growth` makes a program grow as in `tide`. Two such programs share a GPU. The first needs half of it, once:
+# `set_memory_growth` makes a program grow as in `tide`. Two such programs share a GPU. Each needs half of it, one after
+# the other:
 
 # %% tags=["show"] covers=["S12"]
 gpu = ModelGPU(16384)
 early, late = gpu.start("early", growth=True), gpu.start("late", growth=True)
-early.allocate(8000)
+early.allocate(8192)
 early.free()
 try:
-    for _ in range(8):
-        late.allocate(1000)
+    for _ in range(4):
+        late.allocate(2048)
 except OutOfMemory as error:
     print(error)
 gpu.draw("two growing programs")
@@ -476,7 +517,8 @@ def grow(gpu):
 
 
 def cap(gpu):
-    tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])
+    piece = tf.config.LogicalDeviceConfiguration(memory_limit=4096)
+    tf.config.set_logical_device_configuration(gpu, [piece])
 
 
 for steps in ((cap, grow), (grow, cap)):
@@ -485,13 +527,13 @@ for steps in ((cap, grow), (grow, cap)):
         try:
             [step(gpu) for step in steps]
             grows = tf.config.experimental.get_memory_growth(gpu)
-            print(f"accepted: get_memory_growth says {grows}, TensorFlow would start with {paper.asked.allow_growth}")
+            print("accepted: get_memory_growth says", grows, "and TensorFlow starts with", paper.asked.allow_growth)
         except ValueError as error:
             print("refused:", error)
 
 # %% [markdown]
-# Limit first: an error. Growth first: no error, and the wish for growth is lost. `get_memory_growth` still says `True`.
-# The allocator can do both: our `POOL` grew *and* had a limit. `TF_FORCE_GPU_ALLOW_GROWTH=true`, set before the start,
+# With the limit first, TensorFlow refuses. With growth first it accepts, and drops the growth: `get_memory_growth` still
+# says `True`. The allocator can do both: our `POOL` grew *and* had a limit. `TF_FORCE_GPU_ALLOW_GROWTH=true`, set before the start,
 # makes a program grow in any case, also under a limit. (Read in the source.)
 
 # %% [markdown]
@@ -528,7 +570,7 @@ with attempt("settle"):
         if limit is None:
             expect(wishes == [True, True], f"`settle(gpus)`: growth is {wishes}; expected it on each of 2 GPUs")
         else:
-            expect(True not in wishes, f"`settle(gpus, {limit})`: growth is asked for too, and would be lost")
+            expect(True not in wishes, f"`settle(gpus, {limit})`: growth is {wishes}; expected a limit alone")
         expect(limits == [limit, limit], f"`settle(gpus, {limit})`: limits are {limits}; expected {limit} twice")
 
 # %% [markdown]
@@ -569,20 +611,20 @@ for env in (POOL, {"TF_ENABLE_ONEDNN_OPTS": "1"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}
     print(asked.value or asked.error)
 
 # %% [markdown]
-# BFC counts. So does the allocator of oneDNN, Intel's library, which is on by default on most Linux computers. Without
-# both, the manual is right. And the book's "the second program cannot start" needs care: it starts, on the first one's
-# reserve.
+# BFC counts. So does the allocator of oneDNN, Intel's library. On Linux it is on by default where the processor has
+# instructions for neural networks, such as AVX512-VNNI. (Read in the source.) Without both, the manual is right.
 
 # %% [markdown]
 # ## Recipe
-# For a program that shares GPUs: choose, limit, use, measure. Before its first tensor!
+# For a program that shares GPUs. Set the limit before the first tensor, and measure the peak:
 
 
 # %% tags=["show"]
 def recipe(limit):  # MiB for tensors; the context comes on top
     gpus = tf.config.list_physical_devices("GPU")  # those of CUDA_VISIBLE_DEVICES
     for gpu in gpus:
-        tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=limit)])
+        piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
+        tf.config.set_logical_device_configuration(gpu, [piece])
     keras.Sequential([keras.Input([1024]), keras.layers.Dense(1024)])(tf.ones([8, 1024]))
     return tf.config.experimental.get_memory_info("GPU:0" if gpus else "CPU:0")["peak"] / 2**20
 
@@ -591,8 +633,8 @@ print(f"{fresh.run(recipe, 1024, env={} if devices.here().gpus else POOL):.1f} M
 
 # %% [markdown]
 # ## What you take with you
-# - Without settings the first program takes nearly all. The second lives on its reserve.
+# - Without settings the first program takes nearly all. The second starts, on the first one's reserve.
 # - Tensors borrow from regions; the process owns the regions.
-# - Adam: four times the trained weights, and room for what layers put out.
+# - Adam keeps four times the trained weights. The peak of a step is higher: measure it.
 # - Limits and fractions count tensors. Add a context for each program.
 # - `CUDA_VISIBLE_DEVICES` chooses and renumbers; `set_visible_devices` only chooses.

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from across.expecting import between, entries, list_of, maybe, number, row, shown, text, truth, whole
+from across.expecting import anything, between, entries, list_of, maybe, number, row, shown, text, truth, whole
 from across.memory import seen
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
@@ -26,7 +26,7 @@ def check_gpus(student: Any, rng: Any, workers: int, gpus: int) -> None:
     tasks = [tasks[i] for i in rng.permutation(len(tasks))]
     said = f"`gpus_for({tasks}, {gpus})`:"
     values = entries(dict.fromkeys(tasks, text)).named("a dictionary with a text for every task")
-    got = student.call_once("gpus_for", tasks, gpus, returns=values)
+    got = values(student.call_once("gpus_for", tasks, gpus), f"{said[:-1]} returned")
     sees = {task: seen(value, gpus) for task, value in got.items()}
     owned: list[int] = []
     for task in tasks:
@@ -52,62 +52,71 @@ def test_each_gpu_has_one_worker_and_a_ps_sees_none(student, rng):
     workers = int(rng.integers(2, 4))
     check_gpus(student, rng, workers, workers * 2)
     check_gpus(student, rng, 3, int(rng.choice([5, 8])))  # which leaves one worker with a GPU less
+    check_gpus(student, rng, 4, 5)  # blocks of two would leave the last worker with none
     check_gpus(student, rng, 4, 2)  # not enough for all
 
 
-# peak
+# mean_output
+
+BUDGET = 40  # MiB; an output of 8 MiB, the one before it and what makes it are 24
+EARLIER = 30  # MiB that the process had in use before, so that a count that was reset is seen
 
 
 @probe
-def peaks(student, cases):
+def spent(student, cases):
     from across import fresh
 
-    pool = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256", "CUDA_VISIBLE_DEVICES": ""}
+    pool = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "512", "CUDA_VISIBLE_DEVICES": ""}
 
-    def ask(peak, cases):
+    def ask(mean_output, cases):
+        import keras
+        import numpy as np
         import tensorflow as tf
 
-        def made(mib):  # in tensors of 1 MiB, because BFC rounds larger ones up to the room that it finds
-            return [tf.zeros([2**18]) for _ in range(mib)]
-
-        def work(sizes):
-            kept = []
-            for mib in sizes:
-                kept = [*kept, *made(mib)] if mib else []
-
-        answers = []
-        for earlier, before, sizes in cases:
+        answers, counts = [], tf.config.experimental
+        reset = counts.reset_memory_stats
+        counts.reset_memory_stats = lambda device: None  # the count of the whole call is wanted, whatever it resets
+        for rows, earlier in cases:
             with tf.device("/CPU:0"):
-                work([earlier])
-                held = made(before)
-                answers.append(peak(lambda sizes=sizes: work(sizes)))
-                del held
+                model = keras.Sequential([keras.Input([16]), keras.layers.Dense(1024, kernel_initializer="ones")])
+                batches = [np.full([n, 16], i, "float32") for i, n in enumerate(rows)]
+                reset("CPU:0")
+                made = [tf.zeros([2**18]) for _ in range(earlier)]
+                del made
+                got = mean_output(model, batches)
+                answers.append([got, counts.get_memory_info("CPU:0")["peak"] / 2**20])
         return answers
 
-    return fresh.run(ask, student.peak, cases, env=pool)
+    return fresh.run(ask, student.mean_output, cases, env=pool)
 
 
-@exercise("peak")
-def test_the_worst_moment_on_top_of_what_was_there(student, rng):
-    a, b, c = (int(each) for each in rng.permutation([2, 3, 5]))
-    cases = [  # MiB: a tensor of an earlier time, one that is held, then what `work` makes (0: it drops what it has)
-        [1, 4, [a, b, 0, c]],
-        [40, 4, [a, b, 0, c]],
-        [40, 7, [a, b, c, 0]],
-    ]
-    answers = each_answer(student.ask(peaks, cases=cases), cases, number, "`peak(work)` returned")
-    for (earlier, before, sizes), got in answers:
-        top = max(sum(sizes[: sizes.index(0)]), sum(sizes[sizes.index(0) :]))
-        case = f"{before} MiB are in use, then `work` makes tensors of {sizes} MiB, where 0 drops all: `peak(work)` is"
-        if abs(got - top * 2**20) < 2**19:
-            raise Misconception("bytes", f"{case} {got:g}; these are bytes: expected MiB, bytes divided by 2**20.")
-        if -0.5 < got - top - before < 2.5:  # TensorFlow's own start included
-            says = f"{case} {got:g}; the {before} MiB were there before: expected {top}."
-            raise Misconception("what_was_there_counted", says)
-        if earlier > 20 and earlier - before - 2.5 < got < earlier + 2.5:
-            says = f"{case} {got:g}; {earlier} MiB were in use at the peak before `work` began: expected {top}."
-            raise Misconception("an_earlier_peak", says)
-        assert abs(got - top) < 0.5, f"{case} {got:g}; expected {top}: the most that lived at the same time."
+def check_mean(student: Any, of: list[list[int]]) -> None:
+    cases = [[rows, EARLIER] for rows in of]
+    kind = row(anything, number)
+    for (rows, _), (mean, mib) in each_answer(student.ask(spent, cases=cases), cases, kind, "your code returned"):
+        case = f"`mean_output(wide(), batches({rows}))`"
+        got = number(mean, f"{case} returned")
+        wanted = 16 * sum(i * n for i, n in enumerate(rows)) / sum(rows)
+        each = 16 * (len(rows) - 1) / 2
+        if abs(got - each) < 0.01 < abs(got - wanted):
+            told = "that is the mean of the batches' means"
+            says = f"{case} returned {got:g}; {told}: expected {wanted:g}, a short batch counts less."
+            raise Misconception("the_mean_of_means", says)
+        assert abs(got - wanted) < 0.01, f"{case} returned {got:g}; expected {wanted:g}, the mean of all outputs."
+        assert mib > EARLIER - 1, f"{case} resets the memory counts of the process; expected them to be left alone."
+        assert mib <= BUDGET, (
+            f"{case} needs {mib:.0f} MiB at the peak; the budget is {BUDGET}: which outputs live at the same time?"
+        )
+
+
+@exercise("mean_output")
+def test_batches_of_one_length_stay_within_the_budget(student, rng):
+    check_mean(student, [[2048] * int(rng.integers(6, 8)), [1024] * 14])
+
+
+@exercise("mean_output")
+def test_batches_of_many_lengths_stay_within_the_budget(student, rng):
+    check_mean(student, [[2048, 2048, 1024, 2048, 2048, 1536, int(rng.choice([256, 512]))]])
 
 
 # extend
@@ -129,13 +138,20 @@ def check_extend(student: Any, cases: list[list[int]], why: str) -> None:
         case = f"`extend({size}, {step}, {left})` returned {got};"
         wanted = by_the_rules(size, step, left)
         if got is None or wanted is None:
-            assert got == wanted, f"{case} {left} MiB are left for {size}: see rule 1. More is refused, as much is not."
+            more = "more than" if size > left else "no more than"
+            assert got == wanted, f"{case} {size} MiB are {more} the {left} that are left: see rule 1."
             continue
         assert got[0] >= size, f"{case} a region of {got[0]} is too small for the tensor: see rule 2."
         assert got[0] <= left, f"{case} a region of {got[0]} is more than the limit leaves: see rule 3."
+        if size <= step and got[0] == min(2 * step, left) != wanted[0]:
+            fits = f"the tensor fits the step of {step}: expected a region of {wanted[0]};"
+            says = f"{case} {fits} rule 4 doubles the step for next time."
+            raise Misconception("doubles_before", says)
         assert got[0] == wanted[0], f"{case} the region of {got[0]} is not what the rules give; {why}."
-        if got[1] == left and wanted[1] != left:
-            says = f"{case} the next step is what was left; only the region is cut to the limit, the step is not."
+        if got[0] == left and got[1] != wanted[1] and got[1] in (left, 2 * left):
+            says = (
+                f"{case} the next step comes from what was left; only the region is cut to the limit, the step is not."
+            )
             raise Misconception("step_kept_to_the_limit", says)
         assert got[1] == wanted[1], f"{case} the next step of {got[1]} is not what the rules give; {why}."
 
@@ -206,6 +222,15 @@ def test_what_weights_gradients_and_state_need(student, rng):
         case = f"{dtype} layers of {sizes} MiB, {held}, {optimizer}:"
         for part in PARTS:
             told = f"{case} you say {got[part]:g} MiB for {part}; expected {wanted[part]:g}"
+            size = 4 if dtype == "float32" else 2
+            if wanted[part] and abs(size * got[part] - wanted[part]) < 0.01:
+                raise Misconception("numbers_not_bytes", f"{told}: these are numbers, and each has {size} bytes.")
+            if part == "weights" and frozen and abs(got[part] - learned) < 0.1:
+                raise Misconception("only_trained_weights", f"{told}: frozen weights are in memory, too.")
+            if part == "optimizer" and wanted[part] and abs(got[part]) < 0.1:
+                raise Misconception("state_not_made", f"{told}: a new optimizer has no state until it is built.")
+            if part == "optimizer" and states != 2 and abs(got[part] - 2 * learned) < 0.1:
+                raise Misconception("always_adam", f"{told}: two numbers for each trained weight are Adam's.")
             if dtype == "bfloat16" and wanted[part] and abs(got[part] - 2 * wanted[part]) < 0.1:
                 raise Misconception("four_bytes_each", f"{told}: a bfloat16 has 2 bytes.")
             if (
@@ -216,6 +241,38 @@ def test_what_weights_gradients_and_state_need(student, rng):
                 name = "state_for_frozen" if part == "optimizer" else "gradients_of_frozen"
                 raise Misconception(name, f"{told}: what is frozen has no gradient and no state.")
             assert abs(got[part] - wanted[part]) < 0.1, f"{told}."
+
+
+@probe
+def trained_with_biases(student, features, frozen):
+    import keras
+
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(features), keras.layers.BatchNormalization()])
+    model.layers[0].trainable = not frozen
+    return student.to_train(model, keras.optimizers.Adam())
+
+
+@exercise("to_train")
+def test_biases_and_moving_averages_count(student, rng):
+    mib = int(rng.integers(1, 4))  # of a bias, and of each of the six other variables
+    for frozen in (False, True):
+        kind = entries(dict.fromkeys(PARTS, number))
+        answer = student.ask(trained_with_biases, features=mib * 2**18, frozen=frozen)
+        got = kind(answer, "`to_train(model, optimizer)` returned")
+        case = (
+            f"{'A frozen' if frozen else 'A'} Dense layer and a BatchNormalization, each variable of {mib} MiB, Adam:"
+        )
+        trained = 2 if frozen else 4  # gamma and beta; kernel and bias
+        for part, variables in zip(PARTS, (6, trained, 2 * trained), strict=True):
+            told = f"{case} you say {got[part]:g} MiB for {part}; expected {variables * mib}"
+            if part == "weights" and abs(got[part] - trained * mib) < 0.1:
+                raise Misconception("only_trained_weights", f"{told}: frozen weights are in memory, too.")
+            if part == "weights" and abs(got[part] - mib) < 0.1:
+                raise Misconception("kernels_only", f"{told}: a bias and a moving average are weights, too.")
+            if part == "gradients" and abs(got[part] - (trained + 2) * mib) < 0.1:
+                says = f"{told}: `model.trainable_variables` says what has a gradient, moving averages have none."
+                raise Misconception("moving_averages_trained", says)
+            assert abs(got[part] - variables * mib) < 0.1, f"{told}."
 
 
 # settle: TensorFlow's own code says what it would pass on, for GPUs on paper
@@ -250,6 +307,8 @@ def check_settled(student: Any, gpus: int, limit: int | None) -> None:
         assert growth == [True] * gpus, f"{case} growth is {shown(growth)}; expected it on each."
         return
     assert pieces != [], f"{case} no GPU has a limit; expected {limit} MiB on each."
+    without = pieces.count([])
+    assert not without, f"{case} {without} of the GPUs have no limit; expected {limit} MiB on each."
     assert pieces == [[limit]] * gpus, f"{case} the limits are {shown(pieces)} MiB; expected {limit} MiB on each."
     if any(growth):
         says = f"{case} growth is asked for, too; with a limit TensorFlow drops that wish: expected a limit alone."

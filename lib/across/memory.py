@@ -75,30 +75,29 @@ def _resident() -> tuple[float, float]:
     return sizes["Rss:"], sizes["Pss:"]
 
 
-def draw(readings: Sequence[Reading], *, title: str) -> Picture:
-    """Readings of one process over time, from the first one on: what it took, what its tensors use, what it touched.
+def draw(readings: Sequence[Reading], *, title: str, each: str = "readings") -> Picture:
+    """Readings of one process in their order: what it took, what its tensors use, what it touched, since the first one.
 
-    Raises ValueError when there is nothing to draw.
+    `each` names the axis: what was done between two readings. Raises ValueError when there is nothing to draw.
     """
     if not readings:
         raise ValueError("draw: no readings")
     first = readings[0]
-    seconds = [each.at - first.at for each in readings]
     lines = {
-        "taken from the system": [each.taken - first.taken for each in readings],
-        "touched (RSS)": [each.rss - first.rss for each in readings],
-        "in use by tensors": [each.used - first.used for each in readings],
+        "taken from the system": [reading.taken - first.taken for reading in readings],
+        "touched (RSS)": [reading.rss - first.rss for reading in readings],
+        "in use by tensors": [reading.used - first.used for reading in readings],
     }
     lines = {name: values for name, values in lines.items() if not math.isnan(values[0])}
-    figure, axes = pictures.plot(7.5, 3.0, title=title, x="seconds", y="MiB since the start")
+    figure, axes = pictures.plot(7.5, 3.0, title=title, x=each, y="MiB since the start")
     axes.grid(axis="y", color=pictures.INK, alpha=0.3, linewidth=0.6)
     styles = zip(("#E69F00", "#CC79A7", "#56B4E9"), ("-", ":", "--"), strict=True)
     for (name, values), (colour, style) in zip(lines.items(), styles, strict=False):
-        axes.plot(seconds, values, style, color=colour, linewidth=2.2, drawstyle="steps-post", label=name)
+        axes.plot(range(len(values)), values, style, color=colour, linewidth=2.2, drawstyle="steps-post", label=name)
     axes.set_ylim(bottom=min(0.0, *(min(values) for values in lines.values())))
     axes.legend(loc="upper left", frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK)
     sentences = [f"{name} rises to {max(values):.0f} and ends at {values[-1]:.0f}" for name, values in lines.items()]
-    return pictures.render(figure, f"Memory over {seconds[-1]:.2g} seconds, {title}, in MiB: {'; '.join(sentences)}.")
+    return pictures.render(figure, f"Memory over {len(readings) - 1} {each}, {title}, in MiB: {'; '.join(sentences)}.")
 
 
 def by_rule(extend: Callable[[int, int, int], tuple[int, int]], size: int, tensors: int, limit: int) -> list[int]:
@@ -131,8 +130,8 @@ def draw_rule(curves: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> 
     for axes, (size, (rule, real)) in zip(every, curves.items(), strict=True):
         pictures.style(axes, title=f"Tensors of {size} MiB", x="tensors", y="MiB taken" if axes is every[0] else "")
         at = range(1, len(rule) + 1)
-        axes.step(at, real, where="post", color="#E69F00", linewidth=5, alpha=0.6, label="measured")
-        axes.step(at, rule, where="post", color="#0072B2", linestyle="--", label="your rule")
+        axes.step(at, real, where="post", color="#E69F00", linewidth=6, label="measured")
+        axes.step(at, rule, where="post", color="#0072B2", linestyle="--", linewidth=2, label="your rule")
     every[0].legend(frameon=False, labelcolor=pictures.INK, fontsize=pictures.FONT)
     figure.set_layout_engine("constrained")
     said = [

@@ -86,6 +86,7 @@ class Got:
     tensors: int  # what its tensors came to
     held: int  # of the GPU, CUDA context included
     error: str = ""
+    context: int = 0  # its share of `held`, where it is known
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Shared:
 
     def draw(self, title: str) -> Picture:
         """The GPU after each program's turn."""
-        held = [(row.name, 0, row.tensors, max(0, row.held - row.tensors)) for row in self.rows]
+        held = [(row.name, row.context, row.tensors, max(0, row.held - row.context - row.tensors)) for row in self.rows]
         history = [(row.name, held[: i + 1]) for i, row in enumerate(self.rows)]
         return gpu_model.draw_gpu(history, self.total, title=f"{self.where}: {title}")
 
@@ -140,7 +141,8 @@ def on_model(asks: Sequence[Ask], total: int) -> Shared:
                 allocated += size
         except gpu_model.OutOfMemory:
             error = "out of memory"
-        rows.append(Got(ask.name, ask.needs, allocated, program.held if program else 0, error))
+        held, context = (program.held, program.context) if program else (0, 0)
+        rows.append(Got(ask.name, ask.needs, allocated, held, error, context))
     return Shared(tuple(rows), total, "MODEL of a GPU")
 
 
