@@ -611,7 +611,7 @@ def round_robin(devices):  # device names -> a device function
 # %% check="round_robin" points=3 covers=["S20"]
 with attempt("round_robin"):
     with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin(["/cpu:1", "/cpu:3"])):
-        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=i % 2 == 0) for i in range(4)]
+        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=i in (0, 3)) for i in range(4)]
         with tf.device("/cpu:2"):
             total = tf.add_n(weights, name="total")
     seen = placement.trace_graph(graph, total, cpus=4)

@@ -55,7 +55,7 @@ class Halves:
     def __init__(self, student: Any, rng: np.random.Generator, triples: list[tuple[int, ...]] = TRIPLES) -> None:
         size = int(rng.integers(3, 6))
         self.devices = [f"/cpu:{i}" for i in triples[rng.integers(len(triples))]]
-        self.call = f"`split(tf.eye({size}), tf.ones([{size}, {size}]), {self.devices})`"
+        self.call = f"`placement.trace(split, tf.eye({size}), tf.ones([{size}, {size}]), {self.devices})`"
         self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
         self.b[0, 1] += 20.0 * np.array_equal(self.a @ self.b, self.b @ self.a)
         answer = student.ask(traced, size=size, devices=self.devices)

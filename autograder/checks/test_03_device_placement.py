@@ -199,15 +199,15 @@ def test_each_product_runs_on_its_own_device(student, rng):
         found.append((product, places))
     wanted = [device_of(device) for device in halves.devices]
     (_, first), (_, second) = found
-    both = f"{halves.call} ran both products on {', '.join(sorted(map(str, first)))}; expected two devices at work."
+    both = f"{halves.call} shows both products on {', '.join(sorted(map(str, first)))}; expected two devices at work."
     assert first != second, both
     swapped = first == {wanted[1]} and second == {wanted[0]}
     assert not swapped, (
-        f"{halves.call} ran a @ b on the second device and b @ a on the first; expected them the other way."
+        f"{halves.call} shows a @ b on the second device and b @ a on the first; expected them the other way."
     )
     for (product, places), right, nth in zip(found, wanted, ("first", "second"), strict=False):
         seen = ", ".join(sorted(map(str, places)))
-        assert places == {right}, f"{halves.call} ran {product} on {seen}; expected the {nth} device of the list."
+        assert places == {right}, f"{halves.call} shows {product} on {seen}; expected the {nth} device of the list."
 
 
 @exercise("split")
@@ -215,7 +215,7 @@ def test_the_sum_is_formed_on_the_third_device(student, rng):
     halves = Halves(student, rng)
     check_sum(halves)
     assert halves.last == device_of(halves.devices[2]), (
-        f"{halves.call} formed the sum on {halves.last}; expected the third device of the list."
+        f"{halves.call} shows the sum on {halves.last}; expected the third device of the list."
     )
 
 
