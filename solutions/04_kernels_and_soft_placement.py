@@ -17,7 +17,7 @@
 # ## Two kinds of device on any machine
 # The question needs devices of different *kinds*. TensorFlow has a second kind on any machine: `XLA_CPU`. That is the
 # compiler XLA, listed as a device. It uses the same processor, but has its own memory and its own kernels. One flag
-# lists it, and `tf.device` takes only the long spelling of its name: `/device:XLA_CPU:0`.
+# lists it. For `tf.device`, its name needs the word `device`: `/device:XLA_CPU:0`.
 
 # %%
 import os
@@ -506,7 +506,8 @@ with attempt("route"):
 # where copies can be counted. She can change the dtype (3.0 for 3, `tf.cast`), replace the op by one that has a GPU
 # kernel, or pin neighbouring ops together on the CPU so that tensors cross once.
 #
-# Rubric. 1 point for the cause: some ops have no GPU kernel for their dtype, and softness moved them without an error.
+# Rubric. 1 point for the cause: some ops have no GPU kernel for their dtype, and soft placement moved them without an
+# error.
 # 1 point for the correction and the proof: single ops moved, to the best device able; hard placement or a trace shows
 # which. 1 point for two fixes that work: dtype, other op, ops grouped on one device. "Ops without a GPU kernel were moved
 # one by one, and each move copies tensors" earns the first point; "the GPU was busy, so the CPU took over" earns
