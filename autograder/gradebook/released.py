@@ -38,4 +38,5 @@ def chapter(out: Path, name: str, course_id: str) -> Chapter | None:
         exercises = course.exercises(name, release)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, CourseError):
         return None
-    return Chapter(name, course.title(release) or name, release, exercises, Limits(), course=course_id, step=0.0)  # the course's step is not in there
+    step = 0.0  # the course's is not in there
+    return Chapter(name, course.title(release) or name, release, exercises, Limits(), course=course_id, step=step)
