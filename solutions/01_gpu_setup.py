@@ -6,7 +6,7 @@
 
 # %% [markdown]
 # # What does TensorFlow see on this machine, and why?
-# Between `tf.matmul` and a GPU lie several layers. A layer can fail without an exception. After about an hour you can tell
+# Between `tf.matmul` and a GPU lie several layers. A layer can fail without an exception. After about 70 minutes you can tell
 # which one failed.
 
 # %%
