@@ -51,8 +51,8 @@ HOW = {  # an exercise ended, as a teacher says it
 CHECKED = (Result.PASSED, Result.PARTIAL, Result.FAILED, Result.MANUAL)  # where a check that passed is worth telling
 TO_DO = {
     Result.PASSED: "",
-    Result.PARTIAL: "Part of it holds. Look at the case that the message names, on small inputs of your own.",
-    Result.FAILED: "Try the function on the kind of input that the message names, and compare by hand.",
+    Result.PARTIAL: "Part of it holds. Take the case that the message names, and follow your answer through it, line by line.",
+    Result.FAILED: "Take the case that the message names, and follow your answer through it, line by line.",
     Result.CRASHED: "Restart the kernel and run all cells: the error comes back, with the line that raised it.",
     Result.TIMEOUT: "Look for a loop or a wait that never ends, and try it on the smallest input.",
     Result.MEMORY: "Look for a tensor or a list that grows with every step, and print its shape.",

@@ -23,6 +23,7 @@ import numpy as np
 LARGEST = 1e300  # of a number; beyond, a sum or a product may be no number any more
 SMALLEST = 1e-300  # that is not 0
 WHOLE = 1 << 63  # a whole number is below
+PASTED = 200  # characters of an argument of a call, which is there to be pasted
 DEVICE = re.compile(r"/?(?:DEVICE:)?([A-Z_]+:\d{1,4})", re.ASCII)
 
 
@@ -79,7 +80,7 @@ def shown(value: Any, limit: int = 60) -> str:
 
 def called(function: str, arguments: Sequence[Any]) -> str:
     """A call in a sentence for the student, as one could type it: "`double(3)`"."""
-    return f"`{function}({', '.join(shown(each, 40) for each in arguments)})`"
+    return f"`{function}({', '.join(shown(each, PASTED) for each in arguments)})`"
 
 
 def _one(words: str, convert: Callable[[Any], Any]) -> Expected:

@@ -84,7 +84,7 @@ def test_no_hidden_character_is_left(page):
 
 def test_each_exercise_says_points_verdict_message_and_what_to_try_next(page):
     pick, spread, why = page(FAILED, TIMEOUT, BLANK).find_all("section")
-    for part in ("Not right yet", "0 / 3", "divide by how many", "What to try next", "compare by hand"):
+    for part in ("Not right yet", "0 / 3", "divide by how many", "What to try next", "follow your answer through it"):
         assert part in pick.text
     for part in ("it took too long", "0 / 4", "time limit", "never ends"):
         assert part in spread.text
