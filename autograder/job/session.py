@@ -75,8 +75,12 @@ class Session:
         name: str,
         cards: Mapping[str, Any],
         compared: Compared = NOT_COMPARED,
+        until: float | None = None,
     ) -> None:
-        """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`."""
+        """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`.
+
+        `until` (time.monotonic) is when a part of a submission's time is up that earlier ones have left; None: it has all.
+        """
         self.submission = submission
         self.rubric = rubric
         self.seed = seed
@@ -98,7 +102,8 @@ class Session:
         self.halts: list[Halt] = []
         self.lives = 0
         self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
-        self.until = time.monotonic() + self.limits.notebook_seconds
+        self.whole = until is None  # it has all of a submission's time
+        self.until = time.monotonic() + self.limits.notebook_seconds if until is None else until
         self.notebook: NotebookNode | None = None
         self.slow: set[str] = set()  # exercises whose check was given up
         self.doubted: set[str] = set()  # what was given another life for: each thing once
@@ -326,7 +331,8 @@ class Session:
         }
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
-        if not guilty and executed.stopped is Stop.TIMEOUT and self.lives > 1 and self._over():
+        left_over = self.lives > 1 or not self.whole
+        if not guilty and executed.stopped is Stop.TIMEOUT and left_over and self._over():
             return True  # what was left of its time, when its earlier lives had ended, was too little for our own cells
         if not guilty:
             raise StartError(f"a cell of the release ended the kernel: {executed.note}")
