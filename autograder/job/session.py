@@ -355,7 +355,7 @@ class Session:
             self.stages.keep,
         )
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
-            answers = replace(answers, exercise=asked[0])
+            answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
         answers = replace(answers, outcomes=tuple(each for each in answers.outcomes if each.exercise in asked))
         for outcome in answers.outcomes:
             if not outcome.passed:

@@ -74,6 +74,12 @@ def helpers(asked: Collection[str], tests: Iterable[PlannedTest], notebook: Note
     return [exercise for exercise, _ in cells if exercise in wanted and exercise not in asked]
 
 
+def resting(helper: str, asked: Collection[str], tests: Iterable[PlannedTest], notebook: NotebookNode) -> str:
+    """The first exercise of `asked` for whose sake the test cell of `helper` was run: the others do not need it."""
+    tests = tuple(tests)
+    return next((each for each in asked if helper in helpers([each], tests, notebook)), min(asked))
+
+
 def _rests_on(test: InBox, above: list[str]) -> frozenset[str]:
     """The names that a test reads, and what the cells above it read to make these."""
     found, fresh = frozenset[str](), frozenset(test.uses)
