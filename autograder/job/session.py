@@ -75,12 +75,9 @@ class Session:
         name: str,
         cards: Mapping[str, Any],
         compared: Compared = NOT_COMPARED,
-        until: float | None = None,
+        until: float | None = None,  # time.monotonic: what earlier sessions have left of its time
     ) -> None:
-        """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`.
-
-        `until` (time.monotonic) is when a part of a submission's time is up that earlier ones have left; None: it has all.
-        """
+        """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`."""
         self.submission = submission
         self.rubric = rubric
         self.seed = seed
@@ -331,8 +328,7 @@ class Session:
         }
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
-        left_over = self.lives > 1 or not self.whole
-        if not guilty and executed.stopped is Stop.TIMEOUT and left_over and self._over():
+        if not guilty and executed.stopped is Stop.TIMEOUT and (self.lives > 1 or not self.whole) and self._over():
             return True  # what was left of its time, when its earlier lives had ended, was too little for our own cells
         if not guilty:
             raise StartError(f"a cell of the release ended the kernel: {executed.note}")

@@ -230,7 +230,7 @@ def test_who_is_right_is_not_asked_again(marks):
 
 
 def test_the_page_of_feedback_says_it(graded):
-    page = (graded / "feedback" / "ann" / f"{NAME}.html").read_text()
+    page = (graded / "feedback" / "ann" / NAME / f"{NAME}.html").read_text()
     assert "Carried over from" in page
 
 
