@@ -91,6 +91,7 @@ def grade_class(
     if strangers := set(students) - {each.student for each in found}:
         name = min(strangers)
         raise CourseError(f"{submissions}: no student {name!r}; {near(name, [each.student for each in found])}")
+    everyone = found
     found = [each for each in found if not students or each.student in students]
     if not trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
@@ -101,7 +102,7 @@ def grade_class(
     read = _read(found, chapter, others or {}, result.faults)
     if not watching:
         _of_this_chapter(submissions, chapter, read)
-    secrets_ = exchange.secrets(found, chapter)
+    secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
     try_reference(course, rubric, executor=executor)  # before anything is written
     key = secret(out)
     with log.kept(out), Recorder(out, chapter, db_url, extensions) as recorder:

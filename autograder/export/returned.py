@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 import zipfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -155,15 +156,21 @@ def _words(student: str) -> str:
 
 
 def _folders(chapter: Chapter, students: set[str], made: Returned) -> dict[str, str]:
+    folders = {
+        student: student.replace("\\", "-") for student in sorted(students)
+    }  # a backslash parts folders elsewhere
+    alike = Counter(map(_elsewhere, folders.values()))
     names: dict[str, str] = {}
-    for student in sorted(students):
-        name = (
-            f"{student.replace(chr(92), '-')}/{chapter.name}/{chapter.name}.html"  # a backslash parts folders elsewhere
-        )
-        if name in names.values():
+    for student, folder in folders.items():
+        if alike[_elsewhere(folder)] > 1:
             made.troubles.append(
                 f"{harmless.line(student)}: another's folder would be called alike; give it back by hand"
             )
         else:
-            names[student] = name
+            names[student] = f"{folder}/{chapter.name}/{chapter.name}.html"
     return names
+
+
+def _elsewhere(folder: str) -> str:
+    """What macOS and Windows take a folder's name for."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", folder).casefold()).rstrip(". ")

@@ -101,7 +101,9 @@ def _lines(path: Path, student: str) -> tuple[str, int]:
     except (OSError, ValueError, csv.Error):
         return "", 0
     columns = [i for i, name in enumerate(rows[0]) if name in ("student", "id")] if rows else []
-    named = {student, harmless.field(student)}
+    named = {harmless.field(student)}
+    if harmless.unfield(student) == student:  # else it is how another's name is written
+        named.add(student)
     rest = [row for row in rows if not any(i < len(row) and row[i] in named for i in columns)]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rest)

@@ -62,7 +62,7 @@ def owed(rubric: Rubric, submission: Submission, marks: Sequence[Mark]) -> list[
         fresh, replaced = list(direct), set(direct)
         while fresh:  # what the reference of an earlier answer uses itself
             cell = fresh.pop()
-            more = used(cell, rubric.references.get(cell, "")) - replaced
+            more = used(cell, rubric.references.get(cell, "")) - replaced - cells  # its own is what is judged
             fresh += more
             replaced |= more
         if direct:

@@ -107,9 +107,8 @@ def _again(job: Job, paths: session.Place, name: str, cards: Mapping[str, Any]) 
         if time.monotonic() > until:
             return ()
         compared = Compared(only=exercises)
-        run = session.Session(submission, job.rubric, job.seed, paths, f"{name}a{number}.", cards, compared)
-        run.until = until
-        return run.run().marks
+        box = f"{name}a{number}."
+        return session.Session(submission, job.rubric, job.seed, paths, box, cards, compared, until).run().marks
 
     return again
 

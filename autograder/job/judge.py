@@ -108,9 +108,9 @@ def awarded(max_points: float, share: float, step: float) -> float:
     if share >= 1.0 or not step:
         return max_points * min(share, 1.0)
     steps = math.floor(max_points * share / step + 1e-6)  # three tenths of 1 are three steps of 0.1, not two
-    while steps * step >= max_points:
+    while steps > 0 and round(steps * step, 9) >= max_points:
         steps -= 1
-    return max(0.0, round(steps * step, 9))
+    return round(steps * step, 9)
 
 
 def share(planned: Iterable[PlannedTest], outcomes: Iterable[Outcome]) -> float:

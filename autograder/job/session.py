@@ -75,6 +75,7 @@ class Session:
         name: str,
         cards: Mapping[str, Any],
         compared: Compared = NOT_COMPARED,
+        until: float | None = None,  # time.monotonic: what earlier sessions have left of its time
     ) -> None:
         """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`."""
         self.submission = submission
@@ -98,7 +99,8 @@ class Session:
         self.halts: list[Halt] = []
         self.lives = 0
         self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
-        self.until = time.monotonic() + self.limits.notebook_seconds
+        self.whole = until is None  # it has all of a submission's time
+        self.until = time.monotonic() + self.limits.notebook_seconds if until is None else until
         self.notebook: NotebookNode | None = None
         self.slow: set[str] = set()  # exercises whose check was given up
         self.doubted: set[str] = set()  # what was given another life for: each thing once
@@ -326,7 +328,7 @@ class Session:
         }
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
-        if not guilty and executed.stopped is Stop.TIMEOUT and self.lives > 1 and self._over():
+        if not guilty and executed.stopped is Stop.TIMEOUT and (self.lives > 1 or not self.whole) and self._over():
             return True  # what was left of its time, when its earlier lives had ended, was too little for our own cells
         if not guilty:
             raise StartError(f"a cell of the release ended the kernel: {executed.note}")
@@ -349,7 +351,7 @@ class Session:
             self.stages.keep,
         )
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
-            answers = replace(answers, exercise=asked[0])
+            answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
         answers = replace(answers, outcomes=tuple(each for each in answers.outcomes if each.exercise in asked))
         for outcome in answers.outcomes:
             if not outcome.passed:

@@ -37,14 +37,14 @@ class Stages:
         at = {cell.metadata.get("nbgrader", {}).get("grade_id"): number for number, cell in enumerate(notebook.cells)}
         code = [(number, cell.source) for number, cell in enumerate(notebook.cells) if assemble.is_executed(cell)]
         modules = frozenset[str]().union(*(names.imports(source) for _, source in code))
+        # read once: three students with hundreds of cells are more than a cache holds
+        known = [(number, names.changes(source), names.uses(source)) for number, source in code]
         ends: dict[str, int] = {}
         keep: dict[str, list[str]] = {}
         for exercise, test in in_box:
             place = at[test.cell]
-            below = (
-                frozenset[str]().union(*(names.changes(source) for number, source in code if number > place)) - modules
-            )
-            above = [source for number, source in code if number < place]
+            below = frozenset[str]().union(*(changed for number, changed, _ in known if number > place)) - modules
+            above = [(changed, used) for number, changed, used in known if number < place]
             if below & _rests_on(test, above):
                 ends[exercise] = place
             keep[test.cell] = sorted(below & set(test.binds))
@@ -74,11 +74,16 @@ def helpers(asked: Collection[str], tests: Iterable[PlannedTest], notebook: Note
     return [exercise for exercise, _ in cells if exercise in wanted and exercise not in asked]
 
 
-def _rests_on(test: InBox, above: list[str]) -> frozenset[str]:
-    """The names that a test reads, and what the cells above it read to make these."""
+def resting(helper: str, asked: Collection[str], tests: Iterable[PlannedTest], notebook: NotebookNode) -> str:
+    """The first exercise of `asked` for whose sake the test cell of `helper` was run: the others do not need it."""
+    tests = tuple(tests)
+    return next((each for each in asked if helper in helpers([each], tests, notebook)), min(asked))
+
+
+def _rests_on(test: InBox, above: list[tuple[frozenset[str], frozenset[str]]]) -> frozenset[str]:
+    """The names that a test reads, and what the cells above it, each with what it changes and uses, read to make these."""
     found, fresh = frozenset[str](), frozenset(test.uses)
     while fresh:
         found |= fresh
-        makes = [source for source in above if names.changes(source) & fresh]
-        fresh = frozenset[str]().union(*(names.uses(source) for source in makes)) - found
+        fresh = frozenset[str]().union(*(used for changed, used in above if changed & fresh)) - found
     return found

@@ -25,6 +25,7 @@ from autograder.model import course, recorded_notebook
 from autograder.model.harmless import UNENCODABLE, escaped, visible
 
 MARKDOWN = 8_000  # characters of one cell; the time that rendering odd Markdown takes grows with their square
+ADDED = 8 * MARKDOWN  # of all cells that a student added: there are no more than so many times the longest time
 COLOURED = 4_000  # characters of a cell of code; the time that colouring takes grows with their square, too
 TAGS = frozenset(
     "a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s samp"
@@ -114,11 +115,16 @@ def markdown(source: str) -> str:
     """
     source = encodable(source)
     if len(source) > MARKDOWN:
-        return f"*Shown as it was typed: it has more than {MARKDOWN:,} characters.*\n\n" + literal(source)
+        return as_typed(source, MARKDOWN)
     plain = LANGUAGE.sub(r"\g<fence>", source).replace("![", "! [")
     if any(pattern.search(plain) for pattern in (TAG, LINK, REFERENCE, MATH, SCHEME)) or not _only_text(plain):
         return "*Shown as it was typed: it holds HTML, an unusual link or an unusual formula.*\n\n" + literal(source)
     return plain
+
+
+def as_typed(source: str, most: int) -> str:
+    """Return Markdown that shows `source` as it is, for there is more of it than `most` characters."""
+    return f"*Shown as it was typed: it has more than {most:,} characters.*\n\n" + literal(encodable(source))
 
 
 def literal(source: str) -> str:
@@ -172,15 +178,20 @@ class _Page(HTMLParser):
 
 
 def notebook(found: dict[str, Any]) -> NotebookNode:
-    """Return a copy of a notebook (nbformat 4) whose prose and outputs are harmless to render by anything.
+    """Return a copy of a notebook (nbformat 4) whose prose and outputs are harmless to render by anything, in bounded time.
 
     Cells are the release's (`assemble` made them): what is the student's in them is the source of the solution cells, cells
     that they added, and every output.
     """
     made = nbformat.from_dict(recorded_notebook.rebuilt(found, found))
     assert isinstance(made, NotebookNode)
+    left = ADDED
     for cell in made.cells:
         source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
         theirs = course.students(cell)
-        cell.source = markdown(source) if theirs and cell.cell_type != "code" else encodable(source)
+        if theirs and cell.cell_type != "code" and "added" in cell.metadata.get("across", {}):
+            left -= len(source)
+            cell.source = markdown(source) if left >= 0 else as_typed(source, ADDED)
+        else:
+            cell.source = markdown(source) if theirs and cell.cell_type != "code" else encodable(source)
     return made

@@ -8,18 +8,22 @@ from __future__ import annotations
 import ast
 import re
 import symtable
+import warnings
 from functools import lru_cache
 
+CELL = "<cell>"  # the file that it is said to be
 NAME = re.compile(r"[^\W\d]\w*")
 MAGIC = re.compile(r"^(?P<indent>[ \t]*)[%!](?!%).*$", re.MULTILINE)  # a line that IPython runs, and Python does not
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)  # a magic such as %%timeit, or worse
+# Python quotes what it warns of, an escape for one, on the instructor's terminal: a line for each of the student's
+warnings.filterwarnings("ignore", module=re.escape(CELL))
 
 
 @lru_cache(maxsize=512)
 def uses(source: str) -> frozenset[str]:
     """The global names that a cell reads, now or when its functions are called."""
     try:
-        return frozenset(_reads(symtable.symtable(source, "<cell>", "exec")))
+        return frozenset(_reads(symtable.symtable(source, CELL, "exec")))
     except UNREADABLE:
         return frozenset(NAME.findall(source))
 
@@ -36,8 +40,8 @@ def _reads(table: symtable.SymbolTable) -> set[str]:
 def binds(source: str) -> frozenset[str]:
     """The global names that a cell binds."""
     try:
-        table = symtable.symtable(source, "<cell>", "exec")
-        tree = ast.parse(source)
+        table = symtable.symtable(source, CELL, "exec")
+        tree = ast.parse(source, CELL)
     except UNREADABLE:
         return frozenset(NAME.findall(source))
     bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
@@ -54,7 +58,7 @@ def changes(source: str) -> frozenset[str]:
     """
     source = MAGIC.sub(r"\g<indent>pass", source)
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(source, CELL)
     except UNREADABLE:
         return frozenset(NAME.findall(source))
     found = set()
@@ -70,7 +74,7 @@ def changes(source: str) -> frozenset[str]:
 def imports(source: str) -> frozenset[str]:
     """The names that a cell binds by importing."""
     try:
-        tree = ast.parse(MAGIC.sub(r"\g<indent>pass", source))
+        tree = ast.parse(MAGIC.sub(r"\g<indent>pass", source), CELL)
     except UNREADABLE:
         return frozenset()
     found = (node.names for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
@@ -91,7 +95,7 @@ def _root(node: ast.expr) -> str:
 def modules(source: str) -> frozenset[str]:
     """The modules that a cell imports, as it names them."""
     try:
-        tree = ast.parse(MAGIC.sub(r"\g<indent>pass", source))
+        tree = ast.parse(MAGIC.sub(r"\g<indent>pass", source), CELL)
     except UNREADABLE:
         return frozenset()
     found: set[str] = set()

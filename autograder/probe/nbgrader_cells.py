@@ -12,7 +12,6 @@ but a word of the cell's own last line, asked for once more with a token that wa
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -29,6 +28,7 @@ HIDDEN = "Not yet: a hidden test of the cell `{}` fails."
 FAILS = "Not yet: the cell `{}` fails at `{}`."
 NO_END = "Not yet: the cell `{}` does not come to its end."
 SHOWN = 200  # characters of a line
+MOST = 1e15  # points: what is more is no number of them, and perhaps none that a float holds
 
 
 class Partial(AssertionError):  # noqa: N818
@@ -84,11 +84,11 @@ def _asked(cell: TestCell, source: str, student: Student) -> tuple[object, bool]
     quiet = cell.source.rstrip().endswith(";")
     said = student.ask(_run_cell, source=source, name=cell.grade_id, keep=keep, token=first, quiet=quiet)
     reached = student.ask(_end_reached, token=second)
-    if type(reached) is not list or reached[1:] != [
-        second
-    ]:  # an answer came that was not asked for: nor is the next one
+    # an array has no one ==
+    words = [each if type(each) is str else "" for each in reached] if type(reached) is list else []
+    if words[1:] != [second]:  # an answer came that was not asked for: nor is the next one
         raise wire.WireError("the answers are out of step with the questions")
-    return said, reached == [first, second]
+    return said, words == [first, second]
 
 
 def _judge(cell: TestCell, secretive: bool, said: object, reached: bool) -> None:
@@ -107,7 +107,7 @@ def _judge(cell: TestCell, secretive: bool, said: object, reached: bool) -> None
     points = said.get("points")
     if points is None:
         return
-    if type(points) not in (int, float) or not math.isfinite(points):
+    if type(points) not in (int, float) or not -MOST < points < MOST:  # nor is nan
         raise AssertionError(NO_END.format(cell.grade_id))
     if cell.points and points < cell.points:
         share = max(0.0, points) / cell.points

@@ -21,7 +21,9 @@ SHARED = re.compile(rb"^(?:Pss_Anon|SwapPss):\s+(\d+)", re.MULTILINE)
 class Used:
     """What the processes of a box use."""
 
-    memory: dict[str, int]  # process -> bytes that are no file's; what several share counts once for each
+    # process, or PROCESS/task/THREAD where the first thread has ended -> bytes that are no file's; what several share counts
+    # once for each
+    memory: dict[str, int]
     tasks: int  # processes and threads, as the kernel counts them: with those that wait outside for one inside
 
     @property
@@ -81,11 +83,28 @@ def used_by(pid: int) -> Used:
     for name in os.listdir("/proc"):
         if users and name.isdigit() and _namespace(name, "user") == users:
             with contextlib.suppress(OSError):
-                counts = dict(COUNTED.findall(Path(f"/proc/{name}/status").read_bytes()))
-                tasks += int(counts.get(b"Threads", 0))
+                counts = _counts(name)
+                threads = int(counts.get(b"Threads", 0))
+                tasks += threads
                 if _namespace(name, "pid") == processes:
+                    if b"RssAnon" not in counts and threads > 1:
+                        name, counts = _by_a_thread(name)
                     memory[name] = 1024 * (int(counts.get(b"RssAnon", 0)) + int(counts.get(b"VmSwap", 0)))
     return Used(memory, tasks)
+
+
+def _counts(name: str) -> dict[bytes, bytes]:
+    return dict(COUNTED.findall(Path(f"/proc/{name}/status").read_bytes()))
+
+
+def _by_a_thread(process: str) -> tuple[str, dict[bytes, bytes]]:
+    """What a process uses whose first thread has ended: that one shows nothing, and all others what they share."""
+    for thread in os.listdir(f"/proc/{process}/task"):
+        name = f"{process}/task/{thread}"
+        with contextlib.suppress(OSError):
+            if b"RssAnon" in (counts := _counts(name)):
+                return name, counts
+    return process, {}
 
 
 def proportional(used: Used) -> int:
@@ -99,8 +118,10 @@ def proportional(used: Used) -> int:
     for name in largest[:SHARES]:
         try:
             found = SHARED.findall(Path(f"/proc/{name}/smaps_rollup").read_bytes())
-        except (ProcessLookupError, FileNotFoundError):  # it has ended
-            continue
+        except (ProcessLookupError, FileNotFoundError):
+            if "/" not in name:  # it has ended; of a thread the others may keep what it showed
+                continue
+            found = []
         except OSError:
             found = []
         total += sum(1024 * int(each) for each in found) if found else used.memory[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 
 import courses
 import pytest
@@ -229,7 +230,7 @@ def test_who_is_right_is_not_asked_again(marks):
 
 
 def test_the_page_of_feedback_says_it(graded):
-    page = (graded / "feedback" / "ann" / f"{NAME}.html").read_text()
+    page = (graded / "feedback" / "ann" / NAME / f"{NAME}.html").read_text()
     assert "Carried over from" in page
 
 
@@ -296,3 +297,49 @@ def test_another_policy_or_another_reference_is_another_rubric(half):
 def test_a_share_that_is_none_is_the_authors_to_mend(tmp_path, share):
     with pytest.raises(CourseError, match=r"follow_through: .*; write the share of its points"):
         course(tmp_path / "course", f"follow_through = {share}")
+
+
+SLOW_RELEASE = "# %%\nimport time\n\ntime.sleep(2)\n\n"
+TAKES_THE_TIME = {  # of the second runs together, so that the last of them has too little for the release's own cells
+    **TRIPLE,
+    "shift": "def shift(x, by):\n    return x - by",
+    "fourfold": "import time\n\ntime.sleep(6.5 if double(1) == 2 else 0)\n\ndef fourfold(x):\n    return double(double(x))",
+}
+
+
+def test_who_uses_up_the_time_of_the_second_runs_has_the_marks_of_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "SOURCE", SOURCE.replace("# %% answer", SLOW_RELEASE + "# %% answer", 1))
+    made = course(tmp_path / "course", "follow_through = 0.5")
+    folder = handed_in(made, tmp_path / "in", {"ivy": TAKES_THE_TIME})
+    result = class_run.grade_class(made, NAME, folder, tmp_path / "out", limits={"notebook_seconds": 10.0})
+    courses.close(made)
+    assert result.faults == {}
+    [found] = record.records(tmp_path / "out", made.chapter(NAME))
+    assert [row.points for row in found.rows] == [0.0, 0.0, 1.5, 0.0, 0.0]
+
+
+def test_no_cell_of_its_own_is_replaced(tmp_path):
+    """Not where an earlier answer that it uses needs that cell, too."""
+    answers = '# %% answer="{0}"\ndef {0}(x):\n    ### BEGIN SOLUTION\n    return {1}\n    ### END SOLUTION\n\n'
+    cells = [answers.format("low", "x"), answers.format("middle", "low(x)"), answers.format("high", "middle(x)")]
+    checks = '# %% check="middle" points=1\nmiddle(1)\n\n# %% check="ends" answers=["low", "high"] points=1\nhigh(1)\n'
+    test = "@exercise('{0}')\ndef test_{0}(student):\n    assert student.call_once('{1}', 3) == 3, 'no'\n\n"
+    head = "from autograder.probe.asking import exercise\n\n"
+    made = courses.write(
+        tmp_path, NAME, "# %% [markdown]\n# # Ends\n\n" + "".join(cells) + checks,
+        head + test.format("middle", "middle") + test.format("ends", "high"),
+    )  # fmt: skip
+    from dataclasses import replace
+
+    from autograder.authoring import build
+    from autograder.job import carried, forkserver
+    from autograder.model.verdict import Fault, Mark, Result
+    from autograder.submissions.intake import Submission
+
+    rubric = forkserver.make_rubric(made, NAME)
+    courses.close(made)
+    rubric = replace(rubric, reference=tuple(build.solution_source(made, NAME).items()))
+    wrong = {name: source.replace("return ", "return 9 + ") for name, source in rubric.references.items()}
+    marks = [Mark(name, 0.0, 1.0, Result.FAILED, Fault.STUDENT, "no") for name in ("middle", "ends")]
+    owed = {each.exercise: each for each in carried.owed(rubric, Submission("ann", NAME, wrong), marks)}
+    assert owed["ends"].replaced == ("middle",)

@@ -167,3 +167,13 @@ def test_the_settings_of_an_earlier_version_make_our_page_too(tmp_path: Path):
     old.write_text("older marks")
     outputs.write(tmp_path, TINY, workers=1)
     assert not old.exists()
+
+
+@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+def test_who_is_graded_alone_has_no_secret_that_is_anothers(small: Course, hand_in: Any, tmp_path: Path):
+    """As each batch is that arrives while `grade --watch` runs."""
+    for student in ("ada", "eve"):
+        folder = hand_in(student, {})
+        (folder / student / NAME / exchange.SECRET).write_text("a" * 128)
+    class_run.grade_class(small, NAME, folder, tmp_path / "out", students=["eve"])
+    assert receipts.beside(tmp_path / "out", NAME, "eve")[exchange.SECRET] != b"a" * 128

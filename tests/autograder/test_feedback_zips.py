@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from small_course import NAME, command
 
+from autograder.export import returned
 from autograder.gradebook.record import Recorder
 from autograder.model.course import Course
 from autograder.model.verdict import Fault, Mark, Result, Verdict
@@ -177,3 +178,13 @@ def test_an_id_is_never_a_number_in_a_name_and_parts_none(student: str):
     assert not set(made) & set("/\\_=")
     assert not made.startswith(".")
     json.dumps(made)
+
+
+def test_folders_that_are_one_where_case_and_accents_are_written_otherwise_go_back_to_neither(small: Course):
+    """Unpacked on macOS or Windows, one student's page would lie in another's folder."""
+    made = returned.Returned(Path("feedback.zip"))
+    students = {"ada", "ADA", "Jose\u0301", "Jos\u00e9", "bob", "a\\x", "a-x"}
+    names = returned._folders(small.chapter(NAME), students, made)
+    assert names.keys() == {"bob"}
+    assert len(made.troubles) == len(students) - 1
+    assert "ada: another's folder would be called alike; give it back by hand" in made.troubles

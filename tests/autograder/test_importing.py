@@ -308,3 +308,27 @@ def test_whoever_follows_the_page_imports_grades_and_moves_an_exercise(tmp_path:
     rows = nb.rows(course, "ps1_problem1", tmp_path / "graded")
     assert rows["ada", "correct_squares"].misconception == "from_zero"
     assert rows["ada", "squares_invalid_input"].verdict is Result.FAILED
+
+
+@boxed
+def test_a_test_cell_that_others_rest_on_and_that_ends_the_kernel_costs_no_other_points(tmp_path: Path):
+    """`test_ends` is asked where it stands, and before that only run for `test_rests`, which uses what it binds."""
+    cells = [
+        nb.answer("plain", "### BEGIN SOLUTION\nplain = 1\n### END SOLUTION"),
+        nb.autograded("test_plain", "assert plain == 1"),
+        nb.answer("ends", "### BEGIN SOLUTION\nvalue = 1\ndef ends(x):\n    return x\n### END SOLUTION"),
+        nb.autograded("test_ends", "from math import isclose\nassert ends(value)"),
+        nb.answer("rests", "### BEGIN SOLUTION\nvalue = 2\n### END SOLUTION"),
+        nb.autograded("test_rests", "assert isclose(value, 2)"),
+        nb.answer("other", "### BEGIN SOLUTION\nother = 3\n### END SOLUTION"),
+        nb.autograded("test_other", "assert other == 3"),
+    ]
+    folder = nb.put(tmp_path / "nbg", "ps1/ps1.ipynb", nb.cell("# All", "markdown"), *cells)
+    course = importing.import_course(folder, tmp_path / "course").course
+    right = {"plain": "plain = 1", "rests": "value = 2", "other": "other = 3"}
+    ends = {"ends": "value = 1\ndef ends(x):\n    import os\n    os._exit(0)"}
+    nb.hand_in(course, "ps1", tmp_path / "submitted", "ann", right | ends)
+    nb.grade_here(course, "ps1", tmp_path / "submitted", tmp_path / "out")
+    courses.close(course)
+    found = points(nb.rows(course, "ps1", tmp_path / "out"), "ann")
+    assert found == {"test_plain": 1, "test_ends": 0, "test_rests": 0, "test_other": 1}

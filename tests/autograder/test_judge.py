@@ -141,6 +141,12 @@ def test_who_earns_more_gets_no_less(most, shares, step):
     assert awarded(most, min(shares), step) <= awarded(most, max(shares), step)
 
 
+@pytest.mark.parametrize(("most", "step"), [(7.7, 0.7), (0.3, 0.1), (0.7, 0.1), (2.0, 0.25), (3.3, 1.1), (0.1, 0.25)])
+def test_nobody_gets_full_points_by_a_float(most, step):
+    """Eleven steps of 0.7 are a little less than 7.7 before they are rounded, and 7.7 afterwards."""
+    assert awarded(most, 1.0 - 1e-9, step) == pytest.approx(max(0.0, most - step))
+
+
 def test_a_part_is_a_mark_that_a_student_can_be_told():
     seven = [PlannedTest("f", f"test_{n}") for n in range(7)]
     passed = [Outcome("f", f"test_{n}", True) for n in range(6)]

@@ -11,7 +11,9 @@ import pytest
 from nbgrader.api import Gradebook
 from small_course import CHECKS, NAME, SOURCE, command
 
+from autograder.gradebook import forgetting
 from autograder.gradebook.record import Recorder, records
+from autograder.model.harmless import field
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.store import files
 
@@ -107,6 +109,15 @@ def test_nothing_is_left_of_a_student_who_is_forgotten_and_all_of_the_others(gra
     assert (out / f"handed_in_{NAME}.csv").read_text() == "file,student,taken\ny.ipynb,bob,yes\n"
     assert json.loads((out / "grading.log").read_text())["student"] == "bob"
     assert (out / "feedback" / "bob").is_dir()
+
+
+@pytest.mark.parametrize(("forgotten", "stays"), [("'=x", "=x"), ("=x", "'=x"), ("''@a", "'@a")])
+def test_who_is_called_as_anothers_line_is_written_takes_no_line_of_theirs(tmp_path, forgotten, stays):
+    path = tmp_path / "handed_in.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["file", "student"], *(["x.ipynb", field(each)] for each in (forgotten, stays))])
+    rest, count = forgetting._lines(path, forgotten)
+    assert (count, [row[1] for row in csv.reader(rest.splitlines())][1:]) == (1, [field(stays)])
 
 
 def test_without_yes_nothing_goes_and_what_would_is_listed(graded):

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import os
+import threading
 import time
 from dataclasses import replace
 
@@ -92,7 +93,16 @@ def of_a_device():
     time.sleep(1)
 
 
-@pytest.mark.parametrize("hog", [kept_for_itself, unseen])
+def whose_first_thread_has_ended():
+    """The process is a zombie to /proc/PID/status and smaps_rollup, and its other threads keep what they took."""
+    child = os.fork()
+    if not child:
+        threading.Thread(target=lambda: (kept_for_itself(), os._exit(0))).start()
+        ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)  # exit, of one thread
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("hog", [kept_for_itself, unseen, whose_first_thread_has_ended])
 def test_memory_that_a_hog_keeps_out_of_sight_ends_its_box(as_nobody, hog):
     assert as_nobody(ended(hog)) == [True, True]
 

@@ -96,7 +96,7 @@ def test_what_is_right_has_no_label(graded):
 def test_the_sentence_is_of_the_students_own_inputs(graded):
     out, rows = graded
     assert rows["cat", "double"]["message"] == "The result is not twice the argument."
-    page = (out / "feedback" / "cat" / f"{NAME}.html").read_text()
+    page = (out / "feedback" / "cat" / NAME / f"{NAME}.html").read_text()
     assert "left_as_it_is" not in page
     assert "squared" not in page
 
