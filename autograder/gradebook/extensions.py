@@ -15,7 +15,8 @@ from sqlalchemy import Column, Float, String, Table, Text, delete, insert, selec
 from sqlalchemy.engine import Connection
 
 from autograder.gradebook import tables
-from autograder.gradebook.tables import TABLES, Gradebook
+from autograder.gradebook.schema import TABLES
+from autograder.gradebook.tables import Gradebook
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions.extensions import Extension
 

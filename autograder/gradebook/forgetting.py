@@ -14,7 +14,7 @@ from pathlib import Path
 from nbgrader.api import MissingEntry
 from sqlalchemy import Table, delete, select
 
-from autograder.gradebook import database, history, tables
+from autograder.gradebook import database, history, schema, tables
 from autograder.model import harmless
 from autograder.model.course import CourseError
 from autograder.store import files, log
@@ -89,8 +89,8 @@ def forget(out: Path, student: str, course: str) -> None:
 
 def _ours() -> list[Table]:
     """Our own tables that hold lines of a student."""
-    every = [table for table in tables.TABLES.sorted_tables if "student" in table.c]
-    return [table for table in every if table is not tables.HISTORY]  # which is only added to
+    every = [table for table in schema.TABLES.sorted_tables if "student" in table.c]
+    return [table for table in every if table is not schema.HISTORY]  # which is only added to
 
 
 def _lines(path: Path, student: str) -> tuple[str, int]:

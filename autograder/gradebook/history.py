@@ -18,8 +18,8 @@ from nbgrader.api import BaseCell, Grade, SubmittedAssignment, SubmittedNotebook
 from sqlalchemy import delete, insert, select, text
 from sqlalchemy.engine import Connection
 
-from autograder.gradebook import tables
-from autograder.gradebook.tables import HISTORY, VERDICTS, Gradebook
+from autograder.gradebook.schema import HISTORY, KEPT, VERDICTS
+from autograder.gradebook.tables import Gradebook
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result, Verdict
 
@@ -115,7 +115,7 @@ def forget(connection: Connection, student: str) -> None:
     name, sqlite = "across_history_DELETE", connection.dialect.name == "sqlite"
     connection.execute(text(f"DROP TRIGGER {name}" if sqlite else f"DROP RULE {name} ON across_history"))
     connection.execute(delete(HISTORY).where(HISTORY.c.student == student))
-    connection.execute(text(tables.KEPT[connection.dialect.name].format(verb="DELETE")))
+    connection.execute(text(KEPT[connection.dialect.name].format(verb="DELETE")))
 
 
 def _last(connection: Connection, chapter: str, student: str = "") -> dict[str, dict[str, State]]:

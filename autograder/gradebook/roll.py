@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Table, delete, insert, select
 
 from autograder.gradebook import database, record
-from autograder.gradebook.tables import ABSENT, ATTEMPT, LEFT, VERDICTS
+from autograder.gradebook.schema import ABSENT, ATTEMPT, LEFT, VERDICTS
 from autograder.model.course import Chapter
 from autograder.model.harmless import visible
 

@@ -18,10 +18,9 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
 
 from across._process import warm
-from autograder.job import assemble, check, judge, messages, stages
+from autograder.job import assemble, check, judge, messages, stages, stops
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import behaviour, recorded_notebook
 from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
@@ -32,14 +31,6 @@ from autograder.submissions.intake import Submission
 
 DRIVER = boxes.Caps(1 << 30, 512, messages.EXECUTED, 1 << 20, 600)
 GRACE = 15.0  # seconds that a driver may take over what its cell, or its start, is allowed
-LOST = {Lost.DEADLINE: Stop.TIMEOUT, Lost.DIED: Stop.CRASHED, Lost.SIZE: Stop.OUTPUT, Lost.PROTOCOL: Stop.CRASHED}
-CELL_LIMITS = {
-    Stop.TIMEOUT: "cell_seconds",
-    Stop.MEMORY: "memory_bytes",
-    Stop.OUTPUT: "output_bytes",
-    Stop.PROCESSES: "pids",
-}
-ASKED_LIMITS = {**CELL_LIMITS, Stop.TIMEOUT: "question_seconds", Stop.OUTPUT: "reply_bytes"}
 
 
 @dataclass(frozen=True)
@@ -118,7 +109,7 @@ class Session:
         self.seen.labels = behaviour.labels(self.rubric.tests, self.behaviour, self.compared.known)
         marks = judge.judge(self.rubric, self.submission, self.blank, self.seen)
         assert self.notebook is not None
-        _explain_stops(self.notebook, self.seen.stops)
+        stops.explain(self.notebook, self.seen.stops)
         most = max(self.lives, 1 + self.limits.revivals)
         evidence = Evidence(
             tuple(self.seen.outcomes), tuple(self.halts), self.lives, most, self.seconds, kept_by=self.kept_by
@@ -143,7 +134,7 @@ class Session:
         """One life of a kernel: execute, ask. Whether there is nothing left to do."""
         notebook = assemble.assemble(self.submission, self.chapter)
         for cell in notebook.cells:
-            if _answer(cell) in self.seen.stops:
+            if stops.answer(cell) in self.seen.stops:
                 cell.metadata["tags"] = [*cell.metadata.get("tags", []), assemble.SKIP]
         if self.notebook is None:
             self.notebook = notebook
@@ -257,7 +248,7 @@ class Session:
         assert isinstance(made, NotebookNode)
         self.notebook = made
         for cell in made.cells:
-            answer = _answer(cell)
+            answer = stops.answer(cell)
             for output in cell.get("outputs", []):
                 if answer and output.get("output_type") == "error":
                     self.seen.errors[answer] = f"{output.get('ename')}: {output.get('evalue')}"[:400]
@@ -272,7 +263,7 @@ class Session:
 
     def _halt(self, stop: Stop, note: str, cell: str = "", exercise: str = "") -> None:
         """Keep how this life ended, with the limit that it reached."""
-        limit = (ASKED_LIMITS if exercise else CELL_LIMITS).get(stop, "")
+        limit = (stops.ASKED_LIMITS if exercise else stops.CELL_LIMITS).get(stop, "")
         if stop is Stop.TIMEOUT and time.monotonic() > self.until - 1.0:
             limit = "notebook_seconds"
         value = float(getattr(self.limits, limit)) if limit else 0.0
@@ -321,7 +312,7 @@ class Session:
             return self._over()
         if executed.stopped is Stop.TIMEOUT and self._starved(kernel):
             return self._over()
-        before = [_answer(cell) for cell in notebook.cells[: executed.cell + 1]]
+        before = [stops.answer(cell) for cell in notebook.cells[: executed.cell + 1]]
         theirs = {
             *self.submission.answers,
             *(f"across-added-{number}" for number in range(1, len(self.submission.added) + 1)),
@@ -377,7 +368,7 @@ class Session:
             return self._over()
         if answers.lost is Lost.DEADLINE and self._starved(kernel):
             return self._over()
-        stop = Stop.MEMORY if kernel.out_of_memory() else LOST[answers.lost]
+        stop = Stop.MEMORY if kernel.out_of_memory() else stops.LOST[answers.lost]
         self._halt(stop, answers.note, exercise=answers.exercise)
         self.seen.lost[answers.exercise] = stop
         self.notes.append(f"asked about {answers.exercise}: {answers.lost}, {answers.note}")
@@ -402,18 +393,3 @@ class Session:
 
 def _but(executed: messages.Executed, stop: Stop, note: str) -> messages.Executed:
     return messages.Executed(stopped=stop, cell=executed.cell, note=note, outputs=executed.outputs)
-
-
-def _answer(cell: Any) -> str:
-    """The grade id of a student's code cell, the name of one that they added; else empty."""
-    meta = cell.metadata.get("nbgrader", {})
-    if cell.cell_type != "code":
-        return ""
-    return meta["grade_id"] if meta.get("solution") else cell.metadata.get("across", {}).get("added", "")
-
-
-def _explain_stops(notebook: NotebookNode, stops: Mapping[str, Stop]) -> None:
-    for cell in notebook.cells:
-        if stop := stops.get(_answer(cell)):
-            says = f"This cell {judge.STOPPED[stop]}; it was left out when the notebook was executed again."
-            cell.outputs = [new_output("error", ename=stop.value, evalue=says, traceback=[says])]
