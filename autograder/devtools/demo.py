@@ -154,7 +154,7 @@ class _Makers:
         ]
 
     def mistaken(self) -> list[Student]:
-        """Every listed misconception, at most one an exercise and about as many a student; the rest is right."""
+        """Listed misconceptions, ten of an exercise at most, one a student and about as many a student; the rest is right."""
         mistakes: dict[str, dict[str, Variant]] = {name: {} for name in MISTAKEN}
         wrongs: dict[str, list[Variant]] = {}
         for variant in self.listed:
@@ -162,9 +162,7 @@ class _Makers:
                 wrongs.setdefault(variant.answer, []).append(variant)
         at = 0
         for answer, each in wrongs.items():
-            if len(each) > len(MISTAKEN):
-                raise CourseError(f'{self.chapter.name}: more than {len(MISTAKEN)} misconceptions of "{answer}"')
-            for variant in each:
+            for variant in each[: len(MISTAKEN)]:
                 mistakes[MISTAKEN[at % len(MISTAKEN)]][answer] = variant
                 at += 1
         return [self._mistaken(name, theirs) for name, theirs in mistakes.items()]

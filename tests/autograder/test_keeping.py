@@ -62,7 +62,7 @@ def test_a_class_from_its_backup_is_as_it_was(graded, tmp_path):
     chapter = course.chapter(NAME)
     assert [each.rows for each in records(elsewhere, chapter)] == [each.rows for each in records(out, chapter)]
     assert command("report", NAME, "--out", elsewhere, root=course.root).returncode == 0
-    for name in ("marks.csv", ".seed", f"feedback/bob/{NAME}.html", "nbgrader_config.py"):
+    for name in ("marks.csv", ".seed", f"feedback/bob/{NAME}/{NAME}.html", "nbgrader_config.py"):
         assert (elsewhere / name).read_bytes() == (out / name).read_bytes(), name
 
 
