@@ -20,7 +20,7 @@ from autograder.model.course import Course, find
 from autograder.probe import listed
 from autograder.sandbox import boxes
 
-pytestmark = [pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem()), pytest.mark.classes]
+pytestmark = [pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem()), pytest.mark.slow]
 COURSE = find()
 NAMED = 0.5  # of the listed answers, at least, are known again in another hand; the others are unlisted
 
