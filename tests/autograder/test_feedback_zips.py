@@ -135,7 +135,7 @@ def test_moodle_takes_each_page_to_its_participant(small: Course, tmp_path: Path
         str(number): f"{NAME}.html" for number in range(200, 206)
     }
     assert b"It is Ada Lovelace." in taken["200"][1]
-    assert b"It is Bob_204." in taken["204"][1]
+    assert b"It is Bob_204." in taken["204"][1].replace(b"<wbr>", b"")
     assert b"<script>" not in taken["200"][1]
     with zipfile.ZipFile(out / "export" / f"feedback_{NAME}_moodle.zip") as archive:
         assert all(part.count("_") == 4 for part in (name.split("/")[0] for name in archive.namelist()))
