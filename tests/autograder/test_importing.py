@@ -174,7 +174,7 @@ def test_programs_and_tasks_marked_by_hand_wait_and_show_what_the_student_added(
     assert rows["right", "program"].waiting
     assert rows["right", "project"].waiting
     assert rows["blank", "program"].verdict is rows["blank", "project"].verdict is Result.BLANK
-    page = (out / "feedback" / "right" / "ps1.html").read_text()
+    page = (out / "feedback" / "right" / "ps1" / "ps1.html").read_text()
     assert "my project" in page
     assert "<script>alert" not in page
     kept = nbformat.read(out / "autograded" / "right" / "ps1" / "ps1.ipynb", 4)

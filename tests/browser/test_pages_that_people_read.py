@@ -82,7 +82,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, fixture_course: Course) -> Pat
     return out
 
 
-PAGES = ("report_01_places.html", "report.html", f"feedback/{NAMES[1]}/01_places.html")
+PAGES = ("report_01_places.html", "report.html", f"feedback/{NAMES[1]}/01_places/01_places.html")
 
 
 @pytest.fixture(scope="module")
