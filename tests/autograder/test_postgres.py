@@ -128,10 +128,13 @@ def test_a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing(tmp_
     cutter = create_engine(server, isolation_level="AUTOCOMMIT")
     cut = text("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = :name")
     dice, over, cuts = random.Random(5), threading.Event(), []
+    begun = time.monotonic()
+    write(tmp_path, url, classroom.verdict(STUDENTS[0]))
+    usual = time.monotonic() - begun  # seconds of a write here and now: between two cuts some fit, and some do not
 
     def cutting():
         with cutter.connect() as connection:
-            while not over.wait(dice.uniform(0.02, 0.3)):
+            while not over.wait(dice.uniform(0.1, 2.5) * usual):
                 cuts.append(connection.execute(cut, {"name": make_url(url).database}).scalar())
 
     threading.Thread(target=cutting, daemon=True).start()
