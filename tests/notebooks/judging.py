@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = range(6)  # for the reference
 VARIANT_SEEDS = range(100, 102)
-DEADLINE = 900.0  # seconds for all of a chapter
+DEADLINE = 300.0  # seconds for all of a chapter
 ODD = {  # what every answer is, or returns: values that no check may choke on
     "none": "None",
     "nan": "float('nan')",
