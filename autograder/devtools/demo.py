@@ -11,7 +11,7 @@ import copy
 import json
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,18 +154,38 @@ class _Makers:
         ]
 
     def mistaken(self) -> list[Student]:
-        """Listed misconceptions, ten of an exercise at most, one a student and about as many a student; the rest is right."""
+        """The listed misconceptions, one of an exercise a student, about as many a student; the rest is right."""
         mistakes: dict[str, dict[str, Variant]] = {name: {} for name in MISTAKEN}
-        wrongs: dict[str, list[Variant]] = {}
-        for variant in self.listed:
-            if not variant.correct:
-                wrongs.setdefault(variant.answer, []).append(variant)
         at = 0
-        for answer, each in wrongs.items():
+        for answer, each in self._wrong().items():
             for variant in each[: len(MISTAKEN)]:
                 mistakes[MISTAKEN[at % len(MISTAKEN)]][answer] = variant
                 at += 1
         return [self._mistaken(name, theirs) for name, theirs in mistakes.items()]
+
+    def _wrong(self) -> dict[str, list[Variant]]:
+        wrongs: dict[str, list[Variant]] = {}
+        for variant in self.listed:
+            if not variant.correct:
+                wrongs.setdefault(variant.answer, []).append(variant)
+        return wrongs
+
+    def _beyond(self, students: list[Student]) -> list[Student]:
+        """The same students, right where it is not said, with the misconceptions for which there were too few others."""
+        left = [variant for each in self._wrong().values() for variant in each[len(MISTAKEN) :]]
+        for variant in left:
+            answer = variant.answer
+            free = [at for at, each in enumerate(students) if each.answers[answer] == self.reference[answer]]
+            if not free:
+                raise CourseError(f'{self.chapter.name}: too many misconceptions of "{answer}" for a class of 30')
+            one = students[free[0]]
+            students[free[0]] = replace(
+                one,
+                how=f"{one.how}; {answer}: {variant.name}",
+                answers=one.answers | {answer: variant.written_over(self.reference[answer])},
+                expected=one.expected | {variant.exercise: Expected(WRONG, None, variant.says)},
+            )
+        return students
 
     def _mistaken(self, name: str, mistakes: dict[str, Variant]) -> Student:
         answers = dict(self.reference)
@@ -206,12 +226,13 @@ class _Makers:
     def limits(self) -> list[Student]:
         typo, crash, hog = (self.functions[at % len(self.functions)] for at in (1, 2, 3))
         last = self.functions[-1]
-        return [
+        students = [
             self._one("typo", "a slip of the pen", typo, f"def {typo}(:\n    pass", Result.CRASHED, "SyntaxError"),
             self._one("crash", "ends its kernel", crash, "import os\n\nos._exit(0)", Result.CRASHED),
             self._one("endless", "never ends", last, "while True:\n    pass", Result.TIMEOUT),
             self._one("hog", "takes all the memory", hog, HOG, Result.MEMORY),
         ]
+        return self._beyond(students)
 
     def hostile(self) -> list[Student]:
         first = self.functions[0]
