@@ -206,6 +206,9 @@ def why(gpu: Capability, codes: list[Code], word: str, wanted: str) -> str:
     if word == "machine":
         below = any(version[0] == gpu[0] for _, version in codes)
         one = f"machine code runs on one first number; this GPU's is {gpu[0]}"
+        for code in codes:
+            if code[1][0] > 9:
+                one += f", that of {name_of(code)} {code[1][0]}: the last digit alone is the second number"
         return "machine code does not run below its second number" if below else one
     if wanted == "machine":
         code = fitting(gpu, codes)
@@ -295,14 +298,14 @@ def check_diagnoses(student: Any, machines: list[Facts]) -> None:
         early = KEYS.index(got) < KEYS.index(wanted)
         why = f"the question of {got!r} is answered no" if early else "an earlier question is answered yes"
         hides = got == "hidden" if early else wanted == "hidden"
+        several = "," in (machine["visible"] or "")
         if hides:
-            several = "," in (machine["visible"] or "")
             why += "; the first entry decides" if several else "; not set, empty and -1 are three things"
         if got == "not handed in" and early:
             why += ": one GPU that it may open is enough"
-        missed.append((hides, f"{call_text(machine)} gives {got!r}, but {why}."))
-    if missed:  # who misses what has nothing to do with the variable is told of that
-        raise AssertionError(min(missed, key=lambda each: each[0])[1])
+        missed.append((hides, several, f"{call_text(machine)} gives {got!r}, but {why}."))
+    if missed:  # who misses what has nothing to do with the variable is told of that, and of one entry before several
+        raise AssertionError(min(missed, key=lambda each: each[:2])[2])
 
 
 @exercise("diagnose")

@@ -97,12 +97,13 @@ def check_mean(student: Any, of: list[list[int]]) -> None:
         case = f"`mean_output(wide(), batches({rows}))`"
         got = number(mean, f"{case} returned")
         wanted = 16 * sum(i * n for i, n in enumerate(rows)) / sum(rows)
+        close = 0.01 if max(rows) > 1 else 1e-4  # of float32 sums that are no longer exact, and of those that are
         each = 16 * (len(rows) - 1) / 2
         if abs(got - each) < 0.01 < abs(got - wanted):
             told = "that is the mean of the batches' means"
             says = f"{case} returned {got:g}; {told}: expected {wanted:g}, a short batch counts less."
             raise Misconception("the_mean_of_means", says)
-        assert abs(got - wanted) < 0.01, f"{case} returned {got:g}; expected {wanted:g}, the mean of all outputs."
+        assert abs(got - wanted) < close, f"{case} returned {got:.6g}; expected {wanted:g}, the mean of all outputs."
         assert mib > EARLIER - 1, f"{case} resets the memory counts of the process; expected them to be left alone."
         assert mib <= BUDGET, (
             f"{case} needs {mib:.0f} MiB at the peak; the budget is {BUDGET}: which outputs live at the same time?"
@@ -116,7 +117,7 @@ def test_batches_of_one_length_stay_within_the_budget(student, rng):
 
 @exercise("mean_output")
 def test_batches_of_many_lengths_stay_within_the_budget(student, rng):
-    check_mean(student, [[2048, 2048, 1024, 2048, 2048, 1536, int(rng.choice([256, 512]))]])
+    check_mean(student, [[2048, 2048, 1024, 2048, 2048, 1536, int(rng.choice([256, 512]))], [1, 1]])
 
 
 # extend

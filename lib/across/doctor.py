@@ -31,6 +31,7 @@ def facts() -> dict[str, Any]:
     names = _chapters()
     gpus = len(here.gpus)
     finding = diagnosis.diagnose(diagnosis.gather())
+    sandbox = unprivileged.problem()
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -56,9 +57,9 @@ def facts() -> dict[str, Any]:
         "diagnosis": dataclasses.asdict(finding),
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
-        "sandbox": unprivileged.problem(),
+        "sandbox": sandbox,
         "chapters": {name: shows(chapters.devices(name), gpus) for name in names},
-        "advice": advice(names),
+        "advice": advice(names, sandbox),
     }
 
 
@@ -72,8 +73,8 @@ def shows(wanted: int, gpus: int) -> str:
     return "runs on the CPU"
 
 
-def advice(names: list[str]) -> list[str]:
-    """What is missing here, each with the mend."""
+def advice(names: list[str], sandbox: str) -> list[str]:
+    """What is missing here, each with the mend. `sandbox`: why no box can be built, if none can."""
     sentences = []
     if not names:
         sentences.append("No chapters here: start in the course's folder, or set ACROSS_COURSE to it.")
@@ -81,8 +82,8 @@ def advice(names: list[str]) -> list[str]:
         sentences.append(f"No fork server on {sys.platform}: kernels and fresh processes start cold, about 4 s each.")
     if sys.platform != "linux":
         sentences.append("Grading needs Linux with bubblewrap; students need neither.")
-    elif problem := unprivileged.problem():
-        sentences.append(f"Grading needs a box, students do not: {problem}.")
+    elif sandbox:
+        sentences.append(f"Grading needs a box, students do not: {sandbox}.")
     return sentences
 
 

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import browsers
 import pytest
 from PIL import Image
 from selenium.common.exceptions import WebDriverException
-from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
@@ -102,17 +101,8 @@ def _kill_group(pid: int) -> None:
 
 @pytest.fixture
 def browser(chromium: str, tmp_path: Path) -> Iterator[Chrome]:
-    options = ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1400,1000"):
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path / 'profile'}")
-    driver = Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    driver.set_page_load_timeout(60)
-    try:
+    with browsers.started(chromium, tmp_path / "profile", "window-size=1400,1000") as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 def until(browser: Chrome, seconds: float, seen: Callable[[Chrome], Any], what: str) -> Any:

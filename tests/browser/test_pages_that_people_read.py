@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import browsers
 import pytest
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
@@ -87,18 +86,8 @@ PAGES = ("report_01_places.html", "report.html", f"feedback/{NAMES[1]}/01_places
 
 @pytest.fixture(scope="module")
 def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    options = ChromeOptions()
-    options.binary_location = chromium
-    flags = "headless=new no-sandbox disable-gpu disable-dev-shm-usage no-first-run disable-background-networking"
-    for flag in f"{flags} disable-component-update disable-sync".split():
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    driver = Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    driver.set_page_load_timeout(60)
-    try:
+    with browsers.started(chromium, tmp_path_factory.mktemp("profile")) as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 def opened(browser: Chrome, page: Path, width: int, theme: str = "light", media: str = "") -> None:

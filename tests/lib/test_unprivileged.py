@@ -33,7 +33,7 @@ def test_a_setting_that_forbids_boxes_is_named_with_the_administrators_line(refu
     assert f"{name.replace('/', '.')} is {forbids}" in said
     assert "sudo " in said
     assert "\n" not in said
-    assert said in " ".join(doctor.advice([]))
+    assert said in " ".join(doctor.advice([], said))
 
 
 def test_a_setting_that_allows_boxes_is_not_blamed(refusing):
