@@ -5,8 +5,10 @@ A skipped test of the sandbox would hide everything that it holds.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -33,6 +35,10 @@ MAY_SKIP = re.compile(
         )
     )
 )
+
+
+_CACHE = tempfile.TemporaryDirectory(prefix="across-tests-")
+os.environ.setdefault("ACROSS_CACHE", _CACHE.name)  # the user's own says nothing here, and learns nothing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -120,9 +120,7 @@ def grade_class(
             else:
                 jobs.append(job)
         if jobs:
-            how = listed_answers.compared(
-                course, rubric, key, recorder, lambda them: _run(course, them, workers, executor)
-            )
+            how = listed_answers.compared(course, rubric, lambda them: _run(course, them, workers, executor))
             jobs = [replace(job, compared=how) for job in jobs]
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)

@@ -1,48 +1,46 @@
-"""How the listed wrong answers of a chapter behave on the inputs of one class, so that a student's can be told by it.
+"""How the listed wrong answers of a chapter behave on inputs that all share, so that a student's can be told by it.
 
-Each is graded as a submission whose other answers are the reference's, in a kernel of its own: once for a class, for what is
-found is kept in the gradebook until the rubric is another.
+Each is graded as a submission whose other answers are the reference's, in a kernel of its own: once for a rubric on a machine,
+for the inputs are the rubric's, not a class's. Whoever knows them can at most choose what a wrong answer is called.
 """
 
 from __future__ import annotations
 
-import hmac
+import contextlib
 from collections.abc import Callable, Generator, Iterable
 
 import msgspec
 
-from autograder.gradebook.record import Recorder
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
-from autograder.model import digests
 from autograder.model.behaviour import NOT_COMPARED, Compared, Known
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Verdict
 from autograder.probe import listed
 from autograder.probe.listed import Variant
+from autograder.store import cache
 from autograder.submissions.intake import Submission
 
 Run = Callable[[list[Job]], Generator[tuple[Job, Verdict | InfrastructureError], None, None]]
 
 
-def compared(course: Course, rubric: Rubric, key: bytes, recorder: Recorder, run: Run) -> Compared:
-    """How the answers of the class with the secret `key` are compared; `run` grades what was not seen yet.
+def compared(course: Course, rubric: Rubric, run: Run) -> Compared:
+    """How the answers of a class are compared; `run` grades the listed ones that were not seen yet.
 
     Raises CourseError where a listed answer changes what the reference does not hold.
     """
     name = rubric.chapter.name
-    drawn = hmac.digest(key, f"{name}\0what a class shares".encode(), "sha256")
-    seed = int.from_bytes(drawn[:8], "big")
+    seed = int(rubric.digest[:16], 16)
     wrong = [each for each in listed.variants(course.listed_file(name)) if not each.correct]
     if not wrong:
         return NOT_COMPARED
-    digest = digests.of_json([rubric.digest, seed])
-    if kept := recorder.behaviour(digest):
-        return Compared(seed, msgspec.json.decode(kept, type=tuple[Known, ...]))
+    kept = f"behaviour-{name}-{rubric.digest}.json"
+    with contextlib.suppress(msgspec.DecodeError):  # of none, or of an earlier version
+        return Compared(seed, msgspec.json.decode(cache.read(kept), type=tuple[Known, ...]))
     known, whole = _known(_jobs(course, rubric, seed, wrong), run)
     if whole:
-        recorder.keep_behaviour(digest, msgspec.json.encode(known).decode())
+        cache.keep(kept, msgspec.json.encode(known).decode())
     return Compared(seed, known)
 
 

@@ -163,16 +163,6 @@ class Recorder:
         with self._gradebook.transaction() as connection:
             return tables.secret(connection, made)
 
-    def behaviour(self, digest: str) -> str:
-        """How the chapter's listed answers behave, if that is kept under `digest`; else empty."""
-        with self._gradebook.reading() as connection:
-            return tables.behaviour(connection, self.chapter.name, digest)
-
-    def keep_behaviour(self, digest: str, seen: str) -> None:
-        """Keep it."""
-        with self._gradebook.transaction() as connection:
-            tables.keep_behaviour(connection, self.chapter.name, digest, seen)
-
     @property
     def times(self) -> Mapping[str, float]:
         """The factor of the limits of time of who has another one than the class."""

@@ -49,13 +49,6 @@ ABSENT = Table(  # who is on the roster, and handed in nothing
     Column("chapter", String(128), primary_key=True),
     Column("student", String(255), primary_key=True),
 )
-BEHAVIOUR = Table(  # of the answers that a chapter's author lists: see `engine.listed_answers`
-    "across_behaviour",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("seen", Text, nullable=False),
-)
 HISTORY = Table(  # of every mark: see `history`, which alone writes it
     "across_history",
     TABLES,

@@ -42,7 +42,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from traitlets.config.loader import Config
 
 from autograder.gradebook import database
-from autograder.gradebook.schema import BEHAVIOUR, SECRETS, TABLES, VERDICTS
+from autograder.gradebook.schema import SECRETS, TABLES, VERDICTS
 from autograder.model.course import Chapter, CourseError
 from autograder.model.harmless import visible
 from autograder.model.verdict import Mark, Result, Verdict
@@ -291,18 +291,6 @@ def secret(connection: Connection, made: bytes) -> bytes:
     if found is None:
         connection.execute(insert(SECRETS).values(name="seed", value=made))
     return made if found is None else bytes(found)
-
-
-def behaviour(connection: Connection, chapter: str, digest: str) -> str:
-    """What is kept under `digest` of a chapter's listed answers; empty if it is of something else."""
-    query = select(BEHAVIOUR.c.seen).where(BEHAVIOUR.c.chapter == chapter, BEHAVIOUR.c.digest == digest)
-    return connection.execute(query).scalar() or ""
-
-
-def keep_behaviour(connection: Connection, chapter: str, digest: str, seen: str) -> None:
-    """Keep how a chapter's listed answers behave, in place of what was kept before."""
-    connection.execute(delete(BEHAVIOUR).where(BEHAVIOUR.c.chapter == chapter))
-    connection.execute(insert(BEHAVIOUR).values(chapter=chapter, digest=digest, seen=seen))
 
 
 def digests(connection: Connection, chapter: str) -> dict[str, tuple[str, str | None, str | None]]:

@@ -106,7 +106,8 @@ def test_the_class_page_counts_who_makes_the_same_mistake_by_what_they_do(graded
     assert "left_as_it_is or left_alone" in page
 
 
-def test_listed_answers_are_looked_at_once_for_a_class_and_labels_stay_as_they_are(listing, tmp_path, monkeypatch):
+def test_listed_answers_are_looked_at_once_for_all_classes_and_labels_stay_as_they_are(listing, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACROSS_CACHE", str(tmp_path / "cache"))
     jobs = []
     real = grade.grade_job
     monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
@@ -122,11 +123,26 @@ def test_listed_answers_are_looked_at_once_for_a_class_and_labels_stay_as_they_a
     jobs.clear()
     class_run.grade_class(listing, NAME, handed_in(listing, folder, more), out, again=True)
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ann", "cat"]
+    jobs.clear()
+    class_run.grade_class(listing, NAME, folder, tmp_path / "of_another_class")
+    assert sorted(job.submission.student for job in jobs) == ["(reference)", "ann", "cat"]
     found = {
         row.student: row.misconception for row in record.rows(out, listing.chapter(NAME)) if row.exercise == "double"
     }
     assert found == {"ann": "squared", "cat": "unlisted"}
     assert not any(each.verdict.behaviour for each in record.records(out, listing.chapter(NAME)))
+
+
+def test_a_cache_that_cannot_be_read_is_made_again(listing, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACROSS_CACHE", str(tmp_path / "cache"))
+    folder = handed_in(listing, tmp_path / "submitted", {"ann": CLASS["ann"]})
+    class_run.grade_class(listing, NAME, folder, tmp_path / "out")
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_text("[{")
+    class_run.grade_class(listing, NAME, folder, tmp_path / "other")
+    found = [row.misconception for row in record.rows(tmp_path / "other", listing.chapter(NAME))]
+    assert "squared" in found
+    assert kept.read_text() != "[{"
 
 
 def test_a_label_decides_no_mark_and_makes_no_other_verdict(listing, tmp_path):
