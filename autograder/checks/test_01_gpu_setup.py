@@ -207,7 +207,7 @@ def why(gpu: Capability, codes: list[Code], word: str, wanted: str) -> str:
         below = any(version[0] == gpu[0] for _, version in codes)
         one = f"machine code runs on one first number; this GPU's is {gpu[0]}"
         for code in codes:
-            if code[1][0] > 9:
+            if min(gpu[0], code[1][0]) > 9:  # as texts they begin alike
                 one += f", that of {name_of(code)} {code[1][0]}: the last digit alone is the second number"
         return "machine code does not run below its second number" if below else one
     if wanted == "machine":
