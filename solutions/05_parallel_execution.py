@@ -17,6 +17,8 @@ from across import devices, fresh, pictures, placement, timeline
 from across.attempt import attempt, call, expect, read
 from across.expecting import between, entries, list_of, number, one_of, text, truth, whole
 
+SECONDS = between(0, 10, number)
+
 # %%
 import time
 from collections import Counter, deque
@@ -162,7 +164,7 @@ def order(nodes, edges):  # ["A", "B"], [("A", "B")] -> ["A", "B"]
     ### END SOLUTION
 
 
-# %%
+# %% tags=["show"]
 def steps(**orders):  # orders of names, one lane each
     spans = [pictures.Span(lane, i, i + 1, name) for lane, names in orders.items() for i, name in enumerate(names)]
     return pictures.timeline(spans, title="The order of the ops", unit="ops done", lanes=list(orders))
@@ -170,7 +172,10 @@ def steps(**orders):  # orders of names, one lane each
 
 # %% check="order" points=4
 with attempt("order"):
-    diamond = ["B", "A", "D", "C", "F", "E", "H", "G"], [*zip("BAADCB", "DDCFEE"), ("E", "H"), ("C", "G")]
+    diamond = (
+        ["B", "A", "D", "C", "F", "E", "H", "G"],
+        [tuple(edge) for edge in ("BD", "AD", "AC", "DF", "CE", "BE", "EH", "CG")],
+    )
     for graph in ((nodes, edges), diamond):
         got = call(order, *graph, returns=list_of(text))
         ran = timeline.run_order(*graph)
@@ -205,7 +210,7 @@ with attempt("quiz", done="recorded before it was run"):
 # wait for one another. `homes` says how many logical CPUs share them.
 
 
-# %%
+# %% tags=["show"] covers=["S25", "S26"]
 def four_naps(inter, intra, homes):  # -> seconds
     tf.config.threading.set_inter_op_parallelism_threads(inter)
     tf.config.threading.set_intra_op_parallelism_threads(intra)
@@ -237,7 +242,7 @@ guesses = {"inter 1": 0.4, "inter 2": 0.2, "inter 4": 0.1, "inter 1, intra 4": 0
 #: guesses = {"inter 1": None, "inter 2": None, "inter 4": None, "inter 1, intra 4": None, "inter 1, four CPUs": None}
 ### END SOLUTION
 
-# %%
+# %% tags=["show"]
 settings = {  # inter, intra, homes
     "inter 1": (1, 1, 1),
     "inter 2": (2, 1, 1),
@@ -248,7 +253,7 @@ settings = {  # inter, intra, homes
 
 # %% check="guesses" points=1
 with attempt("guesses", done="recorded before they were measured"):
-    said = read(guesses, "`guesses` is", entries(dict.fromkeys(settings, between(0, 10, number))))
+    said = read(guesses, "`guesses` is", entries(dict.fromkeys(settings, SECONDS)))
     took = {name: [fresh.run(four_naps, *each, cpus=4) for _ in range(3)] for name, each in settings.items()}
     for name, guess in said.items():
         print(f"{name:18} you said {guess:.2f} s, it took {min(took[name]):.2f} s")
@@ -264,8 +269,10 @@ with attempt("guesses", done="recorded before they were measured"):
 # A session can write down when each op ran. In the result, `dev_stats` has an entry for each device, and its `node_stats`
 # one for each op:
 
-# %% covers=["S25"]
+# %%
 v1 = tf.compat.v1
+
+# %% tags=["show"] covers=["S25"]
 with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
     length = v1.placeholder(tf.float32, [])
     first = [nap(length, f"nap{i}") for i in range(3)]
@@ -366,7 +373,7 @@ def sized(inter, intra):  # 2, 1 -> True or False
     ### END SOLUTION
 
 
-# %%
+# %% tags=["show"]
 def asked(early, inter, intra):  # sized(inter, intra) in a process that has started early, with pools of 2 and 1
     if early:
         tf.config.threading.set_inter_op_parallelism_threads(2)
@@ -391,7 +398,7 @@ with attempt("sized"):
 # does each run at the same time?
 
 
-# %% covers=["S26"]
+# %% tags=["show"] covers=["S26"]
 def then(*configs):  # for one session after the other: the most naps at the same time
     most = []
     for config in configs:
@@ -405,7 +412,7 @@ def then(*configs):  # for one session after the other: the most naps at the sam
     return most
 
 
-# %% covers=["S26"]
+# %% tags=["show"] covers=["S26"]
 one, four = (v1.ConfigProto(inter_op_parallelism_threads=n) for n in (1, 4))
 own = v1.ConfigProto(inter_op_parallelism_threads=4, use_per_session_threads=True)
 print("one thread, then four:           ", fresh.run(then, one, four))
@@ -464,7 +471,7 @@ for threads in ((1, 4), (4, 1)):
 # ## A Keras training step
 # Your own model has a timeline, too:
 
-# %% covers=["S24", "S25"]
+# %% tags=["show"] covers=["S24", "S25"]
 dense = tf.keras.layers.Dense
 model = tf.keras.Sequential([dense(512, activation="relu"), dense(512, activation="relu"), dense(10)])
 model.compile("sgd", loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -520,14 +527,14 @@ def collapse(model):  # a model of Dense layers -> one matrix
     ### BEGIN SOLUTION
     matrices = [tf.convert_to_tensor(layer.kernel) for layer in model.layers]
     while len(matrices) > 1:
-        pairs = zip(matrices[::2], matrices[1::2])
-        rest = matrices[len(matrices) // 2 * 2 :]
-        matrices = [tf.matmul(a, b) for a, b in pairs] + rest
+        alone = matrices[len(matrices) // 2 * 2 :]
+        pairs = zip(matrices[0::2], matrices[1::2], strict=False)
+        matrices = [tf.matmul(a, b) for a, b in pairs] + alone
     return matrices[0]
     ### END SOLUTION
 
 
-# %%
+# %% tags=["show"]
 linear = tf.keras.Sequential([tf.keras.Input([3]), *(dense(3, use_bias=False) for _ in range(6))])
 
 # %% check="collapse" points=3

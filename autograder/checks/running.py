@@ -6,6 +6,7 @@ operating system how many threads a session has started (`threads_of`).
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -60,14 +61,17 @@ def by_first_input(nodes: Sequence[str], edges: Edges) -> list[str]:
 WRONG: dict[str, tuple[Callable[[Sequence[str], Edges], list[str]], str]] = {
     "program_order": (lambda nodes, edges: list(nodes), "that is the order of `nodes`"),
     "by_name": (lambda nodes, edges: sorted(nodes), "that is the order of the names"),
-    "a_stack": (lambda nodes, edges: by_queue(nodes, edges, stack=True), "the op that became ready last is taken first"),
+    "a_stack": (
+        lambda nodes, edges: by_queue(nodes, edges, stack=True),
+        "the op that became ready last is taken first",
+    ),
     "first_input": (by_first_input, "an op enters the queue when one of its inputs is there; its counter is not yet 0"),
     "in_waves": (by_waves, "you collect all that is ready, then all that is ready after that"),
 }
 
 
 def telling_graph(rng: np.random.Generator, size: int) -> tuple[list[str], Edges]:
-    """A graph on which every wrong rule gives another order; of at most 6 sources, and 6 readers an op."""
+    """A graph on which every rule gives an order of its own; of at most 6 sources, and 6 readers an op."""
     while True:
         nodes = [str(word) for word in rng.permutation(WORDS)[:size]]
         edges = [(a, b) for j, b in enumerate(nodes) for a in nodes[:j] if rng.random() < 0.28]
@@ -75,8 +79,8 @@ def telling_graph(rng: np.random.Generator, size: int) -> tuple[list[str], Edges
         sources = set(nodes) - {b for _, b in edges}
         if len(sources) > 6 or max(outs.values(), default=0) > 6 or len(sources) < 3:
             continue
-        right = by_queue(nodes, edges)
-        if all(rule(nodes, edges) != right for rule, _ in WRONG.values()) and set(nodes[: len(sources)]) != sources:
+        orders = [by_queue(nodes, edges), *(rule(nodes, edges) for rule, _ in WRONG.values())]
+        if len(set(map(tuple, orders))) == len(orders) and set(nodes[: len(sources)]) != sources:
             return nodes, edges
 
 
@@ -98,7 +102,7 @@ def neighbours(spans: Sequence[tuple[int, int]]) -> int:
     """The longest run of spans, by start, of which each overlaps the one before it."""
     found = run = 1
     order = sorted(spans)
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in itertools.pairwise(order):
         run = run + 1 if after[0] < before[1] else 1
         found = max(found, run)
     return found
@@ -135,19 +139,18 @@ MISCOUNTED: dict[str, tuple[Callable[[Sequence[Device]], int], str]] = {
 
 
 def telling_stats(rng: np.random.Generator, devices: int) -> list[Device]:
-    """Statistics on which every wrong way of counting gives another number; of one device: all that one has."""
+    """Statistics on which every way of counting gives a number of its own; of one device: all that one has."""
     ways = [way for name, (way, _) in MISCOUNTED.items() if devices > 1 or name != "each_device_alone"]
     while True:
         found: list[Device] = []
         words = iter(rng.permutation(WORDS))
         for number in range(devices):
-            starts = [int(each) for each in rng.integers(0, 14, size=5 if devices > 1 else 7)]
+            starts = [int(each) for each in rng.integers(0, 14, size=5 if devices > 1 else 10)]
             nodes = [(str(next(words)), 10 * start, 10 * int(rng.integers(1, 7))) for start in starts]
             nodes += [(f"_{name}", 10 * int(rng.integers(0, 14)), 60) for name in ("SOURCE", "arg_x_0_0")]
-            place = f"/job:localhost/replica:0/task:0/device:CPU:{number}"
-            found.append((place, [nodes[i] for i in rng.permutation(len(nodes))]))
-        right = most(spans_of(found))
-        if right > 2 and all(way(found) != right for way in ways):
+            found.append((f"CPU:{number}", [nodes[i] for i in rng.permutation(len(nodes))]))
+        counts = [most(spans_of(found)), *(way(found) for way in ways)]
+        if counts[0] > 2 and len(set(counts)) == len(counts):
             return found
 
 

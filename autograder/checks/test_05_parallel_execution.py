@@ -93,7 +93,9 @@ def check_results(walk: Walk) -> None:
             is_there = next((each for each, value in walk.wanted.items() if same(got, value)), None)
             assert not is_there, f"{walk.call} returned {is_there} where {name} belongs; expected A, B, D, E."
             if name == "A" and same(got, walk.x * walk.x):
-                raise Misconception("squared_by_element", "A is `x * x`, element by element; expected the product `x @ x`.")
+                raise Misconception(
+                    "squared_by_element", "A is `x * x`, element by element; expected the product `x @ x`."
+                )
             raise AssertionError(f"{walk.call}: {name} is not what the textbook's graph computes.")
 
 
@@ -108,7 +110,9 @@ def test_five_ops_wait_only_for_what_they_read(student, rng):
     for name, after in (("A", []), ("B", []), ("C", []), ("D", walk.ops["C"]), ("E", walk.ops["C"])):
         for op in walk.ops[name]:
             late = [each.type for each in walk.before(op) - set(after)]
-            assert not late, f"{walk.call}: {name} waits for {', '.join(sorted(late))}; see what the text says it reads."
+            assert not late, (
+                f"{walk.call}: {name} waits for {', '.join(sorted(late))}; see what the text says it reads."
+            )
     assert len(work) == 5, f"{walk.call} needs {len(work)} ops; the budget is five."
 
 
@@ -187,7 +191,7 @@ def counted(student, cases, base):
     for devices in cases:
         metadata = tf.compat.v1.RunMetadata()
         for name, nodes in devices:
-            of_device = metadata.step_stats.dev_stats.add(device=name)
+            of_device = metadata.step_stats.dev_stats.add(device=f"/job:localhost/replica:0/task:0/device:{name}")
             for node, start, length in nodes:
                 of_device.node_stats.add(
                     node_name=node,
@@ -209,7 +213,7 @@ def check_at_once(student: Any, cases: list[list[running.Device]]) -> None:
         if got == right:
             continue
         ops = "; ".join(
-            f"{device_of(place)}: " + ", ".join(f"{name} {start} to {start + length}" for name, start, length in nodes)
+            f"{place}: " + ", ".join(f"{name} {start} to {start + length}" for name, start, length in nodes)
             for place, nodes in devices
         )
         says = f"`at_once` returned {shown(got)} for ops that ran from and to (in microseconds) {ops}"
@@ -282,7 +286,9 @@ def check_sized(student: Any, cases: list[list[Any]]) -> None:
         if found == [intra, inter]:
             raise Misconception("swapped", f"After {call} the inter-op pool has {found[0]} threads; inter comes first.")
         assert not started, f"{call} started TensorFlow itself; then no pool can be sized any more."
-        assert found == [inter, intra], f"After {call} the sizes are {found[0]} inter-op, {found[1]} intra-op (0: default)."
+        assert found == [inter, intra], (
+            f"After {call} the sizes are {found[0]} inter-op, {found[1]} intra-op (0: default)."
+        )
         assert got, f"{call} returned {got} in time; both pools have the sizes asked for."
 
 
@@ -328,10 +334,14 @@ def check_own_pool(student: Any, sizes: list[int]) -> None:
         pools = [pool.num_threads for pool in config.session_inter_op_thread_pool]
         named = any(pool.global_name for pool in config.session_inter_op_thread_pool)
         asked = [config.inter_op_parallelism_threads, *pools]
-        assert max(asked) <= MOST and len(pools) < 2 and not named, f"{call} asks for other pools than one of {threads}."
+        assert max(asked) <= MOST and len(pools) < 2 and not named, (
+            f"{call} asks for other pools than one of {threads}."
+        )
         asks_intra = config.intra_op_parallelism_threads == threads and threads not in asked
         if asks_intra:
-            says = f"{call} sizes the intra-op pool, which computes pieces of one op; expected whole ops at the same time."
+            says = (
+                f"{call} sizes the intra-op pool, which computes pieces of one op; expected whole ops at the same time."
+            )
             raise Misconception("intra_for_inter", says)
         if threads in config.device_count.values() and threads not in asked:
             says = f"{call} makes {threads} logical CPUs; these are names, and share one pool of threads."

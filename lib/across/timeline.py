@@ -248,7 +248,9 @@ def _from_zero(ops: Sequence[Op], pieces: Sequence[Op] = ()) -> Timeline:
             lanes[op.lane] = pool if pool == CALLER and number == 1 else f"{pool} {number}"
 
     def moved(found: Sequence[Op]) -> tuple[Op, ...]:
-        placed = [replace(op, lane=lanes.get(op.lane, op.lane), start=op.start - zero, end=op.end - zero) for op in found]
+        placed = [
+            replace(op, lane=lanes.get(op.lane, op.lane), start=op.start - zero, end=op.end - zero) for op in found
+        ]
         return tuple(sorted(placed, key=lambda op: (op.start, op.end)))
 
     return Timeline(moved(ops), moved(pieces))
