@@ -240,26 +240,26 @@ def test_all_devices_count_together(student, rng):
 
 
 @probe
-def settled(student, cases):
+def settled(student, early, cases):
     from across import fresh
 
     sized = student.sized
 
-    def ask(early, inter, intra):
+    def ask(early, cases):
         pools = tf.config.threading
         if early:
             pools.set_inter_op_parallelism_threads(early[0])
             pools.set_intra_op_parallelism_threads(early[1])
             tf.constant(1.0)
-        answer = sized(inter, intra)
+        answers = [sized(*case) for case in cases]
         found = [pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads()]
         try:
             pools.set_inter_op_parallelism_threads(found[0] + 1)
         except RuntimeError:
-            return answer, found, True
-        return answer, found, False
+            return answers, found, True
+        return answers, found, False
 
-    return [fresh.run(ask, *case) for case in cases]
+    return fresh.run(ask, early, cases)
 
 
 def pool_sizes(rng: np.random.Generator) -> list[int]:
@@ -267,42 +267,38 @@ def pool_sizes(rng: np.random.Generator) -> list[int]:
     return [int(each) for each in rng.permutation([2, 5, 6, 7, 8, 9])[:2]]
 
 
-SETTLED = row(anything, list_of(whole, 2), truth).named("an answer, two sizes and whether TensorFlow runs")
-
-
-def check_sized(student: Any, cases: list[list[Any]]) -> None:
-    for (early, inter, intra), (answer, found, started) in each_answer(
-        student.ask(settled, cases=cases), cases, SETTLED, "the fresh process answered"
-    ):
-        call = f"`sized({inter}, {intra})`"
-        if early:
-            call += f" in a process that started with {early[0]} inter-op and {early[1]} intra-op threads"
-        got = truth(answer, f"{call} returned")
-        if early:
-            wanted = early == [inter, intra]
-            now = "has these sizes already" if wanted else "keeps the sizes it has"
-            assert got == wanted, f"{call} returned {got}; TensorFlow {now}."
-            continue
-        if found == [intra, inter]:
-            raise Misconception("swapped", f"After {call} the inter-op pool has {found[0]} threads; inter comes first.")
-        assert not started, f"{call} started TensorFlow itself; then no pool can be sized any more."
-        assert found == [inter, intra], (
-            f"After {call} the sizes are {found[0]} inter-op, {found[1]} intra-op (0: default)."
-        )
-        assert got, f"{call} returned {got} in time; both pools have the sizes asked for."
+SETTLED = row(anything, list_of(whole, 2), truth).named("answers, two sizes and whether TensorFlow runs")
 
 
 @exercise("sized")
 def test_both_pools_are_sized_in_time(student, rng):
-    check_sized(student, [[None, *pool_sizes(rng)] for _ in range(2)])
+    inter, intra = pool_sizes(rng)
+    call = f"`sized({inter}, {intra})`"
+    reply = student.ask(settled, early=None, cases=[[inter, intra]])
+    answers, found, started = SETTLED(reply, "The fresh process answered")
+    (answer,) = list_of(anything, 1).named("one answer")(answers, "The fresh process answered")
+    got = truth(answer, f"{call} returned")
+    if found == [intra, inter]:
+        raise Misconception("swapped", f"After {call} the inter-op pool has {found[0]} threads; inter comes first.")
+    assert not started, f"{call} started TensorFlow itself; then no pool can be sized any more."
+    sizes = f"After {call} the sizes are {found[0]} inter-op and {found[1]} intra-op (0: default)."
+    assert found == [inter, intra], sizes
+    assert got, f"{call} returned {got} in time; both pools have the sizes asked for."
 
 
 @exercise("sized")
 def test_a_change_that_comes_too_late_is_told(student, rng):
     inter, intra = pool_sizes(rng)
-    other = [inter + 10, intra + 10]
-    cases = [[[inter, intra], *asked] for asked in (other, [inter, other[1]], [other[0], intra], [inter, intra])]
-    check_sized(student, [cases[i] for i in rng.permutation(4)])
+    asked = [[inter + 10, intra + 10], [inter, intra + 10], [inter + 10, intra], [inter, intra]]
+    cases = [asked[i] for i in rng.permutation(4)]
+    reply = student.ask(settled, early=[inter, intra], cases=cases)
+    answers, _, _ = SETTLED(reply, "The fresh process answered")
+    started = f"in a process that started with {inter} inter-op and {intra} intra-op threads"
+    for case, answer in each_answer(answers, cases, anything, "the fresh process answered"):
+        call = f"{called('sized', case)} {started}"
+        got, wanted = truth(answer, f"{call} returned"), case == [inter, intra]
+        why = "has these sizes already" if wanted else "keeps the sizes it has"
+        assert got == wanted, f"{call} returned {got}; TensorFlow {why}."
 
 
 # own_pool: a session is made here with what the student configured
