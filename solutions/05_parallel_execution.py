@@ -211,25 +211,29 @@ with attempt("quiz", done="recorded before it was run"):
 
 
 # %% tags=["show"] covers=["S25", "S26"]
-def four_naps(inter, intra, homes):  # -> seconds
+def four_naps(inter, intra, homes):  # -> seconds, three times
     tf.config.threading.set_inter_op_parallelism_threads(inter)
     tf.config.threading.set_intra_op_parallelism_threads(intra)
 
     @tf.function
     def program(seconds):
-        with_homes = [(f"/CPU:{i % homes}", f"nap{i}") for i in range(4)]
-        return [on(home, nap, seconds, name) for home, name in with_homes]
+        return [on(f"/CPU:{i % homes}", nap, seconds, f"nap{i}") for i in range(4)]
 
-    tenth = tf.constant(0.1)
-    program(tenth)
-    start = time.perf_counter()
-    [each.numpy() for each in program(tenth)]
-    return time.perf_counter() - start
+    return timed(program, tf.constant(0.1), 3)
 
 
+# %% tags=["show"]
 def on(device, op, *inputs):
     with tf.device(device):
         return op(*inputs)
+
+
+def timed(program, x, repeats):  # -> seconds of each call; the first call traces, and does not count
+    marks = []
+    for _ in range(repeats + 2):
+        marks.append(time.perf_counter())
+        [each.numpy() for each in program(x)]
+    return list(np.diff(marks)[1:])
 
 
 # %% [markdown]
@@ -254,7 +258,7 @@ settings = {  # inter, intra, homes
 # %% check="guesses" points=1
 with attempt("guesses", done="recorded before they were measured"):
     said = read(guesses, "`guesses` is", entries(dict.fromkeys(settings, SECONDS)))
-    took = {name: [fresh.run(four_naps, *each, cpus=4) for _ in range(3)] for name, each in settings.items()}
+    took = {name: fresh.run(four_naps, *each, cpus=4) for name, each in settings.items()}
     for name, guess in said.items():
         print(f"{name:18} you said {guess:.2f} s, it took {min(took[name]):.2f} s")
     display(pictures.bars(took, title="Four naps of 0.1 s", unit="seconds"))
@@ -266,8 +270,8 @@ with attempt("guesses", done="recorded before they were measured"):
 
 # %% [markdown]
 # ## Reading step statistics
-# A session can write down when each op ran. In the result, `dev_stats` has an entry for each device, and its `node_stats`
-# one for each op:
+# A `v1.Session` runs a graph that was built before; this one has four threads. It can write down when each op ran. In the
+# result, `dev_stats` has an entry for each device, and its `node_stats` one for each op:
 
 # %%
 v1 = tf.compat.v1
@@ -278,9 +282,10 @@ with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
     first = [nap(length, f"nap{i}") for i in range(3)]
     last = [nap(first[0], "after0"), nap(tf.add_n(first), "after_all")]
 
+four = v1.ConfigProto(inter_op_parallelism_threads=4, use_per_session_threads=True)
 options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
 metadata = v1.RunMetadata()
-with v1.Session(graph=graph) as session:
+with v1.Session(graph=graph, config=four) as session:
     session.run(last, {length: 0.02}, options=options, run_metadata=metadata)
 
 # %% tags=["show"] covers=["S25"]
@@ -413,10 +418,9 @@ def then(*configs):  # for one session after the other: the most naps at the sam
 
 
 # %% tags=["show"] covers=["S26"]
-one, four = (v1.ConfigProto(inter_op_parallelism_threads=n) for n in (1, 4))
-own = v1.ConfigProto(inter_op_parallelism_threads=4, use_per_session_threads=True)
-print("one thread, then four:           ", fresh.run(then, one, four))
-print("one thread, then four of its own:", fresh.run(then, one, own))
+one, shared = (v1.ConfigProto(inter_op_parallelism_threads=n) for n in (1, 4))
+print("one thread, then four:           ", fresh.run(then, one, shared))
+print("one thread, then four of its own:", fresh.run(then, one, four))  # the config with use_per_session_threads
 
 # %% [markdown]
 # The first session makes the pool of the process, and later sessions share it: the four threads were never made. With
@@ -540,7 +544,7 @@ linear = tf.keras.Sequential([tf.keras.Input([3]), *(dense(3, use_bias=False) fo
 # %% check="collapse" points=3
 with attempt("collapse"):
     ran = placement.trace(tf.function(collapse), linear)
-    display(ran.draw())
+    display(ran.draw(devices=D[:1]))
     got = np.array(collapse(linear))
     expect(np.allclose(got, linear(np.eye(3)), atol=1e-5), "`collapse(linear)` is not what `linear(np.eye(3))` is")
     products = [op.name for op in ran.of_type("MatMul", "BatchMatMulV2", "Einsum")]
@@ -554,7 +558,7 @@ with attempt("collapse"):
 
 
 # %% tags=["show"] covers=["S25"]
-def two_chains(inter):  # -> seconds
+def two_chains(inter):  # -> seconds, five times
     tf.config.threading.set_inter_op_parallelism_threads(inter)
     tf.config.threading.set_intra_op_parallelism_threads(1)
 
@@ -565,39 +569,34 @@ def two_chains(inter):  # -> seconds
             y, z = tf.matmul(y, x), tf.matmul(z, x)
         return y, z
 
-    x = tf.zeros([500, 500])
-    program(x)
-    start = time.perf_counter()
-    [each.numpy() for each in program(x)]
-    return time.perf_counter() - start
+    return timed(program, tf.zeros([500, 500]), 5)
 
 
-took = {f"inter-op {n}": [1e3 * fresh.run(two_chains, n) for _ in range(5)] for n in (1, 2)}
-pictures.bars(took, title="Two chains of six products", unit="milliseconds")
+chains = {f"inter-op {n}": fresh.run(two_chains, n) for n in (1, 2)}
+pictures.bars(chains, title="Two chains of six products", unit="seconds")
 
 # %% [markdown]
 # With two idle cores, two threads take about half the time. Other programs on the machine take their share of the cores:
-# look at the dots, then trust a ratio. Now 200 products of tiny matrices, and the *processor* time of 20 steps:
+# look at the dots before you trust a ratio. Now 200 products of tiny matrices, and the *processor* time of 10 steps:
 
 
 # %% tags=["show"] covers=["S25", "S26"]
-def tiny(inter):  # -> processor seconds, of all threads together
+def tiny(inter):  # -> processor seconds of all threads, five times
     tf.config.threading.set_inter_op_parallelism_threads(inter)
 
     @tf.function
     def program(x):
         return tf.add_n([tf.matmul(x, x + float(i)) for i in range(200)])
 
-    x = tf.ones([16, 16])
-    program(x)
-    start = time.process_time()
-    for _ in range(20):
-        program(x).numpy()
-    return time.process_time() - start
+    x, marks = tf.ones([16, 16]), []
+    for _ in range(7):
+        marks.append(time.process_time())
+        [program(x).numpy() for _ in range(10)]
+    return list(np.diff(marks)[1:])
 
 
-spent = {f"inter-op {n}": [1e3 * fresh.run(tiny, n) for _ in range(5)] for n in (1, 8)}
-pictures.bars(spent, title="200 tiny products, 20 times", unit="milliseconds of processor time")
+spent = {f"inter-op {n}": fresh.run(tiny, n) for n in (1, 8)}
+pictures.bars(spent, title="200 tiny products, 10 times", unit="seconds of processor time")
 
 # %% tags=["show"] covers=["S25"]
 ratio = np.median(spent["inter-op 8"]) / np.median(spent["inter-op 1"])

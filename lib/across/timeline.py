@@ -328,11 +328,12 @@ def run_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]], threads: i
         rewrite_options=RewriterConfig(disable_meta_optimizer=True),
         optimizer_options=v1.OptimizerOptions(opt_level=v1.OptimizerOptions.L0),
     )
-    config = v1.ConfigProto(
-        inter_op_parallelism_threads=threads, use_per_session_threads=threads > 0, graph_options=rewriting
+    config = v1.ConfigProto(  # a pool of its own: a first session with another would size that of the whole process
+        inter_op_parallelism_threads=max(threads, 1), use_per_session_threads=True, graph_options=rewriting
     )
+    where = v1.RunOptions(inter_op_thread_pool=-1 if threads < 0 else 0)
     with v1.Session(graph=graph, config=config) as session:
-        session.run([tensor.op for tensor in made.values()])
+        session.run([tensor.op for tensor in made.values()], options=where)
     return log
 
 
