@@ -60,7 +60,9 @@ class Walk:
         except (ValueError, TypeError, KeyError):
             raise AssertionError("The graph that your code built does not hold together.") from None
         with session(graph) as live:
-            self.where, values = ran(live, [*outs, *tensors], {fed: x})
+            feed: dict[Any, Any] = {}
+            feed[fed] = x
+            self.where, values = ran(live, [*outs, *tensors], feed)
         self.wanted = {"A": x @ x, "B": np.sin(x), "C": np.cos(x), "D": np.exp(np.cos(x)), "E": np.tanh(np.cos(x))}
         self.got, self.x = values[:4], x
         self.ops = {}  # name -> the ops that compute it, none of whose inputs is it already
@@ -406,10 +408,10 @@ def check_collapse(student: Any, rng: np.random.Generator, n: int) -> None:
 
 @exercise("collapse")
 def test_kernels_that_pair_up_are_multiplied_in_the_fewest_rounds(student, rng):
-    check_collapse(student, rng, int(rng.choice([4, 8])))
+    check_collapse(student, rng, 8)
 
 
 @exercise("collapse")
 def test_a_kernel_without_a_neighbour_waits(student, rng):
-    for n in rng.permutation([5, 6, 7])[:2]:
+    for n in rng.permutation([7, 9]):  # of 4, 5 or 6 two halves, each in a row, are as short
         check_collapse(student, rng, int(n))

@@ -158,9 +158,9 @@ def record(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Timeline:
 
 def decoded(data: bytes) -> Timeline:
     """The timeline in a serialized XSpace, the content of an `*.xplane.pb` file that TensorFlow's profiler wrote."""
-    from tensorflow.tsl.profiler.protobuf import xplane_pb2  # pyright: ignore[reportMissingImports]
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    space = xplane_pb2.XSpace()
+    space = xplane_pb2.XSpace()  # pyright: ignore[reportAttributeAccessIssue]
     space.ParseFromString(data)
     ops: list[Op] = []
     marks: list[_Mark] = []
