@@ -9,12 +9,12 @@
 # # Parallel execution
 # **What runs at the same time, on which threads?**
 #
-# A graph says what depends on what. It does not say what runs first, or on how many threads. In 60 minutes you write
-# TensorFlow's own scheduler in ten lines, see every thread at work, and learn what more threads cannot do.
+# A graph says what depends on what. It does not say what runs first, or on how many threads. In 60 minutes you write the
+# rule that decides what runs first, see threads at work, and learn what more threads cannot do.
 
 # %%
 from across import devices, fresh, pictures, placement, timeline
-from across.attempt import attempt, call, expect, read
+from across.attempt import NotAttempted, attempt, call, expect, read
 from across.expecting import between, entries, list_of, number, one_of, text, truth, whole
 
 SECONDS = between(0, 10, number)
@@ -132,7 +132,7 @@ timeline.run_order(nodes, edges)
 
 # %% [markdown]
 # `run_order` builds a graph whose ops note their names when they run, and runs it without a pool: in the thread that
-# calls. There the order is the same in every run. The queue is *first in, first out*.
+# calls. There a small graph like this runs in the same order each time. The queue is *first in, first out*.
 
 # %% [markdown]
 # ### Exercise: `order` (4 points)
@@ -196,6 +196,8 @@ quiz = {1: "C", 2: "E", 3: "D", 4: "B", 5: "A"}
 
 # %% check="quiz" points=1
 with attempt("quiz", done="recorded before it was run"):
+    if quiz == dict.fromkeys(range(1, 6)):
+        raise NotAttempted("quiz: not attempted yet. Replace each None by the name of an op.")
     guess = read(quiz, "`quiz` is", entries(dict.fromkeys(range(1, 6), one_of(nodes))))
     ran = timeline.run_order(nodes, edges, threads=1)
     display(steps(you=[guess[i] for i in range(1, 6)], TensorFlow=ran))
@@ -243,7 +245,13 @@ def timed(program, x, repeats):  # -> seconds of each call; the first call trace
 # %% answer="guesses" covers=["S25", "S26"]
 ### BEGIN SOLUTION
 guesses = {"inter 1": 0.4, "inter 2": 0.2, "inter 4": 0.1, "inter 1, intra 4": 0.4, "inter 1, four CPUs": 0.4}
-#: guesses = {"inter 1": None, "inter 2": None, "inter 4": None, "inter 1, intra 4": None, "inter 1, four CPUs": None}
+#: guesses = {
+#:     "inter 1": None,
+#:     "inter 2": None,
+#:     "inter 4": None,
+#:     "inter 1, intra 4": None,
+#:     "inter 1, four CPUs": None,
+#: }
 ### END SOLUTION
 
 # %% tags=["show"]
@@ -257,6 +265,8 @@ settings = {  # inter, intra, homes
 
 # %% check="guesses" points=1
 with attempt("guesses", done="recorded before they were measured"):
+    if guesses == dict.fromkeys(settings):
+        raise NotAttempted("guesses: not attempted yet. Replace each None by a number of seconds.")
     said = read(guesses, "`guesses` is", entries(dict.fromkeys(settings, SECONDS)))
     took = {name: fresh.run(four_naps, *each, cpus=4) for name, each in settings.items()}
     for name, guess in said.items():
@@ -449,11 +459,11 @@ with attempt("own_pool"):
 # %% [markdown]
 # ### What changed
 # The textbook sizes the intra-op pool in the same way, and its translation gives both pools one name. We run a large
-# product in two sessions. Which threads compute its pieces?
+# product in two sessions. How many threads compute its pieces?
 
 
 # %% tags=["show"] covers=["S25", "S26"]
-def lanes(*threads):  # the intra-op threads at work in one session after the other
+def lanes(*threads):  # how many intra-op threads work in one session after the other
     found = []
     for intra in threads:
         config = v1.ConfigProto(intra_op_parallelism_threads=intra, use_per_session_threads=True)
@@ -461,15 +471,16 @@ def lanes(*threads):  # the intra-op threads at work in one session after the ot
             product = tf.matmul(*[tf.random.uniform([900, 900]) for _ in range(2)])
         with v1.Session(graph=graph, config=config) as session:
             seen = timeline.record(session.run, product)
-        found.append([lane for lane in seen.lanes if lane.startswith("intra")])
+        found.append(sum(lane.startswith("intra") for lane in seen.lanes))
     return found
 
 
 for threads in ((1, 4), (4, 1)):
-    print(*zip(threads, fresh.run(lanes, *threads), strict=True))
+    print("two sessions that ask for", threads, "get", fresh.run(lanes, *threads), "threads with pieces")
 
 # %% [markdown]
-# The first session decides, even for a session with threads of its own: those are inter-op threads only.
+# With one thread a product is not cut. The first session decides, even for a session with threads of its own: those are
+# inter-op threads only.
 
 # %% [markdown]
 # ## A Keras training step
@@ -487,12 +498,14 @@ step = timeline.record(model.train_on_batch, images, labels)
 step.draw(title="One training step")
 
 # %% tags=["show"] covers=["S25"]
-most = dict(list(step.by_type().items())[:5])
-pictures.bars(most, title="Five types of op with the most time", unit="milliseconds")
+spent = step.by_type()
+share = sum(spent[name] for name in spent if "MatMul" in name) / sum(spent.values())
+print(f"products take {share:.0%} of the time in ops")
+pictures.bars(dict(list(spent.items())[:5]), title="Five types of op with the most time", unit="milliseconds")
 
 # %% [markdown]
-# The type at the top bounds the step. Could its ops run at the same time? The timeline shows what happened once. The graph
-# shows what can happen:
+# `_FusedMatMul` is a product, a bias and an activation that TensorFlow joined to one op. Could products run at the same
+# time? The timeline shows what happened once. The graph shows what can happen:
 
 
 # %% tags=["show"] covers=["S24"]
@@ -576,7 +589,7 @@ chains = {f"inter-op {n}": fresh.run(two_chains, n) for n in (1, 2)}
 pictures.bars(chains, title="Two chains of six products", unit="seconds")
 
 # %% [markdown]
-# With two idle cores, two threads take about half the time. Other programs on the machine take their share of the cores:
+# With two idle cores, two threads can take half the time. Other programs on the machine take their share of the cores:
 # look at the dots before you trust a ratio. Now 200 products of tiny matrices, and the *processor* time of 10 steps:
 
 
@@ -595,11 +608,11 @@ def tiny(inter):  # -> processor seconds of all threads, five times
     return list(np.diff(marks)[1:])
 
 
-spent = {f"inter-op {n}": fresh.run(tiny, n) for n in (1, 8)}
-pictures.bars(spent, title="200 tiny products, 10 times", unit="seconds of processor time")
+burnt = {f"inter-op {n}": fresh.run(tiny, n) for n in (1, 8)}
+pictures.bars(burnt, title="200 tiny products, 10 times", unit="seconds of processor time")
 
 # %% tags=["show"] covers=["S25"]
-ratio = np.median(spent["inter-op 8"]) / np.median(spent["inter-op 1"])
+ratio = np.median(burnt["inter-op 8"]) / np.median(burnt["inter-op 1"])
 print(f"8 threads used {ratio:.1f} times the processor time of one, for the same numbers")
 
 # %% [markdown]
@@ -609,11 +622,13 @@ print(f"8 threads used {ratio:.1f} times the processor time of one, for the same
 # %% [markdown]
 # ## Recipe
 # ```python
-# tf.config.threading.set_inter_op_parallelism_threads(2)   # ops at the same time; before the first tensor
-# tf.config.threading.set_intra_op_parallelism_threads(4)   # pieces of one op at the same time
-# seen = timeline.record(model.train_on_batch, x, y)        # what ran on which thread; run it once before
-# seen.draw(); seen.at_once(); seen.by_type()
-# timeline.longest_chain(...)                               # what no thread makes shorter
-# v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)       # step statistics of a session, by device
-# v1.ConfigProto(use_per_session_threads=True)              # a pool for one session
+# # before the first tensor: ops at the same time, pieces of one op at the same time
+# tf.config.threading.set_inter_op_parallelism_threads(2)
+# tf.config.threading.set_intra_op_parallelism_threads(4)
+# # what ran on which thread; run it once before
+# seen = timeline.record(model.train_on_batch, x, y)
+# seen.draw(), seen.at_once(), seen.by_type(), seen.save("step.json")
+# # a session: a pool of its own, and step statistics by device
+# v1.ConfigProto(inter_op_parallelism_threads=2, use_per_session_threads=True)
+# v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
 # ```
