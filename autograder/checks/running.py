@@ -1,0 +1,191 @@
+"""What checks on running in parallel are made of: graphs whose order tells, step statistics that tell, pools counted.
+
+Truth is never written down here: TensorFlow's executor says in which order it runs a graph (`timeline.run_order`), the
+operating system how many threads a session has started (`threads_of`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from across import timeline
+from autograder.checks.placing import WORDS
+
+v1 = tf.compat.v1
+Edges = list[tuple[str, str]]
+
+# Orders
+
+
+def by_queue(nodes: Sequence[str], edges: Edges, *, stack: bool = False) -> list[str]:
+    """Dependency counters with a queue; or a stack, which is the order of whoever takes what became ready last."""
+    missing = Counter(b for _, b in edges)
+    ready, done = deque(name for name in nodes if not missing[name]), []
+    while ready:
+        done.append(ready.pop() if stack else ready.popleft())
+        for a, b in edges:
+            missing[b] -= a == done[-1]
+            if a == done[-1] and not missing[b]:
+                ready.append(b)
+    return done
+
+
+def by_waves(nodes: Sequence[str], edges: Edges) -> list[str]:
+    """All that is ready, in the order of the program; then all that is ready after that."""
+    done: list[str] = []
+    while len(done) < len(nodes):
+        done += [n for n in nodes if n not in done and all(a in done for a, b in edges if b == n)]
+    return done
+
+
+def by_first_input(nodes: Sequence[str], edges: Edges) -> list[str]:
+    """Whoever has one of its inputs enters the queue."""
+    fed = {b for _, b in edges}
+    ready = deque(name for name in nodes if name not in fed)
+    seen, done = set(ready), []
+    while ready:
+        done.append(ready.popleft())
+        new = [b for a, b in edges if a == done[-1] and b not in seen]
+        seen.update(new)
+        ready += new
+    return done
+
+
+WRONG: dict[str, tuple[Callable[[Sequence[str], Edges], list[str]], str]] = {
+    "program_order": (lambda nodes, edges: list(nodes), "that is the order of `nodes`"),
+    "by_name": (lambda nodes, edges: sorted(nodes), "that is the order of the names"),
+    "a_stack": (
+        lambda nodes, edges: by_queue(nodes, edges, stack=True),
+        "the op that became ready last is taken first",
+    ),
+    "first_input": (by_first_input, "an op enters the queue when one of its inputs is there; its counter is not yet 0"),
+    "in_waves": (by_waves, "you collect all that is ready, then all that is ready after that"),
+}
+
+
+def telling_graph(rng: np.random.Generator, size: int) -> tuple[list[str], Edges]:
+    """A graph on which every rule gives an order of its own; of at most 6 sources, and 6 readers an op."""
+    while True:
+        nodes = [str(word) for word in rng.permutation(WORDS)[:size]]
+        edges = [(a, b) for j, b in enumerate(nodes) for a in nodes[:j] if rng.random() < 0.28]
+        outs = Counter(a for a, _ in edges)
+        sources = set(nodes) - {b for _, b in edges}
+        if len(sources) > 6 or max(outs.values(), default=0) > 6 or len(sources) < 3:
+            continue
+        orders = [by_queue(nodes, edges), *(rule(nodes, edges) for rule, _ in WRONG.values())]
+        if len(set(map(tuple, orders))) == len(orders) and set(nodes[: len(sources)]) != sources:
+            return nodes, edges
+
+
+# Step statistics: a device's name and its nodes, each a name, a start and a length in microseconds
+
+Device = tuple[str, list[tuple[str, int, int]]]
+
+
+def most(spans: Sequence[tuple[int, int]], *, touching: bool = False) -> int:
+    """The most of these spans, start and end, that hold one moment."""
+    return max((sum(s <= now < e + touching for s, e in spans) for now, _ in spans), default=0)
+
+
+def spans_of(devices: Sequence[Device], *, own: bool = False) -> list[tuple[int, int]]:
+    return [(s, s + n) for _, nodes in devices for name, s, n in nodes if own or not name.startswith("_")]
+
+
+def neighbours(spans: Sequence[tuple[int, int]]) -> int:
+    """The longest run of spans, by start, of which each overlaps the one before it."""
+    found = run = 1
+    order = sorted(spans)
+    for before, after in itertools.pairwise(order):
+        run = run + 1 if after[0] < before[1] else 1
+        found = max(found, run)
+    return found
+
+
+def company(spans: Sequence[tuple[int, int]]) -> int:
+    """The most spans that overlap one and the same span, it among them."""
+    return max(sum(s < end and start < e for s, e in spans) for start, end in spans)
+
+
+MISCOUNTED: dict[str, tuple[Callable[[Sequence[Device]], int], str]] = {
+    "each_device_alone": (
+        lambda devices: max(most(spans_of([each])) for each in devices),
+        "that is the most on one device; expected all devices together",
+    ),
+    "the_sessions_own": (
+        lambda devices: most(spans_of(devices, own=True)),
+        "you count names that begin with `_`, too",
+    ),
+    "touching": (
+        lambda devices: most(spans_of(devices), touching=True),
+        "an op that ends when another starts does not overlap it",
+    ),
+    "company": (
+        lambda devices: company(spans_of(devices)),
+        "so many overlap one and the same op, but not all of these at one moment",
+    ),
+    "neighbours": (
+        lambda devices: neighbours(spans_of(devices)),
+        "you compare an op with the one before it only; an earlier one may still run, or have ended",
+    ),
+    "all_of_them": (lambda devices: len(spans_of(devices)), "that is how many ops there are"),
+}
+
+
+def telling_stats(rng: np.random.Generator, devices: int) -> list[Device]:
+    """Statistics on which every way of counting gives a number of its own; of one device: all that one has."""
+    ways = [way for name, (way, _) in MISCOUNTED.items() if devices > 1 or name != "each_device_alone"]
+    while True:
+        found: list[Device] = []
+        words = iter(rng.permutation(WORDS))
+        for number in range(devices):
+            starts = [int(each) for each in rng.integers(0, 14, size=5 if devices > 1 else 10)]
+            nodes = [(str(next(words)), 10 * start, 10 * int(rng.integers(1, 7))) for start in starts]
+            nodes += [(f"_{name}", 10 * int(rng.integers(0, 14)), 60) for name in ("SOURCE", "arg_x_0_0")]
+            found.append((f"CPU:{number}", [nodes[i] for i in rng.permutation(len(nodes))]))
+        counts = [most(spans_of(found)), *(way(found) for way in ways)]
+        if counts[0] > 2 and len(set(counts)) == len(counts):
+            return found
+
+
+# Pools
+
+
+def threads_of(config: Any) -> int:
+    """How many threads a session with this configuration starts of its own, after another session has run.
+
+    Of the configuration only what sizes pools is taken. Counted by the operating system, so that no clock decides.
+    """
+    kept = v1.ConfigProto(
+        inter_op_parallelism_threads=config.inter_op_parallelism_threads,
+        intra_op_parallelism_threads=config.intra_op_parallelism_threads,
+        use_per_session_threads=config.use_per_session_threads,
+        session_inter_op_thread_pool=config.session_inter_op_thread_pool,
+    )
+    with tf.Graph().as_default() as graph:
+        one = tf.constant(1.0)
+    with v1.Session(graph=graph) as first:
+        first.run(one)
+        before = len(os.listdir("/proc/self/task"))
+        with v1.Session(graph=graph, config=kept) as session:
+            started = len(os.listdir("/proc/self/task")) - before
+            session.run(one)
+    return started
+
+
+def chain_of(graph: tf.Graph, out: Any, types: Sequence[str]) -> tuple[int, list[str]]:
+    """How many ops of these types `out` needs, and the longest chain of them."""
+    needed, todo = {}, [out.op]
+    while todo:
+        op = todo.pop()
+        if op.name not in needed:
+            needed[op.name] = [*(each.op for each in op.inputs), *op.control_inputs]
+            todo += needed[op.name]
+    counted = [name for name in needed if graph.get_operation_by_name(name).type in types]
+    return len(counted), timeline.longest_chain({n: [op.name for op in ops] for n, ops in needed.items()}, counted)

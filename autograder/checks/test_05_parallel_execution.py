@@ -1,0 +1,417 @@
+"""Trusted checks of chapter 05: graphs are run here by TensorFlow, in its own order; pools are counted, not timed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from across import timeline
+from across.expecting import anything, between, called, list_of, number, one_of, row, shown, text, truth, whole
+from autograder.checks import running
+from autograder.checks.placing import device_of, imported, ran, session
+from autograder.checks.students_graphs import PINNED, PRODUCTS, TRACED, candidates, same
+from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+
+NAPS = ("inter 1", "inter 2", "inter 4", "inter 1, intra 4", "inter 1, four CPUs")
+test_every_place_of_the_quiz_is_recorded = recorded("quiz", dict.fromkeys(range(1, 6), one_of("ABCDE")))
+test_every_guess_of_seconds_is_recorded = recorded("guesses", dict.fromkeys(NAPS, between(0, 10, number)))
+
+
+# walk: the graph is built there, and run here
+
+
+@probe(graphs=1)
+def walked(student, size, devices):
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    def program(x):
+        return list(student.walk(x, devices))
+
+    spec = tf.TensorSpec([size, size], tf.float32)
+    graph = tf.function(program, autograph=False).get_concrete_function(spec)
+    if graph.graph.as_graph_def().library.function:  # functions inside: write their bodies out
+        graph = convert_variables_to_constants_v2(graph)
+    names = [[tensor.name for tensor in tensors] for tensors in (graph.inputs, graph.outputs)]
+    return graph.graph.as_graph_def(), *names
+
+
+NO_WORK = ("Placeholder", "Identity", "IdentityN", "Const", "NoOp")
+
+
+class Walk:
+    """The student's `walk`, run on a fresh matrix: what each of A to E is computed by, where, and after what."""
+
+    def __init__(self, student: Any, rng: np.random.Generator) -> None:
+        i, j, _ = PINNED[rng.integers(len(PINNED))]
+        self.devices, size = [f"/cpu:{i}", f"/cpu:{j}"], int(rng.integers(3, 6))
+        self.call = f"`walk(tf.ones([{size}, {size}]), {self.devices})`"
+        x = rng.uniform(-1.2, 1.2, size=(size, size)).astype("float32")
+        answer = student.ask(walked, size=size, devices=self.devices)
+        graph_def, inputs, outputs = TRACED(answer, "Your code led to")
+        graph = imported(graph_def)
+        assert len(outputs) == 4, f"{self.call} returned {len(outputs)} tensors; expected four: A, B, D and E."
+        try:
+            (fed,) = (graph.get_tensor_by_name(name) for name in inputs)
+            outs = [graph.get_tensor_by_name(name) for name in outputs]
+            tensors = candidates(graph, [size, size])
+        except (ValueError, TypeError, KeyError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+        with session(graph) as live:
+            feed: dict[Any, Any] = {}
+            feed[fed] = x
+            self.where, values = ran(live, [*outs, *tensors], feed)
+        self.wanted = {"A": x @ x, "B": np.sin(x), "C": np.cos(x), "D": np.exp(np.cos(x)), "E": np.tanh(np.cos(x))}
+        self.got, self.x = values[:4], x
+        self.ops = {}  # name -> the ops that compute it, none of whose inputs is it already
+        for name, value in self.wanted.items():
+            ops = {tensor.op for tensor, got in zip(tensors, values[4:], strict=True) if same(got, value)}
+            self.ops[name] = [op for op in ops if not any(each.op in ops for each in op.inputs)]
+        self.needed: dict[Any, list[Any]] = {}
+        todo = [out.op for out in outs]
+        while todo:
+            op = todo.pop()
+            if op not in self.needed:
+                self.needed[op] = [*(each.op for each in op.inputs), *op.control_inputs]
+                todo += self.needed[op]
+
+    def before(self, op: Any) -> set[Any]:
+        """The ops that do work and have to run before this one."""
+        found, todo = set(), list(self.needed.get(op, ()))
+        while todo:
+            each = todo.pop()
+            if each not in found:
+                found.add(each)
+                todo += self.needed[each]
+        return {each for each in found if each.type not in NO_WORK}
+
+
+def check_results(walk: Walk) -> None:
+    for name, got in zip("ABDE", walk.got, strict=True):
+        right = walk.wanted[name]
+        if not same(got, right):
+            is_there = next((each for each, value in walk.wanted.items() if same(got, value)), None)
+            assert not is_there, f"{walk.call} returned {is_there} where {name} belongs; expected A, B, D, E."
+            if name == "A" and same(got, walk.x * walk.x):
+                raise Misconception(
+                    "squared_by_element", "A is `x * x`, element by element; expected the product `x @ x`."
+                )
+            raise AssertionError(f"{walk.call}: {name} is not what the textbook's graph computes.")
+
+
+@exercise("walk")
+def test_five_ops_wait_only_for_what_they_read(student, rng):
+    walk = Walk(student, rng)
+    check_results(walk)
+    work = [op for op in walk.needed if op.type not in NO_WORK]
+    if len(walk.ops["C"]) > 1:
+        says = f"{walk.call} computes C {len(walk.ops['C'])} times; the budget is five ops: D and E read the same C."
+        raise Misconception("two_of_c", says)
+    for name, after in (("A", []), ("B", []), ("C", []), ("D", walk.ops["C"]), ("E", walk.ops["C"])):
+        for op in walk.ops[name]:
+            late = [each.type for each in walk.before(op) - set(after)]
+            assert not late, (
+                f"{walk.call}: {name} waits for {', '.join(sorted(late))}; see what the text says it reads."
+            )
+    assert len(work) == 5, f"{walk.call} needs {len(work)} ops; the budget is five."
+
+
+@exercise("walk")
+def test_each_op_is_on_the_device_of_the_text(student, rng):
+    walk = Walk(student, rng)
+    check_results(walk)
+    first, second = map(device_of, walk.devices)
+    places = {name: {walk.where.get(op.name) for op in ops} for name, ops in walk.ops.items()}
+    swapped = all(places[name] == {second} for name in "AB") and all(places[name] == {first} for name in "CDE")
+    if swapped:
+        says = f"{walk.call} puts A and B on the second device, the others on the first; expected the other way."
+        raise Misconception("swapped", says)
+    for name, found in places.items():
+        right, nth = (first, "first") if name in "AB" else (second, "second")
+        seen = ", ".join(sorted(map(str, found))) or "no device"
+        assert found == {right}, f"{walk.call} runs {name} on {seen}; expected the {nth} device of the list."
+
+
+# order: the student's simulator against TensorFlow's executor
+
+
+def ordered(student: Any, rng: np.random.Generator) -> list[tuple[str, list[str], running.Edges, list[str]]]:
+    """For a few fresh graphs: the call, the nodes, the edges, the student's order, in which each op is named once."""
+    graphs = [running.telling_graph(rng, int(size)) for size in rng.integers(7, 10, size=3)]
+    found = []
+    for (nodes, edges), got in student.call("order", graphs, list_of(text)):
+        call = called("order", [nodes, edges])
+        missing = [name for name in nodes if name not in got]
+        assert not missing, f"{call} returned {shown(got, 200)}; {missing[0]!r} is not in it."
+        assert len(got) == len(nodes), f"{call} returned {len(got)} names; expected each of the {len(nodes)} once."
+        found.append((call, nodes, edges, got))
+    return found
+
+
+def complain(call: str, nodes: list[str], edges: running.Edges, got: list[str], what: str) -> None:
+    """Raise what is to be said of an order that is not TensorFlow's."""
+    says = f"{call} returned {shown(got, 200)}; {what}"
+    for name, (rule, why) in running.WRONG.items():
+        if got == rule(nodes, edges):
+            raise Misconception(name, f"{says}: {why}.")
+    raise AssertionError(f"{says}.")
+
+
+@exercise("order", weight=1)
+def test_sources_come_first_and_no_op_before_what_it_reads(student, rng):
+    for call, nodes, edges, got in ordered(student, rng):
+        place = {name: i for i, name in enumerate(got)}
+        for a, b in edges:
+            if place[a] > place[b]:
+                complain(call, nodes, edges, got, f"{b!r} reads {a!r} and runs before it")
+        sources = set(nodes) - {b for _, b in edges}
+        early = next((name for name in got[: len(sources)] if name not in sources), None)
+        if early:
+            complain(call, nodes, edges, got, f"{early!r} reads something, and runs before a source")
+
+
+@exercise("order", weight=2)
+def test_the_order_is_tensorflows_own(student, rng):
+    for call, nodes, edges, got in ordered(student, rng):
+        wanted = timeline.run_order(nodes, edges)
+        if got != wanted:
+            i = next(i for i, pair in enumerate(zip(got, wanted, strict=True)) if pair[0] != pair[1])
+            what = f"TensorFlow agrees as far as {got[:i]}, then runs another op than {got[i]!r}"
+            complain(call, nodes, edges, got, what)
+
+
+# at_once: step statistics, made there of numbers that are drawn here
+
+BASE = 4_000_000_000  # microseconds at which the first op may start
+
+
+@probe
+def counted(student, cases, base):
+    answers = []
+    for devices in cases:
+        metadata = tf.compat.v1.RunMetadata()
+        for name, nodes in devices:
+            of_device = metadata.step_stats.dev_stats.add(device=f"/job:localhost/replica:0/task:0/device:{name}")
+            for node, start, length in nodes:
+                of_device.node_stats.add(
+                    node_name=node,
+                    all_start_micros=base + start,
+                    all_start_nanos=1000 * (base + start),
+                    op_end_rel_micros=length,
+                    op_end_rel_nanos=1000 * length,
+                    all_end_rel_micros=length + 1,
+                    all_end_rel_nanos=1000 * length + 700,
+                )
+        answers.append(student.at_once(metadata.step_stats))
+    return answers
+
+
+def check_at_once(student: Any, cases: list[list[running.Device]]) -> None:
+    answers = student.ask(counted, cases=cases, base=BASE)
+    for devices, got in each_answer(answers, cases, whole, "`at_once(stats)` returned"):
+        right = running.most(running.spans_of(devices))
+        if got == right:
+            continue
+        ops = "; ".join(
+            f"{place}: " + ", ".join(f"{name} {start} to {start + length}" for name, start, length in nodes)
+            for place, nodes in devices
+        )
+        says = f"`at_once` returned {shown(got)} for ops that ran from and to (in microseconds) {ops}"
+        for name, (way, why) in running.MISCOUNTED.items():
+            if got == way(devices) and (len(devices) > 1 or name != "each_device_alone"):
+                raise Misconception(name, f"{says}: {why}.")
+        if got <= 1:
+            says += ": no op seems to last; `op_end_rel_nanos` counts from the op's own start"
+            raise Misconception("end_is_absolute", f"{says}.")
+        raise AssertionError(f"{says}.")
+
+
+@exercise("at_once")
+def test_ops_of_one_device_are_counted_at_their_fullest_moment(student, rng):
+    check_at_once(student, [running.telling_stats(rng, 1) for _ in range(3)])
+
+
+@exercise("at_once")
+def test_all_devices_count_together(student, rng):
+    check_at_once(student, [running.telling_stats(rng, int(n)) for n in rng.permutation([2, 2, 3])])
+
+
+# sized: in fresh processes, before and after TensorFlow's start
+
+
+@probe
+def settled(student, early, cases):
+    from across import fresh
+
+    sized = student.sized
+
+    def ask(early, cases):
+        pools = tf.config.threading
+        if early:
+            pools.set_inter_op_parallelism_threads(early[0])
+            pools.set_intra_op_parallelism_threads(early[1])
+            tf.constant(1.0)
+        answers = [sized(*case) for case in cases]
+        found = [pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads()]
+        try:
+            pools.set_inter_op_parallelism_threads(found[0] + 1)
+        except RuntimeError:
+            return answers, found, True
+        return answers, found, False
+
+    return fresh.run(ask, early, cases)
+
+
+def pool_sizes(rng: np.random.Generator) -> list[int]:
+    """Two different sizes, and none of what a notebook's kernel has."""
+    return [int(each) for each in rng.permutation([2, 5, 6, 7, 8, 9])[:2]]
+
+
+SETTLED = row(anything, list_of(whole, 2), truth).named("answers, two sizes and whether TensorFlow runs")
+
+
+@exercise("sized")
+def test_both_pools_are_sized_in_time(student, rng):
+    inter, intra = pool_sizes(rng)
+    call = f"`sized({inter}, {intra})`"
+    reply = student.ask(settled, early=None, cases=[[inter, intra]])
+    answers, found, started = SETTLED(reply, "The fresh process answered")
+    (answer,) = list_of(anything, 1).named("one answer")(answers, "The fresh process answered")
+    got = truth(answer, f"{call} returned")
+    if found == [intra, inter]:
+        raise Misconception("swapped", f"After {call} the inter-op pool has {found[0]} threads; inter comes first.")
+    assert not started, f"{call} started TensorFlow itself; then no pool can be sized any more."
+    sizes = f"After {call} the sizes are {found[0]} inter-op and {found[1]} intra-op (0: default)."
+    assert found == [inter, intra], sizes
+    assert got, f"{call} returned {got} in time; both pools have the sizes asked for."
+
+
+@exercise("sized")
+def test_a_change_that_comes_too_late_is_told(student, rng):
+    inter, intra = pool_sizes(rng)
+    asked = [[inter + 10, intra + 10], [inter, intra + 10], [inter + 10, intra], [inter, intra]]
+    cases = [asked[i] for i in rng.permutation(4)]
+    reply = student.ask(settled, early=[inter, intra], cases=cases)
+    answers, _, _ = SETTLED(reply, "The fresh process answered")
+    started = f"in a process that started with {inter} inter-op and {intra} intra-op threads"
+    for case, answer in each_answer(answers, cases, anything, "the fresh process answered"):
+        call = f"{called('sized', case)} {started}"
+        got, wanted = truth(answer, f"{call} returned"), case == [inter, intra]
+        why = "has these sizes already" if wanted else "keeps the sizes it has"
+        assert got == wanted, f"{call} returned {got}; TensorFlow {why}."
+
+
+# own_pool: a session is made here with what the student configured
+
+
+@probe
+def configured(student, sizes):
+    answers = []
+    for threads in sizes:
+        config = student.own_pool(threads)
+        is_config = isinstance(config, tf.compat.v1.ConfigProto)
+        answers.append([is_config, config.SerializeToString() if is_config else type(config).__name__])
+    return answers
+
+
+MOST = 40  # threads that a configuration may ask for here
+
+
+def check_own_pool(student: Any, sizes: list[int]) -> None:
+    kind = row(truth, anything).named("a v1.ConfigProto")
+    answers = each_answer(student.ask(configured, sizes=sizes), sizes, kind, "your code returned")
+    for threads, (is_config, content) in answers:
+        call = f"`own_pool({threads})`"
+        assert is_config and isinstance(content, bytes), f"{call} returned {shown(content)}; expected a v1.ConfigProto."
+        try:
+            config = running.v1.ConfigProto.FromString(content)
+        except Exception:  # DecodeError
+            raise AssertionError(f"{call} returned what is no v1.ConfigProto.") from None
+        pools = [pool.num_threads for pool in config.session_inter_op_thread_pool]
+        named = any(pool.global_name for pool in config.session_inter_op_thread_pool)
+        asked = [config.inter_op_parallelism_threads, *pools]
+        assert max(asked) <= MOST and len(pools) < 2 and not named, (
+            f"{call} asks for other pools than one of {threads}."
+        )
+        asks_intra = config.intra_op_parallelism_threads == threads and threads not in asked
+        if asks_intra:
+            says = (
+                f"{call} sizes the intra-op pool, which computes pieces of one op; expected whole ops at the same time."
+            )
+            raise Misconception("intra_for_inter", says)
+        if threads in config.device_count.values() and threads not in asked:
+            says = f"{call} makes {threads} logical CPUs; these are names, and share one pool of threads."
+            raise Misconception("logical_cpus", says)
+        if threads in asked and not pools and not config.use_per_session_threads:
+            says = f"{call}: after another session in the same process this one shares that one's pool."
+            raise Misconception("the_process_pool", says)
+        started = running.threads_of(config)
+        assert started == threads, f"A session with {call} has {started} threads of its own; expected {threads}."
+
+
+@exercise("own_pool")
+def test_a_session_gets_so_many_threads_of_its_own(student, rng):
+    check_own_pool(student, [int(n) for n in rng.permutation(np.arange(2, 12))[:3]])
+
+
+# collapse: the graph is traced there with fresh kernels, and run here
+
+
+@probe(graphs=1)
+def collapsed(student, kernels):
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    dense = [tf.keras.layers.Dense(kernel.shape[1], use_bias=False) for kernel in kernels]
+    model = tf.keras.Sequential([tf.keras.Input([kernels[0].shape[0]]), *dense])
+    model.set_weights(kernels)
+    graph = tf.function(lambda: student.collapse(model), autograph=False).get_concrete_function()
+    graph = convert_variables_to_constants_v2(graph)
+    return graph.graph.as_graph_def(), [tensor.name for tensor in graph.outputs]
+
+
+COLLAPSED = row(anything, list_of(text)).named("a graph that can be run")
+
+
+def check_collapse(student: Any, rng: np.random.Generator, n: int) -> None:
+    while True:
+        kernels = list(rng.integers(-2, 3, size=(n, 3, 3)).astype("float32"))
+        right, back = kernels[0], kernels[-1]
+        for one, other in zip(kernels[1:], kernels[-2::-1], strict=True):
+            right, back = right @ one, back @ other
+        if np.abs(right).min() > 0 and not same(right, back):
+            break
+    graph_def, outputs = COLLAPSED(student.ask(collapsed, kernels=kernels), "Your code led to")
+    graph = imported(graph_def)
+    assert len(outputs) == 1, f"`collapse` returned {len(outputs)} tensors for a model of {n} layers; expected one."
+    try:
+        out = graph.get_tensor_by_name(outputs[0])
+    except (ValueError, TypeError, KeyError):
+        raise AssertionError("The graph that your code built does not hold together.") from None
+    with session(graph) as live:
+        _, (got,) = ran(live, [out])
+    call = f"`collapse(model)` for {n} Dense(3) layers"
+    if same(got, back):
+        raise Misconception("backwards", f"{call} multiplies from the last kernel to the first; the first comes first.")
+    if same(got, np.prod(kernels, axis=0)):
+        raise Misconception("by_element", f"{call} multiplies element by element; expected products of matrices.")
+    assert same(got, right), f"{call} returned something else than `model(tf.eye(3))` does."
+    products, chain = running.chain_of(graph, out, PRODUCTS)
+    least = math.ceil(math.log2(n))
+    if len(chain) == n - 1 > least:
+        says = f"{call}: all {n - 1} products wait for one another; {least} in a row are enough."
+        raise Misconception("one_after_the_other", says)
+    assert products == n - 1, f"{call} computes {products} products; the budget is {n - 1}."
+    assert len(chain) <= least, f"{call}: {len(chain)} products wait for one another; {least} in a row are enough."
+
+
+@exercise("collapse")
+def test_kernels_that_pair_up_are_multiplied_in_the_fewest_rounds(student, rng):
+    check_collapse(student, rng, 8)
+
+
+@exercise("collapse")
+def test_a_kernel_without_a_neighbour_waits(student, rng):
+    for n in rng.permutation([7, 9]):  # of 4, 5 or 6 two halves, each in a row, are as short
+        check_collapse(student, rng, int(n))

@@ -1,0 +1,634 @@
+# ---
+# jupyter:
+#   across:
+#     devices: 2
+#     rows: S24-S26
+# ---
+
+# %% [markdown]
+# # Parallel execution
+# **What runs at the same time, on which threads?**
+#
+# A graph says what depends on what. It does not say what runs first, or on how many threads. In 60 minutes you write the
+# rule that decides what runs first, see threads at work, and learn what more threads cannot do.
+
+# %%
+from across import devices, fresh, pictures, placement, timeline
+from across.attempt import NotAttempted, attempt, call, expect, read
+from across.expecting import between, entries, list_of, number, one_of, text, truth, whole
+
+SECONDS = between(0, 10, number)
+
+# %%
+import time
+from collections import Counter, deque
+
+import numpy as np
+import tensorflow as tf
+
+tf.config.threading.set_inter_op_parallelism_threads(4)
+tf.config.threading.set_intra_op_parallelism_threads(3)
+
+# %% [markdown]
+# The last two lines decide how many threads TensorFlow has. They must stand before the first tensor. What they mean, you
+# see below.
+
+# %%
+D = devices.best(2)
+D
+
+# %% [markdown]
+# ## Five ops on many threads
+# To see threads we need ops that take a while. `nap` makes an op that waits and returns its input. It needs a thread, but
+# no core. `stateful=False` tells TensorFlow that naps may run in any order.
+
+
+# %%
+def wait(seconds):
+    time.sleep(float(seconds))
+    return seconds
+
+
+def nap(seconds, name):
+    return tf.numpy_function(wait, [seconds], tf.float32, stateful=False, name=name)
+
+
+# %% [markdown]
+# The textbook's example has five ops, A to E. A multiplies large matrices. D and E read the result of C.
+
+
+# %% tags=["show"] covers=["S24", "S25"]
+@tf.function
+def five(x, seconds):
+    with tf.device("/CPU:0"):
+        a = tf.matmul(x, x, name="A")
+        b, c = nap(seconds, "B"), nap(seconds, "C")
+        d, e = nap(c, "D"), nap(c, "E")
+    return a, b, d, e
+
+
+# %% tags=["show"] covers=["S24", "S25"]
+x, seconds = tf.random.normal([1000, 1000]), tf.constant(0.03)
+five(x, seconds)  # traces
+seen = timeline.record(five, x, seconds)
+seen.draw(title="One run of five ops")
+
+# %% [markdown]
+# A lane is a thread. Threads of the **inter-op pool** take whole ops: D and E wait until C is done, A and B wait for
+# nobody. The kernel of A cuts its product into pieces. Threads of the **intra-op pool** compute the pieces. A nap has no
+# pieces.
+
+# %% tags=["show"] covers=["S25"]
+print("ops at the same time, at most:", seen.at_once())
+print("pieces of A in the intra-op pool:", len(seen.pieces))
+print(seen.save("five.json"), "opens in chrome://tracing or ui.perfetto.dev")
+
+# %% [markdown]
+# ### Exercise: `walk` (2 points)
+# The textbook puts its five ops on two devices. On the first: A is `x @ x`, B is the sine of `x`. On the second: C is the
+# cosine of `x`, D is the exponential of C, E is the hyperbolic tangent of C. Return A, B, D and E. **Budget: five ops.**
+# Roughly 7 lines.
+
+
+# %% answer="walk" covers=["S24", "S25"]
+def walk(x, devices):  # a square matrix, two device names -> [A, B, D, E]
+    ### BEGIN SOLUTION
+    with tf.device(devices[0]):
+        a = tf.matmul(x, x)
+        b = tf.sin(x)
+    with tf.device(devices[1]):
+        c = tf.cos(x)
+        d = tf.exp(c)
+        e = tf.tanh(c)
+    return [a, b, d, e]
+    ### END SOLUTION
+
+
+# %% check="walk" points=2
+with attempt("walk"):
+    small = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    ran = placement.trace(tf.function(walk), small, D)
+    display(ran.draw(devices=D))
+    got = [np.array(each).round(2).tolist() for each in walk(small, D)]
+    expect(len(got) == 4 and got[0] == [[7.0, 10.0], [15.0, 22.0]], f"`walk` returned {got}; A comes first")
+    expect(len(ran) == 5, f"{len(ran)} ops ran; wanted five, so D and E must read one C")
+    where = [len(ran.on(device)) for device in D]
+    expect(where == [2, 3], f"{where[0]} ops ran on {D[0]} and {where[1]} on {D[1]}; see the picture")
+
+# %% [markdown]
+# Ops in one row of the picture do not wait for one another. They *may* run at the same time. Whether they do is decided by
+# threads.
+
+# %% [markdown]
+# ## Dependency counters
+# TensorFlow keeps a **counter** for each op: how many of its inputs are missing. An op with nothing missing is *ready*, and
+# enters the **ready queue**. An op without inputs is a *source*: it is ready at once. When an op ends, the counters of
+# its readers go down by one.
+
+# %% tags=["show"] covers=["S24"]
+nodes = ["A", "B", "C", "D", "E"]
+edges = [("C", "D"), ("C", "E")]  # (C, D): D reads C
+timeline.run_order(nodes, edges)
+
+# %% [markdown]
+# `run_order` builds a graph whose ops note their names when they run, and runs it without a pool: in the thread that
+# calls. There a small graph like this runs in the same order each time. The queue is *first in, first out*.
+
+# %% [markdown]
+# ### Exercise: `order` (4 points)
+# Return the names in the order in which TensorFlow runs them without a pool. Sources enter the queue in the order of
+# `nodes`. So do readers that become ready by the same op. Roughly 10 lines.
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# `missing = Counter(b for _, b in edges)` counts inputs. Start with `ready = deque(...)` of the sources. Take from the left
+# with `ready.popleft()`, add on the right.
+# </details>
+
+
+# %% answer="order" covers=["S24"]
+def order(nodes, edges):  # ["A", "B"], [("A", "B")] -> ["A", "B"]
+    ### BEGIN SOLUTION
+    missing = Counter(b for _, b in edges)
+    ready = deque(name for name in nodes if missing[name] == 0)
+    done = []
+    while ready:
+        done.append(ready.popleft())
+        for a, b in edges:
+            if a == done[-1]:
+                missing[b] -= 1
+                if missing[b] == 0:
+                    ready.append(b)
+    return done
+    ### END SOLUTION
+
+
+# %% tags=["show"]
+def steps(**orders):  # orders of names, one lane each
+    spans = [pictures.Span(lane, i, i + 1, name) for lane, names in orders.items() for i, name in enumerate(names)]
+    return pictures.timeline(spans, title="The order of the ops", unit="ops done", lanes=list(orders))
+
+
+# %% check="order" points=4
+with attempt("order"):
+    diamond = (
+        ["B", "A", "D", "C", "F", "E", "H", "G"],
+        [tuple(edge) for edge in ("BD", "AD", "AC", "DF", "CE", "BE", "EH", "CG")],
+    )
+    for graph in ((nodes, edges), diamond):
+        got = call(order, *graph, returns=list_of(text))
+        ran = timeline.run_order(*graph)
+        display(steps(you=got, TensorFlow=ran))
+        expect(got == ran, f"`order` and TensorFlow differ for nodes {graph[0]}, edges {graph[1]}")
+
+# %% [markdown]
+# ### Exercise: `quiz` (1 point)
+# Now `run_order(nodes, edges, threads=1)`: a pool with one thread. It takes the op that became ready *last*. Nothing else
+# changes: the sources A, B, C become ready in this order. What runs first, second, and so on? Any complete guess earns
+# the point.
+
+# %% answer="quiz" covers=["S24"]
+### BEGIN SOLUTION
+quiz = {1: "C", 2: "E", 3: "D", 4: "B", 5: "A"}
+#: quiz = {1: None, 2: None, 3: None, 4: None, 5: None}
+### END SOLUTION
+
+# %% check="quiz" points=1
+with attempt("quiz", done="recorded before it was run"):
+    if quiz == dict.fromkeys(range(1, 6)):
+        raise NotAttempted("quiz: not attempted yet. Replace each None by the name of an op.")
+    guess = read(quiz, "`quiz` is", entries(dict.fromkeys(range(1, 6), one_of(nodes))))
+    ran = timeline.run_order(nodes, edges, threads=1)
+    display(steps(you=[guess[i] for i in range(1, 6)], TensorFlow=ran))
+
+# %% [markdown]
+# Same graph, same counters, another order: the queue of this pool is a *stack*. With two threads the order can change from
+# run to run. So rely on edges, never on an order that you saw.
+
+# %% [markdown]
+# ## How many threads?
+# The number of threads is fixed when TensorFlow starts, so each experiment gets a fresh process. Four naps of 0.1 s do not
+# wait for one another. `homes` says how many logical CPUs share them.
+
+
+# %% tags=["show"] covers=["S25", "S26"]
+def four_naps(inter, intra, homes):  # -> seconds, three times
+    tf.config.threading.set_inter_op_parallelism_threads(inter)
+    tf.config.threading.set_intra_op_parallelism_threads(intra)
+
+    @tf.function
+    def program(seconds):
+        return [on(f"/CPU:{i % homes}", nap, seconds, f"nap{i}") for i in range(4)]
+
+    return timed(program, tf.constant(0.1), 3)
+
+
+# %% tags=["show"]
+def on(device, op, *inputs):
+    with tf.device(device):
+        return op(*inputs)
+
+
+def timed(program, x, repeats):  # -> seconds of each call; the first call traces, and does not count
+    marks = []
+    for _ in range(repeats + 2):
+        marks.append(time.perf_counter())
+        [each.numpy() for each in program(x)]
+    return list(np.diff(marks)[1:])
+
+
+# %% [markdown]
+# ### Exercise: `guesses` (1 point)
+# How many seconds do the four naps take? Replace each `None` by a number. Any complete guess earns the point.
+
+# %% answer="guesses" covers=["S25", "S26"]
+### BEGIN SOLUTION
+guesses = {"inter 1": 0.4, "inter 2": 0.2, "inter 4": 0.1, "inter 1, intra 4": 0.4, "inter 1, four CPUs": 0.4}
+#: guesses = {
+#:     "inter 1": None,
+#:     "inter 2": None,
+#:     "inter 4": None,
+#:     "inter 1, intra 4": None,
+#:     "inter 1, four CPUs": None,
+#: }
+### END SOLUTION
+
+# %% tags=["show"]
+settings = {  # inter, intra, homes
+    "inter 1": (1, 1, 1),
+    "inter 2": (2, 1, 1),
+    "inter 4": (4, 1, 1),
+    "inter 1, intra 4": (1, 4, 1),
+    "inter 1, four CPUs": (1, 1, 4),
+}
+
+# %% check="guesses" points=1
+with attempt("guesses", done="recorded before they were measured"):
+    if guesses == dict.fromkeys(settings):
+        raise NotAttempted("guesses: not attempted yet. Replace each None by a number of seconds.")
+    said = read(guesses, "`guesses` is", entries(dict.fromkeys(settings, SECONDS)))
+    took = {name: fresh.run(four_naps, *each, cpus=4) for name, each in settings.items()}
+    for name, guess in said.items():
+        print(f"{name:18} you said {guess:.2f} s, it took {min(took[name]):.2f} s")
+    display(pictures.bars(took, title="Four naps of 0.1 s", unit="seconds"))
+
+# %% [markdown]
+# One inter-op thread takes one op at a time. Intra-op threads do not help: a nap has no pieces. Four logical CPUs do not
+# help either. The textbook gives each device an inter-op pool of its own; these four CPUs share one. A logical CPU is a
+# name, not a core.
+
+# %% [markdown]
+# ## Reading step statistics
+# A `v1.Session` runs a graph that was built before; this one has four threads. It can write down when each op ran. In the
+# result, `dev_stats` has an entry for each device, and its `node_stats` one for each op:
+
+# %%
+v1 = tf.compat.v1
+
+# %% tags=["show"] covers=["S25"]
+with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
+    length = v1.placeholder(tf.float32, [])
+    first = [nap(length, f"nap{i}") for i in range(3)]
+    last = [nap(first[0], "after0"), nap(tf.add_n(first), "after_all")]
+
+four = v1.ConfigProto(inter_op_parallelism_threads=4, use_per_session_threads=True)
+options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+metadata = v1.RunMetadata()
+with v1.Session(graph=graph, config=four) as session:
+    session.run(last, {length: 0.02}, options=options, run_metadata=metadata)
+
+# %% tags=["show"] covers=["S25"]
+node = next(node for node in metadata.step_stats.dev_stats[0].node_stats if node.node_name == "nap0")
+print(node.node_name, node.all_start_nanos, node.op_end_rel_nanos)
+timeline.of_step(metadata.step_stats).draw()
+
+# %% [markdown]
+# `all_start_nanos` is a time in nanoseconds. `op_end_rel_nanos` is *relative*: nanoseconds from that start to the end.
+# There are no threads here: a lane is a device, and ops that overlap are stacked.
+
+# %% [markdown]
+# ### Exercise: `at_once` (3 points)
+# Return the largest number of ops that ran at the same time, on all devices together. An op that ends when another starts
+# does not overlap it. Leave out names that begin with `_`: the session made those. Roughly 8 lines.
+#
+# <details><summary>Hint</summary>
+#
+# The largest number is reached when some op starts. For each start, count the ops that have started and not yet ended.
+# </details>
+
+
+# %% answer="at_once" covers=["S25"]
+def at_once(stats):  # metadata.step_stats -> 2
+    ### BEGIN SOLUTION
+    spans = []
+    for each in stats.dev_stats:
+        for node in each.node_stats:
+            if not node.node_name.startswith("_"):
+                start = node.all_start_nanos
+                spans.append((start, start + node.op_end_rel_nanos))
+    return max(sum(start <= now < end for start, end in spans) for now, _ in spans)
+    ### END SOLUTION
+
+
+# %% check="at_once" points=3
+with attempt("at_once"):
+    got = read(at_once(metadata.step_stats), "`at_once(metadata.step_stats)` returned", whole)
+    drawn = timeline.of_step(metadata.step_stats).at_once()
+    expect(got == drawn, f"`at_once(metadata.step_stats)` returned {got}; in the picture {drawn} ops overlap")
+
+# %% [markdown]
+# ## Setting the pools, in time
+# The pools are made when TensorFlow starts: at its first tensor, for example. Here it has started. A change is refused,
+# the value that it has is not:
+
+# %% tags=["show"] covers=["S26"]
+for threads in (4, 8):
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+        print(threads, "accepted")
+    except RuntimeError as error:
+        print(threads, "refused:", error)
+
+
+# %% tags=["show"] covers=["S26"]
+def late(action):  # do something, then set: is it accepted?
+    try:
+        action()
+        tf.config.threading.set_inter_op_parallelism_threads(2)
+    except RuntimeError:
+        return "refused"
+    return "accepted"
+
+
+for what, action in {
+    "a tensor": lambda: tf.constant(1.0),
+    "list_logical_devices": tf.config.list_logical_devices,
+    "list_physical_devices": tf.config.list_physical_devices,
+    "a Dataset": lambda: tf.data.Dataset.range(3),
+    "a Keras model": lambda: tf.keras.Sequential([tf.keras.layers.Dense(1)]),
+}.items():
+    print(f"{what:22} then a setting: {fresh.run(late, action)}")
+
+# %% [markdown]
+# ### Exercise: `sized` (3 points)
+# Set the size of both pools. Return `True` if both now have the sizes asked for. Return `False` where TensorFlow has
+# started with other sizes. `sized` itself must not start TensorFlow. Roughly 6 lines.
+
+
+# %% answer="sized" covers=["S26"]
+def sized(inter, intra):  # 2, 1 -> True or False
+    ### BEGIN SOLUTION
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(inter)
+        tf.config.threading.set_intra_op_parallelism_threads(intra)
+    except RuntimeError:
+        return False
+    return True
+    ### END SOLUTION
+
+
+# %% tags=["show"]
+def asked(early, inter, intra):  # sized(inter, intra) in a process that has started early, with pools of 2 and 1
+    if early:
+        tf.config.threading.set_inter_op_parallelism_threads(2)
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.constant(1.0)
+    answer, pools = sized(inter, intra), tf.config.threading
+    return answer, (pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads())
+
+
+# %% check="sized" points=3
+with attempt("sized"):
+    for early, asks, wanted in ((False, (5, 2), True), (True, (5, 2), False), (True, (2, 1), True)):
+        answer, pools = fresh.run(asked, early, *asks)
+        when = "after TensorFlow started with 2 and 1" if early else "in time"
+        got = read(answer, f"`sized{asks}` {when} returned", truth)
+        expect(got == wanted, f"`sized{asks}` {when} returned {got}; the pools are {pools}")
+        expect(pools == asks or not wanted, f"`sized{asks}` {when}: the pools are {pools}; inter-op comes first")
+
+# %% [markdown]
+# ## Then and now
+# In 2017 a session got its threads from a `ConfigProto`. Two sessions of one process, each with four naps: how many naps
+# does each run at the same time?
+
+
+# %% tags=["show"] covers=["S26"]
+def then(*configs):  # for one session after the other: the most naps at the same time
+    most = []
+    for config in configs:
+        with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
+            length = v1.placeholder(tf.float32, [])
+            naps = [nap(length, f"nap{i}") for i in range(4)]
+        metadata = v1.RunMetadata()
+        with v1.Session(graph=graph, config=config) as session:
+            session.run(naps, {length: 0.1}, options=options, run_metadata=metadata)
+        most.append(timeline.of_step(metadata.step_stats).at_once())
+    return most
+
+
+# %% tags=["show"] covers=["S26"]
+one, shared = (v1.ConfigProto(inter_op_parallelism_threads=n) for n in (1, 4))
+print("one thread, then four:           ", fresh.run(then, one, shared))
+print("one thread, then four of its own:", fresh.run(then, one, four))  # the config with use_per_session_threads
+
+# %% [markdown]
+# The first session makes the pool of the process, and later sessions share it: the four threads were never made. With
+# `use_per_session_threads` a session gets a pool of its own, which ends with the session.
+
+# %% [markdown]
+# ### Exercise: `own_pool` (2 points)
+# Return a `v1.ConfigProto`. A session with it runs `threads` ops at the same time if that many are ready, and never more,
+# also where other sessions ran before. Roughly 1 line.
+
+
+# %% answer="own_pool" covers=["S26"]
+def own_pool(threads):  # 3 -> a v1.ConfigProto
+    ### BEGIN SOLUTION
+    return v1.ConfigProto(inter_op_parallelism_threads=threads, use_per_session_threads=True)
+    ### END SOLUTION
+
+
+# %% check="own_pool" points=2
+with attempt("own_pool"):
+    config = own_pool(3)
+    expect(isinstance(config, v1.ConfigProto), f"`own_pool(3)` returned {config!r}; expected a v1.ConfigProto")
+    _, most = fresh.run(then, one, config)
+    expect(most == 3, f"a session with `own_pool(3)` ran {most} of four naps at once, after a session with one thread")
+
+# %% [markdown]
+# ### What changed
+# The textbook sizes the intra-op pool in the same way, and its translation gives both pools one name. We run a large
+# product in two sessions. How many threads compute its pieces?
+
+
+# %% tags=["show"] covers=["S25", "S26"]
+def lanes(*threads):  # how many intra-op threads work in one session after the other
+    found = []
+    for intra in threads:
+        config = v1.ConfigProto(intra_op_parallelism_threads=intra, use_per_session_threads=True)
+        with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
+            product = tf.matmul(*[tf.random.uniform([900, 900]) for _ in range(2)])
+        with v1.Session(graph=graph, config=config) as session:
+            seen = timeline.record(session.run, product)
+        found.append(sum(lane.startswith("intra") for lane in seen.lanes))
+    return found
+
+
+for threads in ((1, 4), (4, 1)):
+    print("two sessions that ask for", threads, "get", fresh.run(lanes, *threads), "threads with pieces")
+
+# %% [markdown]
+# With one thread a product is not cut. The first session decides, even for a session with threads of its own: those are
+# inter-op threads only.
+
+# %% [markdown]
+# ## A Keras training step
+# Your own model has a timeline, too:
+
+# %% tags=["show"] covers=["S24", "S25"]
+dense = tf.keras.layers.Dense
+model = tf.keras.Sequential([dense(512, activation="relu"), dense(512, activation="relu"), dense(10)])
+model.compile("sgd", loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+images, labels = tf.random.normal([256, 512]), tf.zeros([256], tf.int32)
+model.train_on_batch(images, labels)
+
+# %% tags=["show"] covers=["S25"]
+step = timeline.record(model.train_on_batch, images, labels)
+step.draw(title="One training step")
+
+# %% tags=["show"] covers=["S25"]
+spent = step.by_type()
+share = sum(spent[name] for name in spent if "MatMul" in name) / sum(spent.values())
+print(f"products take {share:.0%} of the time in ops")
+pictures.bars(dict(list(spent.items())[:5]), title="Five types of op with the most time", unit="milliseconds")
+
+# %% [markdown]
+# `_FusedMatMul` is a product, a bias and an activation that TensorFlow joined to one op. Could products run at the same
+# time? The timeline shows what happened once. The graph shows what can happen:
+
+
+# %% tags=["show"] covers=["S24"]
+@tf.function
+def gradients(images, labels):
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(images, labels, model(images))
+    return tape.gradient(loss, model.trainable_variables)
+
+
+ran = placement.trace(gradients, images, labels)
+products = [op.name for op in ran.of_type("MatMul")]
+chain = timeline.longest_chain({op.name: op.inputs for op in ran.everything}, products)
+print(len(products), "products;", len(chain), "of them one after the other")
+
+# %% [markdown]
+# Each product of that chain needs the one before it. With any number of threads, the chain stays. To go faster you need
+# another graph.
+
+# %% [markdown]
+# ### Exercise: `collapse` (3 points)
+# Dense layers without activation and bias are one product: `x @ K1 @ K2 @ ...`. Return the one matrix `K1 @ K2 @ ...`.
+# **Budget: n layers, n - 1 products, and no chain longer than log2(n), rounded up.** Eight kernels: a chain of three. A
+# kernel is `layer.kernel`. Roughly 6 lines.
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# `(K1 @ K2) @ (K3 @ K4)`: the two products in brackets do not wait for each other. Multiply neighbours, then neighbours of
+# the results, until one is left. A matrix without a neighbour waits for the next round.
+# </details>
+
+
+# %% answer="collapse" covers=["S24"]
+def collapse(model):  # a model of Dense layers -> one matrix
+    ### BEGIN SOLUTION
+    matrices = [tf.convert_to_tensor(layer.kernel) for layer in model.layers]
+    while len(matrices) > 1:
+        alone = matrices[len(matrices) // 2 * 2 :]
+        pairs = zip(matrices[0::2], matrices[1::2], strict=False)
+        matrices = [tf.matmul(a, b) for a, b in pairs] + alone
+    return matrices[0]
+    ### END SOLUTION
+
+
+# %% tags=["show"]
+linear = tf.keras.Sequential([tf.keras.Input([3]), *(dense(3, use_bias=False) for _ in range(7))])
+
+# %% check="collapse" points=3
+with attempt("collapse"):
+    ran = placement.trace(tf.function(collapse), linear)
+    display(ran.draw(devices=D[:1]))
+    got = np.array(collapse(linear))
+    expect(np.allclose(got, linear(np.eye(3)), atol=1e-5), "`collapse(linear)` is not what `linear(np.eye(3))` is")
+    products = [op.name for op in ran.of_type("MatMul", "BatchMatMulV2", "Einsum")]
+    chain = timeline.longest_chain({op.name: op.inputs for op in ran.everything}, products)
+    expect(len(products) == 6, f"7 kernels took {len(products)} products; 6 are enough")
+    expect(len(chain) <= 3, f"{len(chain)} products wait for one another in a row; 3 are enough: see the picture")
+
+# %% [markdown]
+# ## When threads do not help
+# Naps need no core. Products do. Two chains of large products, with one thread and with two; a dot is a run:
+
+
+# %% tags=["show"] covers=["S25"]
+def two_chains(inter):  # -> seconds, five times
+    tf.config.threading.set_inter_op_parallelism_threads(inter)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+
+    @tf.function
+    def program(x):
+        y, z = x, x + 1.0
+        for _ in range(6):
+            y, z = tf.matmul(y, x), tf.matmul(z, x)
+        return y, z
+
+    return timed(program, tf.zeros([500, 500]), 5)
+
+
+chains = {f"inter-op {n}": fresh.run(two_chains, n) for n in (1, 2)}
+pictures.bars(chains, title="Two chains of six products", unit="seconds")
+
+# %% [markdown]
+# With two idle cores, two threads can take half the time. Other programs on the machine take their share of the cores:
+# look at the dots before you trust a ratio. Now 200 products of tiny matrices, and the *processor* time of 10 steps:
+
+
+# %% tags=["show"] covers=["S25", "S26"]
+def tiny(inter):  # -> processor seconds of all threads, five times
+    tf.config.threading.set_inter_op_parallelism_threads(inter)
+
+    @tf.function
+    def program(x):
+        return tf.add_n([tf.matmul(x, x + float(i)) for i in range(200)])
+
+    x, marks = tf.ones([16, 16]), []
+    for _ in range(7):
+        marks.append(time.process_time())
+        [program(x).numpy() for _ in range(10)]
+    return list(np.diff(marks)[1:])
+
+
+burnt = {f"inter-op {n}": fresh.run(tiny, n) for n in (1, 8)}
+pictures.bars(burnt, title="200 tiny products, 10 times", unit="seconds of processor time")
+
+# %% tags=["show"] covers=["S25"]
+ratio = np.median(burnt["inter-op 8"]) / np.median(burnt["inter-op 1"])
+print(f"8 threads used {ratio:.1f} times the processor time of one, for the same numbers")
+
+# %% [markdown]
+# Handing an op to another thread has a price: a queue, a lock, a thread that wakes up. A tiny op costs less than its
+# hand-over. Start with the defaults, and change them only for a program that you have measured.
+
+# %% [markdown]
+# ## Recipe
+# ```python
+# # before the first tensor: ops at the same time, pieces of one op at the same time
+# tf.config.threading.set_inter_op_parallelism_threads(2)
+# tf.config.threading.set_intra_op_parallelism_threads(4)
+# # what ran on which thread; run it once before
+# seen = timeline.record(model.train_on_batch, x, y)
+# seen.draw(), seen.at_once(), seen.by_type(), seen.save("step.json")
+# # a session: a pool of its own, and step statistics by device
+# v1.ConfigProto(inter_op_parallelism_threads=2, use_per_session_threads=True)
+# v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+# ```
