@@ -12,6 +12,7 @@ on the CPU, whose statistics tell starts and allocations; unless asked, nothing 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from across._draw import lanes
-from across._draw.partitions import INPUT, OP, VARIABLE, Op, in_order
+from across._draw.partitions import INPUT, OP, VARIABLE, Op, in_order, output_of
 from across._draw.placed import Edge, Placed
 from across._draw.sessions import run
 from across.pictures import Picture
@@ -135,6 +136,17 @@ class Graph(Placed):
             most = max(most, sum(waiting))
         return most
 
+    def strands(self, least: int = 1) -> dict[str, list[str]]:
+        """For each input, the ops that depend by tensors on no other input, with `least` or more elements in their result."""
+        inputs = {op.name for op in self.given if op.kind == INPUT}
+        found: dict[str, list[str]] = {name: [] for name in inputs}
+        above: dict[str, frozenset[str]] = {}
+        for op in self.everything:
+            above[op.name] = frozenset().union({op.name} & inputs, *(above[name] for name in op.inputs))
+            if op.kind == OP and len(above[op.name]) == 1 and _elements(op) >= least:
+                found[min(above[op.name])].append(op.name)
+        return found
+
     def without(self, *types: str) -> Graph:
         """The same graph with ops of these types left out: who waited for one waits for what it waited for."""
         return _contracted(self, {op.name for op in self.everything if op.type in types})
@@ -159,7 +171,7 @@ def from_edges(data: Collection[Sequence[str]] = (), control: Collection[Sequenc
     """A graph of the ops that these pairs of names speak of. Raises ValueError where the edges close a circle."""
     names = dict.fromkeys(name for pair in (*data, *control) for name in pair)
     waits = {name: [a for a, b in (*data, *control) if b == name] for name in names}
-    ops = {name: Op(name, "Op", "", "", None, tuple(dict.fromkeys(waits[name]))) for name in names}
+    ops = {name: Op(name, name, "", "", None, tuple(dict.fromkeys(waits[name]))) for name in names}
     sequence = [op.name for op in in_order(ops)]
     if any(sequence.index(a) >= sequence.index(b) for a, b in (*data, *control)):
         raise ValueError("the edges close a circle: no order is allowed")
@@ -190,7 +202,8 @@ def of_graph(graph: tf.Graph, variables: Mapping[str, str] | None = None) -> Gra
         name = variables.get(each.name, each.name)
         inputs = tuple(variables.get(tensor.op.name, tensor.op.name) for tensor in each.inputs)
         type_name = {INPUT: "Input", VARIABLE: "Variable"}.get(kind, each.type)
-        ops[name] = Op(name, type_name, "", "", None, inputs, kind)
+        dtype, shape = output_of(each.outputs[0]) if each.outputs else ("", None)
+        ops[name] = Op(name, type_name, "", dtype, shape, inputs, kind)
         control += [(variables.get(first.name, first.name), name) for first in each.control_inputs]
         if _is_plumbing(each, ends):
             hidden.add(name)
@@ -219,9 +232,9 @@ def simplified(graph: Graph) -> Graph:
     config = ConfigProto()
     config.graph_options.rewrite_options.optimizers.append("dependency")
     config.graph_options.rewrite_options.min_graph_nodes = -1
-    nodes = tf_optimizer.OptimizeGraph(config, program).node
-    left = {(names[each[1:]], names[node.name]) for node in nodes for each in node.input if each[0] == "^"}
-    return replace(graph, control=tuple(pair for pair in graph.control if pair in left))
+    left: Any = tf_optimizer.OptimizeGraph(config, program)
+    waits = {(names[each[1:]], names[node.name]) for node in left.node for each in node.input if each[0] == "^"}
+    return replace(graph, control=tuple(pair for pair in graph.control if pair in waits))
 
 
 def ran(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER, optimized: bool = False) -> list[str]:
@@ -248,6 +261,11 @@ def _concrete(function: Any, args: Sequence[Any]) -> Any:
 
     traced = function if hasattr(function, "get_concrete_function") else tf.function(function, autograph=False)
     return traced.get_concrete_function(*args)
+
+
+def _elements(op: Op) -> int:
+    """Of its result; 0 where that is not known."""
+    return 0 if op.shape is None or None in op.shape else math.prod(size or 0 for size in op.shape)
 
 
 def _variable_name(outside: Any) -> str:

@@ -44,13 +44,13 @@ class _Place:
 _Sides = tuple[float, float]
 
 
-DATA, COPY, CONTROL = "same device", "copied to another device", "control edge: waits, carries nothing"
+DATA, COPY, CONTROL = "same device", "copied to another device", "control edge"
 _STYLES = {
     DATA: {"color": INK, "linestyle": "-", "linewidth": 1.2},
     COPY: {"color": ALERT, "linestyle": (0, (4, 2)), "linewidth": 1.8},
-    CONTROL: {"color": PALETTE[5], "linestyle": (0, (1, 1.3)), "linewidth": 2.2},
+    CONTROL: {"color": ALERT, "linestyle": (0, (1, 1.3)), "linewidth": 2.0},
 }
-THICK = 2.6  # points, of what is on the path that is to be seen
+THICK = 3.0  # points, of what is on the path that is to be seen
 
 
 def draw(
