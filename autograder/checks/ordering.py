@@ -150,9 +150,9 @@ class Published:
         for node in graph_def.node:
             if node.name in held:
                 as_variable(node, [])
-            elif node.name == looks[0]:  # who looks reads
-                waits = [each for each in node.input if each.startswith("^")]
-                node.op, node.input[:] = "ReadVariableOp", [held[0], *waits]
+            elif node.name == looks[0]:  # who looks reads, and waits for all that it waited for
+                waits = {f"^{each.removeprefix('^').split(':')[0]}" for each in node.input}
+                node.op, node.input[:] = "ReadVariableOp", [held[0], *sorted(waits)]
                 node.attr.clear()
                 node.attr["dtype"].type = tf.float32.as_datatype_enum
         graph = imported(graph_def)
