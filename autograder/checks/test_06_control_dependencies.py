@@ -91,9 +91,10 @@ def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -
 
 
 def early(data: Collection[Pair], control: Collection[Pair], lost: Pair) -> str:
-    """An order that is allowed without the edge `lost`, and not with it."""
-    loose = graphs.from_edges([*data], [*control])
-    first = sorted(loose.before(lost[1])) if any(op.name == lost[1] for op in loose) else []
+    """The beginning of an order that is allowed without the edge `lost`, and not with it."""
+    left = graphs.from_edges(data, control)
+    known = [op.name for op in left]
+    first = [name for name in known if left.ordered(name, lost[1])] if lost[1] in known else []
     return f"{', '.join([*first, lost[1]])} may run before {lost[0]}"
 
 
@@ -174,7 +175,7 @@ def check_total(student: Any, rng: np.random.Generator, cases: Sequence[tuple[in
 
 @exercise("total")
 def test_no_more_batches_are_in_progress_than_allowed(student, rng):
-    for asked, at_once, at_most in check_total(student, rng, [(4, 1), (5, 2), (5, 3)]):
+    for asked, at_once, at_most in check_total(student, rng, [(4, 1), (5, 2)]):
         assert at_once <= at_most, (
             f"{asked} allows an order with {at_once} batches in progress; the budget is {at_most}."
         )
@@ -182,13 +183,12 @@ def test_no_more_batches_are_in_progress_than_allowed(student, rng):
 
 @exercise("total")
 def test_as_many_batches_are_in_progress_as_allowed(student, rng):
-    for asked, at_once, at_most in check_total(student, rng, [(5, 2), (4, 3), (2, 3)]):
-        possible = min(at_most, 2 if "for 2" in asked else at_most)
+    for asked, at_once, at_most in check_total(student, rng, [(4, 2), (5, 3)]):
         assert at_once <= at_most, (
             f"{asked} allows an order with {at_once} batches in progress; the budget is {at_most}."
         )
-        assert at_once >= possible, (
-            f"{asked} allows {at_once} batches in progress in any order; threads have work if it is {possible}."
+        assert at_once >= at_most, (
+            f"{asked} allows {at_once} batches in progress in any order; threads have work if it is {at_most}."
         )
 
 

@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from across._draw import lanes
@@ -33,7 +32,7 @@ __all__ = ["Edge", "Graph", "Op", "from_edges", "of", "of_graph", "peak", "ran",
 
 IN_THE_CALLER = -1  # of threads: none but the caller's, in which ops that are ready run first in, first out
 MOST_ORDERS = 100_000
-MOST_CHOICES = 200_000  # of ops, one or none of each group
+MOST_SETS = 100_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,26 +113,25 @@ class Graph(Placed):
 
         Raises KeyError for an op that there is not, ValueError where there is too much to try.
         """
-        number = {op.name: 1 << i for i, op in enumerate(self.everything)}
-        readers = dict.fromkeys(number, 0)
+        bit = {op.name: 1 << i for i, op in enumerate(self.everything)}
+        readers = dict.fromkeys(bit, 0)
         for source, target in self.data:
-            readers[source] |= number[target]
-        alive: list[list[tuple[int, int]]] = []  # of each op: what has run when its result is there, and who reads it
-        choices = 1
-        for group in groups:
-            needed = [(number[name], sum(number[each] for each in self.before(name))) for name in group]
-            read = [readers[name] for name in group]
-            alive.append([(own | above, by) for (own, above), by in zip(needed, read, strict=True) if by])
-            choices *= 1 + len(alive[-1])
-        if choices > MOST_CHOICES:
-            raise ValueError(f"{choices:,} choices of ops to try; take fewer or smaller groups")
-        most = 0
-        for chosen in product(*([0, *(done for done, _ in group)] for group in alive)):
-            done = 0
-            for each in chosen:
-                done |= each
-            waiting = (any(made & ~done == 0 and by & ~done for made, by in group) for group in alive)
-            most = max(most, sum(waiting))
+            readers[source] |= bit[target]
+        made = {name: own | sum(bit[each] for each in self.before(name)) for name, own in bit.items()}
+        alive = [
+            [(made[self[name].name], readers[name]) for name in group if readers[self[name].name]] for group in groups
+        ]
+
+        def waiting(done: int) -> int:
+            return sum(any(made & ~done == 0 and by & ~done for made, by in group) for group in alive)
+
+        # What an order has run at its worst moment holds all that some op of each group needs: those sets are enough.
+        sets, most = {0}, 0
+        for group in alive:
+            sets |= {done | each for done in sets for each, _ in group}
+            most = max(most, max(map(waiting, sets)))
+            if len(sets) > MOST_SETS:
+                raise ValueError(f"more than {MOST_SETS:,} moments to try; take fewer or smaller groups")
         return most
 
     def strands(self, least: int = 1) -> dict[str, list[str]]:
