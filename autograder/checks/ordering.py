@@ -106,7 +106,7 @@ def reached(start: str, edges: Collection[Pair]) -> set[str]:
 @probe(graphs=1)
 def published(student, by_chain):
     """Trace `publish`; in its graph `look` is an op with an effect, and the variables are placeholders for handles."""
-    variables = {name: tf.Variable(0.0, name=name) for name in ("other", "v")}
+    variables = {name: tf.Variable(tf.zeros([]), name=name) for name in ("other", "v")}
 
     def look():
         return tf.raw_ops.Print(input=tf.zeros([]), data=[], name="look").op
@@ -164,7 +164,8 @@ class Published:
         with session(graph) as running:
             ran(running, begin)
             fetches = [graph.get_tensor_by_name(name) for name in (f"{looks[0]}:0", outputs[0])]
-            _, (looked_at, returned) = ran(running, fetches, {graph.get_tensor_by_name(inputs[0]): self.value})
+            feed: dict[Any, Any] = {graph.get_tensor_by_name(inputs[0]): self.value}
+            _, (looked_at, returned) = ran(running, fetches, feed)
             _, (left,) = ran(running, [graph.get_tensor_by_name(self.left_name)])
         self.looked_at, self.returned, self.left = (float(np.ravel(each)[0]) for each in (looked_at, returned, left))
 
@@ -178,7 +179,7 @@ def as_variable(node: Any, shape: Sequence[int]) -> None:
     node.attr["shared_name"].s = node.name.encode()
 
 
-def given(graph: tf.Graph, name: str, value: np.ndarray) -> Any:
+def given(graph: tf.Graph, name: str, value: Any) -> Any:
     """The op that gives a variable its value. AssertionError where there is no such variable."""
     try:
         with graph.as_default():
