@@ -9,11 +9,17 @@
 # # Control dependencies
 # **How do I force an order, and what does it cost or save?**
 #
-# TensorFlow runs an op when its inputs are there. Often that is all you want. Sometimes it is not enough: a log line
-# shows an old value, eight batches fill the memory, four copies choke one cable. In 60 minutes you put ops in order by
-# hand: you see which edges are needed, which ones TensorFlow adds itself, and what an order saves.
+# TensorFlow runs an op when its inputs are there. Sometimes that is too early: a log line shows an old value, eight
+# batches fill the memory, four transfers share one cable. In 60 minutes you put ops in order by hand. You see which edges are
+# needed, which ones TensorFlow adds itself, and what an order saves.
 
 # %%
+from across import expecting, fresh, graphs, pictures
+from across.attempt import NotAttempted, attempt, call, expect, read
+from across.shared_link import SharedLink
+
+MIB = 1 << 20  # bytes
+
 # %%
 import threading
 import time
@@ -21,13 +27,9 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from across import expecting, fresh, graphs, pictures
-from across.attempt import NotAttempted, attempt, call, expect, read
-from across.shared_link import SharedLink
-
 # %% [markdown]
-# Everything here is about the *graph*: the ops of a function, and the edges between them. Edges are the same on a CPU and on
-# a GPU. What is run here is run on the CPU, so it looks alike on every machine.
+# This chapter is about the *graph*: the ops of a function, and the edges between them. A graph has the same edges on a CPU
+# and on a GPU. Memory is measured on the CPU here.
 
 # %% [markdown]
 # ## Half an order
@@ -74,7 +76,8 @@ print(len(graphs.of(late).orders()), "orders are left")
 graphs.of(late).draw()
 
 # %% [markdown]
-# A control edge is dotted. `z` stands outside of the block. It waits for `a` and `b` all the same: it needs `x` and `y`, and they wait.
+# A control edge is dotted. `z` stands outside of the block and has none. Still it waits for `a` and `b`: it needs `x` and
+# `y`, and these wait.
 
 # %% [markdown]
 # ### A block delays what is *created* in it
@@ -200,7 +203,7 @@ with attempt("needed"):
     expect(not fewer, f"you drop {sorted(fewer)}; without it, orders are allowed that were not")
 
 # %% [markdown]
-# So an edge too many costs nothing when the graph runs. You may write what is clearer to read: "explicit is better than implicit".
+# Grappler removes needless edges before the run. So write the list that is clearer to read.
 
 # %% [markdown]
 # ## Edges that `tf.function` adds
@@ -278,29 +281,29 @@ with attempt("guess", done="recorded before it was measured"):
 
 # %% [markdown]
 # ### Chains that know nothing of each other
-# TensorFlow makes one chain for each variable: its writes, and reads between them. Ops with effects but without a variable make one more
-# chain: prints, `py_function`. **Two chains are not ordered against each other.** A print may come before an assignment that
-# stands above it.
+# TensorFlow makes one chain for each variable: its writes, and the reads between them. Prints and calls of `py_function` make
+# one more chain. **It does not order two chains against each other.** A print may come before an assignment that stands
+# above it.
 
 # %% [markdown]
-# ### What nobody reads is dropped
-# Inside of a function, an op without effects runs only if somebody reads it. A wrong index, unread and read:
+# ### What nobody needs is dropped
+# In a function, an op without effects is dropped if nobody reads it or waits for it, and its errors too. This text is no
+# number; once nobody reads the result, once it is returned:
 
 # %% tags=["show"] covers=["S28"]
-three = tf.constant([1.0, 2.0, 3.0])
-unread = tf.function(lambda i: (tf.gather(three, i), i)[1], autograph=False)
-is_read = tf.function(lambda i: tf.gather(three, i), autograph=False)
+unread = tf.function(lambda text: (tf.strings.to_number(text), text)[1], autograph=False)
+is_read = tf.function(lambda text: tf.strings.to_number(text), autograph=False)
 
 for function in (unread, is_read):
     try:
-        print("returned", function(tf.constant(99)).numpy())
+        print("returned", function(tf.constant("many")).numpy())
     except tf.errors.InvalidArgumentError as error:
-        print("raised:", error.message.splitlines()[0])
+        print("raised:", error.message.rpartition("} ")[2])
 
 # %% [markdown]
 # ## Where the edges end
-# A `py_function` runs Python inside of a graph. This one looks at `v`, below the line that assigns to it. We call the
-# step ten times, in a fresh process with four threads. The new value takes a while to compute.
+# A `py_function` runs Python inside of a graph. `look` reads `v` there, below the line that assigns to it. We call the step
+# ten times, in a fresh process with four threads. The new value takes a while to compute.
 
 
 # %%
@@ -332,9 +335,9 @@ print("assigned:", *range(1, 11))
 print("seen:    ", *fresh.run(watch, as_written))
 
 # %% [markdown]
-# TensorFlow cannot see that `look` looks at `v`: the Python is a black box. The assignment is in one chain, the
-# `py_function` in the other. `look` needs nothing, so it starts at once. Whether it sees the old value is a race, and what
-# you see above is how ten races ended.
+# To TensorFlow, Python is a black box: it does not know that `look` reads `v`. The assignment is in one chain, the
+# `py_function` in another. `look` needs nothing, so it may start at once. Which value it sees is a race. Above you see how
+# ten races ended.
 
 # %% [markdown]
 # ### Exercise: `publish` (2 points)
@@ -369,8 +372,8 @@ with attempt("publish"):
 
 # %% [markdown]
 # ## What an order saves: memory
-# A result is kept until its last reader has run. Here a Keras model sees eight batches in one function. No batch
-# waits for another: each may start at once.
+# A result is kept until its last reader has run. Here a Keras model computes on eight batches in one function. No batch waits for
+# another: all may start at once.
 
 # %%
 model = tf.keras.Sequential(
@@ -390,12 +393,12 @@ def eager_to_start(model, batches, at_most):
 
 # %% tags=["show"] covers=["S27"]
 for threads in (1, 2, 4):
-    runs = [graphs.peak(eager_to_start, model, batches, 8, threads=threads) / 2**20 for _ in range(3)]
+    runs = [graphs.peak(eager_to_start, model, batches, 8, threads=threads) / MIB for _ in range(3)]
     print(f"{threads} threads:", *(f"{peak:.1f} MiB" for peak in runs))
 
 # %% [markdown]
-# Anything from 1 to 8 may stand there: without edges, the peak is in the hands of the scheduler. What can you count
-# on? On the worst order that the graph allows:
+# Anything from 1 to 8 MiB may stand there: without edges, the scheduler decides. What can you count on? On the worst order
+# that the graph allows. `at_once` finds in how many batches a large result can wait for its reader at the same time:
 
 
 # %%
@@ -410,13 +413,13 @@ in_progress(eager_to_start, 8)
 
 # %% [markdown]
 # ### Exercise: `total` (4 points)
-# Return the same sum. **Budget: in the worst order, `at_most` batches are in progress at the same time.** Not one more,
-# and, so that threads have work, not one fewer. A batch is in progress until its mean is there. Call the model
-# once for each batch. Roughly 6 lines.
+# Return the same sum. **Budget: in the worst order, `at_most` batches are in progress at the same time**; not more, and not
+# fewer, so that threads have work. A batch is in progress until its mean is there. Call the model once for each batch.
+# Roughly 6 lines.
 #
 # <details><summary>Hint</summary>
 #
-# Collect the means in a list. When may batch `i` start? When a batch that is `at_most` places before it has ended.
+# Collect the means in a list. When may batch `i` start? For example, when the batch `at_most` places before it has ended.
 # </details>
 
 
@@ -443,8 +446,8 @@ with attempt("total"):
         .without(*small)
         .draw(title="Three batches, at most 1; small ops left out")
     )
-    peaks = {f"at most {n}": graphs.peak(total, model, batches, n) / 2**20 for n in (1, 2, 4, 8)}
-    display(pictures.bars(peaks, title="The queue's peak", unit="MiB"))
+    peaks = {f"at most {n}": graphs.peak(total, model, batches, n) / MIB for n in (1, 2, 4, 8)}
+    display(pictures.bars(peaks, title="Peak of one run; ops that are ready form a queue", unit="MiB"))
     for n in (1, 2, 3):
         found = in_progress(total, n)
         expect(found == n, f"with at_most={n}, {found} batches can be in progress at the same time")
@@ -461,12 +464,15 @@ for n in (8, 4, 2, 1):
 
 # %% [markdown]
 # ## What an order saves: the link
-# Four parts come over one link, then each is computed on. A transfer takes `t` alone, and so does computing. There is one
-# processor. If all four send at once, they share the link: all of them arrive at `4t`. Only then the processor starts, and
-# ends at `8t`. In turn, the first part arrives at `t`, and computing goes on beside the next transfer: `5t`.
+# Four parts come over one link. Each is computed on when it is there. One transfer alone takes a time `t`, and so does
+# computing on one part. There is one processor.
+#
+# - All at once: four transfers share the link and arrive at `4t`. Then the processor starts. It ends at `8t`.
+# - In turn: the first part arrives at `t`. The processor works beside the next transfer. It ends at `5t`.
 
 # %% [markdown]
-# A simulated link, with naps in place of work. Each part is a call of Python in the graph; it notes when it ran:
+# Here the link is simulated, and work is a nap. A call of Python in the graph stands for each transfer and for each
+# computation, and notes when it ran:
 
 
 # %%
@@ -509,8 +515,8 @@ show(at_once, "All at once: t is 40 ms")
 
 # %% [markdown]
 # ### Exercise: `in_turn` (3 points)
-# Send the parts one after the other; compute on a part as soon as it is there. **Budget: no transfer waits for computing.** Return the results in the
-# order of the parts. Roughly 6 lines.
+# Send one part after the other, and compute on a part as soon as it is there. **Budget: no two transfers at the same time, and
+# no transfer waits for computing.** Return the results in the order of the parts. Roughly 6 lines.
 
 
 # %% answer="in_turn" covers=["S27"]
@@ -547,7 +553,8 @@ with attempt("in_turn"):
     display(show(in_turn, "In turn: t is 40 ms"))
 
 # %% [markdown]
-# The thick way is the critical path: four transfers and one computation, `5t`.
+# The thick way is the critical path: four transfers and one computation, `5t`. More edges, a longer critical path, and yet an
+# earlier end: the link was the bottleneck, and the graph did not say so.
 
 # %% [markdown]
 # ## Then and now
@@ -556,36 +563,36 @@ with attempt("in_turn"):
 
 
 # %% tags=["show"] covers=["S28"]
-def then(level):
+def then(optimized):
     v1 = tf.compat.v1
     with tf.Graph().as_default():
         z = late()
+        config, seen = v1.ConfigProto(device_count={"GPU": 0}), v1.RunMetadata()
+        config.graph_options.rewrite_options.disable_meta_optimizer = not optimized
+        config.graph_options.optimizer_options.opt_level = 0 if optimized else -1
         options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
-        seen, config = v1.RunMetadata(), v1.ConfigProto()
-        config.graph_options.optimizer_options.opt_level = level
-        config.graph_options.rewrite_options.disable_meta_optimizer = level < 0
         with v1.Session(config=config) as session:
             print("z is", session.run(z, options=options, run_metadata=seen), end="; ran: ")
-    nodes = [node for device in seen.step_stats.dev_stats for node in device.node_stats]
-    print(*(node.node_name for node in sorted(nodes, key=lambda node: node.all_start_nanos)))
+    nodes = sorted(seen.step_stats.dev_stats[0].node_stats, key=lambda node: node.all_start_nanos)
+    print(*(node.node_name for node in nodes if node.node_name in "abxyz"))
 
 
-for level in (-1, 0):
-    then(level)
+then(optimized=False)
+then(optimized=True)
 
 # %% [markdown]
 # ### What changed
-# The first line has the optimizer off, and the book's order. The second is how every session and every `tf.function` runs now: Grappler
-# computed `z` before the run, from constants. None of `a`, `b`, `x`, `y` runs at all. A control edge orders ops that run;
-# it does not make them run.
+# The first line has the optimizer off, and an order that the textbook promises. The second is the default of today's sessions, and of
+# `tf.function`: Grappler computed `z` from constants before the run, and `a`, `b`, `x`, `y` did not run at all. A control
+# edge orders ops that run. It does not keep the optimizer from removing them.
 
 # %% [markdown]
 # ## Recipe
 # ```python
-# with tf.control_dependencies([op]): y = tf.identity(x)   # create inside, or there is no edge
-# with tf.control_dependencies([v.assign(x)]): look()      # a py_function sees the new value
-# with tf.control_dependencies(done[-k:][:1]): ...         # k or more are in the list: at most k in progress
+# with tf.control_dependencies([op]): y = tf.identity(x)   # create it inside
+# with tf.control_dependencies([v.assign(x)]): look()      # look sees the new value
+# with tf.control_dependencies([done[i - k]]): ...         # the i-th of many: at most k in progress
 # graphs.of(step, x).ordered("AssignVariableOp", "PrintV2")   # is there a way?
-# graphs.of(step, x).draw(critical=True)                   # dotted: waits; thick: what the step takes at least
+# graphs.of(step, x).draw(critical=True)                   # dotted: waits; thick: the longest way
 # graphs.peak(step, x)                                     # bytes at once, in one run
 # ```

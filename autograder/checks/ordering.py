@@ -164,7 +164,8 @@ class Published:
         with session(graph) as running:
             ran(running, begin)
             fetches = [graph.get_tensor_by_name(name) for name in (f"{looks[0]}:0", outputs[0])]
-            feed: dict[Any, Any] = {graph.get_tensor_by_name(inputs[0]): self.value}
+            begun: Any = graph.get_tensor_by_name(inputs[0])
+            feed: dict[Any, Any] = {begun: self.value}
             _, (looked_at, returned) = ran(running, fetches, feed)
             _, (left,) = ran(running, [graph.get_tensor_by_name(self.left_name)])
         self.looked_at, self.returned, self.left = (float(np.ravel(each)[0]) for each in (looked_at, returned, left))
