@@ -298,7 +298,7 @@ for function in (unread, is_read):
     try:
         print("returned", function(tf.constant("many")).numpy())
     except tf.errors.InvalidArgumentError as error:
-        print("raised:", error.message.rpartition("} ")[2])
+        print("raised:", error.message.splitlines()[0].rpartition("} ")[2])
 
 # %% [markdown]
 # ## Where the edges end
@@ -394,7 +394,7 @@ def eager_to_start(model, batches, at_most):
 # %% tags=["show"] covers=["S27"]
 for threads in (1, 2, 4):
     runs = [graphs.peak(eager_to_start, model, batches, 8, threads=threads) / MIB for _ in range(3)]
-    print(f"{threads} threads:", *(f"{peak:.1f} MiB" for peak in runs))
+    print(f"pool of {threads}:", *(f"{peak:.1f} MiB" for peak in runs))
 
 # %% [markdown]
 # Anything from 1 to 8 MiB may stand there: without edges, the scheduler decides. What can you count on? On the worst order
