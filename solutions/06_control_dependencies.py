@@ -453,16 +453,13 @@ with attempt("total"):
     for n in (1, 2, 3):
         found = in_progress(total, n)
         expect(found == n, f"with at_most={n}, {found} batches can be in progress at the same time")
+    for n in (1, 2, 4, 8):
+        print(f"at most {n}: {len(graphs.of(total, model, batches, n).critical_path())} ops on the critical path")
 
 # %% [markdown]
 # ### What it costs
 # An order takes freedom from the threads. The *critical path* is the longest way through the graph: with any
-# number of threads, a step takes at least that long.
-
-# %% tags=["show"] covers=["S27"]
-for n in (8, 4, 2, 1):
-    graph = graphs.of(total, model, batches, n)
-    print(f"at most {n}: {len(graph.critical_path())} ops on the critical path")
+# number of threads, a step takes at least that long. The check counts the ops on it. The smaller the budget, the longer the way.
 
 # %% [markdown]
 # ## What an order saves: the link

@@ -157,18 +157,26 @@ class Published:
                 node.attr["dtype"].type = tf.float32.as_datatype_enum
         graph = imported(graph_def)
         begin = [given(graph, name, np.float32(self.old)) for name in held]
-        with graph.as_default():
-            self.left_name = tf.raw_ops.ReadVariableOp(
-                resource=graph.get_tensor_by_name(f"{held[0]}:0"), dtype=tf.float32, name="left_at_the_end"
-            ).name
+        try:
+            with graph.as_default():
+                handle = graph.get_tensor_by_name(f"{held[0]}:0")
+                at_the_end = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+            fetches = [graph.get_tensor_by_name(name) for name in (f"{looks[0]}:0", outputs[0])]
+            value: Any = graph.get_tensor_by_name(inputs[0])
+        except (KeyError, ValueError, TypeError):
+            raise AssertionError(BROKEN) from None
+        feed: dict[Any, Any] = {value: self.value}
         with session(graph) as running:
             ran(running, begin)
-            fetches = [graph.get_tensor_by_name(name) for name in (f"{looks[0]}:0", outputs[0])]
-            begun: Any = graph.get_tensor_by_name(inputs[0])
-            feed: dict[Any, Any] = {begun: self.value}
             _, (looked_at, returned) = ran(running, fetches, feed)
-            _, (left,) = ran(running, [graph.get_tensor_by_name(self.left_name)])
-        self.looked_at, self.returned, self.left = (float(np.ravel(each)[0]) for each in (looked_at, returned, left))
+            _, (left,) = ran(running, [at_the_end])
+        self.looked_at, self.returned, self.left = (_number(each) for each in (looked_at, returned, left))
+
+
+def _number(value: Any) -> float:
+    """The one number of a tensor's value; NaN where it is none."""
+    numbers = np.asarray(value)
+    return float(numbers.ravel()[0]) if numbers.size == 1 and numbers.dtype.kind in "fi" else float("nan")
 
 
 def as_variable(node: Any, shape: Sequence[int]) -> None:
@@ -242,9 +250,8 @@ class Totalled:
         wide, narrow = weights[:2], weights[2:]
         results = [np.maximum(each @ wide[0] + wide[1], 0) @ narrow[0] + narrow[1] for each in batches]
         self.wanted = float(sum(each.mean() for each in results))
-        numbers = np.asarray(value)
-        self.value = float(numbers.ravel()[0]) if numbers.size and numbers.dtype.kind in "fi" else float("nan")
-        self.right = numbers.shape == () and bool(np.isclose(self.value, self.wanted, rtol=1e-4, atol=1e-2))
+        self.value = _number(value)
+        self.right = np.shape(value) == () and bool(np.isclose(self.value, self.wanted, rtol=1e-4, atol=1e-2))
         found = graphs.of_graph(graph)
         large = [each for each in found.strands(least=4 * WIDTH).values() if each]
         self.calls = len(large)
