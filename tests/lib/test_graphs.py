@@ -13,7 +13,7 @@ from across import graphs
 from across._draw import lanes
 
 SIZE = 1 << 18  # floats: a megabyte
-V = tf.Variable(0.0, name="v")
+V = tf.Variable(tf.zeros([]), name="v")
 
 
 def book(names: tuple[str, ...]) -> Callable[[], tf.Tensor]:
