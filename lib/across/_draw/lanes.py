@@ -1,5 +1,7 @@
 """The picture of a placement: one lane a device, ops as boxes from top to bottom, copies between devices dashed.
 
+Control edges are dotted, with a hollow head; a path that is to be seen is drawn thick.
+
 The layout is a small version of Sugiyama's: a row for each level of dependency, long edges led through free places, the
 order within a row by the mean position of the neighbours. Units are points (1/72 inch), y downwards.
 """
@@ -14,7 +16,7 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from across._draw.partitions import OP, PLUMBING, Op, short_device
-from across._draw.placed import Placed
+from across._draw.placed import Edge, Placed
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
 
 if TYPE_CHECKING:
@@ -42,8 +44,22 @@ class _Place:
 _Sides = tuple[float, float]
 
 
-def draw(trace: Placed, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
-    """Draw a trace; see `Trace.draw`."""
+DATA, COPY, CONTROL = "same device", "copied to another device", "control edge"
+_STYLES = {
+    DATA: {"color": INK, "linestyle": "-", "linewidth": 1.2},
+    COPY: {"color": ALERT, "linestyle": (0, (4, 2)), "linewidth": 1.8},
+    CONTROL: {"color": ALERT, "linestyle": (0, (1, 1.3)), "linewidth": 2.0},
+}
+THICK = 3.0  # points, of what is on the path that is to be seen
+
+
+def draw(
+    trace: Placed, *, title: str = "", devices: Sequence[str] | None = None, path: Sequence[str] = (), alt: str = ""
+) -> Picture:
+    """Draw a trace; see `Trace.draw`. `path` names ops in order: they and the edges between them are drawn thick.
+
+    `alt` says what the picture shows where that is no placement.
+    """
     lanes = _lanes(trace, devices)
     trace = replace(
         trace, everything=tuple(op for op in trace.everything if op.device in lanes), available=tuple(lanes)
@@ -59,8 +75,12 @@ def draw(trace: Placed, *, title: str = "", devices: Sequence[str] | None = None
 
     top = 24.0 if title else 4.0
     rows_height = max((place.row for place in boxes.values()), default=0) * (BOX_HEIGHT + ROW_GAP) + BOX_HEIGHT
-    height = HEADER + rows_height + 2 * MARGIN
-    width = max(sides[lanes[-1]][1] if lanes else 0.0, 7.0 * len(title), 330.0 if edges else 0.0) + 4
+    header = HEADER if any(lanes) else 0.0
+    height = header + rows_height + 2 * MARGIN
+    kinds = list(dict.fromkeys(_kind(edge) for edge in sorted(edges, key=lambda edge: (edge.control, edge.copied))))
+    given = any(op.kind != OP for op in shown)
+    legend = _legend_width(kinds, given, bool(path))
+    width = max(sides[lanes[-1]][1] if lanes else 0.0, 7.0 * len(title), legend if edges else 0.0) + 4
     total_height = top + height + (22.0 if edges or trace.given else 4.0)
     figure = new_figure(width / 72, total_height / 72)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -71,14 +91,21 @@ def draw(trace: Placed, *, title: str = "", devices: Sequence[str] | None = None
         axes.text(4, 4, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
     for lane in lanes:
         _draw_lane(axes, lane, sides[lane], top, height, not any(op.device == lane for op in shown))
-    origin = top + HEADER + MARGIN
+    origin = top + header + MARGIN
     ports = _ports(ways)
+    thick = set(pairwise(path))
     for number, (edge, way) in enumerate(zip(edges, ways, strict=True)):
-        _draw_edge(axes, way, ports[number], origin, edge.copied)
+        _draw_edge(axes, way, ports[number], origin, _kind(edge), (edge.source, edge.target) in thick)
     for name, place in boxes.items():
-        _draw_box(axes, place, labels[name], origin, PALETTE[lanes.index(place.lane) % len(PALETTE)])
-    _draw_legend(axes, total_height - 11, {edge.copied for edge in edges}, any(op.kind != OP for op in shown))
-    return render(figure, describe(trace, title))
+        fill = PALETTE[lanes.index(place.lane) % len(PALETTE)]
+        _draw_box(axes, place, labels[name], origin, fill, name in path)
+    says = {DATA: "tensor"} if alt else {}
+    _draw_legend(axes, total_height - 11, [(kind, says.get(kind, kind)) for kind in kinds], given, bool(path))
+    return render(figure, alt or describe(trace, title))
+
+
+def _kind(edge: Edge) -> str:
+    return CONTROL if edge.control else COPY if edge.copied else DATA
 
 
 def describe(trace: Placed, title: str = "") -> str:
@@ -260,7 +287,7 @@ def _draw_lane(axes: Axes, lane: str, sides: _Sides, top: float, height: float, 
         )
 
 
-def _draw_box(axes: Axes, place: _Place, label: tuple[str, str], origin: float, fill: str) -> None:
+def _draw_box(axes: Axes, place: _Place, label: tuple[str, str], origin: float, fill: str, thick: bool) -> None:
     """An op is a filled box; what the function was given is only outlined."""
     from matplotlib.patches import FancyBboxPatch
 
@@ -274,8 +301,8 @@ def _draw_box(axes: Axes, place: _Place, label: tuple[str, str], origin: float, 
             BOX_HEIGHT,
             boxstyle="round,pad=0,rounding_size=4",
             fc="none" if given else fill,
-            ec=INK if given else "none",
-            lw=1.2,
+            ec=INK if given or thick else "none",
+            lw=THICK if thick else 1.2,
             zorder=3,
         )
     )
@@ -296,7 +323,9 @@ def _draw_box(axes: Axes, place: _Place, label: tuple[str, str], origin: float, 
     axes.text(place.x, middle + 6.5, second, color=ink, fontsize=FONT - 2.5, ha="center", va="center", zorder=4)
 
 
-def _draw_edge(axes: Axes, way: Sequence[_Place], ports: tuple[float, float], origin: float, copied: bool) -> None:
+def _draw_edge(
+    axes: Axes, way: Sequence[_Place], ports: tuple[float, float], origin: float, kind: str, thick: bool
+) -> None:
     """A curve with an arrow's head; it moves sideways only between two rows, where there are no boxes."""
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
@@ -313,24 +342,27 @@ def _draw_edge(axes: Axes, way: Sequence[_Place], ports: tuple[float, float], or
         if (x, y) != (xs[-1], tops[-1]):
             points.append((x, y + BOX_HEIGHT))
             codes.append(Path.LINETO)
-    style = {"ls": (0, (4, 2)), "lw": 1.8} if copied else {"ls": "-", "lw": 1.2}
-    colour = ALERT if copied else INK
-    axes.add_patch(PathPatch(Path([*points[:-1], (x, y - HEAD / 2)], codes), fc="none", ec=colour, zorder=2, **style))
-    axes.add_patch(
-        Polygon([(x - HEAD / 2, y - HEAD), (x + HEAD / 2, y - HEAD), (x, y)], fc=colour, ec="none", zorder=2)
-    )
+    colour = str(_STYLES[kind]["color"])
+    style = {**_STYLES[kind], "linewidth": THICK} if thick else _STYLES[kind]
+    axes.add_patch(PathPatch(Path([*points[:-1], (x, y - HEAD / 2)], codes), fc="none", zorder=2, **style))
+    head = [(x - HEAD / 2, y - HEAD), (x + HEAD / 2, y - HEAD), (x, y)]
+    axes.add_patch(Polygon(head, fc="none" if kind == CONTROL else colour, ec=colour, lw=0.8, zorder=2))
 
 
-def _draw_legend(axes: Axes, y: float, copied: set[bool], given: bool) -> None:
+def _legend_width(kinds: Sequence[str], given: bool, path: bool) -> float:
+    return sum(42 + 4.3 * len(kind) for kind in kinds) + 60.0 * given + 90.0 * path
+
+
+def _draw_legend(axes: Axes, y: float, kinds: Sequence[tuple[str, str]], given: bool, path: bool) -> None:
     from matplotlib.patches import Rectangle
 
     x = 6.0
-    for kind, text in ((False, "same device"), (True, "copied to another device")):
-        if kind in copied:
-            style = {"color": ALERT, "linestyle": (0, (4, 2)), "lw": 1.8} if kind else {"color": INK, "lw": 1.2}
-            axes.plot([x, x + 22], [y, y], **style)
-            axes.text(x + 27, y, text, color=INK, fontsize=FONT - 1.5, va="center")
-            x += 42 + 4.3 * len(text)
-    if given:
-        axes.add_patch(Rectangle((x, y - 5), 18, 10, fc="none", ec=INK, lw=1.2))
-        axes.text(x + 23, y, "given", color=INK, fontsize=FONT - 1.5, va="center")
+    for kind, text in kinds:
+        axes.plot([x, x + 22], [y, y], **_STYLES[kind])
+        axes.text(x + 27, y, text, color=INK, fontsize=FONT - 1.5, va="center")
+        x += 42 + 4.3 * len(text)
+    for there, width, text in ((given, 1.2, "given"), (path, THICK, "critical path")):
+        if there:
+            axes.add_patch(Rectangle((x, y - 5), 18, 10, fc="none", ec=INK, lw=width))
+            axes.text(x + 23, y, text, color=INK, fontsize=FONT - 1.5, va="center")
+            x += 60

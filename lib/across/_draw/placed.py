@@ -10,11 +10,12 @@ from across._draw.partitions import INPUT, OP, PLUMBING, VARIABLE, Op, short_dev
 
 @dataclass(frozen=True)
 class Edge:
-    """A tensor on its way from one op to another."""
+    """A tensor on its way from one op to another; or, as a `control` edge, that the second op waits for the first."""
 
     source: str
     target: str
     copied: bool  # it had to be copied to another device
+    control: bool = False  # no tensor: the target waits, and that is all
 
 
 @dataclass(frozen=True, repr=False)

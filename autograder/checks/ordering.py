@@ -1,0 +1,258 @@
+"""What checks on order are made of: a student's code builds a graph there; its ways are asked for and it is run here.
+
+That something came first in one run proves nothing: a queue gets much right by luck. So each check asks for a way in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from across import graphs
+from across.expecting import anything, list_of, row, text
+from autograder.checks.placing import imported, ran, session
+from autograder.probe.asking import probe
+
+Pair = tuple[str, str]
+TRACED = row(anything, list_of(text), list_of(text)).named("a graph that can be run")
+BROKEN = "The graph that your code built does not hold together."
+WIDTH = 64  # of the model's wide layer; a result of a batch is large from so many numbers on
+
+
+def ran_on(graph: tf.Graph, fetches: Sequence[str], feed: Mapping[str, Any], first: Collection[str] = ()) -> list[Any]:
+    """Run `fetches` of a student's graph, after the ops `first`, all by name. AssertionError if it cannot be run."""
+    try:
+        tensors = [graph.get_tensor_by_name(name) for name in fetches]
+        given: dict[Any, Any] = {graph.get_tensor_by_name(name): value for name, value in feed.items()}
+        begin = [graph.get_operation_by_name(name) for name in first]
+    except (KeyError, ValueError, TypeError):
+        raise AssertionError(BROKEN) from None
+    with session(graph) as running:
+        if begin:
+            ran(running, begin)
+        return ran(running, tensors, given)[1]
+
+
+# Which control edges are needed
+
+
+def telling_edges(rng: np.random.Generator, nodes: Sequence[str]) -> tuple[list[Pair], list[Pair]]:
+    """Edges of tensors and of control on which each rule that misses something keeps other edges than are needed."""
+    while True:
+        data, control = [], []
+        for j in range(len(nodes)):
+            for i in range(j):
+                kind = rng.random()
+                data += [(nodes[i], nodes[j])] if kind < 0.25 else []
+                control += [(nodes[i], nodes[j])] if 0.2 < kind < 0.6 else []
+        right = without_a_rule(data, control, "")
+        if right and all(without_a_rule(data, control, rule) != right for rule in RULES):
+            return [data[i] for i in rng.permutation(len(data))], [control[i] for i in rng.permutation(len(control))]
+
+
+RULES = (
+    "ways_of_two_edges",
+    "control_edges_only",
+    "tensors_only",
+    "joined_by_a_tensor_only",
+    "end_has_another",
+    "start_has_another",
+)
+
+
+def without_a_rule(data: Collection[Pair], control: Collection[Pair], missed: str) -> set[Pair]:
+    """The control edges that somebody keeps who knows the rule but for what is `missed`; "" if nothing is."""
+    pairs = [tuple(each) for each in data], [tuple(each) for each in control]
+    tensors, waits = ({(str(a), str(b)) for a, b in each} for each in pairs)
+
+    def needless(edge: Pair) -> bool:
+        start, end = edge
+        others = tensors | (waits - {edge})
+        if missed == "joined_by_a_tensor_only":
+            return edge in tensors
+        if missed == "end_has_another":
+            return any(b == end for _, b in others)
+        if missed == "start_has_another":
+            return any(a == start for a, _ in others)
+        if missed == "ways_of_two_edges":
+            return edge in tensors or any((start, b) in others and (b, end) in others for _, b in others)
+        if missed == "control_edges_only":
+            return end in reached(start, waits - {edge})
+        if missed == "tensors_only":
+            return end in reached(start, tensors)
+        return end in reached(start, others)
+
+    return {edge for edge in waits if not needless(edge)}
+
+
+def reached(start: str, edges: Collection[Pair]) -> set[str]:
+    """The names that a way of `edges` leads to from `start`."""
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        name = ahead.pop()
+        new = {b for a, b in edges if a == name} - found
+        found |= new
+        ahead += new
+    return found
+
+
+# A look at a variable
+
+
+@probe(graphs=1)
+def published(student, by_chain):
+    """Trace `publish`; in its graph `look` is an op with an effect, and the variables are placeholders for handles."""
+    variables = {name: tf.Variable(tf.zeros([]), name=name) for name in ("other", "v")}
+
+    def look():
+        return tf.raw_ops.Print(input=tf.zeros([]), data=[], name="look").op
+
+    def program(x):
+        variables["other"].assign(x)
+        value = x
+        for _ in range(6 if by_chain else 0):
+            value = tf.abs(value)
+        return student.publish(variables["v"], tf.identity(value, name="value"), look)
+
+    traced = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec([], tf.float32))
+    handles = {id(variable.handle): name for name, variable in variables.items()}
+    names = {inside.op.name: handles.get(id(outside), "") for outside, inside in traced.graph.captures}
+    inputs = [tensor.name for tensor in traced.inputs if tensor.op.name not in names]
+    held = [name for name in names if names[name] == "v"] + [name for name in names if names[name] == "other"]
+    outputs = [tensor.name for tensor in traced.outputs]
+    return traced.graph.as_graph_def(), inputs, outputs, held
+
+
+class Published:
+    """The student's `publish`, traced there and run here: what is seen of `v` where `look` looks."""
+
+    def __init__(self, student: Any, rng: np.random.Generator, by_chain: bool) -> None:
+        kind = row(anything, list_of(text), list_of(text), list_of(text)).named("a graph that can be run")
+        graph_def, inputs, outputs, held = kind(student.ask(published, by_chain=by_chain), "Your code led to")
+        found = graphs.of_graph(imported(graph_def))
+        looks = [op.name for op in found if op.type == "Print"]
+        assigns = [op.name for op in found if op.type == "AssignVariableOp" and held[:1] == list(op.inputs[:1])]
+        self.looks, self.assigns = len(looks), len(assigns)
+        self.old, self.value = (float(each) for each in 1 + rng.permutation(8)[:2])
+        self.ordered = self.backwards = False
+        self.looked_at = self.returned = self.left = None
+        if self.looks != 1 or not assigns:
+            return
+        self.ordered = any(found.ordered(assign, looks[0]) for assign in assigns)
+        self.backwards = any(found.ordered(looks[0], assign) for assign in assigns)
+        if not self.ordered:
+            return
+        assert len(inputs) == len(outputs) == 1, "`publish` returned no single tensor; expected `value`."
+        for node in graph_def.node:
+            if node.name in held:
+                as_variable(node, [])
+            elif node.name == looks[0]:  # who looks reads, and waits for all that it waited for
+                waits = {f"^{each.removeprefix('^').split(':')[0]}" for each in node.input}
+                node.op, node.input[:] = "ReadVariableOp", [held[0], *sorted(waits)]
+                node.attr.clear()
+                node.attr["dtype"].type = tf.float32.as_datatype_enum
+        graph = imported(graph_def)
+        begin = [given(graph, name, np.float32(self.old)) for name in held]
+        try:
+            with graph.as_default():
+                handle = graph.get_tensor_by_name(f"{held[0]}:0")
+                at_the_end = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+            fetches = [graph.get_tensor_by_name(name) for name in (f"{looks[0]}:0", outputs[0])]
+            value: Any = graph.get_tensor_by_name(inputs[0])
+        except (KeyError, ValueError, TypeError):
+            raise AssertionError(BROKEN) from None
+        feed: dict[Any, Any] = {value: self.value}
+        with session(graph) as running:
+            ran(running, begin)
+            _, (looked_at, returned) = ran(running, fetches, feed)
+            _, (left,) = ran(running, [at_the_end])
+        self.looked_at, self.returned, self.left = (_number(each) for each in (looked_at, returned, left))
+
+
+def _number(value: Any) -> float:
+    """The one number of a tensor's value; NaN where it is none."""
+    numbers = np.asarray(value)
+    return float(numbers.ravel()[0]) if numbers.size == 1 and numbers.dtype.kind in "fi" else float("nan")
+
+
+def as_variable(node: Any, shape: Sequence[int]) -> None:
+    """Make of a placeholder for a handle the variable itself, under the placeholder's name."""
+    node.op = "VarHandleOp"
+    node.attr.clear()
+    node.attr["dtype"].type = tf.float32.as_datatype_enum
+    node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
+    node.attr["shared_name"].s = node.name.encode()
+
+
+def given(graph: tf.Graph, name: str, value: Any) -> Any:
+    """The op that gives a variable its value. AssertionError where there is no such variable."""
+    try:
+        with graph.as_default():
+            return tf.raw_ops.AssignVariableOp(resource=graph.get_tensor_by_name(f"{name}:0"), value=value)
+    except (KeyError, ValueError, TypeError):
+        raise AssertionError(BROKEN) from None
+
+
+# A model's batches
+
+
+@probe(graphs=1)
+def totalled(student, count, at_most, width):
+    """Trace `total` of a model with a wide layer; its weights are placeholders for handles, told in their order."""
+    layers = [tf.keras.layers.Dense(width, activation="relu"), tf.keras.layers.Dense(2)]
+    model = tf.keras.Sequential([tf.keras.layers.Input([3]), *layers])
+    handles = {id(weight.value.handle): i for i, weight in enumerate(model.weights)}
+
+    def program(*batches):
+        return student.total(model, list(batches), at_most)
+
+    specs = [tf.TensorSpec([4, 3], tf.float32, name=f"batch_{i}") for i in range(count)]
+    traced = tf.function(program, autograph=False).get_concrete_function(*specs)
+    graph_def = traced.graph.as_graph_def()
+    held = [[inside.op.name, handles.get(id(outside), -1)] for outside, inside in traced.graph.captures]
+    taken = {name for name, _ in held}
+    inputs = [tensor.name for tensor in traced.inputs if tensor.op.name not in taken]
+    return graph_def, inputs, [tensor.name for tensor in traced.outputs], held
+
+
+class Totalled:
+    """The student's `total`, traced there and run here on fresh weights: its sum, and how many batches it keeps at once."""
+
+    def __init__(self, student: Any, rng: np.random.Generator, count: int, at_most: int) -> None:
+        weight = row(text, anything)
+        kind = row(anything, list_of(text), list_of(text), list_of(weight)).named("a graph that can be run")
+        answer = student.ask(totalled, count=count, at_most=at_most, width=WIDTH)
+        graph_def, inputs, outputs, held = kind(answer, "Your code led to")
+        shapes = [[3, WIDTH], [WIDTH], [WIDTH, 2], [2]]
+        weights = [rng.integers(-2, 3, size=shape).astype("float32") for shape in shapes]
+        known = {name: number for name, number in held if number in range(4) and type(number) is int}
+        imported(graph_def)  # what is no graph, or too much of one, is told before it is changed
+        assert len(outputs) == 1, "`total` returned no single tensor; expected the sum."
+        assert len(inputs) == count, "`total` was not traced on the batches that it was given."
+        for node in graph_def.node:
+            if node.name in known:
+                as_variable(node, shapes[known[node.name]])
+        graph = imported(graph_def)
+        begin = [given(graph, name, weights[number]) for name, number in known.items()]
+        batches = [rng.integers(-2, 3, size=(4, 3)).astype("float32") for _ in range(count)]
+        try:
+            feed = {graph.get_tensor_by_name(name): each for name, each in zip(inputs, batches, strict=True)}
+            out = graph.get_tensor_by_name(outputs[0])
+        except (KeyError, ValueError, TypeError):
+            raise AssertionError(BROKEN) from None
+        with session(graph) as running:
+            ran(running, begin)
+            _, (value,) = ran(running, [out], feed)
+        wide, narrow = weights[:2], weights[2:]
+        results = [np.maximum(each @ wide[0] + wide[1], 0) @ narrow[0] + narrow[1] for each in batches]
+        self.wanted = float(sum(each.mean() for each in results))
+        self.value = _number(value)
+        self.right = np.shape(value) == () and bool(np.isclose(self.value, self.wanted, rtol=1e-4, atol=1e-2))
+        found = graphs.of_graph(graph)
+        large = [each for each in found.strands(least=4 * WIDTH).values() if each]
+        self.calls = len(large)
+        self.at_once = found.at_once(*large)

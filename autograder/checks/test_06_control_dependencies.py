@@ -1,0 +1,260 @@
+"""Trusted checks of chapter 06: a graph is asked for its ways, never for the order of one run; then it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from across import graphs
+from across.expecting import anything, list_of, row, text, truth
+from autograder.checks.ordering import (
+    Pair,
+    Published,
+    Totalled,
+    ran_on,
+    telling_edges,
+    without_a_rule,
+)
+from autograder.checks.placing import imported, names
+from autograder.probe.asking import Misconception, exercise, probe, recorded
+
+# wait_for
+
+
+@probe(graphs=1)
+def waited(student, count, dtype):
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(dtype, [3], name="x")
+        tensor = tf.multiply(x, x, name="tensor")
+        ops = [tf.add(x, x, name=f"first_{i}") for i in range(count)]
+        got = student.wait_for(tensor, [each if i % 2 else each.op for i, each in enumerate(ops)])
+        tf.identity(got, name="reader")
+    return graph.as_graph_def()
+
+
+def check_wait_for(student: Any, rng: np.random.Generator, count: int) -> None:
+    """Have a tensor wait for `count` ops: it must have a way from each of them, and keep its values."""
+    dtype = str(rng.choice(["float32", "int32"]))
+    graph = imported(student.ask(waited, count=count, dtype=dtype))
+    x = rng.integers(2, 9, size=3).astype(dtype)
+    (values,) = ran_on(graph, ["reader:0"], {"x:0": x})
+    assert np.shape(values) == (3,) and np.array_equal(values, x * x), (
+        f"For a `tensor` of {(x * x).tolist()}, `wait_for(tensor, ops)` has the values {np.asarray(values).tolist()!r}; "
+        "expected the same values."
+    )
+    found = graphs.of_graph(graph)
+    loose = [i for i in range(count) if not found.ordered(f"first_{i}", "reader")]
+    if len(loose) == count:
+        says = "`wait_for(tensor, ops)` waits for none of the ops: a block gives edges to what is created in it."
+        raise Misconception("created_before", says)
+    assert not loose, (
+        f"`wait_for(tensor, ops)` with {count} ops waits for {count - len(loose)} of them; expected it to wait for each."
+    )
+
+
+@exercise("wait_for")
+def test_it_waits_for_an_op(student, rng):
+    check_wait_for(student, rng, 1)
+
+
+@exercise("wait_for")
+def test_it_waits_for_every_op_of_several(student, rng):
+    check_wait_for(student, rng, int(rng.integers(3, 6)))
+
+
+# needed
+
+PAIRS = list_of(row(text, text).named("a pair of names")).named("a list of pairs of names")
+
+
+def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -> None:
+    """Ask for the edges that are needed in graphs on which every wrong rule that is known gives something else."""
+    cases = [telling_edges(rng, names(rng, size)) for size in sizes]
+    for (data, control), got in student.call("needed", [[*each] for each in cases], PAIRS):
+        given = graphs.from_edges(data, control)
+        wanted = graphs.simplified(given).control
+        asked = f"`needed({data}, {control})`"
+        unknown = set(got) - {tuple(edge) for edge in control}
+        assert not unknown, f"{asked} returned {min(unknown)}, which is no control edge; expected some of `control`."
+        if set(got) == set(wanted):
+            continue
+        for rule, says in MISSED.items():
+            if set(got) == without_a_rule(data, control, rule):
+                raise Misconception(rule, f"{asked} is wrong: {says}")
+        if more := sorted(set(got) - set(wanted)):
+            raise AssertionError(f"{asked} keeps {more[0]}; another way leads from {more[0][0]} to {more[0][1]}.")
+        lost = min(set(wanted) - set(got))
+        raise AssertionError(f"{asked} drops {lost}; then {early(data, got, lost)}, which was not allowed.")
+
+
+def early(data: Collection[Pair], control: Collection[Pair], lost: Pair) -> str:
+    """The beginning of an order that is allowed without the edge `lost`, and not with it."""
+    left = graphs.from_edges(data, control)
+    known = [op.name for op in left]
+    first = [name for name in known if left.ordered(name, lost[1])] if lost[1] in known else []
+    return f"{', '.join([*first, lost[1]])} may run before {lost[0]}"
+
+
+MISSED = {
+    "ways_of_two_edges": "another way may have any number of edges, not only two.",
+    "control_edges_only": "another way may go over tensors, too: look at `data`.",
+    "tensors_only": "another way may go over control edges, too: look at `control`.",
+    "joined_by_a_tensor_only": "another way may have more edges than one tensor.",
+    "end_has_another": "that something else leads to the end is not enough: a way must begin where the edge begins.",
+    "start_has_another": "that something else leaves the start is not enough: a way must end where the edge ends.",
+}
+
+
+@exercise("needed")
+def test_the_edges_of_small_graphs(student, rng):
+    check_needed(student, rng, [6, 6, 6])
+
+
+@exercise("needed")
+def test_the_edges_of_larger_graphs(student, rng):
+    check_needed(student, rng, [8, 9])
+
+
+# guess
+
+GUESSED = [
+    "v.assign, v.assign_add",
+    "v.assign, w.assign",
+    "print first, print second",
+    "v.assign, print first",
+    "v.assign_add, print second",
+]
+test_every_pair_has_a_recorded_guess = recorded("guess", dict.fromkeys(GUESSED, truth))
+
+
+# publish
+
+
+def check_publish(student: Any, rng: np.random.Generator, by_chain: bool) -> None:
+    """What somebody sees who looks at the variable in the place of `look`."""
+    seen = Published(student, rng, by_chain)
+    assert seen.looks == 1, f"`publish(v, value, look)` called look {seen.looks} times; expected it once."
+    assert seen.assigns, "`publish(v, value, look)` assigns nothing to v; expected `value`."
+    if seen.backwards:
+        raise Misconception("look_first", "The assignment waits for look; expected look to wait for the assignment.")
+    assert seen.ordered, (
+        f"look may run before the assignment: v was {seen.old}, {seen.value} was assigned, and look can see {seen.old}."
+    )
+    assert seen.looked_at == seen.value, f"look saw {seen.looked_at} in v, after {seen.value} was assigned."
+    assert seen.returned == seen.value, f"`publish` returned {seen.returned}; expected `value`, {seen.value}."
+    assert seen.left == seen.value, f"v was {seen.left} at the end; expected `value`, {seen.value}."
+
+
+@exercise("publish")
+def test_look_sees_a_value_that_takes_long(student, rng):
+    check_publish(student, rng, by_chain=True)
+
+
+@exercise("publish")
+def test_look_sees_a_value_that_is_there(student, rng):
+    check_publish(student, rng, by_chain=False)
+
+
+# total
+
+
+def check_total(student: Any, rng: np.random.Generator, cases: Sequence[tuple[int, int]]) -> list[tuple[str, int, int]]:
+    """Trace `total` for (batches, at_most): its sum must be right. How many may be in progress at once, of how many."""
+    found = []
+    for count, at_most in cases:
+        run = Totalled(student, rng, count, at_most)
+        asked = f"`total(model, batches, {at_most})` for {count} batches"
+        assert run.calls == count, f"{asked} computes on {run.calls} of them; expected one call of the model for each."
+        assert run.right, f"{asked} is {run.value:.4g}; the sum of the means is {run.wanted:.4g}."
+        found.append((asked, run.at_once, at_most))
+    return found
+
+
+@exercise("total")
+def test_no_more_batches_are_in_progress_than_allowed(student, rng):
+    for asked, at_once, at_most in check_total(student, rng, [(4, 1), (5, 2)]):
+        assert at_once <= at_most, (
+            f"{asked} allows an order with {at_once} batches in progress; the budget is {at_most}."
+        )
+
+
+@exercise("total")
+def test_as_many_batches_are_in_progress_as_allowed(student, rng):
+    for asked, at_once, at_most in check_total(student, rng, [(4, 2), (5, 3)]):
+        assert at_once <= at_most, (
+            f"{asked} allows an order with {at_once} batches in progress; the budget is {at_most}."
+        )
+        assert at_once >= at_most, (
+            f"{asked} allows {at_once} batches in progress in any order; threads have work if it is {at_most}."
+        )
+
+
+# in_turn
+
+
+@probe(graphs=1)
+def turned(student, count):
+    sent, computed = [], []
+
+    def send(part):
+        sent.append(tf.negative(part, name=f"send_{len(sent)}"))
+        return sent[-1]
+
+    def compute(part):
+        computed.append(tf.exp(part, name=f"compute_{len(computed)}"))
+        return computed[-1]
+
+    with tf.Graph().as_default() as graph:
+        parts = [tf.compat.v1.placeholder(tf.float32, [], name=f"part_{i}") for i in range(count)]
+        results = list(student.in_turn(parts, send, compute))
+        for i, result in enumerate(results):
+            tf.identity(result, name=f"result_{i}")
+    return graph.as_graph_def(), len(results)
+
+
+def check_in_turn(student: Any, rng: np.random.Generator) -> tuple[graphs.Graph, list[str], list[str]]:
+    """Trace `in_turn`: its results must be right, and no two transfers free to run at the same time."""
+    count = int(rng.integers(3, 6))
+    graph_def, results = row(anything, anything)(student.ask(turned, count=count), "Your code led to")
+    graph = imported(graph_def)
+    asked = f"`in_turn(parts, send, compute)` with {count} parts"
+    assert results == count, f"{asked} returned {results!r} results; expected {count}."
+    parts = rng.permutation(9)[:count] / 4
+    feed = {f"part_{i}:0": np.float32(part) for i, part in enumerate(parts)}
+    values = [np.asarray(each) for each in ran_on(graph, [f"result_{i}:0" for i in range(count)], feed)]
+    right = all(
+        v.shape == () and v.dtype.kind == "f" and np.isclose(v, np.exp(-p)) for v, p in zip(values, parts, strict=True)
+    )
+    assert right, f"{asked} returned something else than compute(send(part)) for each part, in the order of the parts."
+    found = graphs.of_graph(graph)
+    sends, computes = ([op.name for op in found if op.name.startswith(each)] for each in ("send_", "compute_"))
+    assert len(sends) == len(computes) == count, f"{asked} sent {len(sends)} and computed on {len(computes)} of them."
+    loose = [
+        (one, two)
+        for i, one in enumerate(sends)
+        for two in sends[:i]
+        if not (found.ordered(one, two) or found.ordered(two, one))
+    ]
+    assert not loose, f"{asked} has {len(loose)} pairs of transfers that may run at the same time; expected none."
+    return found, sends, computes
+
+
+@exercise("in_turn")
+def test_one_transfer_at_a_time(student, rng):
+    check_in_turn(student, rng)
+
+
+@exercise("in_turn")
+def test_no_transfer_waits_for_computing(student, rng):
+    found, sends, computes = check_in_turn(student, rng)
+    late = [name for name in sends if found.before(name) & set(computes)]
+    if late:
+        says = f"{len(late)} of {len(sends)} transfers wait for computing; the link stands idle meanwhile."
+        raise Misconception("link_waits_for_the_processor", says)
+    early = [name for name in computes if len(found.before(name) & set(sends)) == len(sends)]
+    assert len(early) == 1, (
+        f"{len(early)} of {len(computes)} parts are computed on after all transfers; expected the last."
+    )

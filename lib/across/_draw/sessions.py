@@ -1,0 +1,89 @@
+"""Running a traced function as a graph in a session of TensorFlow 1, whose statistics tell starts and allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a graph."""
+
+    started: tuple[str, ...]  # names of ops, in the order in which they started
+    peak: int  # bytes
+    values: tuple[Any, ...]
+
+
+def run(concrete: Any, args: Sequence[Any], *, threads: int, optimized: bool) -> Run:
+    """Run a tf.function's concrete function on its tensors among `args`, with its variables' values as they are.
+
+    The variables themselves are left alone: the graph has copies of them.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    captured = [(outside, inside) for outside, inside in concrete.graph.captures]
+    inside = {tensor.op.name for _, tensor in captured}
+    parameters = [tensor for tensor in concrete.inputs if tensor.op.name not in inside]
+    given = [each for each in tf.nest.flatten(list(args)) if isinstance(each, tf.Tensor | tf.Variable)]
+    feed = {tensor.name: each.numpy() for tensor, each in zip(parameters, given, strict=False)}
+    graph_def = concrete.graph.as_graph_def()
+    variables: dict[str, tf.Variable] = {}
+    for outside, tensor in captured:
+        owner = next((each for each in concrete.graph.variables if each.handle is outside), None)
+        if owner is None:
+            feed[tensor.name] = outside.numpy()
+        else:
+            variables[tensor.op.name] = owner
+    for node in graph_def.node:
+        if node.name in variables:
+            _as_variable(node, variables[node.name])
+    values = {name: variable.numpy() for name, variable in variables.items()}
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(graph_def, name="")
+        first = [
+            tf.raw_ops.AssignVariableOp(resource=graph.get_tensor_by_name(f"{name}:0"), value=value)
+            for name, value in values.items()
+        ]
+    fetches = [tensor.name for tensor in concrete.outputs] or [op.name for op in graph.get_operations()]
+    seen = v1.RunMetadata()
+    with v1.Session(graph=graph, config=_config(threads, optimized)) as session:
+        session.run(first)
+        options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+        results = session.run(fetches, feed, options=options, run_metadata=seen)
+    nodes = [node for device in seen.step_stats.dev_stats for node in device.node_stats]
+    nodes.sort(key=lambda node: node.all_start_nanos)
+    started = tuple(node.node_name for node in nodes if not node.node_name.startswith("_"))
+    return Run(started, _peak(nodes), tuple(results))
+
+
+def _as_variable(node: Any, variable: Any) -> None:
+    node.op = "VarHandleOp"
+    node.attr.clear()
+    node.attr["dtype"].type = variable.dtype.as_datatype_enum
+    node.attr["shape"].shape.CopyFrom(variable.shape.as_proto())
+    node.attr["shared_name"].s = node.name.encode()
+
+
+def _config(threads: int, optimized: bool) -> Any:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    config = v1.ConfigProto(inter_op_parallelism_threads=threads, use_per_session_threads=threads > 0)
+    config.device_count["GPU"] = 0
+    if not optimized:
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
+    return config
+
+
+def _peak(nodes: Sequence[Any]) -> int:
+    """The most bytes at once: every allocation and its end, in the order of the clock."""
+    records = [each for node in nodes for memory in node.memory for each in memory.allocation_records]
+    now = most = 0
+    for _, size in sorted((each.alloc_micros, each.alloc_bytes) for each in records):
+        now += size
+        most = max(most, now)
+    return most

@@ -1,0 +1,315 @@
+"""The order in a graph: which op waits for which, by tensors and by control edges, and what that allows.
+
+    graph = graphs.of(step, x)                 # what a tf.function, or a Python function, becomes when it is traced
+    graph.ordered("AssignVariableOp", "PrintV2")    # is there a way along the arrows?
+    graph.draw(critical=True)
+    graphs.ran(step, x)                        # names of ops, in the order in which they started
+    graphs.peak(step, x)                       # bytes of tensors at once
+
+A `Graph` is read from the traced graph and nothing is run for it. `ran` and `peak` run that graph in a session of TensorFlow 1
+on the CPU, whose statistics tell starts and allocations; unless asked, nothing is optimized, so that the ops are the program's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from across._draw import lanes
+from across._draw.partitions import INPUT, OP, VARIABLE, Op, in_order, output_of
+from across._draw.placed import Edge, Placed
+from across._draw.sessions import run
+from across.pictures import Picture
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+__all__ = ["Edge", "Graph", "Op", "from_edges", "of", "of_graph", "peak", "ran", "simplified"]
+
+IN_THE_CALLER = -1  # of threads: none but the caller's, in which ops that are ready run first in, first out
+MOST_ORDERS = 100_000
+MOST_SETS = 100_000
+
+
+@dataclass(frozen=True, repr=False)
+class Graph(Placed):
+    """Ops, each after those it waits for; `control` has the pairs of names in which the second op waits for the first."""
+
+    control: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def data(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of names in which the second op reads a tensor of the first."""
+        return tuple((source, op.name) for op in self.everything for source in dict.fromkeys(op.inputs))
+
+    def edges(self) -> list[Edge]:
+        """All edges, data first."""
+        return [Edge(*pair, copied=False) for pair in self.data] + [
+            Edge(*pair, copied=False, control=True) for pair in self.control
+        ]
+
+    @cached_property
+    def _above(self) -> dict[str, frozenset[str]]:
+        above: dict[str, frozenset[str]] = {}
+        nearest = self._nearest
+        for op in self.everything:
+            above[op.name] = frozenset(nearest[op.name]).union(*(above[name] for name in nearest[op.name]))
+        return above
+
+    @cached_property
+    def _nearest(self) -> dict[str, list[str]]:
+        nearest: dict[str, list[str]] = {op.name: [] for op in self.everything}
+        for source, target in (*self.data, *self.control):
+            nearest[target].append(source)
+        return nearest
+
+    def before(self, name: str) -> frozenset[str]:
+        """The names of all ops that have ended when op `name` starts, in every order that is allowed. Raises KeyError."""
+        return self._above[self[name].name]
+
+    def ordered(self, first: str, second: str) -> bool:
+        """Whether `second` waits for `first`, directly or along a way of several edges. Raises KeyError."""
+        return self[first].name in self.before(second)
+
+    def orders(self) -> list[tuple[str, ...]]:
+        """Every order in which one thread may run the ops. Raises ValueError where there are more than 100,000."""
+        found = []
+        names = [op.name for op in self.ops]
+        known = frozenset(names)
+
+        def extend(begun: tuple[str, ...], left: list[str]) -> None:
+            if len(found) > MOST_ORDERS:
+                raise ValueError(f"more than {MOST_ORDERS:,} orders are allowed; take a smaller graph")
+            if not left:
+                found.append(begun)
+            for name in left:
+                if self._above[name] & known <= set(begun):
+                    extend((*begun, name), [other for other in left if other != name])
+
+        extend((), names)
+        return found
+
+    def critical_path(self, cost: Mapping[str, float] | None = None) -> list[str]:
+        """The names along the longest way through the graph: however many threads there are, it takes that long.
+
+        `cost` says how long an op takes, by name or by type; others take nothing. Without it each takes 1.
+        """
+        given = {op.name for op in self.given}
+        prices = {op.name: 1.0 if cost is None else cost.get(op.name, cost.get(op.type, 0.0)) for op in self.ops}
+        ends: dict[str, float] = {}
+        way: dict[str, list[str]] = {}
+        for op in self.everything:
+            last = max((each for each in self._nearest[op.name] if each not in given), key=ends.__getitem__, default="")
+            ends[op.name] = ends.get(last, 0.0) + prices.get(op.name, 0.0)
+            way[op.name] = [*way.get(last, []), op.name]
+        return max((way[op.name] for op in self.ops), key=lambda names: ends[names[-1]], default=[])
+
+    def at_once(self, *groups: Collection[str]) -> int:
+        """In how many of the `groups` of ops a result can be waiting for a reader, in the worst order that is allowed.
+
+        Raises KeyError for an op that there is not, ValueError where there is too much to try.
+        """
+        bit = {op.name: 1 << i for i, op in enumerate(self.everything)}
+        readers = dict.fromkeys(bit, 0)
+        for source, target in self.data:
+            readers[source] |= bit[target]
+        made = {name: own | sum(bit[each] for each in self.before(name)) for name, own in bit.items()}
+        alive = [
+            [(made[self[name].name], readers[name]) for name in group if readers[self[name].name]] for group in groups
+        ]
+
+        def waiting(done: int) -> int:
+            return sum(any(made & ~done == 0 and by & ~done for made, by in group) for group in alive)
+
+        # What an order has run at its worst moment holds all that some op of each group needs: those sets are enough.
+        sets, most = {0}, 0
+        for group in alive:
+            sets |= {done | each for done in sets for each, _ in group}
+            most = max(most, max(map(waiting, sets)))
+            if len(sets) > MOST_SETS:
+                raise ValueError(f"more than {MOST_SETS:,} moments to try; take fewer or smaller groups")
+        return most
+
+    def strands(self, least: int = 1) -> dict[str, list[str]]:
+        """For each input, the ops that depend by tensors on no other input, with `least` or more elements in their result."""
+        inputs = {op.name for op in self.given if op.kind == INPUT}
+        found: dict[str, list[str]] = {name: [] for name in inputs}
+        above: dict[str, frozenset[str]] = {}
+        for op in self.everything:
+            above[op.name] = frozenset().union({op.name} & inputs, *(above[name] for name in op.inputs))
+            if op.kind == OP and len(above[op.name]) == 1 and _elements(op) >= least:
+                found[min(above[op.name])].append(op.name)
+        return found
+
+    def without(self, *types: str) -> Graph:
+        """The same graph with ops of these types left out: who waited for one waits for what it waited for."""
+        return _contracted(self, {op.name for op in self.everything if op.type in types})
+
+    def draw(self, *, title: str = "", critical: bool = False, cost: Mapping[str, float] | None = None) -> Picture:
+        """Draw the ops as boxes, tensors as lines and control edges dotted; with `critical`, the critical path thick."""
+        path = self.critical_path(cost) if critical else []
+        return lanes.draw(replace(self, available=("",)), title=title, path=path, alt=self._words(title, path))
+
+    def _words(self, title: str, path: Sequence[str]) -> str:
+        tensors, waits = (", ".join(f"{a} to {b}" for a, b in pairs) for pairs in (self.data, self.control))
+        sentences = [f"{len(self.ops)} ops: {', '.join(f'{op.name} ({op.type})' for op in self.ops)}"]
+        sentences += [f"Tensors go from {tensors or 'nowhere'}", f"Control edges go from {waits or 'nowhere'}"]
+        sentences += [f"The critical path: {', '.join(path)}"] if path else []
+        return (f"{title}: " if title else "") + ". ".join(sentences) + "."
+
+    def __repr__(self) -> str:
+        return self._words("", [])
+
+
+def from_edges(data: Collection[Sequence[str]] = (), control: Collection[Sequence[str]] = ()) -> Graph:
+    """A graph of the ops that these pairs of names speak of. Raises ValueError where the edges close a circle."""
+    names = dict.fromkeys(name for pair in (*data, *control) for name in pair)
+    waits = {name: [a for a, b in (*data, *control) if b == name] for name in names}
+    ops = {name: Op(name, name, "", "", None, tuple(dict.fromkeys(waits[name]))) for name in names}
+    sequence = [op.name for op in in_order(ops)]
+    if any(sequence.index(a) >= sequence.index(b) for a, b in (*data, *control)):
+        raise ValueError("the edges close a circle: no order is allowed")
+    read = {name: tuple(dict.fromkeys(a for a, b in data if b == name)) for name in names}
+    pairs = tuple(dict.fromkeys((a, b) for a, b in control))
+    return Graph(tuple(replace(ops[name], inputs=read[name]) for name in sequence), control=pairs)
+
+
+def of(function: Callable[..., Any], *args: Any) -> Graph:
+    """The graph that `function(*args)` becomes when it is traced; a Python function as if it were a tf.function.
+
+    Left out: constants that nobody named, and what TensorFlow adds to hand back results. Raises what `function` raises.
+    """
+    traced = _concrete(function, args).graph
+    handles = {inside.op.name: _variable_name(outside) for outside, inside in traced.captures}
+    return of_graph(traced, {name: label for name, label in handles.items() if label})
+
+
+def of_graph(graph: tf.Graph, variables: Mapping[str, str] | None = None) -> Graph:
+    """The graph of a tf.Graph; `variables` gives names to placeholders that stand for variables. See `of`."""
+    variables = variables or {}
+    ends = {tensor.op.name for tensor in getattr(graph, "outputs", []) if tensor.op.type == "Identity"}
+    operations = graph.get_operations()
+    kinds = {"Placeholder": INPUT, **dict.fromkeys(["VarHandleOp", "VariableV2"], VARIABLE)}
+    ops, control, hidden = {}, [], set()
+    for each in operations:
+        kind = VARIABLE if each.name in variables else kinds.get(each.type, OP)
+        name = variables.get(each.name, each.name)
+        inputs = tuple(variables.get(tensor.op.name, tensor.op.name) for tensor in each.inputs)
+        type_name = {INPUT: "Input", VARIABLE: "Variable"}.get(kind, each.type)
+        dtype, shape = output_of(each.outputs[0]) if each.outputs else ("", None)
+        ops[name] = Op(name, type_name, "", dtype, shape, inputs, kind)
+        control += [(variables.get(first.name, first.name), name) for first in each.control_inputs]
+        if _is_plumbing(each, ends):
+            hidden.add(name)
+    found = Graph(tuple(_sorted(ops, control)), control=tuple(control))
+    return _contracted(found, hidden)
+
+
+def simplified(graph: Graph) -> Graph:
+    """The same ops with the control edges that TensorFlow's own optimizer leaves: its dependency optimizer, of Grappler.
+
+    Each op is a call of Python in a graph that is never run, so that nothing but edges can be optimized.
+    """
+    import tensorflow as tf
+    from tensorflow.core.protobuf.config_pb2 import ConfigProto
+    from tensorflow.python.grappler import tf_optimizer  # pyright: ignore[reportAttributeAccessIssue]
+
+    made: dict[str, Any] = {}
+    with tf.Graph().as_default() as built:
+        for op in graph.everything:
+            inputs = [made[name].outputs[0] for name in op.inputs]
+            with tf.control_dependencies([made[a] for a, b in graph.control if b == op.name]):
+                made[op.name] = tf.numpy_function(_never, inputs, tf.float32, name=f"op{len(made)}").op
+        program = tf.compat.v1.train.export_meta_graph(graph_def=built.as_graph_def(), graph=built)
+    names = {operation.name: name for name, operation in made.items()}
+    program.collection_def["train_op"].node_list.value.extend(names)
+    config = ConfigProto()
+    config.graph_options.rewrite_options.optimizers.append("dependency")
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    left: Any = tf_optimizer.OptimizeGraph(config, program)
+    waits = {(names[each[1:]], names[node.name]) for node in left.node for each in node.input if each[0] == "^"}
+    return replace(graph, control=tuple(pair for pair in graph.control if pair in waits))
+
+
+def ran(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER, optimized: bool = False) -> list[str]:
+    """Run `function(*args)` and return the names of the ops that ran, in the order in which they started.
+
+    Of ops that `of` leaves out nothing is said. `optimized` lets TensorFlow rewrite the graph first, as it does in a
+    tf.function: what it replaced did not run.
+    """
+    concrete = _concrete(function, args)
+    shown = {op.name for op in of_graph(concrete.graph).ops}
+    return [name for name in run(concrete, args, threads=threads, optimized=optimized).started if name in shown]
+
+
+def peak(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER) -> int:
+    """Run `function(*args)` and return the most bytes that its ops' results took at the same time; variables do not count.
+
+    `threads` is the size of the pool in which ops run, or IN_THE_CALLER. Raises what TensorFlow raises.
+    """
+    return run(_concrete(function, args), args, threads=threads, optimized=False).peak
+
+
+def _concrete(function: Any, args: Sequence[Any]) -> Any:
+    import tensorflow as tf
+
+    traced = function if hasattr(function, "get_concrete_function") else tf.function(function, autograph=False)
+    return traced.get_concrete_function(*args)
+
+
+def _elements(op: Op) -> int:
+    """Of its result; 0 where that is not known."""
+    return 0 if op.shape is None or None in op.shape else math.prod(size or 0 for size in op.shape)
+
+
+def _variable_name(outside: Any) -> str:
+    """Of the variable whose handle a function captured; "" if it is a tensor."""
+    if getattr(outside, "dtype", None) is None or outside.dtype.name != "resource":
+        return ""
+    name = getattr(outside, "_name", None) or getattr(outside, "name", "") or ""
+    return str(name).split(":")[0]
+
+
+def _is_plumbing(operation: Any, ends: Collection[str]) -> bool:
+    if operation.type == "Const":
+        return "/" in operation.name or re.fullmatch(r"Const(_\d+)?", operation.name) is not None
+    if operation.type == "NoOp":  # what automatic control dependencies hang on the results
+        return re.fullmatch(r"NoOp(_\d+)?", operation.name) is not None
+    return operation.name in ends and re.fullmatch(r"Identity(_\d+)?", operation.name) is not None
+
+
+def _sorted(ops: Mapping[str, Op], control: Collection[tuple[str, str]]) -> Iterator[Op]:
+    """Each op after all that it waits for."""
+    waits = {name: list(op.inputs) for name, op in ops.items()}
+    for first, name in control:
+        waits[name].append(first)
+    for each in in_order({name: replace(op, inputs=tuple(waits[name])) for name, op in ops.items()}):
+        yield ops[each.name]
+
+
+def _contracted(graph: Graph, hidden: Collection[str]) -> Graph:
+    """`graph` without the `hidden` ops; ways through them stay, as tensors where they were tensors all along."""
+    read: dict[str, list[str]] = {}  # of each op: what it reads, seen through what is hidden
+    waits: dict[str, list[str]] = {}
+    before: dict[str, list[str]] = {op.name: [] for op in graph.everything}
+    for first, name in graph.control:
+        before[name].append(first)
+    for op in graph.everything:
+        read[op.name], waits[op.name] = [], []
+        for source in op.inputs:
+            read[op.name] += read[source] if source in hidden else [source]
+            waits[op.name] += waits[source] if source in hidden else []
+        for first in before[op.name]:
+            waits[op.name] += [*read[first], *waits[first]] if first in hidden else [first]
+    kept = [op for op in graph.everything if op.name not in hidden]
+    ops = tuple(replace(op, inputs=tuple(dict.fromkeys(read[op.name]))) for op in kept)
+    control = [(a, op.name) for op in kept for a in dict.fromkeys(waits[op.name]) if a not in read[op.name]]
+    return Graph(ops, graph.available, tuple(control))
+
+
+def _never(*_: Any) -> Any:
+    raise AssertionError("this graph is looked at, not run")

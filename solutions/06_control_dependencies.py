@@ -1,0 +1,597 @@
+# ---
+# jupyter:
+#   across:
+#     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 20}
+#     rows: S27-S28
+# ---
+
+# %% [markdown]
+# # Control dependencies
+# **How do I force an order, and what does it cost or save?**
+#
+# TensorFlow runs an op when its inputs are there. Sometimes that is too early: a log line shows an old value, eight
+# batches fill the memory, four transfers share one cable. In 60 minutes you put ops in order by hand. You see which edges are
+# needed, which ones TensorFlow adds itself, and what an order saves.
+
+# %%
+from across import expecting, fresh, graphs, pictures
+from across.attempt import NotAttempted, attempt, call, expect, read
+from across.shared_link import SharedLink
+
+MIB = 1 << 20  # bytes
+
+# %%
+import threading
+import time
+
+import numpy as np
+import tensorflow as tf
+
+# %% [markdown]
+# This chapter is about the *graph*: the ops of a function, and the edges between them. A graph has the same edges on a CPU
+# and on a GPU. Memory is measured on the CPU here.
+
+# %% [markdown]
+# ## Half an order
+# Five ops. `z` needs `x` and `y`, and `b` needs `a`. Nothing else is said.
+
+
+# %% covers=["S28"]
+def free():
+    a = tf.constant(1.0, name="a")
+    b = tf.add(a, 2.0, name="b")
+    x = tf.constant(3.0, name="x")
+    y = tf.constant(4.0, name="y")
+    return b, tf.add(x, y, name="z")
+
+
+# %% tags=["show"] covers=["S28"]
+graphs.of(free).draw()
+
+# %% [markdown]
+# `graphs.of` traces a function and reads its graph; `draw` draws it. An arrow is a tensor. It is also an order: what is at
+# its head waits for what is at its tail. In how many orders may one thread run these five ops?
+
+# %% tags=["show"] covers=["S28"]
+allowed = graphs.of(free).orders()
+print(len(allowed), "orders, for example", *allowed[:3], sep="\n")
+
+# %% [markdown]
+# Now `x` and `y` shall wait for `a` and `b`. No tensor goes there, so we say it with a *control dependency*. It is an edge
+# without a tensor:
+
+
+# %% covers=["S28"]
+def late():
+    a = tf.constant(1.0, name="a")
+    b = tf.add(a, 2.0, name="b")
+    with tf.control_dependencies([a, b]):
+        x = tf.constant(3.0, name="x")
+        y = tf.constant(4.0, name="y")
+    return tf.add(x, y, name="z")
+
+
+# %% tags=["show"] covers=["S28"]
+print(len(graphs.of(late).orders()), "orders are left")
+graphs.of(late).draw()
+
+# %% [markdown]
+# A control edge is dotted. `z` stands outside of the block and has none. Still it waits for `a` and `b`: it needs `x` and
+# `y`, and these wait.
+
+# %% [markdown]
+# ### A block delays what is *created* in it
+
+
+# %% tags=["show"] covers=["S28"]
+def too_late(n):
+    a = tf.add(n, 1.0, name="a")
+    x = tf.multiply(n, 3.0, name="x")
+    with tf.control_dependencies([a]):
+        result = x
+    return result
+
+
+graphs.of(too_late, tf.constant(1.0)).draw(title="No dotted edge")
+
+# %% [markdown]
+# The block gave `x` a second Python name. It created no op, so it made no edge. An op has the edges that it was born with.
+
+# %% [markdown]
+# ### Exercise: `wait_for` (2 points)
+# Return a tensor with the same values as `tensor`, which is there only after all of `ops` have run. `tensor` exists already.
+# Roughly 2 lines.
+#
+# <details><summary>Hint</summary>
+#
+# Which op returns its input unchanged? Create one inside of the block.
+# </details>
+
+
+# %% answer="wait_for" covers=["S28"]
+def wait_for(tensor, ops):  # a tensor, a list of tensors or ops -> a tensor
+    ### BEGIN SOLUTION
+    with tf.control_dependencies(ops):
+        return tf.identity(tensor)
+    ### END SOLUTION
+
+
+# %% check="wait_for" points=2
+with attempt("wait_for"):
+
+    def trial(n):
+        x = tf.multiply(n, 3.0, name="x")
+        ops = [tf.add(n, 1.0, name="a"), tf.square(n, name="b")]
+        return tf.negative(wait_for(x, ops), name="reader")
+
+    seen = graphs.of(trial, tf.constant(2.0))
+    display(seen.draw())
+    got = float(tf.function(trial)(tf.constant(2.0)))
+    expect(got == -6.0, f"x is 6.0, but -wait_for(x, [a, b]) is {got}")
+    for op in ("a", "b"):
+        expect(seen.ordered(op, "reader"), f"who reads wait_for(x, [a, b]) does not wait for {op}; see the picture")
+
+# %% [markdown]
+# ## `[b]` is enough
+# `b` reads `a`. Who waits for `b` has waited for `a`. Leave `a` out of the list, and compare all orders:
+
+
+# %% tags=["show"] covers=["S28"]
+def shorter():
+    a = tf.constant(1.0, name="a")
+    b = tf.add(a, 2.0, name="b")
+    with tf.control_dependencies([b]):
+        x = tf.constant(3.0, name="x")
+        y = tf.constant(4.0, name="y")
+    return tf.add(x, y, name="z")
+
+
+same = set(graphs.of(shorter).orders()) == set(graphs.of(late).orders())
+print("the same orders with [b] as with [a, b]:", same)
+graphs.of(shorter).draw()
+
+# %% [markdown]
+# A control edge from `u` to `v` is *needless* if another way leads from `u` to `v`: over one tensor, or over several edges of
+# any kind. What is left without needless edges is the *transitive reduction*. It allows exactly the same orders.
+
+# %% [markdown]
+# ### Exercise: `needed` (3 points)
+# Edges are pairs: `("u", "v")` says that `v` waits for `u`. Return the list of the control edges that are needed. Tensors
+# stay as they are. Roughly 10 lines.
+#
+# <details><summary>Hint</summary>
+#
+# For each control edge: start at `u`, follow all other edges, and see whether you reach `v`. The same pair may be in
+# `data` and in `control`.
+# </details>
+
+
+# %% answer="needed" covers=["S28"]
+def needed(data, control):  # lists of pairs -> a list of pairs
+    ### BEGIN SOLUTION
+    def reaches(start, end, edges):
+        nexts = [b for a, b in edges if a == start]
+        return any(each == end or reaches(each, end, edges) for each in nexts)
+
+    kept = []
+    for u, v in control:
+        others = [edge for edge in control if edge != (u, v)]
+        if not reaches(u, v, list(data) + others):
+            kept.append((u, v))
+    return kept
+    ### END SOLUTION
+
+
+# %%
+data = [("a", "b"), ("b", "c"), ("x", "y"), ("b", "y")]
+control = [("a", "c"), ("a", "x"), ("c", "x"), ("c", "y"), ("a", "b"), ("y", "z"), ("x", "z")]
+
+# %% tags=["show"] covers=["S28"]
+graphs.from_edges(data, control).draw(title="Given")
+
+# %% [markdown]
+# The check lays your edges over TensorFlow's own answer. *Grappler*, the part of TensorFlow that optimizes a graph before it
+# runs, does this exercise, too.
+
+# %% check="needed" points=3
+with attempt("needed"):
+    pair = expecting.row(expecting.text, expecting.text)
+    got = call(needed, data, control, returns=expecting.list_of(pair))
+    optimized = graphs.simplified(graphs.from_edges(data, control))
+    display(graphs.from_edges(data, got).draw(title="Yours"))
+    display(optimized.draw(title="Grappler's"))
+    more, fewer = set(got) - set(optimized.control), set(optimized.control) - set(got)
+    expect(not more, f"you keep {sorted(more)}; for each of them another way is there")
+    expect(not fewer, f"you drop {sorted(fewer)}; without it, orders are allowed that were not")
+
+# %% [markdown]
+# Grappler removes needless edges before the run. So write the list that is clearer to read.
+
+# %% [markdown]
+# ## Edges that `tf.function` adds
+# A `tf.function` has control edges that you never wrote. They are *automatic control dependencies*. If ops change one
+# variable, they keep the order of your lines:
+
+# %% covers=["S28"]
+v = tf.Variable(0.0, name="v")
+w = tf.Variable(0.0, name="w")
+
+
+# %% tags=["show"] covers=["S28"]
+@tf.function
+def twice(x):
+    v.assign(x)
+    v.assign_add(1.0)
+    return v + 1.0
+
+
+graphs.of(twice, tf.constant(1.0)).draw()
+
+# %% [markdown]
+# The read waits for the addition, and the addition for the assignment. And ops without a common variable? Six effects:
+
+
+# %%
+@tf.function
+def step(x):
+    v.assign(x)
+    w.assign(x)
+    tf.print("first")
+    v.assign_add(1.0)
+    tf.print("second")
+    return v * 2.0
+
+
+# %% [markdown]
+# ### Exercise: `guess` (1 point)
+# For each pair: must the second wait for the first? Replace `None` by `True` or `False`. Then run the check, which
+# measures. Right or wrong, the point is yours.
+
+# %% answer="guess" covers=["S28"]
+### BEGIN SOLUTION
+guess = {
+    "v.assign, v.assign_add": True,
+    "v.assign, w.assign": False,
+    "print first, print second": True,
+    "v.assign, print first": False,
+    "v.assign_add, print second": False,
+}
+#: guess = {
+#:     "v.assign, v.assign_add": None,
+#:     "v.assign, w.assign": None,
+#:     "print first, print second": None,
+#:     "v.assign, print first": None,
+#:     "v.assign_add, print second": None,
+#: }
+### END SOLUTION
+
+# %% check="guess" points=1
+with attempt("guess", done="recorded before it was measured"):
+    ops = {"v.assign": "AssignVariableOp", "w.assign": "AssignVariableOp_1", "v.assign_add": "AssignAddVariableOp"}
+    ops |= {"print first": "PrintV2", "print second": "PrintV2_1"}
+    pairs = ["v.assign, v.assign_add", "v.assign, w.assign", "print first, print second"]
+    pairs += ["v.assign, print first", "v.assign_add, print second"]
+    if guess == dict.fromkeys(pairs):
+        raise NotAttempted("guess: not attempted yet. Replace each None by True or False.")
+    guesses = read(guess, "`guess` is", expecting.entries(dict.fromkeys(pairs, expecting.truth)))
+    measured = graphs.of(step, tf.constant(1.0)).without("StringFormat")
+    display(measured.draw())
+    for each, said in guesses.items():
+        first, second = each.split(", ")
+        waits = measured.ordered(ops[first], ops[second])
+        print(f"{each:27} you said {said}, it is {waits}{'' if said == waits else '  <- a surprise'}")
+
+# %% [markdown]
+# ### Chains that know nothing of each other
+# TensorFlow makes one chain for each variable: its writes, and the reads between them. Prints and calls of `py_function` make
+# one more chain. **It does not order two chains against each other.** A print may come before an assignment that stands
+# above it.
+
+# %% [markdown]
+# ### What nobody needs is dropped
+# In a function, an op without effects is dropped if nobody reads it or waits for it, and its errors too. This text is no
+# number; once nobody reads the result, once it is returned:
+
+# %% tags=["show"] covers=["S28"]
+unread = tf.function(lambda text: (tf.strings.to_number(text), text)[1], autograph=False)
+is_read = tf.function(lambda text: tf.strings.to_number(text), autograph=False)
+
+for function in (unread, is_read):
+    try:
+        print("returned", function(tf.constant("many")).numpy())
+    except tf.errors.InvalidArgumentError as error:
+        print("raised:", error.message.splitlines()[0].rpartition("} ")[2])
+
+# %% [markdown]
+# ## Where the edges end
+# A `py_function` runs Python inside of a graph. `look` reads `v` there, below the line that assigns to it. We call the step
+# ten times, in a fresh process with four threads. The new value takes a while to compute.
+
+
+# %%
+def watch(publish):
+    tf.config.threading.set_inter_op_parallelism_threads(4)
+    v, seen = tf.Variable(0.0), []
+
+    def look():
+        return tf.py_function(lambda: seen.append(int(v)), [], [])
+
+    @tf.function
+    def step(x):
+        slow = tf.reduce_sum(tf.random.normal([600, 600]) @ tf.random.normal([600, 600]))
+        return publish(v, x + 0.0 * slow, look)
+
+    for i in range(1, 11):
+        step(tf.constant(float(i)))
+    return seen
+
+
+# %% tags=["show"] covers=["S28"]
+def as_written(v, value, look):
+    v.assign(value)
+    look()
+    return value
+
+
+print("assigned:", *range(1, 11))
+print("seen:    ", *fresh.run(watch, as_written))
+
+# %% [markdown]
+# To TensorFlow, Python is a black box: it does not know that `look` reads `v`. The assignment is in one chain, the
+# `py_function` in another. `look` needs nothing, so it may start at once. Which value it sees is a race. Above you see how
+# ten races ended.
+
+# %% [markdown]
+# ### Exercise: `publish` (2 points)
+# The same program. Mend it by one edge: `look()` runs once, after the assignment. Change 2 lines.
+
+
+# %% answer="publish" covers=["S28"]
+def publish(v, value, look):  # a variable, a tensor, a function that looks at v -> value
+    ### BEGIN SOLUTION
+    #: v.assign(value)
+    #: look()
+    with tf.control_dependencies([v.assign(value)]):
+        look()
+    ### END SOLUTION
+    return value
+
+
+# %% check="publish" points=2
+with attempt("publish"):
+
+    def looking(x):
+        return publish(v, x * 2.0, lambda: tf.py_function(lambda: None, [], []))
+
+    seen = graphs.of(looking, tf.constant(1.0))
+    display(seen.draw())
+    expect(seen.of_type("AssignVariableOp"), "`publish` assigns nothing to v; it should")
+    expect(len(seen.of_type("EagerPyFunc")) == 1, f"`publish` called look {len(seen.of_type('EagerPyFunc'))} times")
+    if not seen.control:
+        raise NotAttempted("publish: not mended yet. The picture has no control edge.")
+    expect(seen.ordered("AssignVariableOp", "EagerPyFunc"), "no way leads from the assignment to look; see the picture")
+    print("seen:", *fresh.run(watch, publish))
+
+# %% [markdown]
+# ## What an order saves: memory
+# A result is kept until its last reader has run. Here a Keras model computes on eight batches in one function. No batch waits for
+# another: all may start at once.
+
+# %%
+model = tf.keras.Sequential(
+    [tf.keras.layers.Input([64]), tf.keras.layers.Dense(4096, activation="relu"), tf.keras.layers.Dense(1)]
+)
+batches = [tf.random.stateless_normal([64, 64], [i, 0]) for i in range(8)]
+
+
+# %%
+def eager_to_start(model, batches, at_most):
+    return tf.add_n([tf.reduce_mean(model(batch)) for batch in batches])
+
+
+# %% [markdown]
+# The wide layer's result is a megabyte for each batch. How many megabytes are there at once, at the peak? TensorFlow's
+# statistics of a run tell. We run the same graph with pools of 1, 2 and 4 threads, three times each:
+
+# %% tags=["show"] covers=["S27"]
+for threads in (1, 2, 4):
+    runs = [graphs.peak(eager_to_start, model, batches, 8, threads=threads) / MIB for _ in range(3)]
+    print(f"pool of {threads}:", *(f"{peak:.1f} MiB" for peak in runs))
+
+# %% [markdown]
+# Anything from 1 to 8 MiB may stand there: without edges, the scheduler decides. What can you count on? On the worst order
+# that the graph allows. `at_once` finds in how many batches a large result can wait for its reader at the same time:
+
+
+# %%
+def in_progress(function, at_most):
+    graph = graphs.of(function, model, batches, at_most)
+    large = graph.strands(least=1000).values()  # for each batch, its large results
+    return graph.at_once(*large)
+
+
+# %% tags=["show"] covers=["S27"]
+in_progress(eager_to_start, 8)
+
+# %% [markdown]
+# ### Exercise: `total` (4 points)
+# Return the same sum. **Budget: in the worst order, `at_most` batches are in progress at the same time**; not more, and not
+# fewer, so that threads have work. A batch is in progress until its mean is there. Call the model once for each batch.
+# Roughly 6 lines.
+#
+# <details><summary>Hint</summary>
+#
+# Collect the means in a list. When may batch `i` start? For example, when the batch `at_most` places before it has ended.
+# </details>
+
+
+# %% answer="total" covers=["S27"]
+def total(model, batches, at_most):  # a Keras model, a list of batches, 1 or more -> a scalar
+    ### BEGIN SOLUTION
+    means = []
+    for i, batch in enumerate(batches):
+        first = [means[i - at_most]] if i >= at_most else []
+        with tf.control_dependencies(first):
+            means.append(tf.reduce_mean(model(batch)))
+    return tf.add_n(means)
+    ### END SOLUTION
+
+
+# %% check="total" points=4
+with attempt("total"):
+    wanted = float(eager_to_start(model, batches, 8))
+    got = float(total(model, batches, 2))
+    expect(np.isclose(got, wanted, atol=1e-4), f"`total(model, batches, 2)` is {got}; the sum of the means is {wanted}")
+    small = ("ReadVariableOp", "Variable", "BiasAdd", "Relu", "AddV2")
+    display(
+        graphs.of(total, model, batches[:3], 1)
+        .without(*small)
+        .draw(title="Three batches, at most 1; small ops left out")
+    )
+    peaks = {f"at most {n}": graphs.peak(total, model, batches, n) / MIB for n in (1, 2, 4, 8)}
+    display(pictures.bars(peaks, title="Peak of one run; ops that are ready form a queue", unit="MiB"))
+    for n in (1, 2, 3):
+        found = in_progress(total, n)
+        expect(found == n, f"with at_most={n}, {found} batches can be in progress at the same time")
+    for n in (1, 2, 4, 8):
+        print(f"at most {n}: {len(graphs.of(total, model, batches, n).critical_path())} ops on the critical path")
+
+# %% [markdown]
+# ### What it costs
+# An order takes freedom from the threads. The *critical path* is the longest way through the graph: with any
+# number of threads, a step takes at least that long. The check counts the ops on it. The smaller the budget, the longer the way.
+
+# %% [markdown]
+# ## What an order saves: the link
+# Four parts come over one link. Each is computed on when it is there. One transfer alone takes a time `t`, and so does
+# computing on one part. There is one processor.
+#
+# - All at once: four transfers share the link and arrive at `4t`. Then the processor starts. It ends at `8t`.
+# - In turn: the first part arrives at `t`. The processor works beside the next transfer. It ends at `5t`.
+
+# %% [markdown]
+# Here the link is simulated, and work is a nap. A call of Python in the graph stands for each transfer and for each
+# computation, and notes when it ran:
+
+
+# %%
+def day(plan, t=0.04, parts=4):
+    tf.config.threading.set_inter_op_parallelism_threads(2 * parts)
+    link, processor, spans = SharedLink(1 / t), threading.Lock(), []
+
+    def timed(lane, work):
+        def run(x):
+            with processor if lane == "processor" else threading.Lock():
+                start = time.perf_counter()
+                work()
+                spans.append((lane, start, time.perf_counter(), str(int(x))))
+            return x
+
+        return lambda x: tf.numpy_function(run, [x], tf.float32, stateful=False)
+
+    send, compute = timed("link", lambda: link.send(1)), timed("processor", lambda: time.sleep(t))
+    program = tf.function(lambda x: plan(tf.unstack(x, num=parts), send, compute), autograph=False)
+    program(tf.range(float(parts)))  # the first call traces
+    spans.clear()
+    program(tf.range(float(parts)))
+    begin = min(start for _, start, _, _ in spans)
+    return [(lane, 1000 * (start - begin), 1000 * (end - begin), name) for lane, start, end, name in spans]
+
+
+# %%
+def at_once(parts, send, compute):
+    return [compute(send(part)) for part in parts]
+
+
+def show(plan, title):
+    spans = [pictures.Span(*each) for each in fresh.run(day, plan)]
+    axis = {"unit": "milliseconds", "lanes": ["link", "processor"], "until": 350.0}
+    return pictures.timeline(spans, title=title, **axis)
+
+
+# %% tags=["show"] covers=["S27"]
+show(at_once, "All at once: t is 40 ms")
+
+# %% [markdown]
+# ### Exercise: `in_turn` (3 points)
+# Send one part after the other, and compute on a part as soon as it is there. **Budget: no two transfers at the same time, and
+# no transfer waits for computing.** Return the results in the order of the parts. Roughly 6 lines.
+
+
+# %% answer="in_turn" covers=["S27"]
+def in_turn(parts, send, compute):  # tensors, two functions of a tensor -> tensors
+    ### BEGIN SOLUTION
+    before, results = [], []
+    for part in parts:
+        with tf.control_dependencies(before):
+            arrived = send(part)
+        before = [arrived]
+        results.append(compute(arrived))
+    return results
+    ### END SOLUTION
+
+
+# %% check="in_turn" points=3
+with attempt("in_turn"):
+
+    def named(x):
+        def send(part):
+            return tf.negative(part, name="send")
+
+        return in_turn(tf.unstack(x, num=4), send, lambda part: tf.square(part, name="compute"))
+
+    seen = graphs.of(named, tf.range(4.0)).without("Unpack")
+    display(seen.draw(critical=True))
+    got = [float(each) for each in tf.function(named)(tf.range(4.0))]
+    expect(got == [0.0, 1.0, 4.0, 9.0], f"for the parts 0, 1, 2, 3 the squares should be 0, 1, 4, 9, not {got}")
+    sends = [op.name for op in seen.of_type("Neg")]
+    loose = [(a, b) for a in sends for b in sends if a < b and not (seen.ordered(a, b) or seen.ordered(b, a))]
+    expect(not loose, f"{len(loose)} pairs of transfers may run at the same time, such as {loose[:1]}")
+    late_ones = [name for name in sends if any("compute" in each for each in seen.before(name))]
+    expect(not late_ones, f"{', '.join(late_ones)}: waits for computing; see the picture")
+    display(show(in_turn, "In turn: t is 40 ms"))
+
+# %% [markdown]
+# The thick way is the critical path: four transfers and one computation, `5t`. More edges, a longer critical path, and yet an
+# earlier end: the link was the bottleneck, and the graph did not say so.
+
+# %% [markdown]
+# ## Then and now
+# Control dependencies are older than `tf.function`. In 2017 a program built a graph, and a *session* ran it later. The
+# textbook's program is `late`, above. It says that `x` and `y` are evaluated only after `a` and `b`:
+
+
+# %% tags=["show"] covers=["S28"]
+def then(optimized):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        z = late()
+        config, seen = v1.ConfigProto(device_count={"GPU": 0}), v1.RunMetadata()
+        config.graph_options.rewrite_options.disable_meta_optimizer = not optimized
+        config.graph_options.optimizer_options.opt_level = 0 if optimized else -1
+        options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+        with v1.Session(config=config) as session:
+            print("z is", session.run(z, options=options, run_metadata=seen), end="; ran: ")
+    nodes = sorted(seen.step_stats.dev_stats[0].node_stats, key=lambda node: node.all_start_nanos)
+    print(*(node.node_name for node in nodes if node.node_name in "abxyz"))
+
+
+then(optimized=False)
+then(optimized=True)
+
+# %% [markdown]
+# ### What changed
+# The first line has the optimizer off, and an order that the textbook promises. The second is the default of today's sessions, and of
+# `tf.function`: Grappler computed `z` from constants before the run, and `a`, `b`, `x`, `y` did not run at all. A control
+# edge orders ops that run. It does not keep the optimizer from removing them.
+
+# %% [markdown]
+# ## Recipe
+# ```python
+# with tf.control_dependencies([op]): y = tf.identity(x)   # create it inside
+# with tf.control_dependencies([v.assign(x)]): look()      # look sees the new value
+# with tf.control_dependencies([done[i - k]]): ...         # the i-th of many: at most k in progress
+# graphs.of(step, x).ordered("AssignVariableOp", "PrintV2")   # is there a way?
+# graphs.of(step, x).draw(critical=True)                   # dotted: waits; thick: the longest way
+# graphs.peak(step, x)                                     # bytes at once, in one run
+# ```

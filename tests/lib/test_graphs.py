@@ -1,0 +1,191 @@
+"""What `across.graphs` promises of order, against TensorFlow's own runs of the same graphs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import permutations
+
+import pytest
+import tensorflow as tf
+
+from across import graphs
+from across._draw import lanes
+
+SIZE = 1 << 18  # floats: a megabyte
+V = tf.Variable(tf.zeros([]), name="v")
+
+
+def book(names: tuple[str, ...]) -> Callable[[], tf.Tensor]:
+    """The textbook's program; x and y wait for the ops called `names`."""
+
+    def program() -> tf.Tensor:
+        made = {"a": tf.constant(1.0, name="a")}
+        made["b"] = tf.add(made["a"], 2.0, name="b")
+        with tf.control_dependencies([made[name] for name in names]):
+            x, y = tf.constant(3.0, name="x"), tf.constant(4.0, name="y")
+        return tf.add(x, y, name="z")
+
+    return program
+
+
+def effects(x: tf.Tensor) -> tf.Tensor:
+    V.assign(x)
+    tf.print("hello")
+    V.assign_add(1.0)
+    return V + 1.0
+
+
+def drawn(seed: int, size: int = 7) -> graphs.Graph:
+    rng = random.Random(seed)
+    data, control = [], []
+    for j in range(size):
+        for i in range(j):
+            kind = rng.random()
+            data += [(f"n{i}", f"n{j}")] if kind < 0.25 else []
+            control += [(f"n{i}", f"n{j}")] if 0.2 < kind < 0.6 else []
+    return graphs.from_edges(data, control)
+
+
+def sums(edge: bool, count: int = 8) -> tf.Tensor:
+    """The sum of `count` tensors that could all be there at once; with an edge each waits for the sum so far."""
+    total = tf.random.uniform([SIZE])
+    for _ in range(count - 1):
+        with tf.control_dependencies([total] if edge else []):
+            part = tf.random.uniform([SIZE])
+        total = total + part
+    return total[0]
+
+
+def test_tensors_and_control_edges_are_told_apart():
+    graph = graphs.of(book(("a", "b")))
+    assert set(graph.data) == {("a", "b"), ("x", "z"), ("y", "z")}
+    assert set(graph.control) == {("a", "x"), ("b", "x"), ("a", "y"), ("b", "y")}
+
+
+def test_it_is_ordered_what_a_way_leads_to():
+    graph = graphs.of(book(("b",)))
+    assert graph.ordered("a", "z")
+    assert not graph.ordered("x", "y")
+    assert graph.before("x") == {"a", "b"}
+    with pytest.raises(KeyError):
+        graph.ordered("a", "nowhere")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_allowed_orders_are_those_that_break_no_edge(seed):
+    graph = drawn(seed, 5)
+    pairs = {(edge.source, edge.target) for edge in graph.edges()}
+    names = [op.name for op in graph]
+    legal = {each for each in permutations(names) if all(each.index(a) < each.index(b) for a, b in pairs)}
+    assert set(graph.orders()) == legal
+
+
+def test_too_many_orders_are_refused():
+    with pytest.raises(ValueError, match="smaller graph"):
+        graphs.from_edges([(f"a{i}", "end") for i in range(10)]).orders()
+
+
+def test_a_circle_is_refused():
+    with pytest.raises(ValueError, match="circle"):
+        graphs.from_edges([("a", "b")], [("b", "a")])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tensorflow_leaves_the_transitive_reduction_and_no_order_is_lost(seed):
+    graph = drawn(seed)
+    left = graphs.simplified(graph)
+    for edge in graph.control:
+        others = tuple(each for each in graph.control if each != edge)
+        joined = graphs.from_edges(graph.data, others)
+        names = [op.name for op in joined]
+        needless = set(edge) <= set(names) and joined.ordered(*edge)
+        assert (edge not in left.control) == needless
+    assert set(left.orders()) == set(graph.orders())
+
+
+def test_what_tensorflow_runs_is_an_order_that_is_allowed():
+    assert tuple(graphs.ran(book(("b",)))) in graphs.of(book(("b",))).orders()
+
+
+def test_optimized_away_is_what_did_not_run():
+    assert graphs.ran(book(("b",)), optimized=True) == []
+
+
+def test_automatic_edges_of_a_variable_are_seen_and_a_print_has_none_with_it():
+    graph = graphs.of(effects, tf.constant(1.0))
+    assert graph.ordered("AssignVariableOp", "AssignAddVariableOp")
+    assert graph.ordered("AssignAddVariableOp", "ReadVariableOp")
+    assert not graph.ordered("AssignVariableOp", "PrintV2")
+    assert [op.name for op in graph.given] == ["x", "v"]
+
+
+def test_running_a_function_leaves_its_variables_alone():
+    V.assign(5.0)
+    graphs.ran(lambda x: V.assign(x), tf.constant(1.0))
+    assert float(V) == 5.0
+
+
+def test_ways_through_what_is_left_out_stay():
+    graph = graphs.of(book(("b",))).without("AddV2")
+    assert graph.ordered("a", "x")
+    assert [op.name for op in graph] == ["a", "x", "y"]
+
+
+def test_the_critical_path_is_the_longest_way():
+    graph = graphs.from_edges([("a", "b"), ("b", "d"), ("a", "c"), ("c", "d")])
+    assert graph.critical_path({"a": 1, "b": 1, "c": 5, "d": 1}) == ["a", "c", "d"]
+    assert len(graph.critical_path()) == 3
+
+
+def test_a_control_edge_lengthens_the_critical_path():
+    assert len(graphs.of(book(())).critical_path()) == 2
+    assert len(graphs.of(book(("b",))).critical_path()) == 4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_at_once_is_the_most_of_any_allowed_order(seed):
+    graph = drawn(seed, 6)
+    groups = [[op.name] for op in graph]
+    readers = {op.name: {b for a, b in graph.data if a == op.name} for op in graph}
+    most = 0
+    for order in graph.orders():
+        for end in range(len(order) + 1):
+            done = set(order[:end])
+            most = max(most, sum(name in done and not by <= done for name, by in readers.items()))
+    assert graph.at_once(*groups) == most
+
+
+def test_at_once_counts_a_group_once():
+    graph = graphs.from_edges([("a", "end"), ("b", "end"), ("c", "end")])
+    assert graph.at_once(["a", "b"], ["c"]) == 2
+
+
+def test_strands_are_what_depends_on_one_input():
+    def program(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return tf.add(tf.square(x, name="s"), tf.exp(y, name="e"), name="both")
+
+    graph = graphs.of(program, tf.ones([4]), tf.ones([4]))
+    assert graph.strands() == {"x": ["s"], "y": ["e"]}
+    assert graph.strands(least=5) == {"x": [], "y": []}
+
+
+@pytest.mark.parametrize("threads", [graphs.IN_THE_CALLER, 1, 4])
+def test_with_an_edge_the_peak_is_two_tensors_whatever_the_threads(threads):
+    assert round(graphs.peak(sums, True, threads=threads) / (4 * SIZE)) == 2
+
+
+def test_without_an_edge_a_queue_holds_every_tensor():
+    assert round(graphs.peak(sums, False) / (4 * SIZE)) == 8
+
+
+def test_a_picture_says_in_words_what_waits_for_what():
+    picture = graphs.of(book(("b",))).draw(title="The book's", critical=True)
+    assert picture.alt.startswith("The book's: 5 ops")
+    assert "Control edges go from b to x, b to y" in picture.alt
+    assert "critical path: a, b, x, z" in picture.alt
+
+
+def test_control_edges_are_told_from_tensors_without_their_colour():
+    styles = [lanes._STYLES[kind] for kind in (lanes.DATA, lanes.COPY, lanes.CONTROL)]
+    assert len({str(style["linestyle"]) for style in styles}) == 3
