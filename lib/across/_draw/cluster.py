@@ -1,0 +1,133 @@
+"""The picture of a cluster: a box for each task, a row for each job, and an arrow for what one task sent to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from across.pictures import ALERT, FONT, INK, PALETTE, Picture, luminance, new_figure, readable_on, render
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BOX, HEIGHT, GAP, ROW, MARGIN = 132.0, 52.0, 54.0, 58.0, 12.0  # points
+CLIENT = "client"
+
+
+@dataclass(frozen=True)
+class Box:
+    """One task, as it is drawn."""
+
+    name: str  # "worker:1"
+    address: str
+    devices: tuple[str, ...]
+    alive: bool = True
+
+
+def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str = "") -> Picture:
+    """Draw `tasks`, a row for each job, and the bytes that `moved` from task to task; who is no task is the client."""
+    rows: dict[str, list[Box]] = {}
+    for task in tasks:
+        rows.setdefault(task.name.partition(":")[0], []).append(task)
+    if any(CLIENT in ends for ends in moved):
+        rows[CLIENT] = [Box(CLIENT, "this notebook", ())]
+    widest = max(len(row) for row in rows.values())
+    width = 2 * MARGIN + widest * BOX + (widest - 1) * GAP
+    top = 24.0 if title else 6.0
+    height = top + len(rows) * HEIGHT + (len(rows) - 1) * ROW + (28.0 if moved else 10.0)
+    figure = new_figure(width / 72, height / 72)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    if title:
+        axes.text(4, 4, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
+    middles: dict[str, tuple[float, float]] = {}
+    for number, row in enumerate(rows.values()):
+        left = (width - len(row) * BOX - (len(row) - 1) * GAP) / 2
+        for place, task in enumerate(row):
+            x, y = left + place * (BOX + GAP), top + number * (HEIGHT + ROW)
+            middles[task.name] = (x + BOX / 2, y + HEIGHT / 2)
+            _draw_box(axes, task, x, y, PALETTE[number % len(PALETTE)])
+    for (source, target), size in moved.items():
+        _draw_arrow(axes, middles[source], middles[target], amount(size))
+    if moved:
+        axes.plot([6, 28], [height - 10] * 2, color=ALERT, linestyle=(0, (4, 2)), lw=1.8)
+        axes.text(33, height - 10, "sent over the network", color=INK, fontsize=FONT - 1.5, va="center")
+    return render(figure, describe(tasks, moved, title))
+
+
+def describe(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str = "") -> str:
+    """What the picture shows, in words."""
+    said = [
+        f"{task.name} at {task.address} has {', '.join(task.devices) or 'no device'}{'' if task.alive else ' (ended)'}"
+        for task in tasks
+    ]
+    said += [f"{source} sent {amount(size)} to {target}" for (source, target), size in moved.items()]
+    count = f"A cluster of {len(tasks)} task{'s' * (len(tasks) != 1)}: "
+    return (f"{title}: " if title else "") + count + "; ".join(said) + "."
+
+
+def amount(size: int) -> str:
+    """A number of bytes as a reader wants it: "12 B", "64 kB"."""
+    for unit, least in (("MB", 1_000_000), ("kB", 1_000)):
+        if size >= least:
+            return f"{size / least:.3g} {unit}"
+    return f"{size} B"
+
+
+def _draw_box(axes: Axes, task: Box, x: float, y: float, fill: str) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    filled = task.alive and task.name != CLIENT
+    shape = "round,pad=0,rounding_size=5"
+    style = {"fc": fill if filled else "none", "ec": "none" if filled else INK, "lw": 1.2}
+    style |= {} if task.alive else {"ls": (0, (2, 2))}
+    axes.add_patch(FancyBboxPatch((x, y), BOX, HEIGHT, boxstyle=shape, zorder=3, **style))
+    ink = readable_on(fill) if filled else INK
+    lines = [(task.name + ("" if task.alive else " (ended)"), FONT + 0.5, "bold"), (task.address, FONT - 1.5, "normal")]
+    if task.devices:
+        shown = [*task.devices[:3], *(["…"] if len(task.devices) > 3 else [])]
+        lines.append((", ".join(shown), FONT - 1.5, "normal"))
+    first = y + HEIGHT / 2 - (len(lines) - 1) * 7.5
+    for number, (text, size, weight) in enumerate(lines):
+        at = (x + BOX / 2, first + number * 15)
+        axes.text(*at, text, color=ink, fontsize=size, fontweight=weight, ha="center", va="center", zorder=4)
+
+
+def _draw_arrow(axes: Axes, source: tuple[float, float], target: tuple[float, float], text: str) -> None:
+    """From box to box; each way on a side of its own, so that two that cross the same gap are two."""
+    (x0, y0), (x1, y1) = source, target
+    if y0 == y1:  # in one row: through the gap, or below what stands between
+        away = 1 if x1 > x0 else -1
+        near = abs(x1 - x0) < 1.5 * (BOX + GAP)
+        start, end = (x0 + away * BOX / 2, y0 + 8 * away), (x1 - away * BOX / 2, y1 + 8 * away)
+        if not near:
+            start, end = (x0 + away * 20, y0 + HEIGHT / 2), (x1 - away * 20, y1 + HEIGHT / 2)
+        bend = 0.0 if near else -0.25 * away
+    else:
+        down = 1 if y1 > y0 else -1
+        start, end = (x0 + 14 * down, y0 + down * HEIGHT / 2), (x1 + 14 * down, y1 - down * HEIGHT / 2)
+        bend = 0.0
+    axes.annotate(
+        "",
+        end,
+        start,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "connectionstyle": f"arc3,rad={bend}",
+            "color": ALERT,
+            "linestyle": (0, (4, 2)),
+            "lw": 1.8,
+            "shrinkA": 1,
+            "shrinkB": 1,
+        },
+        zorder=2,
+    )
+    part = 0.5 if y0 == y1 else 0.36
+    x, y = start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
+    y += {True: -7.0 if bend == 0 else 24.0, False: 0.0}[y0 == y1]
+    box = {"boxstyle": "round,pad=0.2", "fc": ALERT, "ec": "none"}
+    ink = "#000000" if luminance(ALERT) > 0.179 else "#ffffff"
+    axes.text(x, y, text, color=ink, fontsize=FONT - 1.5, ha="center", va="center", zorder=5, bbox=box)
