@@ -24,6 +24,7 @@ import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from across.pictures import Picture
 if TYPE_CHECKING:
     from across.placement import Trace
 
-__all__ = ["LocalCluster", "Logs", "StartError", "bytes_between"]
+__all__ = ["LocalCluster", "Logs", "Rehearsal", "StartError", "bytes_between", "rehearse"]
 
 HOST = "127.0.0.1"
 TRIES = 3  # starts on ports of which one is taken
@@ -93,8 +94,8 @@ class LocalCluster:
         """Start `jobs` (ps=1, worker=2: how many tasks of each) and return when all of them listen.
 
         Each task runs `program(spec, job, index)`, which is expected to make a server; without one it is a server that has
-        `cpus` logical CPUs. In its environment are TF_CONFIG and `env`; a ps sees no GPU unless `env` says otherwise.
-        Raises StartError, after `timeout` seconds for a task that does not listen.
+        `cpus` logical CPUs. In its environment are TF_CONFIG and `env`; a ps of ours sees no GPU unless `env` says otherwise.
+        Raises what `program` raises before it listens; StartError, after `timeout` seconds for a task that does not listen.
         """
         if not jobs or not all(type(count) is int and count > 0 for count in jobs.values()):
             raise ValueError(f"a cluster wants at least one task in each of its jobs, as in ps=1, worker=2; got {jobs}")
@@ -218,7 +219,7 @@ class LocalCluster:
         if not self.close.alive:
             raise StartError("this cluster is closed; make another")
         name = f"{job}:{index}"
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if job == "ps" else {}
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if job == "ps" and self._program is None else {}
         environment = {**ENVIRONMENT, "TF_CONFIG": self.tf_config(job, index), **hidden, **self._env}
         arguments = (self._program, self.spec, job, index, self._cpus)
         pickled = fresh.pickled_call(name, (cluster_task.be, arguments, {}))
@@ -238,15 +239,36 @@ class LocalCluster:
             time.sleep(POLL)
         error = self._last(job, index).outcome().error
         how = f"raised {type(error).__name__}: {error}" if error is not None else "returned"
-        taken = any(words in f"{how} {self.logs(job, index)}".lower() for words in IN_USE)
-        raised = (_PortTaken if taken else StartError)(
-            f"{job}:{index} {how}, before it listened at {address}{self._said(job, index)}"
-        )
-        raise raised from error
+        how = f"{job}:{index} {how}, before it listened at {address}{self._said(job, index)}"
+        if any(words in f"{how} {self.logs(job, index)}".lower() for words in IN_USE):
+            raise _PortTaken(how) from error
+        if self._program is not None and error is not None and not isinstance(error, fresh.Died):
+            raise error  # the program's own, with its line there
+        raise StartError(how) from error
 
     def _said(self, job: str, index: int) -> str:
         lines = self.logs(job, index).strip().splitlines()[-3:]
         return ". It printed: " + " / ".join(lines) if lines else ""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The server that a program asked for: of which cluster, as which task, and what it did with it."""
+
+    spec: Mapping[str, Sequence[str]]
+    job: str
+    index: int
+    visible: str | None  # CUDA_VISIBLE_DEVICES when it was made
+    joined: bool
+
+
+def rehearse(program: Program, spec: Mapping[str, Sequence[str]], job: str, index: int) -> list[Rehearsal]:
+    """Run `program(spec, job, index)` in a fresh process in which no server is made: those that it asked for.
+
+    So a program can be tried for machines that are not there. Raises what it raises, TimeoutError after 20 seconds.
+    """
+    asked = fresh.call(cluster_task.rehearse, program, spec, job, index, timeout=20.0).result()
+    return [Rehearsal(**each) for each in asked]
 
 
 def bytes_between(trace: Trace) -> dict[tuple[str, str], int]:

@@ -1,7 +1,12 @@
-"""What one task of an `across.clusters.LocalCluster` does, in a process of its own: be a server, or run a program."""
+"""What one task of an `across.clusters.LocalCluster` does, in a process of its own: be a server, or run a program.
+
+Or rehearse: run a program that is told which task it is, and note the server that it asks for instead of making it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,3 +31,38 @@ def serve(spec: Spec, job: str, index: int, cpus: int) -> None:
     server = tf.distribute.Server(dict(spec), job, index, config=config)
     print(f"{job}:{index} listens: {server.target}")  # TensorFlow says so itself only at log level 0
     server.join()
+
+
+class _Joined(BaseException):
+    """`server.join()` does not return, in a rehearsal either."""
+
+
+def rehearse(program: Program, spec: Spec, job: str, index: int) -> list[dict[str, Any]]:
+    """Run `program` as that task, where no server is made: what each server was asked to be. See `clusters.rehearse`."""
+    from tensorflow.python.training import server_lib
+
+    asked: list[dict[str, Any]] = []
+
+    def made(
+        self: Any, server_or_cluster_def: Any, job_name: Any = None, task_index: Any = None, *rest: Any, **named: Any
+    ) -> None:
+        protocol, config = named.get("protocol", [*rest, None][0]), named.get("config", [*rest, None, None][1])
+        wanted = server_lib._make_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        self._server_def = wanted
+        jobs = {each.name: [each.tasks[i] for i in sorted(each.tasks)] for each in wanted.cluster.job}
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        asked.append(
+            {"spec": jobs, "job": wanted.job_name, "index": wanted.task_index, "visible": hidden, "joined": False}
+        )
+
+    def join(_self: Any) -> None:
+        asked[-1]["joined"] = True
+        raise _Joined
+
+    server: Any = server_lib.Server
+    server.__init__, server.join, server.start = made, join, lambda self: None
+    server.__del__ = lambda self: None
+    server.target = property(lambda self: "grpc://" + self._server_def.cluster.job[0].tasks[0])
+    with contextlib.suppress(_Joined):
+        program(spec, job, index)
+    return asked
