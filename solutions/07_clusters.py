@@ -76,7 +76,7 @@ for job in plan.jobs:
 # A job can also be a dictionary from number to address: `{"worker": {1: "machine-b:2222", 0: ...}}`.
 # </details>
 
-# %%
+# %% tags=["show"]
 tasks = [
     ("worker", 1, "machine-b", 2222),  # job, number, machine, port
     ("ps", 0, "machine-a", 2221),
@@ -146,7 +146,7 @@ with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
 # ## A session on another process
 # This cluster stays with us to the end of the chapter. Each task has two logical CPUs.
 
-# %% covers=["S32", "S72"]
+# %% tags=["show"] covers=["S32", "S72"]
 cluster = LocalCluster(ps=2, worker=3, cpus=2)
 cluster.draw()
 
@@ -221,7 +221,7 @@ with attempt("remote"):
 # parts, and hands each part to a task. The **worker service** runs a part. The server on which the session was opened is
 # its *master*. Nobody pins `total` here. We run it twice, with two masters:
 
-# %%
+# %% tags=["show"]
 with tf.Graph().as_default() as graph:
     x = v1.placeholder(tf.float32, [3], name="x")
     with tf.device("/job:worker/task:1/cpu:0"):
@@ -270,7 +270,7 @@ guesses = {
 ### END SOLUTION
 
 
-# %%
+# %% tags=["show"]
 def really(names, job, index):  # names of devices, the session's master -> {name: the device that ran an op}
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(tf.float32, [])
@@ -319,7 +319,7 @@ def resolve(name, devices, master):  # "/job:ps/cpu:1", [tf.DeviceSpec, ...], ("
     ### END SOLUTION
 
 
-# %%
+# %% tags=["show"]
 devices = [
     tf.DeviceSpec.from_string(f"/job:{job}/replica:0/task:{index}/device:CPU:{cpu}")
     for job, index in sorted(cluster.tasks)
@@ -347,7 +347,7 @@ with attempt("resolve"):
 # TensorFlow 2 needs no session. One call makes every device of the cluster a device of this notebook. Here *full* names are
 # safer: an eager op fills the gaps in its own way, by this process, task 0 and CPU 0.
 
-# %% covers=["S37"]
+# %% tags=["show"] covers=["S37"]
 tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster.spec))
 
 PS = "/job:ps/replica:0/task:0/device:CPU:0"
@@ -357,7 +357,7 @@ WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
 # %% [markdown]
 # A Keras model, as usual; its weights are on `ps:0`. You call it here, in the notebook, the client:
 
-# %%
+# %% tags=["show"]
 with tf.device(PS):
     model = tf.keras.Sequential([tf.keras.layers.Dense(64, activation="tanh"), tf.keras.layers.Dense(1)])
     model.build([None, 100])

@@ -119,7 +119,7 @@ class LocalCluster:
         self.close = weakref.finalize(self, _close, self._group, held, self._lives, self._kept)
         """End every task. Again is nothing."""
         try:
-            self.spec = {job: [_address(held) for _ in range(count)] for job, count in jobs.items()}
+            self.spec = {job: [free_address(held) for _ in range(count)] for job, count in jobs.items()}
             self._lives.update({(job, index): [] for job, count in jobs.items() for index in range(count)})
             for job, index in self._lives:
                 self._launch(job, index)
@@ -311,8 +311,10 @@ def _printed(lives: Sequence[fresh.Call[Any]]) -> str:
     )
 
 
-def _address(held: list[socket.socket]) -> str:
-    """An address of this machine that nobody else gets: bound here until the cluster ends, and never listening.
+def free_address(held: list[socket.socket]) -> str:
+    """An address of this machine that nobody else gets: bound by a socket that is `held`, and never listens, until it closes.
+
+    A server gets it all the same with TF_GRPC_REUSE_PORT=1 in its environment.
 
     Where TensorFlow cannot bind it a second time (not Linux), it is only likely that nobody else does.
     """

@@ -197,7 +197,7 @@ def test_a_port_that_is_taken_is_not_the_end(monkeypatch: pytest.MonkeyPatch):
     with socket.socket(socket.AF_INET6) as squatter:
         squatter.bind(("::", 0))
         squatter.listen()
-        real, asked = clusters._address, []
+        real, asked = clusters.free_address, []
 
         def address(held):
             asked.append(1)
@@ -206,7 +206,7 @@ def test_a_port_that_is_taken_is_not_the_end(monkeypatch: pytest.MonkeyPatch):
         def refused(host, *_):
             raise ConnectionRefusedError if host[1] == squatter.getsockname()[1] else AssertionError
 
-        monkeypatch.setattr(clusters, "_address", address)
+        monkeypatch.setattr(clusters, "free_address", address)
         with LocalCluster(worker=1) as one:
             assert len(asked) == 2
             assert one.alive("worker", 0)
