@@ -160,6 +160,10 @@ class Loss:
         graph = imported(graph_def)
         assert len(outputs) == 1, f"{self.says} returned no single tensor; expected one: the loss."
         assert len(inputs) == 2, f"{self.says} does not use both x and y."
+        for op in graph.get_operations():  # the notebook is in no cluster of ours
+            assert "job:localhost" not in op.device, (
+                f"{self.says} pinned {op.type} to {op.device}, in the notebook; expected the task that it was given."
+            )
         try:
             feed: dict[Any, Any] = {
                 graph.get_tensor_by_name(name): value for name, value in zip(inputs, (x, y), strict=True)
@@ -183,12 +187,6 @@ class Loss:
         last = out.op
         while last.type == "Identity":
             last = last.inputs[0].op
-        depends = _depends(self.seen)
-        self.computed = {
-            op.device.split(" ")[0]
-            for op in self.seen
-            if op.name in depends and op.type not in ("ReadVariableOp", "VarHandleOp", "Const", "Identity", "NoOp")
-        }
         self.last = next((op.device.split(" ")[0] for op in self.seen.everything if op.name == last.name), "")
         self.products = {op.device.split(" ")[0] for op in self.seen.of_type("MatMul", "Einsum", "BatchMatMulV2")}
         size = sum(each.nbytes for each in (x, y, *weights.values()))
@@ -197,15 +195,6 @@ class Loss:
     def is_right(self) -> bool:
         """Whether the value is the mean squared error."""
         return same(self.value, np.asarray(np.mean(self.error**2), np.float32))
-
-
-def _depends(seen: Any) -> set[str]:
-    """The ops that depend on something that was fed or read: what folds beforehand costs nobody anything."""
-    found: set[str] = set()
-    for op in seen.everything:
-        if op.kind == "input" or op.type in ("ReadVariableOp", "VarHandleOp") or found.intersection(op.inputs):
-            found.add(op.name)
-    return found
 
 
 def _assigned(handle: Any, weights: dict[str, np.ndarray], homes: list[str]) -> Any:
