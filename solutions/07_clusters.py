@@ -19,6 +19,8 @@ from across import clusters, expecting, fresh, placement
 from across.attempt import attempt, call, expect, read
 from across.clusters import LocalCluster
 
+fresh.warm_up()
+
 # %%
 import os
 
@@ -133,8 +135,7 @@ def serve(spec, job, index):  # {"ps": [address, ...], "worker": ...}, "worker",
 # %% check="serve" points=3 covers=["S31", "S72", "S32"]
 with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
     display(mine.draw(title="Three processes that run `serve`"))
-    for job, index in mine.tasks:
-        asked = clusters.rehearse(serve, mine.spec, job, index)
+    for (job, index), asked in zip(mine.tasks, clusters.rehearse(serve, mine.spec, mine.tasks), strict=True):
         expect(len(asked) == 1, f"`serve(spec, {job!r}, {index})` made {len(asked)} servers; wanted one")
         named = f"{asked[0].job}:{asked[0].index}"
         expect(named == f"{job}:{index}", f"`serve(spec, {job!r}, {index})` made the server of {named}")

@@ -88,11 +88,8 @@ def test_numbers_of_two_digits_and_any_job(student, rng):
 def rehearsed(student, spec, tasks):
     from across import clusters
 
-    found = []
-    for job, index in tasks:
-        asked = clusters.rehearse(student.serve, spec, job, index)
-        found.append([[dict(one.spec), one.job, one.index, one.visible, one.joined] for one in asked])
-    return found
+    found = clusters.rehearse(student.serve, spec, [tuple(task) for task in tasks])
+    return [[[dict(one.spec), one.job, one.index, one.visible, one.joined] for one in asked] for asked in found]
 
 
 SERVER = row(dict_of(list_of(text)), text, whole, maybe(text), truth).named("a server's cluster, job and number")

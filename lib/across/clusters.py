@@ -42,6 +42,7 @@ __all__ = ["LocalCluster", "Logs", "Rehearsal", "StartError", "bytes_between", "
 
 HOST = "127.0.0.1"
 TRIES = 3  # starts on ports of which one is taken
+STARTS = 120.0  # seconds for the fork server's own start, where there is none yet
 POLL = 0.005  # seconds between two looks whether a task listens
 IN_USE = ("could not start grpc server", "address already in use", "failed to bind")
 CLIENT = {"TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE": "0"}  # or a killed ps leaves every third client hanging
@@ -111,7 +112,7 @@ class LocalCluster:
                     raise
 
     def _start(self, jobs: Mapping[str, int]) -> None:
-        self._server = fresh.server_path(time.monotonic() + 120.0, cold=False)
+        self._server = fresh.server_path(time.monotonic() + STARTS, cold=False)
         self._group = supervision.Group(self._server and os.path.dirname(self._server))
         held: list[socket.socket] = []
         self._lives: dict[tuple[str, int], list[fresh.Call[Any]]] = {}
@@ -262,13 +263,17 @@ class Rehearsal:
     joined: bool
 
 
-def rehearse(program: Program, spec: Mapping[str, Sequence[str]], job: str, index: int) -> list[Rehearsal]:
-    """Run `program(spec, job, index)` in a fresh process in which no server is made: those that it asked for.
+def rehearse(
+    program: Program, spec: Mapping[str, Sequence[str]], tasks: Sequence[tuple[str, int]]
+) -> list[list[Rehearsal]]:
+    """Run `program(spec, job, index)` as each of `tasks`, where no server is made: those that it asked for, task by task.
 
-    So a program can be tried for machines that are not there. Raises what it raises, TimeoutError after 20 seconds.
+    So a program can be tried for machines that are not there. It runs in a fresh process, one task after the other, each with
+    our environment. Raises what it raises, TimeoutError after 20 seconds.
     """
-    asked = fresh.call(cluster_task.rehearse, program, spec, job, index, timeout=20.0).result()
-    return [Rehearsal(**each) for each in asked]
+    fresh.server_path(time.monotonic() + STARTS, cold=False)  # its start is not the program's time
+    asked = fresh.call(cluster_task.rehearse, program, spec, tasks, timeout=20.0).result()
+    return [[Rehearsal(**each) for each in of_task] for of_task in asked]
 
 
 def bytes_between(trace: Trace) -> dict[tuple[str, str], int]:

@@ -164,11 +164,14 @@ def test_a_program_is_rehearsed_for_machines_that_are_not_there():
 
         return tf.compat.v1.train.Server({"local": ["localhost:1"]}).target
 
-    assert clusters.rehearse(serve, spec, "worker", 1) == [clusters.Rehearsal(spec, "worker", 1, "7", True)]
-    assert not clusters.rehearse(hastily, spec, "worker", 1)[0].joined
-    assert clusters.rehearse(lambda *_: None, spec, "worker", 1) == []
+    assert clusters.rehearse(serve, spec, [("worker", 1), ("ps", 0)]) == [
+        [clusters.Rehearsal(spec, "worker", 1, "7", True)],
+        [clusters.Rehearsal(spec, "ps", 0, "7", True)],
+    ]
+    assert not clusters.rehearse(hastily, spec, [("worker", 1)])[0][0].joined
+    assert clusters.rehearse(lambda *_: None, spec, [("worker", 1)]) == [[]]
     with pytest.raises(ValueError, match="Must specify an explicit"):
-        clusters.rehearse(lambda spec, *_: __import__("tensorflow").distribute.Server(spec), spec, "worker", 1)
+        clusters.rehearse(lambda spec, *_: __import__("tensorflow").distribute.Server(spec), spec, [("worker", 1)])
 
 
 def test_a_program_that_raises_is_told_and_leaves_nothing():

@@ -37,22 +37,27 @@ class _Joined(BaseException):
     """`server.join()` does not return, in a rehearsal either."""
 
 
-def rehearse(program: Program, spec: Spec, job: str, index: int) -> list[dict[str, Any]]:
-    """Run `program` as that task, where no server is made: what each server was asked to be. See `clusters.rehearse`."""
+def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]]) -> list[list[dict[str, Any]]]:
+    """Run `program` as each of `tasks`, where no server is made: what each server was asked to be. See `clusters.rehearse`."""
     from tensorflow.python.training import server_lib
 
     asked: list[dict[str, Any]] = []
 
     def made(
-        self: Any, server_or_cluster_def: Any, job_name: Any = None, task_index: Any = None, *rest: Any, **named: Any
+        self: Any,
+        cluster: Any,
+        job_name: Any = None,
+        task_index: Any = None,
+        protocol: Any = None,
+        config: Any = None,
+        **_: Any,
     ) -> None:
-        protocol, config = named.get("protocol", [*rest, None][0]), named.get("config", [*rest, None, None][1])
-        wanted = server_lib._make_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        wanted = server_lib._make_server_def(cluster, job_name, task_index, protocol, config)
         self._server_def = wanted
         jobs = {each.name: [each.tasks[i] for i in sorted(each.tasks)] for each in wanted.cluster.job}
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         asked.append(
-            {"spec": jobs, "job": wanted.job_name, "index": wanted.task_index, "visible": hidden, "joined": False}
+            {"spec": jobs, "job": wanted.job_name, "index": wanted.task_index, "visible": visible, "joined": False}
         )
 
     def join(_self: Any) -> None:
@@ -63,6 +68,12 @@ def rehearse(program: Program, spec: Spec, job: str, index: int) -> list[dict[st
     server.__init__, server.join, server.start = made, join, lambda self: None
     server.__del__ = lambda self: None
     server.target = property(lambda self: "grpc://" + self._server_def.cluster.job[0].tasks[0])
-    with contextlib.suppress(_Joined):
-        program(spec, job, index)
-    return asked
+    found, environment = [], dict(os.environ)
+    for job, index in tasks:
+        with contextlib.suppress(_Joined):
+            program(spec, job, index)
+        found.append(list(asked))
+        asked.clear()
+        os.environ.clear()
+        os.environ.update(environment)
+    return found
