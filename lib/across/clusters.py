@@ -31,6 +31,7 @@ import numpy as np
 
 from across import fresh
 from across._draw import cluster as picture
+from across._draw.partitions import PLUMBING
 from across._process import cluster_task, supervision
 from across._process.cluster_task import Program
 from across.pictures import Picture
@@ -283,8 +284,7 @@ def bytes_between(trace: Trace) -> dict[tuple[str, str], int]:
     Raises ValueError for one whose shape is not known.
     """
     found: dict[tuple[str, str], int] = {}
-    fetched = [(op.inputs[0], op.device) for op in trace.everything if op.type == "_Retval" and op.inputs]
-    for name, to in dict.fromkeys([*trace.copies(), *fetched]):
+    for name, to in dict.fromkeys([*trace.copies(), *_fetched(trace)]):
         op = trace[name]
         ends = _task(op.device), _task(to)
         if ends[0] == ends[1]:
@@ -292,6 +292,21 @@ def bytes_between(trace: Trace) -> dict[tuple[str, str], int]:
         if op.shape is None or None in op.shape or not op.dtype:
             raise ValueError(f"the shape of {name} is not known before it runs, so nor are its bytes")
         found[ends] = found.get(ends, 0) + _width(op.dtype) * math.prod(length or 0 for length in op.shape)
+    return found
+
+
+def _fetched(trace: Trace) -> list[tuple[str, str]]:
+    """Which op's result a session fetched, and where its master is; a way through TensorFlow's own ops counts as one."""
+    known = {op.name: op for op in trace.everything}
+    found = []
+    for op in trace.everything:
+        sources = list(op.inputs) if op.type == "_Retval" else []
+        while sources:
+            source = known.get(sources.pop())
+            if source is not None and source.kind == PLUMBING:
+                sources += source.inputs
+            elif source is not None:
+                found.append((source.name, op.device))
     return found
 
 

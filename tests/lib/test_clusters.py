@@ -49,15 +49,17 @@ def three_tasks(spec, target):
         trace = placement.trace_graph(graph, z, {x: [1, 2, 3]}, session=session)
         seen = v1.RunMetadata()
         options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
-        value = session.run(z, {x: [1, 2, 3]}, options=options, run_metadata=seen)
-    counted: dict[str, int] = {}
-    for node in (node for device in seen.step_stats.dev_stats for node in device.node_stats):
-        if node.node_name == "RecvTensor":
-            ends = "-".join(
-                ":".join(end) for end in re.findall(r"/job:(\w+)/replica:0/task:(\d+)", node.timeline_label)
-            )
-            size = sum(out.tensor_description.allocation_description.requested_bytes for out in node.output)
-            counted[ends] = counted.get(ends, 0) + size
+        counted: dict[str, int] = {}  # the most of ten runs: what other workers have logged is not always there in time
+        for _ in range(10):
+            value = session.run(z, {x: [1, 2, 3]}, options=options, run_metadata=seen)
+            run: dict[str, int] = {}
+            for node in (node for device in seen.step_stats.dev_stats for node in device.node_stats):
+                if node.node_name == "RecvTensor":
+                    task = re.compile(r"/job:(\w+)/replica:0/task:(\d+)")
+                    ends = "-".join(":".join(end) for end in task.findall(node.timeline_label))
+                    size = sum(out.tensor_description.allocation_description.requested_bytes for out in node.output)
+                    run[ends] = run.get(ends, 0) + size
+            counted = {ends: max(run.get(ends, 0), counted.get(ends, 0)) for ends in {*run, *counted}}
     return float(value), trace, counted
 
 

@@ -28,7 +28,10 @@ NEVER_SHOWN = {
     "DestroyResourceOp",
 }
 # Nodes that TensorFlow adds when it inlines and partitions. A constant that it makes once a device is the program's own.
-_CUT_BY_US = re.compile(r"(^Func/.*)|(.*(?<!/replicate)/_\d+$)")
+_CUT_BY_US = re.compile(r"(^Func/.*)|(.*(?<!/replicate)/_\d+$)|(.*/ctrl_S\d+$)")
+_CONTROL = re.compile(
+    r".*/ctrl_S\d+"
+)  # an empty tensor that carries a control edge to another task, where an Identity ends it
 # A session's master, where it is another process, receives what its client feeds and sends it what is fetched.
 _FED = re.compile(r"_recv_.+_\d+")
 _FETCHED = re.compile(r"_send_.+_\d+")
@@ -100,15 +103,17 @@ def placed_ops(partitions: Iterable[Any], outputs: Mapping[str, Output]) -> list
         if node.op.endswith(("Send", "Recv")) and node.op.startswith("_") and not at_the_edge:
             continue
         sources = [_source(source) for source in node.input if not source.startswith("^")]
+        sources = [received.get(source, source) for source in sources]
         dtype, shape = outputs.get(name, ("", None))
+        ours = at_the_edge or _CUT_BY_US.match(name) or any(map(_CONTROL.fullmatch, sources))
         ops[name] = Op(
             name=name,
             type=at_the_edge or op_type(node.op),
             device=short_device(node.device),
             dtype=dtype,
             shape=shape,
-            inputs=tuple(filter(None, (received.get(source, source) for source in sources))),
-            kind=PLUMBING if node.op in NEVER_SHOWN or at_the_edge or _CUT_BY_US.match(name) else OP,
+            inputs=tuple(filter(None, sources)),
+            kind=PLUMBING if node.op in NEVER_SHOWN or ours else OP,
         )
     return mark_plumbing(in_order(ops))
 
