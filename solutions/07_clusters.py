@@ -106,7 +106,7 @@ with attempt("cluster_of"):
 # %% [markdown]
 # ## Three processes
 # Each task runs a program that makes its server. The program must not end, because its server would end with it. So it
-# calls `server.join()`, which waits until the server stops. TensorFlow's servers never do: the program waits until somebody
+# calls `server.join()`, which waits until the server stops. No call stops a server, so the program waits until somebody
 # kills it.
 #
 # One more line matters on a machine with GPUs. Each process would take nearly all memory of each GPU. A ps needs none, so
@@ -132,7 +132,7 @@ def serve(spec, job, index):  # {"ps": [address, ...], "worker": ...}, "worker",
 # %% [markdown]
 # The check starts your program three times, in three processes. `LocalCluster` finds free ports, and ends the processes.
 
-# %% check="serve" points=3 covers=["S31", "S72", "S32"]
+# %% check="serve" points=3 covers=["S31", "S72", "S32", "S33"]
 with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
     display(mine.draw(title="Three processes that run `serve`"))
     for (job, index), asked in zip(mine.tasks, clusters.rehearse(serve, mine.spec, mine.tasks), strict=True):
@@ -145,22 +145,23 @@ with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
 
 # %% [markdown]
 # ## A session on another process
-# This cluster stays with us to the end of the chapter. Each task has two logical CPUs.
+# This cluster stays with us to the end of the chapter. Each task has two logical CPUs, and sees no GPU: that keeps the
+# names of its devices short.
 
 # %% tags=["show"] covers=["S32", "S72"]
-cluster = LocalCluster(ps=2, worker=3, cpus=2)
+cluster = LocalCluster(ps=2, worker=3, cpus=2, env={"CUDA_VISIBLE_DEVICES": ""})
 cluster.draw()
 
 # %% [markdown]
-# What a task printed is in its log. (Real servers listen on *every* network of their machine, and run any graph from
-# anyone. Use them only where you trust all who can reach them.)
+# What a task printed is in its log. Take care: TensorFlow's servers, also these, listen on *every* network of their
+# machine, and run any graph from anyone. Use them only where you trust all who can reach them.
 
 # %% tags=["show"] covers=["S31", "S72"]
 cluster.logs("worker", 1)
 
 # %% [markdown]
-# A session can be opened on any server, from any process: that process is the **client**. Without a limit, it waits for
-# ever for a server that does not answer. So we set one, and switch off TensorFlow's rewriting: what runs is what we wrote.
+# A session can be opened on any server, from any process: that process is the **client**. Without a limit, it may wait
+# for ever for a server that does not answer. So we set one, and switch off TensorFlow's rewriting: what runs is what we wrote.
 
 # %%
 config = v1.ConfigProto(operation_timeout_in_ms=10_000)
@@ -187,7 +188,7 @@ with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
 # Repair 2 lines. Do not initialise `a`: that would overwrite it.
 
 
-# %% answer="remote" covers=["S34"]
+# %% answer="remote" covers=["S34", "S70"]
 def remote(target):  # "grpc://..." -> (a + 2) * 3, for the `a` that is on ps:0
     with tf.Graph().as_default():
         with tf.device("/job:ps/task:0"):
@@ -244,7 +245,7 @@ cluster.draw(seen, title="The same run: who sent what to whom")
 
 # %% [markdown]
 # ## Names with gaps
-# A device's full name is `/job:ps/replica:0/task:1/device:CPU:0`; the replica is always 0 now. You may leave parts out. The
+# A device's full name is `/job:ps/replica:0/task:1/device:CPU:0`; the replica is 0 here. You may leave parts out. The
 # textbook fills the gaps so: without the task it is task 0, without job and task it is the master's.
 
 # %% [markdown]
@@ -296,7 +297,7 @@ with attempt("guesses", done="recorded before it was measured"):
 # ### What changed: "without the task it is task 0"
 # `/job:worker` ran on worker:2, and `/task:1` on a ps. TensorFlow has another rule. It takes all devices that *fit* what
 # the name says. Of these, those of the master's own task come first. The rest are in order: job by name, then task, then
-# device. The first one wins.
+# CPU. The first one wins.
 
 # %% [markdown]
 # ### Exercise: `resolve` (3 points)
@@ -455,7 +456,7 @@ with attempt("openings"):
 # | client | builds a graph, opens a session | your program, after `experimental_connect_to_cluster` |
 # | cluster, job, task | `tf.train.ClusterSpec` | the same |
 # | server | `tf.train.Server` | `tf.distribute.Server`: the same class |
-# | master service | places a session's graph | only `v1.Session` asks it; a `tf.function` is placed by the client |
+# | master service | places a session's graph | only `v1.Session` asks it; a `tf.function` is placed where it is called |
 # | worker service | runs a part of a graph | runs ops and parts of functions |
 
 # %% tags=["show"] covers=["S31", "S76"]

@@ -195,7 +195,8 @@ class LocalCluster:
         for job, index in self.tasks:
             name = f"{job}:{index}"
             known = () if trace is None else [each for each in trace.available if each.startswith(f"{name} ")]
-            devices = [each.rpartition(" ")[2] for each in known] or [f"CPU:{i}" for i in range(self._cpus)]
+            ours = range(self._cpus) if self._program is None else ()  # what a program's server has is not known here
+            devices = [each.rpartition(" ")[2] for each in known] or [f"CPU:{i}" for i in ours]
             boxes.append(picture.Box(name, self.spec[job][index], tuple(devices), self.alive(job, index)))
         return picture.draw(boxes, moved, title)
 

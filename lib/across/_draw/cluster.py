@@ -11,7 +11,7 @@ from across.pictures import ALERT, FONT, INK, PALETTE, Picture, luminance, new_f
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BOX, HEIGHT, GAP, ROW, MARGIN = 132.0, 52.0, 54.0, 58.0, 12.0  # points
+BOX, HEIGHT, GAP, ROW, MARGIN = 112.0, 50.0, 50.0, 54.0, 10.0  # points
 CLIENT = "client"
 
 
@@ -61,7 +61,7 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
 def describe(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str = "") -> str:
     """What the picture shows, in words."""
     said = [
-        f"{task.name} at {task.address} has {', '.join(task.devices) or 'no device'}{'' if task.alive else ' (ended)'}"
+        f"{task.name} at {task.address} has {', '.join(task.devices) or 'devices of its own'}{'' if task.alive else ' (ended)'}"
         for task in tasks
     ]
     said += [f"{source} sent {amount(size)} to {target}" for (source, target), size in moved.items()]
