@@ -16,7 +16,7 @@
 
 # %%
 from across import clusters, expecting, fresh, placement
-from across.attempt import attempt, call, expect, read
+from across.attempt import NotAttempted, attempt, call, expect, read
 from across.clusters import LocalCluster
 
 fresh.warm_up()
@@ -287,6 +287,8 @@ def really(names, job, index):  # names of devices, the session's master -> {nam
 
 # %% check="guesses" points=1 covers=["S38"]
 with attempt("guesses", done="recorded before it was measured"):
+    if not any(guesses.values()):
+        raise NotAttempted("guesses: not attempted yet. Replace each None by a device.")
     there = [f"{job}:{index} CPU:{cpu}" for job, index in cluster.tasks for cpu in (0, 1)]
     kinds = dict.fromkeys(("/job:ps", "/job:worker", "/cpu:1", "/job:ps/cpu:1", "/task:1"), expecting.one_of(there))
     for name, guess in read(guesses, "`guesses` is", expecting.entries(kinds)).items():
