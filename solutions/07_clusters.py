@@ -101,7 +101,8 @@ with attempt("cluster_of"):
     got = tf.train.ClusterSpec(cluster_of(tasks)).as_dict()
     for job, number, machine, port in tasks:
         there = dict(enumerate(got.get(job, []))).get(number)
-        expect(there == f"{machine}:{port}", f"/job:{job}/task:{number} is at {there}; the list says otherwise")
+        right = there == plan.task_address(job, number)
+        expect(right, f"/job:{job}/task:{number} is at {there}; the list says {machine}, port {port}")
 
 # %% [markdown]
 # ## Three processes
@@ -391,7 +392,7 @@ def loss_on(model, x, y, task):  # a Keras model, a batch, its targets, a device
 # %% check="loss_on" points=3 covers=["S37"]
 with attempt("loss_on"):
     got = call(loss_on, model, x, y, WORKER, returns=expecting.number)
-    wanted = float(np.mean((model(x) - y) ** 2))
+    wanted = float(np.linalg.norm(model(x) - y)) ** 2 / len(y)
     expect(np.isclose(got, wanted, rtol=1e-4), f"`loss_on` returned {got:.6g}; the mean squared error is {wanted:.6g}")
     seen = placement.trace(tf.function(loss_on), model, x, y, WORKER)
     display(cluster.draw(seen, title="loss_on(model, x, y, WORKER)"))
@@ -492,9 +493,13 @@ print("the same class:", v1.train.Server is tf.distribute.Server)
 # %% [markdown]
 # ## Recipe
 # ```python
-# spec = {"ps": ["machine-a:2221"], "worker": ["machine-a:2222", "machine-b:2222"]}   # the same for every task
-# tf.distribute.Server(spec, job_name="worker", task_index=1).join()                   # the program of a task
-# tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))                # the client, today
-# with tf.device("/job:worker/replica:0/task:1/device:CPU:0"): ...                     # a full name has no gaps
-# v1.Session("grpc://machine-b:2222", config=config)                                   # the client, then; with a timeout
+# # the plan, the same for every task
+# spec = {"ps": ["machine-a:2221"], "worker": ["machine-a:2222"]}
+# # the program of a task
+# tf.distribute.Server(spec, job_name="worker", task_index=0).join()
+# # the client today; a full name has no gaps
+# tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))
+# with tf.device("/job:worker/replica:0/task:0/device:CPU:0"): ...
+# # the client then; `config` has a timeout
+# v1.Session("grpc://machine-a:2222", config=config)
 # ```

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from across.pictures import ALERT, FONT, INK, PALETTE, Picture, luminance, new_figure, readable_on, render
+from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,8 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
     if any(CLIENT in ends for ends in moved):
         rows[CLIENT] = [Box(CLIENT, "this notebook", ())]
     widest = max(len(row) for row in rows.values())
-    width = 2 * MARGIN + widest * BOX + (widest - 1) * GAP
+    beside = GAP if widest == 1 and len(rows) > 2 else 0.0  # for an arrow that passes a row
+    width = 2 * (MARGIN + beside) + widest * BOX + (widest - 1) * GAP
     top = 24.0 if title else 6.0
     height = top + len(rows) * HEIGHT + (len(rows) - 1) * ROW + (28.0 if moved else 10.0)
     figure = new_figure(width / 72, height / 72)
@@ -44,14 +45,18 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
     if title:
         axes.text(4, 4, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
     middles: dict[str, tuple[float, float]] = {}
+    gaps: dict[float, list[float]] = {}  # of a row, by its y: where an arrow can pass
     for number, row in enumerate(rows.values()):
         left = (width - len(row) * BOX - (len(row) - 1) * GAP) / 2
         for place, task in enumerate(row):
             x, y = left + place * (BOX + GAP), top + number * (HEIGHT + ROW)
             middles[task.name] = (x + BOX / 2, y + HEIGHT / 2)
+            gaps.setdefault(y + HEIGHT / 2, [left - GAP / 2 if beside else left - MARGIN / 2]).append(
+                x + BOX + (GAP / 2 if task is not row[-1] else GAP / 4)
+            )
             _draw_box(axes, task, x, y, PALETTE[number % len(PALETTE)])
     for (source, target), size in moved.items():
-        _draw_arrow(axes, middles[source], middles[target], amount(size))
+        _draw_arrow(axes, middles[source], middles[target], gaps, amount(size))
     if moved:
         axes.plot([6, 28], [height - 10] * 2, color=ALERT, linestyle=(0, (4, 2)), lw=1.8)
         axes.text(33, height - 10, "sent over the network", color=INK, fontsize=FONT - 1.5, va="center")
@@ -96,38 +101,46 @@ def _draw_box(axes: Axes, task: Box, x: float, y: float, fill: str) -> None:
         axes.text(*at, text, color=ink, fontsize=size, fontweight=weight, ha="center", va="center", zorder=4)
 
 
-def _draw_arrow(axes: Axes, source: tuple[float, float], target: tuple[float, float], text: str) -> None:
+def _draw_arrow(
+    axes: Axes,
+    source: tuple[float, float],
+    target: tuple[float, float],
+    gaps: Mapping[float, Sequence[float]],
+    text: str,
+) -> None:
     """From box to box; each way on a side of its own, so that two that cross the same gap are two."""
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
+
     (x0, y0), (x1, y1) = source, target
-    if y0 == y1:  # in one row: through the gap, or below what stands between
+    if y0 == y1 and abs(x1 - x0) < 1.5 * (BOX + GAP):  # neighbours: through the gap
         away = 1 if x1 > x0 else -1
-        near = abs(x1 - x0) < 1.5 * (BOX + GAP)
-        start, end = (x0 + away * BOX / 2, y0 + 8 * away), (x1 - away * BOX / 2, y1 + 8 * away)
-        if not near:
-            start, end = (x0 + away * 20, y0 + HEIGHT / 2), (x1 - away * 20, y1 + HEIGHT / 2)
-        bend = 0.0 if near else -0.25 * away
+        points = [(x0 + away * BOX / 2, y0 + 8 * away), (x1 - away * BOX / 2, y1 + 8 * away)]
+        at = ((points[0][0] + points[1][0]) / 2, points[0][1] - 7)
+        path = Path(points)
+    elif y0 == y1:  # below what stands between
+        away = 1 if x1 > x0 else -1
+        edge, low = y0 + HEIGHT / 2, y0 + HEIGHT / 2 + 26
+        points = [(x0 + away * 20, edge), (x0 + away * 40, low), (x1 - away * 40, low), (x1 - away * 20, edge)]
+        at = ((x0 + x1) / 2, edge + 20)
+        path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
     else:
         down = 1 if y1 > y0 else -1
-        start, end = (x0 + 14 * down, y0 + down * HEIGHT / 2), (x1 + 14 * down, y1 - down * HEIGHT / 2)
-        bend = 0.0
-    axes.annotate(
-        "",
-        end,
-        start,
-        arrowprops={
-            "arrowstyle": "-|>",
-            "connectionstyle": f"arc3,rad={bend}",
-            "color": ALERT,
-            "linestyle": (0, (4, 2)),
-            "lw": 1.8,
-            "shrinkA": 1,
-            "shrinkB": 1,
-        },
-        zorder=2,
+        points, codes = [(x0 + 14 * down, y0 + down * HEIGHT / 2)], [Path.MOVETO]
+        end = (x1 + 14 * down, y1 - down * HEIGHT / 2)
+        for y in sorted((y for y in gaps if min(y0, y1) < y < max(y0, y1)), reverse=down < 0):
+            x = min(gaps[y], key=lambda x: abs(x - points[0][0]) + abs(x - end[0]))
+            points += [(x, y - down * HEIGHT / 2), (x, y + down * HEIGHT / 2)]
+            codes += [Path.LINETO, Path.LINETO]
+        path = Path([*points, end], [*codes, Path.LINETO])
+        following = [*points, end][1]
+        part = 0.4 if len(codes) == 1 else 0.75
+        at = (points[0][0] + (following[0] - points[0][0]) * part, points[0][1] + (following[1] - points[0][1]) * part)
+    axes.add_patch(
+        FancyArrowPatch(
+            path=path, arrowstyle="-|>", mutation_scale=11, color=ALERT, ls=(0, (4, 2)), lw=1.8, fc=ALERT, zorder=2
+        )
     )
-    part = 0.5 if y0 == y1 else 0.36
-    x, y = start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
-    y += {True: -7.0 if bend == 0 else 24.0, False: 0.0}[y0 == y1]
     box = {"boxstyle": "round,pad=0.2", "fc": ALERT, "ec": "none"}
-    ink = "#000000" if luminance(ALERT) > 0.179 else "#ffffff"
-    axes.text(x, y, text, color=ink, fontsize=FONT - 1.5, ha="center", va="center", zorder=5, bbox=box)
+    ink = readable_on(ALERT)
+    axes.text(at[0], at[1], text, color=ink, fontsize=FONT - 1.5, ha="center", va="center", zorder=5, bbox=box)
