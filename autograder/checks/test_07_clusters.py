@@ -354,7 +354,9 @@ def check_openings(student: Any, tasks: list[Task]) -> None:
             f"{says} lets nobody on {source} reach port {port} of {target}; any server may call any other."
         )
     if len(got) != len(wanted):
-        raise Misconception("twice", f"{says} has {len(got)} entries for {len(wanted)} doors; each is needed once.")
+        raise Misconception(
+            "for_every_pair_of_tasks", f"{says} has {len(got)} entries for {len(wanted)} doors; each is needed once."
+        )
 
 
 def drawn_doors(rng: np.random.Generator, counts: dict[str, int], places: list[str]) -> list[Task]:
