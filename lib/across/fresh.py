@@ -127,12 +127,12 @@ def side_by_side(
     or Died, which says which it was. Raises TimeoutError, which names who had not returned after `timeout` seconds.
     """
     name, until = _name(fn), time.monotonic() + timeout
-    server = _server_path(until, cold=False)
+    server = server_path(until, cold=False)
     with supervision.Group(server and os.path.dirname(server)) as group:
-        calls: list[_Call[T]] = []
+        calls: list[Call[T]] = []
         for number, args in enumerate(arguments):
             process = f"process {number} (counting from 0)"
-            calls.append(_Call(group, server, name, process, _pickled(name, (fn, args, {})), None, env))
+            calls.append(Call(group, server, name, process, pickled_call(name, (fn, args, {})), None, env))
         try:
             failed = group.wait(until - time.monotonic(), lambda ended: any(each.failed(ended) for each in calls))
         except TimeoutError as error:
@@ -160,16 +160,16 @@ def _call(
     show: bool,
 ) -> Outcome[T]:
     name, started = _name(fn), time.monotonic()
-    pickled = _pickled(name, (fn, args, kwargs))
-    server = _server_path(started + timeout, cold)
+    pickled = pickled_call(name, (fn, args, kwargs))
+    server = server_path(started + timeout, cold)
     with supervision.Group(server and os.path.dirname(server)) as group:
-        call: _Call[T] = _Call(group, server, name, "the fresh process", pickled, cpus, env)
+        call: Call[T] = Call(group, server, name, "the fresh process", pickled, cpus, env)
         with contextlib.suppress(TimeoutError):
             group.wait(started + timeout - time.monotonic(), on_look=call.show if show else lambda: None)
         return call.outcome(started, timeout)
 
 
-class _Call(Generic[T]):
+class Call(Generic[T]):
     """One call in a fresh process, a member of a group: it lies in a folder of its own, and so will its answer."""
 
     def __init__(
@@ -248,7 +248,8 @@ def _name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", repr(fn))
 
 
-def _pickled(name: str, call: Any) -> bytes:
+def pickled_call(name: str, call: Any) -> bytes:
+    """Pickle a (function, arguments, keyword arguments); `name` is for the message. Raises TypeError."""
     try:
         return cloudpickle.dumps(call)
     except Exception as error:
@@ -258,7 +259,7 @@ def _pickled(name: str, call: Any) -> bytes:
 _servers: dict[int, warm.ForkServer] = {}  # by process id: a forked process must not use its parent's
 
 
-def _server_path(until: float, cold: bool) -> str | None:
+def server_path(until: float, cold: bool) -> str | None:
     """The socket of a fork server that answers; None where a new interpreter has to do. Raises warm.ServerError."""
     if cold or not warm.available():
         return None

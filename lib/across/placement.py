@@ -124,7 +124,7 @@ def trace_graph(
     session.run(fetches, feed, options=v1.RunOptions(output_partition_graphs=True), run_metadata=metadata)
     outputs = first_outputs(graph)
     ops = placed_ops(metadata.partition_graphs, outputs)
-    fed = {op.name: re.sub(r"^_arg_(.+)_\d+_\d+$", r"\1", op.name) for op in ops if op.type == "_Arg"}
+    fed = {op.name: re.sub(r"^_(?:arg_(.+)_\d+|recv_(.+))_\d+$", r"\1\2", op.name) for op in ops if op.type == "_Arg"}
     ops = [_fed(op, outputs) if op.type == "_Arg" else op for op in renamed(ops, fed)]
     return Trace(tuple(ops), _sorted(device.name for device in session.list_devices()))
 

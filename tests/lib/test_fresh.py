@@ -284,7 +284,7 @@ def test_code_of_a_notebook_keeps_its_source():
 
 
 def test_importing_the_package_does_not_import_tensorflow():
-    modules = "attempt, devices, fresh, pictures, placement"
+    modules = "attempt, clusters, devices, fresh, pictures, placement"
     script = f"import sys; from across import {modules}; print('tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "False"

@@ -27,6 +27,7 @@ BOX_HEIGHT, ROW_GAP, BOX_GAP, LANE_GAP, MARGIN, HEADER = 27.0, 25.0, 10.0, 12.0,
 HEAD = 6.0  # of an arrow
 THREAD, THREAD_GAP = 5.0, 2.0  # width kept free for an edge that passes a row
 IDLE_WIDTH = 62.0
+LETTER = 6.0  # of a lane's name, about
 PAGE_WIDTH = 640.0  # of boxes: about what a notebook shows without shrinking it
 
 
@@ -218,7 +219,7 @@ def _arrange(lanes: Sequence[str], boxes: Sequence[_Place], ways: Sequence[Seque
     left = 4.0
     for lane in lanes:
         needed = [_width(cell) for (where, _), cell in cells.items() if where == lane]
-        right = left + max([IDLE_WIDTH, *(width + 2 * MARGIN for width in needed)])
+        right = left + max([IDLE_WIDTH, LETTER * len(lane) + MARGIN, *(width + 2 * MARGIN for width in needed)])
         sides[lane] = (left, right)
         left = right + LANE_GAP
     for (lane, _), cell in cells.items():

@@ -28,7 +28,13 @@ NEVER_SHOWN = {
     "DestroyResourceOp",
 }
 # Nodes that TensorFlow adds when it inlines and partitions. A constant that it makes once a device is the program's own.
-_CUT_BY_US = re.compile(r"(^Func/.*)|(.*(?<!/replicate)/_\d+$)")
+_CUT_BY_US = re.compile(r"(^Func/.*)|(.*(?<!/replicate)/_\d+$)|(.*/ctrl_S\d+$)")
+_CONTROL = re.compile(
+    r".*/ctrl_S\d+"
+)  # an empty tensor that carries a control edge to another task, where an Identity ends it
+# A session's master, where it is another process, receives what its client feeds and sends it what is fetched.
+_FED = re.compile(r"_recv_.+_\d+")
+_FETCHED = re.compile(r"_send_.+_\d+")
 _SHAPE_INPUTS = {  # inputs that say how to compute, not what: axes, shapes, sizes; -1 is the last one
     **dict.fromkeys(
         ["Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "ArgMax", "ArgMin", "Reshape", "Transpose"], (1,)
@@ -89,22 +95,25 @@ def placed_ops(partitions: Iterable[Any], outputs: Mapping[str, Output]) -> list
     received = {
         name: sent.get((node.attr["tensor_name"].s, node.attr["recv_device"].s), "")
         for name, node in nodes.items()
-        if node.op in ("_Recv", "_HostRecv")
+        if node.op in ("_Recv", "_HostRecv") and not _FED.fullmatch(name)
     }
     ops = {}
     for name, node in nodes.items():
-        if node.op.endswith(("Send", "Recv")) and node.op.startswith("_"):
+        at_the_edge = "_Arg" if _FED.fullmatch(name) else "_Retval" if _FETCHED.fullmatch(name) else ""
+        if node.op.endswith(("Send", "Recv")) and node.op.startswith("_") and not at_the_edge:
             continue
         sources = [_source(source) for source in node.input if not source.startswith("^")]
+        sources = [received.get(source, source) for source in sources]
         dtype, shape = outputs.get(name, ("", None))
+        ours = at_the_edge or _CUT_BY_US.match(name) or any(map(_CONTROL.fullmatch, sources))
         ops[name] = Op(
             name=name,
-            type=op_type(node.op),
+            type=at_the_edge or op_type(node.op),
             device=short_device(node.device),
             dtype=dtype,
             shape=shape,
-            inputs=tuple(filter(None, (received.get(source, source) for source in sources))),
-            kind=PLUMBING if node.op in NEVER_SHOWN or _CUT_BY_US.match(name) else OP,
+            inputs=tuple(filter(None, sources)),
+            kind=PLUMBING if node.op in NEVER_SHOWN or ours else OP,
         )
     return mark_plumbing(in_order(ops))
 

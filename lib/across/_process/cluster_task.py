@@ -1,0 +1,79 @@
+"""What one task of an `across.clusters.LocalCluster` does, in a process of its own: be a server, or run a program.
+
+Or rehearse: run a program that is told which task it is, and note the server that it asks for instead of making it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Spec = Mapping[str, Sequence[str]]  # job -> the address of each of its tasks
+Program = Callable[[Spec, str, int], Any]  # (spec, job, index) -> what `LocalCluster.result` gives
+
+
+def be(program: Program | None, spec: Spec, job: str, index: int, cpus: int) -> Any:
+    """Run `program` as that task; without one, serve until somebody kills us."""
+    return serve(spec, job, index, cpus) if program is None else program(spec, job, index)
+
+
+def serve(spec: Spec, job: str, index: int, cpus: int) -> None:
+    """Be a server with `cpus` logical CPUs, for ever."""
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto(device_count={"CPU": cpus}, intra_op_parallelism_threads=1)
+    config.inter_op_parallelism_threads = (
+        4  # with 1, as on one core, a worker of ParameterServerStrategy waits for itself
+    )
+    config.gpu_options.allow_growth = True  # tasks of one machine share its cards
+    server = tf.distribute.Server(dict(spec), job, index, config=config)
+    print(f"{job}:{index} listens: {server.target}")  # TensorFlow says so itself only at log level 0
+    server.join()
+
+
+class _Joined(BaseException):
+    """`server.join()` does not return, in a rehearsal either."""
+
+
+def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]]) -> list[list[dict[str, Any]]]:
+    """Run `program` as each of `tasks`, where no server is made: what each server was asked to be. See `clusters.rehearse`."""
+    from tensorflow.python.training import server_lib
+
+    asked: list[dict[str, Any]] = []
+
+    def made(
+        self: Any,
+        cluster: Any,
+        job_name: Any = None,
+        task_index: Any = None,
+        protocol: Any = None,
+        config: Any = None,
+        **_: Any,
+    ) -> None:
+        wanted = server_lib._make_server_def(cluster, job_name, task_index, protocol, config)
+        self._server_def = wanted
+        jobs = {each.name: [each.tasks[i] for i in sorted(each.tasks)] for each in wanted.cluster.job}
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        asked.append(
+            {"spec": jobs, "job": wanted.job_name, "index": wanted.task_index, "visible": visible, "joined": False}
+        )
+
+    def join(_self: Any) -> None:
+        asked[-1]["joined"] = True
+        raise _Joined
+
+    server: Any = server_lib.Server
+    server.__init__, server.join, server.start = made, join, lambda self: None
+    server.__del__ = lambda self: None
+    server.target = property(lambda self: "grpc://" + self._server_def.cluster.job[0].tasks[0])
+    found, environment = [], dict(os.environ)
+    for job, index in tasks:
+        with contextlib.suppress(_Joined):
+            program(spec, job, index)
+        found.append(list(asked))
+        asked.clear()
+        os.environ.clear()
+        os.environ.update(environment)
+    return found

@@ -1,0 +1,505 @@
+# ---
+# jupyter:
+#   across:
+#     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 30}
+#     checker: {pids: 1024, memory_bytes: 3221225472}
+#     rows: S29-S38 S70-S72 S76
+# ---
+
+# %% [markdown]
+# # Clusters
+# **How do processes become one TensorFlow machine?**
+#
+# So far, one process ran everything. Now you start several, and let them work as one machine. In 60 minutes you write the
+# program of a server, send work to it, find out who decides where an op runs, and move a Keras model's work to another
+# process. All processes here are real. They run on your machine, and talk over its network.
+
+# %%
+from across import clusters, expecting, fresh, placement
+from across.attempt import NotAttempted, attempt, call, expect, read
+from across.clusters import LocalCluster
+
+fresh.warm_up()
+
+# %%
+import os
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+# %% [markdown]
+# ## One server
+# A **server** is a part of TensorFlow that listens at a network address and runs graphs for others. The smallest program
+# has one. A **session** sends it a graph. We run this in a fresh process, because a server cannot be stopped: it ends
+# with its process.
+
+
+# %% tags=["show"] covers=["S70"]
+def hello():
+    server = tf.distribute.Server.create_local_server()
+    with tf.Graph().as_default():
+        greeting = tf.constant("Hello, server")
+        with v1.Session(server.target) as session:
+            print(server.target, "says:", session.run(greeting).decode())
+            print(*(device.name for device in session.list_devices()))
+
+
+fresh.run(hello)
+
+# %% [markdown]
+# `grpc://` is the way in: **gRPC** calls functions of another process, and sends data as **protocol buffers**, a compact
+# binary form.
+
+# %% [markdown]
+# ## Cluster, job, task
+# Several servers that know each other are a **cluster**. Each of them is a **task**. Tasks that do the same kind of work
+# form a **job**. Two jobs are common: `ps`, the parameter servers, hold variables; `worker` computes. The plan of a cluster
+# is its `ClusterSpec`. This one is for two machines:
+
+# %% tags=["show"] covers=["S29", "S30", "S71"]
+plan = tf.train.ClusterSpec({"ps": ["machine-a:2221"], "worker": ["machine-a:2222", "machine-b:2222"]})
+
+for job in plan.jobs:
+    for index in plan.task_indices(job):
+        print(f"/job:{job}/task:{index} is the server at {plan.task_address(job, index)}")
+
+# %% [markdown]
+# An address is a machine and a **port**. Two servers on one machine need two ports. The place in the list is the task's
+# number. So every task must be given the *same* plan, in the same order.
+
+# %% [markdown]
+# ### Exercise: `cluster_of` (2 points)
+# A system administrator sends you a list of tasks, in any order. Return its `ClusterSpec`. Roughly 4 lines.
+#
+# <details><summary>Hint</summary>
+#
+# A job can also be a dictionary from number to address: `{"worker": {1: "machine-b:2222", 0: ...}}`.
+# </details>
+
+# %% tags=["show"]
+tasks = [
+    ("worker", 1, "machine-b", 2222),  # job, number, machine, port
+    ("ps", 0, "machine-a", 2221),
+    ("worker", 0, "machine-a", 2222),
+]
+
+
+# %% answer="cluster_of" covers=["S29", "S30", "S71"]
+def cluster_of(tasks):  # [(job, number, machine, port), ...] -> tf.train.ClusterSpec
+    ### BEGIN SOLUTION
+    jobs = {}
+    for job, number, machine, port in tasks:
+        jobs.setdefault(job, {})[number] = f"{machine}:{port}"
+    return tf.train.ClusterSpec(jobs)
+    ### END SOLUTION
+
+
+# %% check="cluster_of" points=2
+with attempt("cluster_of"):
+    got = tf.train.ClusterSpec(cluster_of(tasks)).as_dict()
+    for job, number, machine, port in tasks:
+        there = dict(enumerate(got.get(job, []))).get(number)
+        right = there == plan.task_address(job, number)
+        expect(right, f"/job:{job}/task:{number} is at {there}; the list says {machine}, port {port}")
+
+# %% [markdown]
+# ## Three processes
+# Each task runs a program that makes its server. The program must not end, because its server would end with it. So it
+# calls `server.join()`, which waits until the server stops. No call stops a server, so the program waits until somebody
+# kills it.
+#
+# One more line matters on a machine with GPUs. Each process would take nearly all memory of each GPU. A ps needs none, so
+# it should not see them.
+
+# %% [markdown]
+# ### Exercise: `serve` (3 points)
+# Write the program of a task. A task of the job `ps` first sets the environment variable `CUDA_VISIBLE_DEVICES` to `""`;
+# the others leave it as it is. Then make this task's `tf.distribute.Server(spec, job_name=..., task_index=...)`, and wait
+# for ever. Roughly 4 lines.
+
+
+# %% answer="serve" covers=["S31", "S32", "S33", "S72"]
+def serve(spec, job, index):  # {"ps": [address, ...], "worker": ...}, "worker", 1 -> never returns
+    ### BEGIN SOLUTION
+    if job == "ps":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    server = tf.distribute.Server(spec, job_name=job, task_index=index)
+    server.join()
+    ### END SOLUTION
+
+
+# %% [markdown]
+# The check starts your program three times, in three processes. `LocalCluster` finds free ports, and ends the processes.
+
+# %% check="serve" points=3 covers=["S31", "S72", "S32", "S33"]
+with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
+    display(mine.draw(title="Three processes that run `serve`"))
+    for (job, index), asked in zip(mine.tasks, clusters.rehearse(serve, mine.spec, mine.tasks), strict=True):
+        expect(len(asked) == 1, f"`serve(spec, {job!r}, {index})` made {len(asked)} servers; wanted one")
+        named = f"{asked[0].job}:{asked[0].index}"
+        expect(named == f"{job}:{index}", f"`serve(spec, {job!r}, {index})` made the server of {named}")
+        expect(asked[0].joined, f"`serve(spec, {job!r}, {index})` did not wait; its server ends with it")
+        hides = asked[0].visible == ""
+        expect(hides == (job == "ps"), f"a {job} {'hides' if hides else 'sees'} the GPUs when its server is made")
+
+# %% [markdown]
+# ## A session on another process
+# This cluster stays with us to the end of the chapter. Each task has two logical CPUs, and sees no GPU: that keeps the
+# names of its devices short.
+
+# %% tags=["show"] covers=["S32", "S72"]
+cluster = LocalCluster(ps=2, worker=3, cpus=2, env={"CUDA_VISIBLE_DEVICES": ""})
+cluster.draw()
+
+# %% [markdown]
+# What a task printed is in its log. Take care: TensorFlow's servers, also these, listen on *every* network of their
+# machine, and run any graph from anyone. Use them only where you trust all who can reach them.
+
+# %% tags=["show"] covers=["S31", "S72"]
+cluster.logs("worker", 1)
+
+# %% [markdown]
+# A session can be opened on any server, from any process: that process is the **client**. Without a limit, it may wait
+# for ever for a server that does not answer. So we set one, and switch off TensorFlow's rewriting: what runs is what we wrote.
+
+# %%
+config = v1.ConfigProto(operation_timeout_in_ms=10_000)
+config.graph_options.optimizer_options.opt_level = -1
+config.graph_options.rewrite_options.disable_meta_optimizer = True
+
+
+# %% [markdown]
+# Client 1 makes a variable on `ps:0`, gives it a value, and closes its session.
+
+# %% tags=["show"] covers=["S34", "S37"]
+with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+    a = v1.get_variable("a", initializer=1.0)
+    with v1.Session(cluster.target("worker", 0), config=config) as session:
+        session.run(a.initializer)
+
+# %% [markdown]
+# Is the 1.0 gone? No: a variable belongs to the *server* that holds it. A session only knows its name.
+
+# %% [markdown]
+# ### Exercise: `remote` (2 points)
+# You are client 2, and want (a + 2) × 3 for the `a` of client 1. This program, after a textbook's, is wrong twice. Its
+# comment says 9.0 and its code says something else. And a session without a target runs here, in the notebook's process.
+# Repair 2 lines. Do not initialise `a`: that would overwrite it.
+
+
+# %% answer="remote" covers=["S34", "S70"]
+def remote(target):  # "grpc://..." -> (a + 2) * 3, for the `a` that is on ps:0
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            a = v1.get_variable("a", initializer=0.0)
+        ### BEGIN SOLUTION
+        #: b = a + 2
+        #: c = a * 3  # 9.0
+        #: with v1.Session(config=config) as session:
+        #:     return session.run(c)
+        b = a + 2
+        c = b * 3
+        with v1.Session(target, config=config) as session:
+            return session.run(c)
+        ### END SOLUTION
+
+
+# %% check="remote" points=2
+with attempt("remote"):
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+        held = v1.get_variable("a", initializer=1.0)
+        with v1.Session(cluster.target("worker", 0), config=config) as session:
+            session.run(held.initializer)
+    try:
+        got = call(remote, cluster.target("worker", 1), returns=expecting.number)
+    except tf.errors.InvalidArgumentError:
+        expect(False, "there is no /job:ps in this process; on which server is the session?")
+    expect(got == 9.0, f"`a` is 1.0 on ps:0, and `remote` returned {got}; wanted 9.0")
+
+# %% [markdown]
+# ## Who places, who runs?
+# Two services live in every server. The **master service** takes a graph from a client, places its ops, cuts it into
+# parts, and hands each part to a task. The **worker service** runs a part. The server on which the session was opened is
+# its *master*. Nobody pins `total` here. We run it twice, with two masters:
+
+# %% tags=["show"]
+with tf.Graph().as_default() as graph:
+    x = v1.placeholder(tf.float32, [3], name="x")
+    with tf.device("/job:worker/task:1/cpu:0"):
+        y = tf.square(x, name="y")
+    total = tf.reduce_sum(y, name="total")
+
+# %% tags=["show"] covers=["S36", "S37"]
+for master in (0, 2):
+    with v1.Session(cluster.target("worker", master), graph=graph, config=config) as session:
+        seen = placement.trace_graph(graph, total, {x: [1, 2, 3]}, session=session)
+    display(seen.draw(title=f"The master is worker:{master}"))
+
+# %% tags=["show"] covers=["S35", "S36"]
+cluster.draw(seen, title="The same run: who sent what to whom")
+
+# %% [markdown]
+# `y` obeyed its pin. `total` went to the master, and `y` travelled there. What you do not pin runs on the server that
+# *you* happened to call.
+
+# %% [markdown]
+# ## Names with gaps
+# A device's full name is `/job:ps/replica:0/task:1/device:CPU:0`; the replica is 0 here. You may leave parts out. The
+# textbook fills the gaps so: without the task it is task 0, without job and task it is the master's.
+
+# %% [markdown]
+# ### Exercise: `guesses` (1 point)
+# The session's master is `worker:2`. Where does each op run? Write a device as in the pictures: `"ps:1 CPU:0"`. Any complete
+# guess earns the point. Then run the check, which measures.
+
+# %% answer="guesses" covers=["S38"]
+### BEGIN SOLUTION
+guesses = {
+    "/job:ps": "ps:0 CPU:0",
+    "/job:worker": "worker:2 CPU:0",
+    "/cpu:1": "worker:2 CPU:1",
+    "/job:ps/cpu:1": "ps:0 CPU:1",
+    "/task:1": "ps:1 CPU:0",
+}
+#: guesses = {  # the name in tf.device -> the device that runs the op
+#:     "/job:ps": None,
+#:     "/job:worker": None,
+#:     "/cpu:1": None,
+#:     "/job:ps/cpu:1": None,
+#:     "/task:1": None,
+#: }
+### END SOLUTION
+
+
+# %% tags=["show"]
+def really(names, job, index):  # names of devices, the session's master -> {name: the device that ran an op}
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [])
+        for number, name in enumerate(names):
+            with tf.device(name):
+                tf.negative(x, name=f"op{number}")
+        ops = [f"op{number}:0" for number in range(len(names))]
+        with v1.Session(cluster.target(job, index), config=config) as session:
+            seen = placement.trace_graph(graph, ops, {x: 1.0}, session=session)
+    return {name: seen[f"op{number}"].device for number, name in enumerate(names)}
+
+
+# %% check="guesses" points=1 covers=["S38"]
+with attempt("guesses", done="recorded before it was measured"):
+    if not any(guesses.values()):
+        raise NotAttempted("guesses: not attempted yet. Replace each None by a device.")
+    there = [f"{job}:{index} CPU:{cpu}" for job, index in cluster.tasks for cpu in (0, 1)]
+    kinds = dict.fromkeys(("/job:ps", "/job:worker", "/cpu:1", "/job:ps/cpu:1", "/task:1"), expecting.one_of(there))
+    for name, guess in read(guesses, "`guesses` is", expecting.entries(kinds)).items():
+        ran = really([name], "worker", 2)[name]
+        print(f"{name:14} you said {guess:15} it ran on {ran}{'' if guess == ran else '  <- a surprise'}")
+
+# %% [markdown]
+# ### What changed: "without the task it is task 0"
+# `/job:worker` ran on worker:2, and `/task:1` on a ps. TensorFlow has another rule. It takes all devices that *fit* what
+# the name says. Of these, those of the master's own task come first. The rest are in order: job by name, then task, then
+# CPU. The first one wins.
+
+# %% [markdown]
+# ### Exercise: `resolve` (3 points)
+# Write the rule. `devices` are all there are, in that order. Return one of them, or `None` if none fits, where TensorFlow
+# raises an error. Roughly 7 lines.
+#
+# <details><summary>Hint</summary>
+#
+# `tf.DeviceSpec.from_string(name)` has `job`, `task`, `device_type` and `device_index`; what the name leaves out is `None`.
+# </details>
+
+
+# %% answer="resolve" covers=["S37", "S38"]
+def resolve(name, devices, master):  # "/job:ps/cpu:1", [tf.DeviceSpec, ...], ("worker", 2) -> a tf.DeviceSpec, or None
+    ### BEGIN SOLUTION
+    wanted = tf.DeviceSpec.from_string(name)
+    parts = ("job", "task", "device_type", "device_index")
+    fits = [d for d in devices if all(getattr(wanted, part) in (None, getattr(d, part)) for part in parts)]
+    own = [d for d in fits if (d.job, d.task) == master]
+    return next(iter(own + fits), None)
+    ### END SOLUTION
+
+
+# %% tags=["show"]
+devices = [
+    tf.DeviceSpec.from_string(f"/job:{job}/replica:0/task:{index}/device:CPU:{cpu}")
+    for job, index in sorted(cluster.tasks)
+    for cpu in (0, 1)
+]
+
+# %% check="resolve" points=3
+with attempt("resolve"):
+    names = [
+        job + task + cpu for job in ("", "/job:ps", "/job:worker") for task in ("", "/task:1") for cpu in ("", "/cpu:1")
+    ]
+    for master in (("worker", 2), ("ps", 1)):
+        measured = really(names, *master)
+        for name in names:
+            got = resolve(name, list(devices), master)
+            expect(isinstance(got, tf.DeviceSpec), f"`resolve({name!r}, devices, {master})` returned {got}")
+            said = placement.short_device(got.to_string())
+            expect(
+                said == measured[name], f"{name!r} with the master {master}: you say {said}, it ran on {measured[name]}"
+            )
+    expect(resolve("/job:ps/task:7", list(devices), master) is None, "there is no task 7; wanted None")
+
+# %% [markdown]
+# ## Today's form: connect, then pin
+# TensorFlow 2 needs no session. One call makes every device of the cluster a device of this notebook. Here *full* names are
+# safer: an eager op fills the gaps in its own way, by this process, task 0 and CPU 0.
+
+# %% tags=["show"] covers=["S37"]
+tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster.spec))
+
+PS = "/job:ps/replica:0/task:0/device:CPU:0"
+WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
+[device.name for device in tf.config.list_logical_devices()]
+
+# %% [markdown]
+# A Keras model, as usual; its weights are on `ps:0`. You call it here, in the notebook, the client:
+
+# %% tags=["show"]
+with tf.device(PS):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(64, activation="tanh"), tf.keras.layers.Dense(1)])
+    model.build([None, 100])
+
+x, y = tf.random.stateless_normal([32, 100], [1, 2]), tf.ones([32, 1])
+
+# %% tags=["show"] covers=["S37"]
+cluster.draw(placement.trace(tf.function(model), x), title="model(x), called in the notebook")
+
+# %% [markdown]
+# No worker worked. All weights came to the notebook, over the network.
+
+# %% [markdown]
+# ### Exercise: `loss_on` (3 points)
+# Return the mean squared error of `model(x)` against `y`, computed on `task`. **Budget: the weights, x and y travel to the
+# task, each once. Nothing comes back** until somebody looks at the result. Roughly 3 lines.
+
+
+# %% answer="loss_on" covers=["S37"]
+def loss_on(model, x, y, task):  # a Keras model, a batch, its targets, a device's full name -> a scalar tensor
+    ### BEGIN SOLUTION
+    with tf.device(task):
+        return tf.reduce_mean(tf.square(model(x) - y))
+    ### END SOLUTION
+
+
+# %% check="loss_on" points=3 covers=["S37"]
+with attempt("loss_on"):
+    got = call(loss_on, model, x, y, WORKER, returns=expecting.number)
+    wanted = float(np.linalg.norm(model(x) - y)) ** 2 / len(y)
+    expect(np.isclose(got, wanted, rtol=1e-4), f"`loss_on` returned {got:.6g}; the mean squared error is {wanted:.6g}")
+    seen = placement.trace(tf.function(loss_on), model, x, y, WORKER)
+    display(cluster.draw(seen, title="loss_on(model, x, y, WORKER)"))
+    sent = clusters.bytes_between(seen)
+    expect(("worker:1", "client") not in sent, f"{sent.get(('worker:1', 'client'))} bytes came back; see the picture")
+    budget = sum(4 * each.shape.num_elements() for each in [x, y, *(weight.value for weight in model.weights)])
+    expect(sum(sent.values()) <= budget, f"{sum(sent.values())} bytes travelled; {budget} are enough")
+    expect(
+        any(sent.get((who, "worker:1")) for who in ("ps:0", "client")), "nothing travelled to worker:1: who computed?"
+    )
+
+# %% [markdown]
+# ## Doors in the firewall
+# Any server may call any other, so each must reach each. What if one port is closed? We end `ps:1`, which this graph does
+# not use:
+
+# %% tags=["show"] covers=["S35"]
+cluster.kill("ps", 1)
+for filters in ([], ["/job:worker"]):
+    patience = v1.ConfigProto(operation_timeout_in_ms=2_000, device_filters=filters)
+    try:
+        with v1.Session(cluster.target("worker", 0), graph=graph, config=patience) as session:
+            print(f"device_filters={filters}:", session.run(total, {"x:0": [1, 2, 3]}))
+    except tf.errors.DeadlineExceededError as error:
+        print(f"device_filters={filters}:", type(error).__name__)
+
+cluster.restart("ps", 1)
+
+# %% [markdown]
+# The master wants to hear from *every* task of the plan before it runs anything. Without our limit of 2 seconds it would
+# wait on, without an error: the first thing to suspect when a cluster "hangs". `device_filters` name the tasks that a
+# session needs.
+
+# %% [markdown]
+# ### Exercise: `openings` (2 points)
+# A firewall stands between the machines, not within one. List what it must let through so that each server reaches each
+# server on another machine: from which machine, to which machine, to which port. No entry twice. Roughly 4 lines.
+
+
+# %% answer="openings" covers=["S35"]
+def openings(tasks):  # [(job, number, machine, port), ...] -> [("machine-a", "machine-b", 2222), ...], in any order
+    ### BEGIN SOLUTION
+    machines = {machine for _, _, machine, _ in tasks}
+    return [(source, machine, port) for source in machines for _, _, machine, port in tasks if source != machine]
+    ### END SOLUTION
+
+
+# %% check="openings" points=2
+with attempt("openings"):
+    rules = expecting.list_of(expecting.row(expecting.text, expecting.text, expecting.whole))
+    got = call(openings, tasks, returns=rules)
+    for machine, other in (("machine-a", "machine-b"), ("machine-b", "machine-a")):
+        ports = sorted(port for source, target, port in got if (source, target) == (machine, other))
+        servers = sum(task[2] == other for task in tasks)
+        expect(len(ports) == servers, f"from {machine} to {other} you open {ports}; {servers} servers listen there")
+    expect(len(got) == 3, f"`openings(tasks)` has {len(got)} entries; none is needed within a machine, and none twice")
+
+# %% [markdown]
+# ## Then and now
+# The words of 2017, and what became of them.
+#
+# | word | then | now |
+# |---|---|---|
+# | client | builds a graph, opens a session | your program, after `experimental_connect_to_cluster` |
+# | cluster, job, task | `tf.train.ClusterSpec` | the same |
+# | server | `tf.train.Server` | `tf.distribute.Server`: the same class |
+# | master service | places a session's graph | only `v1.Session` asks it; a `tf.function` is placed where it is called |
+# | worker service | runs a part of a graph | runs ops and parts of functions |
+
+# %% tags=["show"] covers=["S31", "S76"]
+print("the same class:", v1.train.Server is tf.distribute.Server)
+
+# %% [markdown]
+# ## Explain it to a colleague
+# ### Exercise: `explain` (3 points, read by a person)
+# Her client opens a session on `worker:0`, on machine B. Its graph is pinned to `worker:0` alone, and still the program
+# waits, without an error. The ps is on machine A, and its terminal stands still in `server.join()`. In four to six
+# sentences: is the ps broken? Which service waits for whom? What may be closed? How does she find out, or do without?
+
+# %% [markdown] answer="explain" points=3 covers=["S33", "S35", "S36", "S76"]
+# ### BEGIN SOLUTION
+# The ps is not broken by that: `join` waits until the server stops, which never happens, and the server works in other
+# threads. Her session's master is the server of worker:0. Its master service waits until every task of the cluster spec has
+# answered, also tasks that the graph does not use. So perhaps machine B cannot reach the ps's port on machine A: a firewall
+# that is closed, or a wrong address in the spec. With `operation_timeout_in_ms` she gets an error in place of the silence,
+# and with `device_filters=["/job:worker"]` the session does without the ps.
+#
+# **Rubric.** One point for each, half a point where the reason is missing.
+#
+# - *Join* (1): standing still in `join` is normal; the server works in other threads. Earns: "`join` never returns, that is
+#   its job." Does not: "Restart the ps."
+# - *Who waits* (1): the master service of worker:0 waits for all tasks of the spec, used or not. Earns: "The master wants an
+#   answer from every task first." Does not: "The client waits for the ps", without the master.
+# - *Cause and mend* (1): port or address of the ps from machine B; a timeout, or device filters. Earns: "B cannot reach A's
+#   port; a timeout makes it an error." Does not: "It is a network problem."
+# ### END SOLUTION
+
+# %% [markdown]
+# ## Recipe
+# ```python
+# # the plan, the same for every task
+# spec = {"ps": ["machine-a:2221"], "worker": ["machine-a:2222"]}
+# # the program of a task
+# tf.distribute.Server(spec, job_name="worker", task_index=0).join()
+# # the client today; a full name has no gaps
+# tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))
+# with tf.device("/job:worker/replica:0/task:0/device:CPU:0"): ...
+# # the client then; `config` has a timeout
+# v1.Session("grpc://machine-a:2222", config=config)
+# ```
