@@ -42,6 +42,14 @@ def test_a_stub_is_told_apart_from_a_mistake():
         ask(stub)
 
 
+def test_what_a_library_does_not_implement_is_no_stub():
+    def double(x):
+        raise NotImplementedError("Cannot convert a symbolic tf.Tensor to a numpy array.")
+
+    with pytest.raises(Refused, match="raised NotImplementedError.*symbolic"):
+        ask(double)
+
+
 def test_an_object_that_equals_everything_cannot_cross():
     class Equal:
         def __eq__(self, other):
