@@ -46,7 +46,7 @@ def test_what_a_library_does_not_implement_is_no_stub():
     def double(x):
         raise NotImplementedError("Cannot convert a symbolic tf.Tensor to a numpy array.")
 
-    with pytest.raises(Refused, match="raised NotImplementedError.*symbolic"):
+    with pytest.raises(Refused, match=r"raised NotImplementedError.*symbolic"):
         ask(double)
 
 
