@@ -9,13 +9,13 @@
 # # Parallel execution
 # **What runs at the same time, on which threads?**
 #
-# A graph says what depends on what. It does not say what runs first, or on how many threads. In 60 minutes you write the
+# A graph says what depends on what. It does not say what runs first, or on how many threads. In 70 minutes you write the
 # rule that decides what runs first, see threads at work, and learn what more threads cannot do.
 
 # %%
 from across import devices, fresh, pictures, placement, timeline
 from across.attempt import NotAttempted, attempt, call, expect, read
-from across.expecting import between, entries, list_of, number, one_of, text, truth, whole
+from across.expecting import array, between, entries, list_of, number, one_of, text, truth, whole
 
 SECONDS = between(0, 10, number)
 
@@ -75,8 +75,8 @@ seen.draw(title="One run of five ops")
 
 # %% [markdown]
 # A lane is a thread. Threads of the **inter-op pool** take whole ops: D and E wait until C is done, A and B wait for
-# nobody. The kernel of A cuts its product into pieces. Threads of the **intra-op pool** compute the pieces. A nap has no
-# pieces.
+# nobody. The code of A cuts its product into pieces. Threads of the **intra-op pool** compute the pieces. The picture draws
+# neighbouring pieces as one block. A nap has no pieces.
 
 # %% tags=["show"] covers=["S25"]
 print("ops at the same time, at most:", seen.at_once())
@@ -104,13 +104,23 @@ def walk(x, devices):  # a square matrix, two device names -> [A, B, D, E]
     ### END SOLUTION
 
 
+# %% tags=["show"]
+small = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+results = {  # of `small`, rounded
+    "A": ([[7.00, 10.0], [15.0, 22.0]], "the matrix product of x and x"),
+    "B": ([[0.84, 0.91], [0.14, -0.76]], "the sine of x"),
+    "D": ([[1.72, 0.66], [0.37, 0.52]], "the exponential of C"),
+    "E": ([[0.49, -0.39], [-0.76, -0.57]], "the hyperbolic tangent of C"),
+}
+four_matrices = list_of(array([2, 2]), 4).named("a list of four matrices: A, B, D and E")
+
 # %% check="walk" points=2
 with attempt("walk"):
-    small = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    got = read(walk(small, D), "`walk(small, D)` returned", four_matrices)
     ran = placement.trace(tf.function(walk), small, D)
     display(ran.draw(devices=D))
-    got = [np.array(each).round(2).tolist() for each in walk(small, D)]
-    expect(len(got) == 4 and got[0] == [[7.0, 10.0], [15.0, 22.0]], f"`walk` returned {got}; A comes first")
+    for value, (name, (wanted, what)) in zip(got, results.items(), strict=True):
+        expect(np.allclose(value, wanted, atol=0.01), f"{name} is {value.round(2).tolist()}: not {what}")
     expect(len(ran) == 5, f"{len(ran)} ops ran; wanted five, so D and E must read one C")
     where = [len(ran.on(device)) for device in D]
     expect(where == [2, 3], f"{where[0]} ops ran on {D[0]} and {where[1]} on {D[1]}; see the picture")
@@ -132,12 +142,14 @@ timeline.run_order(nodes, edges)
 
 # %% [markdown]
 # `run_order` builds a graph whose ops note their names when they run, and runs it without a pool: in the thread that
-# calls. There a small graph like this runs in the same order each time. The queue is *first in, first out*.
+# calls. There a graph of at most 6 sources, and 8 readers of one op, runs in the same order each time: the queue is *first
+# in, first out*. In larger graphs TensorFlow fixes no order.
 
 # %% [markdown]
 # ### Exercise: `order` (4 points)
-# Return the names in the order in which TensorFlow runs them without a pool. Sources enter the queue in the order of
-# `nodes`. So do readers that become ready by the same op. Roughly 10 lines.
+# Return the names in the order in which TensorFlow runs them without a pool. Write it without `timeline`. Each edge leads
+# to a later name in `nodes`. Sources enter the queue in the order of `nodes`. If one op makes several readers ready, they
+# too enter in the order of `nodes`. Roughly 10 lines.
 
 # %% [markdown]
 # <details><summary>Hint</summary>
@@ -155,11 +167,11 @@ def order(nodes, edges):  # ["A", "B"], [("A", "B")] -> ["A", "B"]
     done = []
     while ready:
         done.append(ready.popleft())
-        for a, b in edges:
-            if a == done[-1]:
-                missing[b] -= 1
-                if missing[b] == 0:
-                    ready.append(b)
+        for name in nodes:
+            if (done[-1], name) in edges:
+                missing[name] -= 1
+                if missing[name] == 0:
+                    ready.append(name)
     return done
     ### END SOLUTION
 
@@ -174,19 +186,20 @@ def steps(**orders):  # orders of names, one lane each
 with attempt("order"):
     diamond = (
         ["B", "A", "D", "C", "F", "E", "H", "G"],
-        [tuple(edge) for edge in ("BD", "AD", "AC", "DF", "CE", "BE", "EH", "CG")],
+        [tuple(edge) for edge in ("AC", "AD", "DE", "CH", "BF", "FH", "BG", "BE")],
     )
     for graph in ((nodes, edges), diamond):
-        got = call(order, *graph, returns=list_of(text))
+        with timeline.closed("order"):
+            got = call(order, *map(list, graph), returns=list_of(text))
         ran = timeline.run_order(*graph)
         display(steps(you=got, TensorFlow=ran))
         expect(got == ran, f"`order` and TensorFlow differ for nodes {graph[0]}, edges {graph[1]}")
 
 # %% [markdown]
 # ### Exercise: `quiz` (1 point)
-# Now `run_order(nodes, edges, threads=1)`: a pool with one thread. It takes the op that became ready *last*. Nothing else
-# changes: the sources A, B, C become ready in this order. What runs first, second, and so on? Any complete guess earns
-# the point.
+# Now `run_order(nodes, edges, threads=1)`: a pool with one thread. On this graph it takes the op that became ready *last*.
+# Nothing else changes: the sources A, B, C become ready in this order. What runs first, second, and so on? Any complete
+# guess earns the point.
 
 # %% answer="quiz" covers=["S24"]
 ### BEGIN SOLUTION
@@ -198,30 +211,18 @@ quiz = {1: "C", 2: "E", 3: "D", 4: "B", 5: "A"}
 with attempt("quiz", done="recorded before it was run"):
     if quiz == dict.fromkeys(range(1, 6)):
         raise NotAttempted("quiz: not attempted yet. Replace each None by the name of an op.")
-    guess = read(quiz, "`quiz` is", entries(dict.fromkeys(range(1, 6), one_of(nodes))))
+    guess = read(quiz, "`quiz` is", entries(dict.fromkeys(range(1, 6), one_of("ABCDE"))))
     ran = timeline.run_order(nodes, edges, threads=1)
     display(steps(you=[guess[i] for i in range(1, 6)], TensorFlow=ran))
 
 # %% [markdown]
 # Same graph, same counters, another order: the queue of this pool is a *stack*. With two threads the order can change from
-# run to run. So rely on edges, never on an order that you saw.
+# run to run; in a larger graph it is not fixed. So rely on edges, never on an order that you saw.
 
 # %% [markdown]
 # ## How many threads?
 # The number of threads is fixed when TensorFlow starts, so each experiment gets a fresh process. Four naps of 0.1 s do not
-# wait for one another. `homes` says how many logical CPUs share them.
-
-
-# %% tags=["show"] covers=["S25", "S26"]
-def four_naps(inter, intra, homes):  # -> seconds, three times
-    tf.config.threading.set_inter_op_parallelism_threads(inter)
-    tf.config.threading.set_intra_op_parallelism_threads(intra)
-
-    @tf.function
-    def program(seconds):
-        return [on(f"/CPU:{i % homes}", nap, seconds, f"nap{i}") for i in range(4)]
-
-    return timed(program, tf.constant(0.1), 3)
+# wait for one another. `cpus` says how many logical CPUs share them.
 
 
 # %% tags=["show"]
@@ -236,6 +237,18 @@ def timed(program, x, repeats):  # -> seconds of each call; the first call trace
         marks.append(time.perf_counter())
         [each.numpy() for each in program(x)]
     return list(np.diff(marks)[1:])
+
+
+# %% tags=["show"] covers=["S25", "S26"]
+def four_naps(inter, intra, cpus):  # -> seconds, three times
+    tf.config.threading.set_inter_op_parallelism_threads(inter)
+    tf.config.threading.set_intra_op_parallelism_threads(intra)
+
+    @tf.function
+    def program(seconds):
+        return [on(f"/CPU:{i % cpus}", nap, seconds, f"nap{i}") for i in range(4)]
+
+    return timed(program, tf.constant(0.1), 3)
 
 
 # %% [markdown]
@@ -255,7 +268,7 @@ guesses = {"inter 1": 0.4, "inter 2": 0.2, "inter 4": 0.1, "inter 1, intra 4": 0
 ### END SOLUTION
 
 # %% tags=["show"]
-settings = {  # inter, intra, homes
+settings = {  # inter, intra, cpus
     "inter 1": (1, 1, 1),
     "inter 2": (2, 1, 1),
     "inter 4": (4, 1, 1),
@@ -280,8 +293,9 @@ with attempt("guesses", done="recorded before they were measured"):
 
 # %% [markdown]
 # ## Reading step statistics
-# A `v1.Session` runs a graph that was built before; this one has four threads. It can write down when each op ran. In the
-# result, `dev_stats` has an entry for each device, and its `node_stats` one for each op:
+# A `v1.Session` runs a graph that was built before; this one has four threads. A `placeholder` is an input of the graph;
+# `session.run` gets its value, the *feed*, in a dictionary. The session can write down when each op ran. In the result,
+# `dev_stats` has an entry for each device, and its `node_stats` one for each op:
 
 # %%
 v1 = tf.compat.v1
@@ -310,7 +324,8 @@ timeline.of_step(metadata.step_stats).draw()
 # %% [markdown]
 # ### Exercise: `at_once` (3 points)
 # Return the largest number of ops that ran at the same time, on all devices together. An op that ends when another starts
-# does not overlap it. Leave out names that begin with `_`: the session made those. Roughly 8 lines.
+# does not overlap it. Leave out names that begin with `_`: the session made those. Write it without `timeline`. Roughly 8
+# lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -333,14 +348,15 @@ def at_once(stats):  # metadata.step_stats -> 2
 
 # %% check="at_once" points=3
 with attempt("at_once"):
-    got = read(at_once(metadata.step_stats), "`at_once(metadata.step_stats)` returned", whole)
+    with timeline.closed("at_once"):
+        got = read(at_once(metadata.step_stats), "`at_once(metadata.step_stats)` returned", whole)
     drawn = timeline.of_step(metadata.step_stats).at_once()
     expect(got == drawn, f"`at_once(metadata.step_stats)` returned {got}; in the picture {drawn} ops overlap")
 
 # %% [markdown]
 # ## Setting the pools, in time
-# The pools are made when TensorFlow starts: at its first tensor, for example. Here it has started. A change is refused,
-# the value that it has is not:
+# The pools are made when TensorFlow starts: at its first tensor, for example. Here it has started. A new value is
+# refused; setting the present value again is accepted.
 
 # %% tags=["show"] covers=["S26"]
 for threads in (4, 8):
@@ -367,8 +383,12 @@ for what, action in {
     "list_physical_devices": tf.config.list_physical_devices,
     "a Dataset": lambda: tf.data.Dataset.range(3),
     "a Keras model": lambda: tf.keras.Sequential([tf.keras.layers.Dense(1)]),
+    "the same with an Input": lambda: tf.keras.Sequential([tf.keras.Input([1]), tf.keras.layers.Dense(1)]),
 }.items():
     print(f"{what:22} then a setting: {fresh.run(late, action)}")
+
+# %% [markdown]
+# With an `Input` Keras makes the weights at once, and these are tensors.
 
 # %% [markdown]
 # ### Exercise: `sized` (3 points)
@@ -400,7 +420,12 @@ def asked(early, inter, intra):  # sized(inter, intra) in a process that has sta
 
 # %% check="sized" points=3
 with attempt("sized"):
-    for early, asks, wanted in ((False, (5, 2), True), (True, (5, 2), False), (True, (2, 1), True)):
+    for early, asks, wanted in (
+        (False, (5, 2), True),
+        (True, (5, 2), False),
+        (True, (2, 5), False),
+        (True, (2, 1), True),
+    ):
         answer, pools = fresh.run(asked, early, *asks)
         when = "after TensorFlow started with 2 and 1" if early else "in time"
         got = read(answer, f"`sized{asks}` {when} returned", truth)
@@ -451,15 +476,17 @@ def own_pool(threads):  # 3 -> a v1.ConfigProto
 
 # %% check="own_pool" points=2
 with attempt("own_pool"):
-    config = own_pool(3)
-    expect(isinstance(config, v1.ConfigProto), f"`own_pool(3)` returned {config!r}; expected a v1.ConfigProto")
-    _, most = fresh.run(then, one, config)
-    expect(most == 3, f"a session with `own_pool(3)` ran {most} of four naps at once, after a session with one thread")
+    configs = {threads: own_pool(threads) for threads in (3, 1)}
+    for threads, config in configs.items():
+        wanted = isinstance(config, v1.ConfigProto)
+        expect(wanted, f"`own_pool({threads})` returned {config!r}; expected a v1.ConfigProto")
+    for threads, most in zip(configs, fresh.run(then, one, *configs.values())[1:], strict=True):
+        says = f"a session with `own_pool({threads})` ran {most} of four naps at once, after a session with one thread"
+        expect(most == threads, says)
 
 # %% [markdown]
 # ### What changed
-# The textbook sizes the intra-op pool in the same way, and its translation gives both pools one name. We run a large
-# product in two sessions. How many threads compute its pieces?
+# The textbook sizes the intra-op pool in the same way. We run a large product in two sessions. How many threads compute its pieces?
 
 
 # %% tags=["show"] covers=["S25", "S26"]
@@ -484,7 +511,7 @@ for threads in ((1, 4), (4, 1)):
 
 # %% [markdown]
 # ## A Keras training step
-# Your own model has a timeline, too:
+# Your own model has a timeline, too. The lane `caller` is the thread that called `train_on_batch`:
 
 # %% tags=["show"] covers=["S24", "S25"]
 dense = tf.keras.layers.Dense
@@ -504,8 +531,8 @@ print(f"products take {share:.0%} of the time in ops")
 pictures.bars(dict(list(spent.items())[:5]), title="Five types of op with the most time", unit="milliseconds")
 
 # %% [markdown]
-# `_FusedMatMul` is a product, a bias and an activation that TensorFlow joined to one op. Could products run at the same
-# time? The timeline shows what happened once. The graph shows what can happen:
+# `_FusedMatMul` is a product, a bias and an activation that TensorFlow joined to one op. In the picture it has the name of
+# the last of the three, `Relu` for example. Could products run at the same time? The timeline shows what happened once. The graph shows what can happen:
 
 
 # %% tags=["show"] covers=["S24"]
@@ -529,7 +556,7 @@ print(len(products), "products;", len(chain), "of them one after the other")
 # ### Exercise: `collapse` (3 points)
 # Dense layers without activation and bias are one product: `x @ K1 @ K2 @ ...`. Return the one matrix `K1 @ K2 @ ...`.
 # **Budget: n layers, n - 1 products, and no chain longer than log2(n), rounded up.** Eight kernels: a chain of three. A
-# kernel is `layer.kernel`. Roughly 6 lines.
+# kernel is `layer.kernel`; for a model of one layer return its kernel. Roughly 6 lines.
 
 # %% [markdown]
 # <details><summary>Hint</summary>
@@ -616,8 +643,8 @@ ratio = np.median(burnt["inter-op 8"]) / np.median(burnt["inter-op 1"])
 print(f"8 threads used {ratio:.1f} times the processor time of one, for the same numbers")
 
 # %% [markdown]
-# Handing an op to another thread has a price: a queue, a lock, a thread that wakes up. A tiny op costs less than its
-# hand-over. Start with the defaults, and change them only for a program that you have measured.
+# Handing an op to another thread has a price: a queue, a lock, a thread that wakes up. A tiny op can cost less than
+# its hand-over. Start with the defaults, and change them only for a program that you have measured.
 
 # %% [markdown]
 # ## Recipe

@@ -30,6 +30,19 @@ def by_queue(nodes: Sequence[str], edges: Edges, *, stack: bool = False) -> list
     ready, done = deque(name for name in nodes if not missing[name]), []
     while ready:
         done.append(ready.pop() if stack else ready.popleft())
+        for name in nodes:
+            if (done[-1], name) in edges:
+                missing[name] -= 1
+                ready += [] if missing[name] else [name]
+    return done
+
+
+def by_edges(nodes: Sequence[str], edges: Edges) -> list[str]:
+    """The same queue, but readers enter it in the order of the edges."""
+    missing = Counter(b for _, b in edges)
+    ready, done = deque(name for name in nodes if not missing[name]), []
+    while ready:
+        done.append(ready.popleft())
         for a, b in edges:
             missing[b] -= a == done[-1]
             if a == done[-1] and not missing[b]:
@@ -52,7 +65,7 @@ def by_first_input(nodes: Sequence[str], edges: Edges) -> list[str]:
     seen, done = set(ready), []
     while ready:
         done.append(ready.popleft())
-        new = [b for a, b in edges if a == done[-1] and b not in seen]
+        new = [b for b in nodes if (done[-1], b) in edges and b not in seen]
         seen.update(new)
         ready += new
     return done
@@ -65,28 +78,33 @@ WRONG: dict[str, tuple[Callable[[Sequence[str], Edges], list[str]], str]] = {
         lambda nodes, edges: by_queue(nodes, edges, stack=True),
         "the op that became ready last is taken first",
     ),
+    "by_edges": (by_edges, "the readers of an op enter the queue in the order of `edges`; expected that of `nodes`"),
     "first_input": (by_first_input, "an op enters the queue when one of its inputs is there; its counter is not yet 0"),
     "in_waves": (by_waves, "you collect all that is ready, then all that is ready after that"),
 }
 
 
 def telling_graph(rng: np.random.Generator, size: int) -> tuple[list[str], Edges]:
-    """A graph on which every rule gives an order of its own; of at most 6 sources, and 6 readers an op."""
+    """A graph on which every rule gives an order of its own, its edges shuffled; `run_order` takes no larger ones."""
     while True:
         nodes = [str(word) for word in rng.permutation(WORDS)[:size]]
         edges = [(a, b) for j, b in enumerate(nodes) for a in nodes[:j] if rng.random() < 0.28]
+        edges = [edges[i] for i in rng.permutation(len(edges))]
         outs = Counter(a for a, _ in edges)
         sources = set(nodes) - {b for _, b in edges}
-        if len(sources) > 6 or max(outs.values(), default=0) > 6 or len(sources) < 3:
+        if not 3 <= len(sources) <= timeline.SOURCES or max(outs.values(), default=0) > timeline.READERS:
             continue
         orders = [by_queue(nodes, edges), *(rule(nodes, edges) for rule, _ in WRONG.values())]
         if len(set(map(tuple, orders))) == len(orders) and set(nodes[: len(sources)]) != sources:
             return nodes, edges
 
 
-# Step statistics: a device's name and its nodes, each a name, a start and a length in microseconds
+# Step statistics: a device's name and its nodes, each a name, a start and a length in nanoseconds
 
 Device = tuple[str, list[tuple[str, int, int]]]
+UNIT = 400  # nanoseconds: no whole number of microseconds, so that who drops what is below one counts otherwise
+LATE = 500  # nanoseconds from a node's start to that of its op, which `op_start_rel_nanos` says
+TAIL = 900  # nanoseconds from the end of its op to that of the node, which `all_end_rel_nanos` says
 
 
 def most(spans: Sequence[tuple[int, int]], *, touching: bool = False) -> int:
@@ -113,6 +131,11 @@ def company(spans: Sequence[tuple[int, int]]) -> int:
     return max(sum(s < end and start < e for s, e in spans) for start, end in spans)
 
 
+def longer(devices: Sequence[Device], change: int) -> list[tuple[int, int]]:
+    """The spans with every end so many nanoseconds later."""
+    return [(s, e + change) for s, e in spans_of(devices)]
+
+
 MISCOUNTED: dict[str, tuple[Callable[[Sequence[Device]], int], str]] = {
     "each_device_alone": (
         lambda devices: max(most(spans_of([each])) for each in devices),
@@ -122,9 +145,25 @@ MISCOUNTED: dict[str, tuple[Callable[[Sequence[Device]], int], str]] = {
         lambda devices: most(spans_of(devices, own=True)),
         "you count names that begin with `_`, too",
     ),
+    "underscore_inside": (
+        lambda devices: most([(s, s + n) for _, nodes in devices for name, s, n in nodes if "_" not in name]),
+        "you leave out names that hold `_` anywhere; expected only those that begin with it",
+    ),
     "touching": (
         lambda devices: most(spans_of(devices), touching=True),
         "an op that ends when another starts does not overlap it",
+    ),
+    "in_microseconds": (
+        lambda devices: most([(s // 1000, s // 1000 + (e - s) // 1000) for s, e in spans_of(devices)]),
+        "you count in whole microseconds; expected nanoseconds, in which these ops differ",
+    ),
+    "less_its_start": (
+        lambda devices: most(longer(devices, -LATE)),
+        "you leave out `op_start_rel_nanos`; expected the time from `all_start_nanos` on, for `op_end_rel_nanos`",
+    ),
+    "end_of_all": (
+        lambda devices: most(longer(devices, TAIL)),
+        "you end an op at `all_end_rel_nanos`, when all about it is done; expected `op_end_rel_nanos`",
     ),
     "company": (
         lambda devices: company(spans_of(devices)),
@@ -138,20 +177,36 @@ MISCOUNTED: dict[str, tuple[Callable[[Sequence[Device]], int], str]] = {
 }
 
 
+def ways_for(devices: int) -> list[str]:
+    """Which wrong ways of counting can be told on so many devices."""
+    return [name for name in MISCOUNTED if devices > 1 or name != "each_device_alone"]
+
+
 def telling_stats(rng: np.random.Generator, devices: int) -> list[Device]:
-    """Statistics on which every way of counting gives a number of its own; of one device: all that one has."""
-    ways = [way for name, (way, _) in MISCOUNTED.items() if devices > 1 or name != "each_device_alone"]
+    """Statistics on which no wrong way of counting is right; of one device: none that one can tell."""
+    ways = [MISCOUNTED[name][0] for name in ways_for(devices)]
     while True:
         found: list[Device] = []
         words = iter(rng.permutation(WORDS))
         for number in range(devices):
             starts = [int(each) for each in rng.integers(0, 14, size=5 if devices > 1 else 10)]
-            nodes = [(str(next(words)), 10 * start, 10 * int(rng.integers(1, 7))) for start in starts]
-            nodes += [(f"_{name}", 10 * int(rng.integers(0, 14)), 60) for name in ("SOURCE", "arg_x_0_0")]
+            names = [str(next(words)) + suffix for _, suffix in zip(starts, itertools.cycle(["", "_1"]), strict=False)]
+            spans = [(UNIT * start, UNIT * int(rng.integers(1, 7))) for start in starts]
+            nodes = [(name, *span) for name, span in zip(names, spans, strict=True)]
+            nodes += [(f"_{name}", UNIT * int(rng.integers(0, 14)), 6 * UNIT) for name in ("SOURCE", "arg_x_0_0")]
             found.append((f"CPU:{number}", [nodes[i] for i in rng.permutation(len(nodes))]))
-        counts = [most(spans_of(found)), *(way(found) for way in ways)]
-        if counts[0] > 2 and len(set(counts)) == len(counts):
+        right = most(spans_of(found))
+        if right > 2 and right not in [way(found) for way in ways]:
             return found
+
+
+def telling_together(rng: np.random.Generator, devices: Sequence[int]) -> list[list[Device]]:
+    """Statistics for so many devices each, on which any two wrong ways of counting differ, and none gives only 0 and 1."""
+    while True:
+        cases = [telling_stats(rng, count) for count in devices]
+        counts = [tuple(map(MISCOUNTED[name][0], cases)) for name in ways_for(min(devices))]
+        if len(set(counts)) == len(counts) and all(max(each) > 1 for each in counts):
+            return cases
 
 
 # Pools

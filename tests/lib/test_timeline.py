@@ -173,7 +173,8 @@ def drawn(rng: random.Random, size: int) -> tuple[list[str], list[tuple[str, str
     while True:
         edges = [(a, b) for j, b in enumerate(nodes) for a in nodes[:j] if rng.random() < 0.25]
         readers = Counter(a for a, _ in edges)
-        if len(set(nodes) - {b for _, b in edges}) <= 6 and max(readers.values(), default=0) <= 6:
+        if len(set(nodes) - {b for _, b in edges}) <= 6 and max(readers.values(), default=0) <= 8:
+            rng.shuffle(edges)
             return nodes, edges
 
 
@@ -201,6 +202,29 @@ def test_the_executors_order_is_a_queue_in_the_callers_thread_and_a_stack_with_o
 def test_an_edge_that_leads_back_or_nowhere_is_an_error(edge):
     with pytest.raises(ValueError, match="does not lead"):
         timeline.run_order(["a", "b"], [edge])
+
+
+@pytest.mark.parametrize("threads", [-1, 1])
+def test_as_many_sources_and_readers_as_have_a_fixed_order_and_no_more(threads):
+    sources, readers = [f"s{i}" for i in range(7)], [f"r{i}" for i in range(9)]
+    for nodes, edges in (
+        (sources[:6], []),
+        (["s", *readers[:8]], [("s", name) for name in reversed(readers[:8])]),
+        ([], []),
+    ):
+        assert timeline.run_order(nodes, edges, threads) == simulated(nodes, edges, threads == 1)
+    for nodes, edges in ((sources, []), (["s", *readers], [("s", name) for name in readers])):
+        with pytest.raises(ValueError, match="beyond 6 sources and 8 readers"):
+            timeline.run_order(nodes, edges, threads)
+
+
+def test_what_a_student_is_to_write_is_refused_while_the_students_function_runs():
+    empty = Timeline(())
+    with timeline.closed("mine"):
+        for ask in (lambda: timeline.run_order([], []), lambda: timeline.of_step(None), empty.at_once):
+            with pytest.raises(RuntimeError, match="`mine` is to be written without `timeline`"):
+                ask()
+    assert empty.at_once() == 0
 
 
 def test_the_longest_chain_counts_what_is_asked_for():
