@@ -531,8 +531,8 @@ print(f"products take {share:.0%} of the time in ops")
 pictures.bars(dict(list(spent.items())[:5]), title="Five types of op with the most time", unit="milliseconds")
 
 # %% [markdown]
-# `_FusedMatMul` is a product, a bias and an activation that TensorFlow joined to one op. In the picture it has the name of
-# the last of the three, `Relu` for example. Could products run at the same time? The timeline shows what happened once. The graph shows what can happen:
+# `_FusedMatMul` is a product that TensorFlow joined with its bias, and with an activation if there is one. In the picture
+# it has the name of the last of these, `Relu` or `BiasAdd`. Could products run at the same time? The timeline shows what happened once. The graph shows what can happen:
 
 
 # %% tags=["show"] covers=["S24"]
