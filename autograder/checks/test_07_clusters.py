@@ -36,27 +36,30 @@ def check_plan(student: Any, tasks: list[Task]) -> None:
     found = list_of(row(text, whole, text))(student.ask(planned, tasks=tasks), "`cluster_of` gave the tasks")
     plan = {(job, index): address for job, index, address in found}
     says = f"`cluster_of({tasks})`"
-    for job, index, machine, port in tasks:
-        got = plan.get((job, index))
-        assert got is not None, f"{says} has no /job:{job}/task:{index}; expected it, with that number."
-        if got == f"{machine}:{port}":
+    right = {(job, index): f"{machine}:{port}" for job, index, machine, port in tasks}
+    for job, index in right:
+        assert (job, index) in plan, f"{says} has no /job:{job}/task:{index}; expected it, with that number."
+    as_listed = {
+        (job, place): address
+        for job in {job for job, _ in right}
+        for place, address in enumerate(address for (of_job, _), address in right.items() if of_job == job)
+    }
+    if as_listed.items() <= plan.items():
+        raise Misconception("order_of_the_list", f"{says} numbers tasks in the list's order; each has its own number.")
+    of_address = {address: task for task, address in right.items()}
+    for (job, index), address in right.items():
+        if plan[job, index] == address:
             continue
-        other = next((task for task in tasks if got == f"{task[2]}:{task[3]}"), None)
+        other = of_address.get(plan[job, index])
         if other is None:
-            raise AssertionError(
-                f"{says} has /job:{job}/task:{index} at {shown(got)}; expected machine:port of its entry."
-            )
-        in_order = [task for task in tasks if task[0] == job]
-        if all(plan.get((job, place)) == f"{task[2]}:{task[3]}" for place, task in enumerate(in_order)):
-            raise Misconception(
-                "order_of_the_list", f"{says} numbers the tasks of {job} in the list's order; each has its own number."
-            )
+            got = shown(plan[job, index])
+            raise AssertionError(f"{says} has /job:{job}/task:{index} at {got}; expected machine:port of its entry.")
         raise AssertionError(f"{says} has /job:{job}/task:{index} at the address of /job:{other[0]}/task:{other[1]}.")
     assert len(plan) == len(tasks), f"{says} has {len(plan)} tasks; expected {len(tasks)}."
 
 
 def drawn_tasks(rng: np.random.Generator, counts: dict[str, int], places: list[str]) -> list[Task]:
-    """Tasks in an order that is not that of their numbers, nor of their machines, nor of their numbers as text."""
+    """Tasks in an order that is not that of their numbers, nor of their addresses; that one is not of their numbers, either."""
     ports = [int(port) for port in 2222 + rng.permutation(300)]
     while True:
         tasks = [
@@ -67,7 +70,8 @@ def drawn_tasks(rng: np.random.Generator, counts: dict[str, int], places: list[s
         tasks = [tasks[i] for i in rng.permutation(len(tasks))]
         orders = ([*tasks], sorted(tasks, key=lambda task: (task[2], task[3])))
         for_each = [[index for job, index, _, _ in order if job == name] for order in orders for name in counts]
-        if all(numbers != sorted(numbers) for numbers in for_each):
+        unlike = for_each[: len(counts)] != for_each[len(counts) :]
+        if unlike and all(numbers != sorted(numbers) for numbers in for_each):
             return tasks
 
 
@@ -360,7 +364,7 @@ def check_openings(student: Any, tasks: list[Task]) -> None:
 
 
 def drawn_doors(rng: np.random.Generator, counts: dict[str, int], places: list[str]) -> list[Task]:
-    """Tasks over all machines, several on one, with ports that machines have in common and others that they have not."""
+    """Tasks over all machines, one of which has a single job's that another has, too; some ports stand on several machines."""
     while True:
         tasks: list[Task] = []
         used: dict[str, int] = {}
@@ -369,7 +373,9 @@ def drawn_doors(rng: np.random.Generator, counts: dict[str, int], places: list[s
                 machine = places[len(tasks)] if len(tasks) < len(places) else str(rng.choice(places))
                 tasks.append((job, index, machine, 2222 + used.get(machine, 0)))
                 used[machine] = used.get(machine, 0) + 1
-        if max(used.values()) > min(used.values()) > 0:
+        jobs = {machine: {task[0] for task in tasks if task[2] == machine} for machine in places}
+        alone = any(len(jobs[a]) == 1 and jobs[a] & jobs[b] for a in places for b in places if a != b)
+        if alone and max(used.values()) > min(used.values()) > 0:
             return [tasks[i] for i in rng.permutation(len(tasks))]
 
 
