@@ -495,7 +495,7 @@ with attempt("total"):
     for n in (1, 2, 4, 8):
         found = in_progress(total, n)
         expect(found, f"with at_most={n}, no large result was found; call the model in `total` itself")
-        expect(found == n, f"with at_most={n}, {found} batches can be in progress at the same time")
+        expect(found == n, f"with at_most={n}, the worst order has {found} in progress at the same time")
     for n in (1, 2, 4, 8):
         print(f"at most {n}: {len(graphs.of(total, model, batches, n).critical_path())} ops on the critical path")
 
