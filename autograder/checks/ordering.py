@@ -12,14 +12,19 @@ import numpy as np
 import tensorflow as tf
 
 from across import graphs
-from across.expecting import anything, list_of, row, text
+from across.expecting import anything, list_of, row, text, whole
 from autograder.checks.placing import imported, ran, session
 from autograder.probe.asking import probe
 
 Pair = tuple[str, str]
 TRACED = row(anything, list_of(text), list_of(text)).named("a graph that can be run")
 BROKEN = "The graph that your code built does not hold together."
-WIDTH = 64  # of the model's wide layer; a result of a batch is large from so many numbers on
+WIDTH = 64  # of the model's wide layer
+
+
+def a(kind: str) -> str:
+    """A type's name in a sentence."""
+    return kind if kind == "None" or kind.startswith("a ") else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
 def ran_on(graph: tf.Graph, fetches: Sequence[str], feed: Mapping[str, Any], first: Collection[str] = ()) -> list[Any]:
@@ -107,8 +112,10 @@ def reached(start: str, edges: Collection[Pair]) -> set[str]:
 def published(student, by_chain):
     """Trace `publish`; in its graph `look` is an op with an effect, and the variables are placeholders for handles."""
     variables = {name: tf.Variable(tf.zeros([]), name=name) for name in ("other", "v")}
+    looks, kinds = [], []
 
     def look():
+        looks.append(1)
         return tf.raw_ops.Print(input=tf.zeros([]), data=[], name="look").op
 
     def program(x):
@@ -116,7 +123,9 @@ def published(student, by_chain):
         value = x
         for _ in range(6 if by_chain else 0):
             value = tf.abs(value)
-        return student.publish(variables["v"], tf.identity(value, name="value"), look)
+        got = student.publish(variables["v"], tf.identity(value, name="value"), look)
+        kinds.append("a tensor" if tf.is_tensor(got) else "None" if got is None else type(got).__name__)
+        return got
 
     traced = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec([], tf.float32))
     handles = {id(variable.handle): name for name, variable in variables.items()}
@@ -124,23 +133,26 @@ def published(student, by_chain):
     inputs = [tensor.name for tensor in traced.inputs if tensor.op.name not in names]
     held = [name for name in names if names[name] == "v"] + [name for name in names if names[name] == "other"]
     outputs = [tensor.name for tensor in traced.outputs]
-    return traced.graph.as_graph_def(), inputs, outputs, held
+    return traced.graph.as_graph_def(), inputs, outputs, held, len(looks), kinds[-1]
 
 
 class Published:
     """The student's `publish`, traced there and run here: what is seen of `v` where `look` looks."""
 
     def __init__(self, student: Any, rng: np.random.Generator, by_chain: bool) -> None:
-        kind = row(anything, list_of(text), list_of(text), list_of(text)).named("a graph that can be run")
-        graph_def, inputs, outputs, held = kind(student.ask(published, by_chain=by_chain), "Your code led to")
+        names = list_of(text)
+        kind = row(anything, names, names, names, whole, text).named("a graph that can be run")
+        answer = kind(student.ask(published, by_chain=by_chain), "Your code led to")
+        graph_def, inputs, outputs, held, self.looks, self.kind = answer
         found = graphs.of_graph(imported(graph_def))
-        looks = [op.name for op in found if op.type == "Print"]
+        seeing = _that_print(graph_def)
+        looks = [op.name for op in found if op.name in seeing]
         assigns = [op.name for op in found if op.type == "AssignVariableOp" and held[:1] == list(op.inputs[:1])]
-        self.looks, self.assigns = len(looks), len(assigns)
+        self.assigns, self.found = len(assigns), len(looks) == 1
         self.old, self.value = (float(each) for each in 1 + rng.permutation(8)[:2])
         self.ordered = self.backwards = False
         self.looked_at = self.returned = self.left = None
-        if self.looks != 1 or not assigns:
+        if self.looks != 1 or not self.found or not assigns or self.kind != "a tensor":
             return
         self.ordered = any(found.ordered(assign, looks[0]) for assign in assigns)
         self.backwards = any(found.ordered(looks[0], assign) for assign in assigns)
@@ -171,6 +183,19 @@ class Published:
             _, (looked_at, returned) = ran(running, fetches, feed)
             _, (left,) = ran(running, [at_the_end])
         self.looked_at, self.returned, self.left = (_number(each) for each in (looked_at, returned, left))
+
+
+def _that_print(graph_def: Any) -> set[str]:
+    """The names of the operations that print, themselves or in a function that they call."""
+    printing = {"Print"}
+    functions = {each.signature.name: each.node_def for each in graph_def.library.function}
+
+    def prints(node: Any) -> bool:
+        return node.op in printing or any(each.func.name in printing for each in node.attr.values())
+
+    for _ in functions:
+        printing |= {name for name, body in functions.items() if any(map(prints, body))}
+    return {node.name for node in graph_def.node if prints(node)}
 
 
 def _number(value: Any) -> float:
@@ -207,8 +232,12 @@ def totalled(student, count, at_most, width):
     model = tf.keras.Sequential([tf.keras.layers.Input([3]), *layers])
     handles = {id(weight.value.handle): i for i, weight in enumerate(model.weights)}
 
+    kinds = []
+
     def program(*batches):
-        return student.total(model, list(batches), at_most)
+        got = student.total(model, list(batches), at_most)
+        kinds.append("a tensor" if tf.is_tensor(got) else "None" if got is None else type(got).__name__)
+        return got
 
     specs = [tf.TensorSpec([4, 3], tf.float32, name=f"batch_{i}") for i in range(count)]
     traced = tf.function(program, autograph=False).get_concrete_function(*specs)
@@ -216,7 +245,7 @@ def totalled(student, count, at_most, width):
     held = [[inside.op.name, handles.get(id(outside), -1)] for outside, inside in traced.graph.captures]
     taken = {name for name, _ in held}
     inputs = [tensor.name for tensor in traced.inputs if tensor.op.name not in taken]
-    return graph_def, inputs, [tensor.name for tensor in traced.outputs], held
+    return graph_def, inputs, [tensor.name for tensor in traced.outputs], held, kinds[-1]
 
 
 class Totalled:
@@ -224,13 +253,14 @@ class Totalled:
 
     def __init__(self, student: Any, rng: np.random.Generator, count: int, at_most: int) -> None:
         weight = row(text, anything)
-        kind = row(anything, list_of(text), list_of(text), list_of(weight)).named("a graph that can be run")
+        kind = row(anything, list_of(text), list_of(text), list_of(weight), text).named("a graph that can be run")
         answer = student.ask(totalled, count=count, at_most=at_most, width=WIDTH)
-        graph_def, inputs, outputs, held = kind(answer, "Your code led to")
+        graph_def, inputs, outputs, held, returned = kind(answer, "Your code led to")
         shapes = [[3, WIDTH], [WIDTH], [WIDTH, 2], [2]]
         weights = [rng.integers(-2, 3, size=shape).astype("float32") for shape in shapes]
         known = {name: number for name, number in held if number in range(4) and type(number) is int}
         imported(graph_def)  # what is no graph, or too much of one, is told before it is changed
+        assert returned == "a tensor", f"`total` returned {a(returned)}; expected a tensor, the sum."
         assert len(outputs) == 1, "`total` returned no single tensor; expected the sum."
         assert len(inputs) == count, "`total` was not traced on the batches that it was given."
         for node in graph_def.node:
@@ -253,6 +283,7 @@ class Totalled:
         self.value = _number(value)
         self.right = np.shape(value) == () and bool(np.isclose(self.value, self.wanted, rtol=1e-4, atol=1e-2))
         found = graphs.of_graph(graph)
-        large = [each for each in found.strands(least=4 * WIDTH).values() if each]
-        self.calls = len(large)
-        self.at_once = found.at_once(*large)
+        wide_layer = [name for name, number in known.items() if number == 0][:1]
+        calls = [each for name in wide_layer for each in found.uses(name).values()]
+        self.calls, self.seen = len(calls), all(calls)  # what ends in one number right away is not seen in progress
+        self.at_once = found.at_once(*calls) if self.calls == count else 0

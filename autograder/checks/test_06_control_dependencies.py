@@ -9,17 +9,18 @@ import numpy as np
 import tensorflow as tf
 
 from across import graphs
-from across.expecting import anything, list_of, row, text, truth
+from across.expecting import anything, called, list_of, row, text, truth
 from autograder.checks.ordering import (
     Pair,
     Published,
     Totalled,
+    a,
     ran_on,
     telling_edges,
     without_a_rule,
 )
 from autograder.checks.placing import imported, names
-from autograder.probe.asking import Misconception, exercise, probe, recorded
+from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 # wait_for
 
@@ -28,21 +29,26 @@ from autograder.probe.asking import Misconception, exercise, probe, recorded
 def waited(student, count, dtype):
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(dtype, [3], name="x")
-        tensor = tf.multiply(x, x, name="tensor")
+        tensor = tf.negative(x, name="tensor")
         ops = [tf.add(x, x, name=f"first_{i}") for i in range(count)]
         got = student.wait_for(tensor, [each if i % 2 else each.op for i, each in enumerate(ops)])
+        if not tf.is_tensor(got):
+            return graph.as_graph_def(), "None" if got is None else type(got).__name__
         tf.identity(got, name="reader")
-    return graph.as_graph_def()
+    return graph.as_graph_def(), "a tensor"
 
 
 def check_wait_for(student: Any, rng: np.random.Generator, count: int) -> None:
     """Have a tensor wait for `count` ops: it must have a way from each of them, and keep its values."""
     dtype = str(rng.choice(["float32", "int32"]))
-    graph = imported(student.ask(waited, count=count, dtype=dtype))
-    x = rng.integers(2, 9, size=3).astype(dtype)
+    answer = student.ask(waited, count=count, dtype=dtype)
+    graph_def, returned = row(anything, text).named("a graph that can be run")(answer, "Your code led to")
+    assert returned == "a tensor", f"`wait_for(tensor, ops)` returned {a(returned)}; expected a tensor."
+    graph = imported(graph_def)
+    x = (rng.permutation([-1, -1, 1]) * rng.integers(2, 9, size=3)).astype(dtype)
     (values,) = ran_on(graph, ["reader:0"], {"x:0": x})
-    assert np.shape(values) == (3,) and np.array_equal(values, x * x), (
-        f"For a `tensor` of {(x * x).tolist()}, `wait_for(tensor, ops)` has the values {np.asarray(values).tolist()!r}; "
+    assert np.shape(values) == (3,) and np.array_equal(values, -x), (
+        f"For a `tensor` of {(-x).tolist()}, `wait_for(tensor, ops)` has the values {np.asarray(values).tolist()!r}; "
         "expected the same values."
     )
     found = graphs.of_graph(graph)
@@ -70,10 +76,19 @@ def test_it_waits_for_every_op_of_several(student, rng):
 PAIRS = list_of(row(text, text).named("a pair of names")).named("a list of pairs of names")
 
 
+@probe
+def reduced(student, cases):
+    from across import graphs
+
+    with graphs.by_hand():
+        return [student.needed(*case) for case in cases]
+
+
 def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -> None:
     """Ask for the edges that are needed in graphs on which every wrong rule that is known gives something else."""
     cases = [telling_edges(rng, names(rng, size)) for size in sizes]
-    for (data, control), got in student.call("needed", [[*each] for each in cases], PAIRS):
+    answers = student.ask(reduced, cases=[[*each] for each in cases])
+    for (data, control), got in each_answer(answers, cases, PAIRS, lambda case: f"{called('needed', case)} returned"):
         given = graphs.from_edges(data, control)
         wanted = graphs.simplified(given).control
         asked = f"`needed({data}, {control})`"
@@ -138,6 +153,10 @@ def check_publish(student: Any, rng: np.random.Generator, by_chain: bool) -> Non
     seen = Published(student, rng, by_chain)
     assert seen.looks == 1, f"`publish(v, value, look)` called look {seen.looks} times; expected it once."
     assert seen.assigns, "`publish(v, value, look)` assigns nothing to v; expected `value`."
+    assert seen.found, (
+        "`publish(v, value, look)` calls look where the check cannot follow; call look in `publish` itself."
+    )
+    assert seen.kind == "a tensor", f"`publish` returned {a(seen.kind)}; expected a tensor, `value`."
     if seen.backwards:
         raise Misconception("look_first", "The assignment waits for look; expected look to wait for the assignment.")
     assert seen.ordered, (
@@ -167,8 +186,11 @@ def check_total(student: Any, rng: np.random.Generator, cases: Sequence[tuple[in
     for count, at_most in cases:
         run = Totalled(student, rng, count, at_most)
         asked = f"`total(model, batches, {at_most})` for {count} batches"
-        assert run.calls == count, f"{asked} computes on {run.calls} of them; expected one call of the model for each."
         assert run.right, f"{asked} is {run.value:.4g}; the sum of the means is {run.wanted:.4g}."
+        assert run.calls == count, (
+            f"{asked} calls the model {run.calls} times; expected one call for each batch, in a Python loop."
+        )
+        assert run.seen, f"{asked}: no large result was found in its graph; call the model in `total` itself."
         found.append((asked, run.at_once, at_most))
     return found
 
@@ -183,7 +205,7 @@ def test_no_more_batches_are_in_progress_than_allowed(student, rng):
 
 @exercise("total")
 def test_as_many_batches_are_in_progress_as_allowed(student, rng):
-    for asked, at_once, at_most in check_total(student, rng, [(4, 2), (5, 3)]):
+    for asked, at_once, at_most in check_total(student, rng, [(4, 2), (6, 4), (5, 5)]):
         assert at_once <= at_most, (
             f"{asked} allows an order with {at_once} batches in progress; the budget is {at_most}."
         )
@@ -209,18 +231,24 @@ def turned(student, count):
 
     with tf.Graph().as_default() as graph:
         parts = [tf.compat.v1.placeholder(tf.float32, [], name=f"part_{i}") for i in range(count)]
-        results = list(student.in_turn(parts, send, compute))
+        results = student.in_turn(parts, send, compute)
+        if tf.is_tensor(results) or not hasattr(results, "__iter__") or isinstance(results, dict):
+            kind = "None" if results is None else type(results).__name__
+            return graph.as_graph_def(), 0, "one tensor" if tf.is_tensor(results) else f"a {kind}"
+        results = list(results)
         for i, result in enumerate(results):
             tf.identity(result, name=f"result_{i}")
-    return graph.as_graph_def(), len(results)
+    return graph.as_graph_def(), len(results), ""
 
 
 def check_in_turn(student: Any, rng: np.random.Generator) -> tuple[graphs.Graph, list[str], list[str]]:
     """Trace `in_turn`: its results must be right, and no two transfers free to run at the same time."""
     count = int(rng.integers(3, 6))
-    graph_def, results = row(anything, anything)(student.ask(turned, count=count), "Your code led to")
-    graph = imported(graph_def)
+    answer = student.ask(turned, count=count)
+    graph_def, results, other = row(anything, anything, text)(answer, "Your code led to")
     asked = f"`in_turn(parts, send, compute)` with {count} parts"
+    assert not other, f"{asked} returned {other.replace('a None', 'None')}; expected a list of tensors."
+    graph = imported(graph_def)
     assert results == count, f"{asked} returned {results!r} results; expected {count}."
     parts = rng.permutation(9)[:count] / 4
     feed = {f"part_{i}:0": np.float32(part) for i, part in enumerate(parts)}
@@ -255,6 +283,11 @@ def test_no_transfer_waits_for_computing(student, rng):
         says = f"{len(late)} of {len(sends)} transfers wait for computing; the link stands idle meanwhile."
         raise Misconception("link_waits_for_the_processor", says)
     early = [name for name in computes if len(found.before(name) & set(sends)) == len(sends)]
-    assert len(early) == 1, (
+    assert len(early) < len(computes), (
         f"{len(early)} of {len(computes)} parts are computed on after all transfers; expected the last."
     )
+    arrived = sorted(len(found.before(name) & set(sends)) for name in computes)
+    behind = [number for i, number in enumerate(arrived, 1) if number > i]
+    if behind:
+        says = f"{len(behind)} of {len(computes)} parts wait for another transfer before they are computed on."
+        raise Misconception("one_transfer_late", says)

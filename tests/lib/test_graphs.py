@@ -161,13 +161,36 @@ def test_at_once_counts_a_group_once():
     assert graph.at_once(["a", "b"], ["c"]) == 2
 
 
-def test_strands_are_what_depends_on_one_input():
+@pytest.mark.parametrize("seed", range(6))
+def test_at_once_is_the_most_of_any_allowed_order_for_groups_of_several(seed):
+    graph = drawn(seed, 6)
+    names = [op.name for op in graph]
+    groups = [set(names[i::3]) for i in range(3)] if seed % 2 else [set(names[:3]), set(names[3:])]
+    readers = {name: {b for a, b in graph.data if a == name} for name in names}
+    most = 0
+    for order in graph.orders():
+        for end in range(len(order) + 1):
+            done = set(order[:end])
+            most = max(most, sum(any(n in done and not readers[n] <= done for n in group) for group in groups))
+    assert graph.at_once(*groups) == most
+
+
+def test_what_is_made_of_each_use_of_a_variable_ends_at_a_single_number():
     def program(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return tf.add(tf.square(x, name="s"), tf.exp(y, name="e"), name="both")
+        mean = tf.reduce_mean(tf.exp(V * x, name="e"), name="mean")
+        return tf.add(mean, tf.abs((y + 0.0 * mean) * V, name="s"), name="both")
 
     graph = graphs.of(program, tf.ones([4]), tf.ones([4]))
-    assert graph.strands() == {"x": ["s"], "y": ["e"]}
-    assert graph.strands(least=5) == {"x": [], "y": []}
+    assert [names[1:] for names in graph.uses("v").values()] == [["e"], ["s", "both"]]
+    assert [*graph.uses("v", least=5).values()] == [[], []]
+    with pytest.raises(KeyError):
+        graph.uses("nowhere")
+
+
+def test_by_hand_the_answer_is_not_to_be_had():
+    with graphs.by_hand(), pytest.raises(RuntimeError, match="without `graphs`"):
+        graphs.from_edges([("a", "b")])
+    assert len(graphs.from_edges([("a", "b")]).ops) == 2
 
 
 @pytest.mark.parametrize("threads", [graphs.IN_THE_CALLER, 1, 4])
