@@ -58,6 +58,16 @@ def telling_edges(rng: np.random.Generator, nodes: Sequence[str]) -> tuple[list[
             return [data[i] for i in rng.permutation(len(data))], [control[i] for i in rng.permutation(len(control))]
 
 
+def telling_cases(rng: np.random.Generator, sizes: Sequence[Sequence[str]]) -> list[tuple[list[Pair], list[Pair]]]:
+    """Edges between the names of each of `sizes`, on which no two rules that miss something keep the same edges in all."""
+    while True:
+        cases = [telling_edges(rng, nodes) for nodes in sizes]
+        kept = [[without_a_rule(*case, rule) for case in cases] for rule in RULES]
+        kept.append([set(control) for _, control in cases])  # who keeps all
+        if all(one != other for i, one in enumerate(kept) for other in kept[:i]):
+            return cases
+
+
 RULES = (
     "ways_of_two_edges",
     "control_edges_only",
@@ -150,13 +160,16 @@ class Published:
         assigns = [op.name for op in found if op.type == "AssignVariableOp" and held[:1] == list(op.inputs[:1])]
         self.assigns, self.found = len(assigns), len(looks) == 1
         self.old, self.value = (float(each) for each in 1 + rng.permutation(8)[:2])
-        self.ordered = self.backwards = False
+        self.ordered = self.backwards = self.loose = False
         self.looked_at = self.returned = self.left = None
         if self.looks != 1 or not self.found or not assigns or self.kind != "a tensor":
             return
         self.ordered = any(found.ordered(assign, looks[0]) for assign in assigns)
         self.backwards = any(found.ordered(looks[0], assign) for assign in assigns)
-        if not self.ordered:
+        self.loose = any(
+            not found.ordered(assign, looks[0]) and not found.ordered(looks[0], assign) for assign in assigns
+        )
+        if not self.ordered or self.loose:
             return
         assert len(inputs) == len(outputs) == 1, "`publish` returned no single tensor; expected `value`."
         for node in graph_def.node:

@@ -16,7 +16,7 @@ from autograder.checks.ordering import (
     Totalled,
     a,
     ran_on,
-    telling_edges,
+    telling_cases,
     without_a_rule,
 )
 from autograder.checks.placing import imported, names
@@ -86,23 +86,24 @@ def reduced(student, cases):
 
 def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -> None:
     """Ask for the edges that are needed in graphs on which every wrong rule that is known gives something else."""
-    cases = [telling_edges(rng, names(rng, size)) for size in sizes]
+    cases = telling_cases(rng, [names(rng, size) for size in sizes])
     answers = student.ask(reduced, cases=[[*each] for each in cases])
-    for (data, control), got in each_answer(answers, cases, PAIRS, lambda case: f"{called('needed', case)} returned"):
+    asked = list(each_answer(answers, cases, PAIRS, lambda case: f"{called('needed', case)} returned"))
+    rule = next((each for each in MISSED if all(set(got) == without_a_rule(*case, each) for case, got in asked)), "")
+    for (data, control), got in asked:
         given = graphs.from_edges(data, control)
         wanted = graphs.simplified(given).control
-        asked = f"`needed({data}, {control})`"
+        says = f"`needed({data}, {control})`"
         unknown = set(got) - {tuple(edge) for edge in control}
-        assert not unknown, f"{asked} returned {min(unknown)}, which is no control edge; expected some of `control`."
+        assert not unknown, f"{says} returned {min(unknown)}, which is no control edge; expected some of `control`."
         if set(got) == set(wanted):
             continue
-        for rule, says in MISSED.items():
-            if set(got) == without_a_rule(data, control, rule):
-                raise Misconception(rule, f"{asked} is wrong: {says}")
+        if rule:
+            raise Misconception(rule, f"{says} is wrong: {MISSED[rule]}")
         if more := sorted(set(got) - set(wanted)):
-            raise AssertionError(f"{asked} keeps {more[0]}; another way leads from {more[0][0]} to {more[0][1]}.")
+            raise AssertionError(f"{says} keeps {more[0]}; another way leads from {more[0][0]} to {more[0][1]}.")
         lost = min(set(wanted) - set(got))
-        raise AssertionError(f"{asked} drops {lost}; then {early(data, got, lost)}, which was not allowed.")
+        raise AssertionError(f"{says} drops {lost}; then {early(data, got, lost)}, which was not allowed.")
 
 
 def early(data: Collection[Pair], control: Collection[Pair], lost: Pair) -> str:
@@ -161,6 +162,9 @@ def check_publish(student: Any, rng: np.random.Generator, by_chain: bool) -> Non
         raise Misconception("look_first", "The assignment waits for look; expected look to wait for the assignment.")
     assert seen.ordered, (
         f"look may run before the assignment: v was {seen.old}, {seen.value} was assigned, and look can see {seen.old}."
+    )
+    assert not seen.loose, (
+        "Another assignment of v may run before look or after it; expected one, which look waits for."
     )
     assert seen.looked_at == seen.value, f"look saw {seen.looked_at} in v, after {seen.value} was assigned."
     assert seen.returned == seen.value, f"`publish` returned {seen.returned}; expected `value`, {seen.value}."
