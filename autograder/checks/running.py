@@ -85,7 +85,10 @@ WRONG: dict[str, tuple[Callable[[Sequence[str], Edges], list[str]], str]] = {
 
 
 def telling_graph(rng: np.random.Generator, size: int) -> tuple[list[str], Edges]:
-    """A graph on which every rule gives an order of its own, its edges shuffled; `run_order` takes no larger ones."""
+    """A graph on which every rule gives an order of its own, that of the first input one before what it reads; edges shuffled.
+
+    `run_order` takes no larger ones.
+    """
     while True:
         nodes = [str(word) for word in rng.permutation(WORDS)[:size]]
         edges = [(a, b) for j, b in enumerate(nodes) for a in nodes[:j] if rng.random() < 0.28]
@@ -93,6 +96,9 @@ def telling_graph(rng: np.random.Generator, size: int) -> tuple[list[str], Edges
         outs = Counter(a for a, _ in edges)
         sources = set(nodes) - {b for _, b in edges}
         if not 3 <= len(sources) <= timeline.SOURCES or max(outs.values(), default=0) > timeline.READERS:
+            continue
+        early = by_first_input(nodes, edges)
+        if all(early.index(a) < early.index(b) for a, b in edges):
             continue
         orders = [by_queue(nodes, edges), *(rule(nodes, edges) for rule, _ in WRONG.values())]
         if len(set(map(tuple, orders))) == len(orders) and set(nodes[: len(sources)]) != sources:
