@@ -89,7 +89,14 @@ def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -
     cases = telling_cases(rng, [names(rng, size) for size in sizes])
     answers = student.ask(reduced, cases=[[*each] for each in cases])
     asked = list(each_answer(answers, cases, PAIRS, lambda case: f"{called('needed', case)} returned"))
-    rule = next((each for each in MISSED if all(set(got) == without_a_rule(*case, each) for case, got in asked)), "")
+    rule = next(
+        (
+            each
+            for each in MISSED
+            if all(set(got) == without_a_rule(data, control, each) for (data, control), got in asked)
+        ),
+        "",
+    )
     for (data, control), got in asked:
         given = graphs.from_edges(data, control)
         wanted = graphs.simplified(given).control
