@@ -49,7 +49,7 @@ def test_the_table_is_written_between_its_marks_and_nowhere_else(tmp_path):
 
 
 def test_what_was_measured_is_not_measured_again(fixture_course, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ACROSS_CACHE", str(tmp_path))
     measured = []
     monkeypatch.setattr(stock, "_released", lambda course: None)
     monkeypatch.setattr(stock, "measure", lambda course, attack: measured.append(attack) or Seen(1.0, 17.0))
@@ -62,7 +62,7 @@ def test_what_was_measured_is_not_measured_again(fixture_course, tmp_path, monke
 
 
 def test_after_its_time_nothing_is_begun(fixture_course, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ACROSS_CACHE", str(tmp_path))
     monkeypatch.setattr(stock, "_released", lambda course: None)
     assert stock.run(fixture_course, ATTACKS[:1], Console(quiet=True), seconds=-1.0) == {}
 
