@@ -318,9 +318,9 @@ def run_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]], threads: i
         )
     import numpy as np
     import tensorflow as tf
-    from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-    v1 = tf.compat.v1
+    from across._draw.sessions import settings
+
     place = {name: number for number, name in enumerate(nodes)}
     reads: dict[str, list[str]] = {name: [] for name in nodes}
     for a, b in edges:
@@ -339,15 +339,8 @@ def run_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]], threads: i
                 return np.float32(0)
 
             made[name] = tf.numpy_function(note, [made[a] for a in inputs], tf.float32)
-    rewriting = v1.GraphOptions(
-        rewrite_options=RewriterConfig(disable_meta_optimizer=True),
-        optimizer_options=v1.OptimizerOptions(opt_level=v1.OptimizerOptions.L0),
-    )
-    config = v1.ConfigProto(  # a pool of its own: a first session with another would size that of the whole process
-        inter_op_parallelism_threads=max(threads, 1), use_per_session_threads=True, graph_options=rewriting
-    )
-    where = v1.RunOptions(inter_op_thread_pool=-1 if threads < 0 else 0)
-    with v1.Session(graph=graph, config=config) as session:
+    config, where = settings(threads)
+    with tf.compat.v1.Session(graph=graph, config=config) as session:
         session.run([tensor.op for tensor in made.values()], options=where)
     return log
 

@@ -10,17 +10,18 @@ from autograder.sandbox import boxes, entering
 CAPS = boxes.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
 
 
-def inherited():
-    """Bytes that a fork of this process has without having asked for any: where a box's memory is watched, half of them
-    count, for the other half is ours."""
+def inherited(forks=1):
+    """Bytes that `forks` forks of this process have without having asked for any: where a box's memory is watched, as many
+    parts of them count as there are forks, and one part is ours."""
     status = Path("/proc/self/status").read_text()
-    return sum(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:")) // 2
+    ours = sum(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:"))
+    return ours * forks // (forks + 1)
 
 
-def inside(function, caps=CAPS, name="test", hidden=()):
-    """Run `function` in a box of its own; its value (JSON) and the exit code."""
+def inside(function, caps=CAPS, name="test", hidden=(), forks=1):
+    """Run `function`, which has at most so many `forks` at once, in a box of its own; its value (JSON) and the exit code."""
     if os.getuid() != 0:
-        caps = replace(caps, memory=caps.memory + inherited())
+        caps = replace(caps, memory=caps.memory + inherited(forks))
     read, write = os.pipe()
     with boxes.Box(f"{name}-{os.getpid()}", caps, hidden=hidden) as box:
         child = os.fork()

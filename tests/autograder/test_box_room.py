@@ -197,7 +197,7 @@ def test_without_control_groups_memory_that_is_a_files_counts_as_well(
     function,
     outcome,
 ):
-    caps = replace(CAPS, memory=400 << 20, tmp=160 << 20)
+    caps = replace(CAPS, memory=400 << 20, tmp=300 << 20)  # no one place holds too much, and all of them do
     assert as_nobody(lambda: killed(function, caps)) is outcome
 
 

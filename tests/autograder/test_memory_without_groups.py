@@ -18,11 +18,11 @@ PIECE = 8 * MIB
 ROOMY = replace(CAPS, tmp=MUCH, file=MUCH)  # of which folders could hold more than its memory
 
 
-def ended(function, caps=ROOMY):
+def ended(function, forks=1):
     """For `as_nobody`: whether `function` was ended in its box, and whether that was for its memory."""
 
     def run():
-        _, code, box = inside(function, caps)
+        _, code, box = inside(function, ROOMY, forks=forks)
         return [code != 0, box.out_of_memory()]
 
     return run
@@ -112,10 +112,13 @@ def test_memory_that_no_process_shows_is_not_to_be_had(as_nobody, hog):
     assert as_nobody(ended(hog)) == [True, False]
 
 
-def forked(count, use):
-    """`count` children that `use` what they inherit, alive at once for a second."""
+POOL = 24
+
+
+def forked(use):
+    """Children that `use` what they inherit, alive at once for a second."""
     children = []
-    for _ in range(count):
+    for _ in range(POOL):
         child = os.fork()
         if not child:
             use()
@@ -128,7 +131,7 @@ def forked(count, use):
 
 def a_pool_of_idle_forks():
     kept = b"x" * (100 * MIB)
-    forked(24, lambda: kept[0])
+    forked(lambda: kept[0])
 
 
 def a_pool_that_shares():
@@ -136,12 +139,12 @@ def a_pool_that_shares():
         file.write(b"x" * (100 * MIB))
         file.flush()
         with mmap.mmap(file.fileno(), 100 * MIB) as kept:
-            forked(24, lambda: kept[:: mmap.PAGESIZE])
+            forked(lambda: kept[:: mmap.PAGESIZE])
 
 
 @pytest.mark.parametrize("pool", [a_pool_of_idle_forks, a_pool_that_shares])
 def test_what_many_processes_share_is_counted_once(as_nobody, pool):
-    assert as_nobody(ended(pool)) == [False, False]
+    assert as_nobody(ended(pool, POOL + 1)) == [False, False]
 
 
 def test_what_lies_in_the_boxs_folders_counts(as_nobody):

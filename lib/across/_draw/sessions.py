@@ -49,9 +49,10 @@ def run(concrete: Any, args: Sequence[Any], *, threads: int, optimized: bool) ->
         ]
     fetches = [tensor.name for tensor in concrete.outputs] or [op.name for op in graph.get_operations()]
     seen = v1.RunMetadata()
-    with v1.Session(graph=graph, config=_config(threads, optimized)) as session:
+    config, options = settings(threads, optimized=optimized)
+    options.trace_level = v1.RunOptions.FULL_TRACE
+    with v1.Session(graph=graph, config=config) as session:
         session.run(first)
-        options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
         results = session.run(fetches, feed, options=options, run_metadata=seen)
     nodes = [node for device in seen.step_stats.dev_stats for node in device.node_stats]
     nodes.sort(key=lambda node: node.all_start_nanos)
@@ -67,16 +68,20 @@ def _as_variable(node: Any, variable: Any) -> None:
     node.attr["shared_name"].s = node.name.encode()
 
 
-def _config(threads: int, optimized: bool) -> Any:
+def settings(threads: int, *, optimized: bool = False) -> tuple[Any, Any]:
+    """ConfigProto and RunOptions of a session on the CPU with so many inter-op threads; below 1, ops run in the caller's.
+
+    Its pool is its own: a first session that takes another would settle that of all later sessions of the process.
+    """
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    config = v1.ConfigProto(inter_op_parallelism_threads=threads, use_per_session_threads=threads > 0)
+    config = v1.ConfigProto(inter_op_parallelism_threads=max(threads, 1), use_per_session_threads=True)
     config.device_count["GPU"] = 0
     if not optimized:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
-    return config
+    return config, v1.RunOptions(inter_op_thread_pool=-1 if threads < 1 else 0)
 
 
 def _peak(nodes: Sequence[Any]) -> int:

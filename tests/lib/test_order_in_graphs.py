@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from itertools import permutations
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from across import graphs
+from across import fresh, graphs, timeline
 from across._draw import lanes
 
 SIZE = 1 << 18  # floats: a megabyte
@@ -212,3 +214,33 @@ def test_a_picture_says_in_words_what_waits_for_what():
 def test_control_edges_are_told_from_tensors_without_their_colour():
     styles = [lanes._STYLES[kind] for kind in (lanes.DATA, lanes.COPY, lanes.CONTROL)]
     assert len({str(style["linestyle"]) for style in styles}) == 3
+
+
+def four_naps_after(first: Callable[[], object]) -> int:
+    """The most of four naps at once in a session with four threads, of a process whose first session was another."""
+    first()
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        naps = [tf.numpy_function(nap, [np.float32(0.3)], tf.float32) for _ in range(4)]
+    seen, options = v1.RunMetadata(), v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+    with v1.Session(graph=graph, config=v1.ConfigProto(inter_op_parallelism_threads=4)) as session:
+        session.run(naps, options=options, run_metadata=seen)
+    return timeline.of_step(seen.step_stats).at_once()
+
+
+def nap(seconds: float) -> float:
+    time.sleep(float(seconds))
+    return seconds
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda: graphs.peak(sums, True),
+        lambda: graphs.ran(sums, True),
+        lambda: timeline.run_order(["a", "b"], [("a", "b")]),
+    ],
+    ids=["peak", "ran", "run_order"],
+)
+def test_a_run_leaves_the_pool_of_the_process_to_later_sessions(first: Callable[[], object]):
+    assert fresh.run(four_naps_after, first) > 1
