@@ -133,10 +133,12 @@ def verify(
     progress: Progress | None = None,
     exercises: Iterable[str] = (),
     quick: bool = False,
+    mutated: bool = True,
 ) -> Verified:
     """Try the checks of one chapter, or of some of its `exercises`: their listed answers and mutants alone.
 
-    `quick`: only what takes seconds and no sandbox: wrong rules, answers without a thought, visible checks.
+    `quick`: only what takes seconds and no sandbox: wrong rules, answers without a thought, visible checks. `mutated`: with
+    mutants, which take most of the time.
 
     Leaves no server running. Raises CourseError, SandboxError, InfrastructureError (after another try).
     """
@@ -150,14 +152,11 @@ def verify(
         forkserver.launch(course, chapter_name)
     load(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
-    trials = list(
-        _trials(looked_at, course.listed_file(chapter_name), build.solution_source(course, chapter_name), seeds)
-    )
+    file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
+    trials = [each for each in _trials(looked_at, file, source, seeds) if mutated or not isinstance(each.of, Mutant)]
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
-    written = list(
-        _written(looked_at, course.listed_file(chapter_name), build.solution_source(course, chapter_name), seeds)
-    )
+    written = list(_written(looked_at, file, source, seeds))
     if progress is not None:
         progress(0, len(written) + len(trials), "wrong rules and answers without a thought, unboxed")
     found.faults += _worth(chapter.checks, written, unboxed.ask(course, chapter_name, [each for *_, each in written]))
@@ -185,7 +184,7 @@ def verify(
     found.trials = len(results)
     names = {each.name for each in looked_at}
     graded = [(trial, results[trial]) for trial in (*trials, *again)]
-    _judge(chapter, course.listed_file(chapter_name), found, graded, names)
+    _judge(chapter, file, found, graded, names)
     survivors = [
         (exercise.name, mutant)
         for mutant in found.survivors

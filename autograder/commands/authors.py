@@ -109,6 +109,9 @@ def verify(
     workers: Annotated[int, typer.Option(help="answers graded at once; 0: one a core", min=0)] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="only chapters that changed since docs/checks.md")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="no sandbox, no mutants: about half a minute")] = False,
+    no_mutants: Annotated[
+        bool, typer.Option("--no-mutants", help="listed answers and their sentences, in the sandbox: a few minutes")
+    ] = False,
     attacks: Annotated[bool, typer.Option("--attacks", help="the corpus of attacks instead of the checks")] = False,
     stock: Annotated[bool, typer.Option("--stock", help="with --attacks: against stock nbgrader, too")] = False,
 ) -> None:
@@ -135,9 +138,12 @@ def verify(
     found, written = [], False
     for name, some in asked.items():
         with progress(f"verifying {name}") as advance:
-            how: dict[str, Any] = {"seeds": seeds, "workers": workers, "exercises": some, "quick": quick}
+            how: dict[str, Any] = {"seeds": seeds, "workers": workers, "exercises": some}
+            how |= {"quick": quick, "mutated": not no_mutants}
             found.append(verifier.verify(course, name, progress=advance, **how))
-        if found[-1].good and seeds >= verifier.SEEDS and not some and not quick:  # at once: the next takes minutes
+        if (
+            found[-1].good and seeds >= verifier.SEEDS and not (some or quick or no_mutants)
+        ):  # at once: the next takes minutes
             written = bool(checks_page.write(course, found[-1:]))
     if found:
         console.print(checks_page.table(found))

@@ -215,3 +215,11 @@ def test_an_answer_is_asked_on_each_seed_and_looked_at_by_the_visible_check(fixt
     assert found[2].earned == (0.0, 0.0)
     assert found[2].visible.startswith("✗ ")
     assert "division by zero" in found[2].visible
+
+
+def test_without_mutants_the_listed_answers_are_graded_all_the_same(fixture_course, monkeypatch):
+    monkeypatch.undo()
+    made = verify.verify(fixture_course, CHAPTER, seeds=1, mutated=False)
+    listed_answers = listed.variants(fixture_course.listed_file(CHAPTER))
+    assert (made.good, made.mutants, made.wrong + made.right) == (True, 0, len(listed_answers))
+    assert made.trials == 2 + len(listed_answers)  # the reference and the blank
