@@ -12,7 +12,8 @@ from across import timeline
 from across.expecting import anything, between, called, list_of, number, one_of, row, shown, text, truth, whole
 from autograder.checks import running
 from autograder.checks.placing import device_of, imported, ran, session
-from autograder.checks.students_graphs import PINNED, PRODUCTS, TRACED, candidates, same
+from autograder.checks.students_graphs import PINNED, PRODUCTS, same
+from autograder.checks.walks import NO_WORK, Walk, check_results
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 NAPS = ("inter 1", "inter 2", "inter 4", "inter 1, intra 4", "inter 1, four CPUs")
@@ -46,74 +47,17 @@ def walked(student, size, devices):
     return graph.graph.as_graph_def(), *names
 
 
-NO_WORK = ("Placeholder", "Identity", "IdentityN", "Const", "NoOp")
-
-
-class Walk:
-    """The student's `walk`, run on a fresh matrix: what each of A to E is computed by, where, and after what."""
-
-    def __init__(self, student: Any, rng: np.random.Generator) -> None:
-        i, j, _ = PINNED[rng.integers(len(PINNED))]
-        self.devices, size = [f"/cpu:{i}", f"/cpu:{j}"], int(rng.integers(3, 6))
-        self.call = f"`walk(tf.ones([{size}, {size}]), {self.devices})`"
-        x = rng.uniform(-1.2, 1.2, size=(size, size)).astype("float32")
-        answer = student.ask(walked, size=size, devices=self.devices)
-        kind = {"dict": "a dictionary", "NoneType": "None"}.get(str(answer), "one tensor")
-        assert type(answer) is not str, f"{self.call} returned {kind}; expected a list of four tensors: A, B, D and E."
-        graph_def, inputs, outputs = TRACED(answer, "Your code led to")
-        graph = imported(graph_def)
-        assert len(outputs) == 4, f"{self.call} returned {len(outputs)} tensors; expected four: A, B, D and E."
-        try:
-            (fed,) = (graph.get_tensor_by_name(name) for name in inputs)
-            outs = [graph.get_tensor_by_name(name) for name in outputs]
-            tensors = candidates(graph, [size, size])
-        except (ValueError, TypeError, KeyError):
-            raise AssertionError("The graph that your code built does not hold together.") from None
-        with session(graph) as live:
-            feed: dict[Any, Any] = {}
-            feed[fed] = x
-            self.where, values = ran(live, [*outs, *tensors], feed)
-        self.wanted = {"A": x @ x, "B": np.sin(x), "C": np.cos(x), "D": np.exp(np.cos(x)), "E": np.tanh(np.cos(x))}
-        self.got, self.x = values[:4], x
-        self.ops = {}  # name -> the ops that compute it, none of whose inputs is it already
-        for name, value in self.wanted.items():
-            ops = {tensor.op for tensor, got in zip(tensors, values[4:], strict=True) if same(got, value)}
-            self.ops[name] = [op for op in ops if not any(each.op in ops for each in op.inputs)]
-        self.needed: dict[Any, list[Any]] = {}
-        todo = [out.op for out in outs]
-        while todo:
-            op = todo.pop()
-            if op not in self.needed:
-                self.needed[op] = [*(each.op for each in op.inputs), *op.control_inputs]
-                todo += self.needed[op]
-
-    def before(self, op: Any) -> set[Any]:
-        """The ops that do work and have to run before this one."""
-        found, todo = set(), list(self.needed.get(op, ()))
-        while todo:
-            each = todo.pop()
-            if each not in found:
-                found.add(each)
-                todo += self.needed[each]
-        return {each for each in found if each.type not in NO_WORK}
-
-
-def check_results(walk: Walk) -> None:
-    for name, got in zip("ABDE", walk.got, strict=True):
-        right = walk.wanted[name]
-        if not same(got, right):
-            is_there = next((each for each, value in walk.wanted.items() if same(got, value)), None)
-            assert not is_there, f"{walk.call} returned {is_there} where {name} belongs; expected A, B, D, E."
-            if name == "A" and same(got, walk.x * walk.x):
-                raise Misconception(
-                    "squared_by_element", "A is `x * x`, element by element; expected the product `x @ x`."
-                )
-            raise AssertionError(f"{walk.call}: {name} is not what the textbook's graph computes.")
+def walk_of(student: Any, rng: np.random.Generator) -> Walk:
+    """The student's `walk`, run on a fresh matrix."""
+    i, j, _ = PINNED[rng.integers(len(PINNED))]
+    devices, size = [f"/cpu:{i}", f"/cpu:{j}"], int(rng.integers(3, 6))
+    x = rng.uniform(-1.2, 1.2, size=(size, size)).astype("float32")
+    return Walk(student.ask(walked, size=size, devices=devices), x, devices)
 
 
 @exercise("walk")
 def test_five_ops_wait_only_for_what_they_read(student, rng):
-    walk = Walk(student, rng)
+    walk = walk_of(student, rng)
     check_results(walk)
     work = [op for op in walk.needed if op.type not in NO_WORK]
     if len(walk.ops["C"]) > 1:
@@ -130,7 +74,7 @@ def test_five_ops_wait_only_for_what_they_read(student, rng):
 
 @exercise("walk")
 def test_each_op_is_on_the_device_of_the_text(student, rng):
-    walk = Walk(student, rng)
+    walk = walk_of(student, rng)
     check_results(walk)
     first, second = map(device_of, walk.devices)
     places = {name: {walk.where.get(op.name) for op in ops} for name, ops in walk.ops.items()}
