@@ -643,10 +643,14 @@ then(optimized=True)
 # %% [markdown]
 # ## Recipe
 # ```python
-# with tf.control_dependencies([op]): y = tf.identity(x)   # create it inside
-# with tf.control_dependencies([v.assign(x)]): look()      # look sees the new value
-# with tf.control_dependencies([done[i - k]]): ...         # for i >= k, the i-th of many: at most k in progress
-# graphs.of(step, x).ordered("AssignVariableOp", "PrintV2")   # is there a way?
-# graphs.of(step, x).draw(critical=True)                   # dotted: waits; thick: the longest way
-# graphs.peak(step, x)                                     # bytes at once, in one run
+# # what waits is created inside
+# with tf.control_dependencies([op]): y = tf.identity(x)
+# # look sees the new value
+# with tf.control_dependencies([v.assign(x)]): look()
+# # the i-th of many, for i >= k: at most k in progress
+# with tf.control_dependencies([done[i - k]]): ...
+# # is there a way? thick: the longest one; bytes at once, in one run
+# graphs.of(step, x).ordered("AssignVariableOp", "PrintV2")
+# graphs.of(step, x).draw(critical=True)
+# graphs.peak(step, x)
 # ```
