@@ -1,6 +1,7 @@
 """A program: judge the answers of one chapter by its checks, in this process, and print what each test said.
 
-    python judging.py CHAPTER 0:6 100:102        # the seeds of the reference, and of each listed variant
+    python judging.py CHAPTER 0:6 100:102 whole  # the seeds of the reference, and of each listed variant
+    python judging.py CHAPTER 0:6 100:102 firsts # of the listed variants only the first of each kind of each exercise
 
 Without sandbox and kernel, so that the sentences of hundreds of answers are known in seconds. In a process of its own,
 because TensorFlow's devices are settled once.
@@ -19,7 +20,10 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autograder.probe.listed import Variant
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = range(6)  # for the reference
@@ -46,7 +50,14 @@ ODD = {  # what every answer is, or returns: values that no check may choke on
 }
 
 
-def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dict[str, list[str]]]:
+def firsts(known: list[Variant]) -> list[Variant]:
+    """Of each exercise the first listed answer that is wrong, and the first that is right."""
+    return list({(each.exercise, each.correct): each for each in reversed(known)}.values())
+
+
+def judge_all(
+    chapter: str, seeds: range, variant_seeds: range, whole: bool = True
+) -> dict[str, dict[str, list[str]]]:
     """Answer name ("reference", "blank", "where/device_of_the_call/100") -> exercise -> a message for each failed test.
 
     Under "tests" the names of each exercise's tests, under "taken" the misconception that each listed answer is taken for.
@@ -80,7 +91,7 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range) -> dict[str, dic
     for test in tests:
         found["tests"].setdefault(test.exercise, []).append(test.__name__)
     known = listed.variants(course.listed_file(chapter))
-    for variant in known:
+    for variant in known if whole else firsts(known):
         answers = {**solved, variant.answer: variant.written_over(solved[variant.answer])}
         for seed in variant_seeds:
             key = f"{variant.answer}/{variant.name}/{seed}"
@@ -144,9 +155,10 @@ def message(test: Any, student: Any, seed: int, errors: list[AssertionError] | N
     return ""
 
 
-def judged(chapter: str) -> dict[str, dict[str, list[str]]]:
+def judged(chapter: str, whole: bool = True) -> dict[str, dict[str, list[str]]]:
     """What `judge_all` finds, in a process of its own."""
-    return answer_of(__file__, chapter, *(f"{span.start}:{span.stop}" for span in (SEEDS, VARIANT_SEEDS)))
+    spans = (f"{span.start}:{span.stop}" for span in (SEEDS, VARIANT_SEEDS))
+    return answer_of(__file__, chapter, *spans, "whole" if whole else "firsts")
 
 
 def answer_of(program: str, *arguments: str) -> Any:
@@ -169,5 +181,5 @@ if __name__ == "__main__":
     ranges = (range(*map(int, text.split(":"))) for text in sys.argv[2:4])
     out = sys.stdout
     with contextlib.redirect_stdout(io.StringIO()):
-        answer = judge_all(sys.argv[1], *ranges)
+        answer = judge_all(sys.argv[1], *ranges, whole=sys.argv[4] == "whole")
     json.dump(answer, out)
