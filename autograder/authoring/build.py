@@ -8,6 +8,7 @@ names file, cell and mend. The same source always gives the same bytes.
     # %% check="round_robin" points=3                 visible check, folded if long; answers=[...] if it looks at others too
     # %% [markdown] answer="explain" points=3         prose, graded by hand
     # %% tags=["show"]                                shows something; nothing later uses a name that it binds
+    # %% tags=["folded"]                              its source is folded, as a long check's is
 
 What a chapter wants of the grader besides the usual it says before its first cell; every key may be left out:
 
@@ -323,8 +324,8 @@ def _expanded(cell: Cell) -> NotebookNode:
     tags = list(cell.keys.get("tags", []))
     if cell.kind == "check":
         tags.append(GOES_ON)
-        if len(node.source.splitlines()) > FOLDED:
-            meta["jupyter"] = {"source_hidden": True}
+    if "folded" in tags or (cell.kind == "check" and len(node.source.splitlines()) > FOLDED):
+        meta["jupyter"] = {"source_hidden": True}
     if tags:
         meta["tags"] = tags
     ours: dict[str, Any] = {}

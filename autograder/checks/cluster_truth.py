@@ -67,6 +67,25 @@ def resolved(name: str, devices: Sequence[Any], master: Master) -> Any:
     return next(iter(own + fits), None)
 
 
+def why(name: str, devices: Sequence[Any], master: Master, found: Any, right: Any) -> str:
+    """Which part of the rule was missed by who says `found`."""
+    if right is None:
+        return "no device fits, and TensorFlow raises: expected None."
+    if found is None:
+        return "there are devices that fit what the name says."
+    wanted = tf.DeviceSpec.from_string(name)
+    for part in ("job", "task", "device_type", "device_index"):
+        if getattr(wanted, part) not in (None, getattr(found, part)):
+            return f"the name says {part} {getattr(wanted, part)}: it does not fit."
+    if (right.job, right.task) == master:
+        if (found.job, found.task) == master:
+            return "it is not the first of that task's devices that fit."
+        return "a device of the master's own task fits, too, and comes first."
+    if wanted.job is None:
+        return "the name says no job, and nothing of the master's task fits: expected the first of all that fit."
+    return "it fits, and it is not the first one that does."
+
+
 def specs(jobs: Mapping[str, int], cpus: int) -> list[Any]:
     """The devices of a cluster, by job, task and index."""
     return [

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import dict_of, list_of, maybe, number, one_of, row, shown, text, truth, whole
-from autograder.checks.cluster_truth import Loss, Master, resolved, short, specs
+from autograder.checks.cluster_truth import Loss, Master, resolved, short, specs, why
 from autograder.checks.placing import WORDS
 from autograder.checks.students_graphs import same
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
@@ -89,10 +89,10 @@ def test_numbers_of_two_digits_and_any_job(student, rng):
 
 
 @probe
-def rehearsed(student, spec, tasks):
+def rehearsed(student, spec, tasks, gpus):
     from across import clusters
 
-    found = clusters.rehearse(student.serve, spec, [tuple(task) for task in tasks])
+    found = clusters.rehearse(student.serve, spec, [tuple(task) for task in tasks], gpus=gpus)
     return [[[dict(one.spec), one.job, one.index, one.visible, one.joined] for one in asked] for asked in found]
 
 
@@ -105,7 +105,8 @@ def check_serve(student: Any, rng: np.random.Generator, tasks: Sequence[Master],
     ports = [int(port) for port in 2222 + rng.permutation(99)[:7]]
     spec = {"ps": [f"{one}:{ports[0]}", f"{two}:{ports[1]}"], "worker": [f"{one}:{port}" for port in ports[2:5]]}
     spec["chief"] = [f"{two}:{ports[5]}"]
-    answers = student.ask(rehearsed, spec=spec, tasks=tasks)
+    gpus = ",".join(str(number) for number in sorted(rng.permutation(8)[:3]))  # what a program finds
+    answers = student.ask(rehearsed, spec=spec, tasks=tasks, gpus=gpus)
     for (job, index), asked in each_answer(answers, tasks, list_of(SERVER), "`serve` asked for the servers"):
         says = f"`serve(spec, {job!r}, {index})`"
         assert asked, f"{says} made no server; expected one `tf.distribute.Server`."
@@ -114,12 +115,16 @@ def check_serve(student: Any, rng: np.random.Generator, tasks: Sequence[Master],
         assert (of_job, number) == (job, index), f"{says} made the server of {shown(of_job)}, task {number}."
         assert plan == spec, f"{says} gave its server another cluster than `spec`: {shown(plan, 200)}."
         if not joined:
-            raise Misconception("without_join", f"{says} did not wait: its process ends, and its server with it.")
+            raise Misconception("without_join", f"{says} did not wait in `server.join()`, which it never reached.")
         if hides and job == "ps" and visible != "":
-            says += f" made its server while CUDA_VISIBLE_DEVICES was {shown(visible)}; expected '' for a ps by then."
+            found = "still as before" if visible == gpus else shown(visible)
+            says += f" made its server while CUDA_VISIBLE_DEVICES was {found}; expected '' for a ps by then."
             raise Misconception("sees_gpus", says)
         if hides and job != "ps" and visible == "":
             raise Misconception("all_blind", f"{says} hid the GPUs from a {job}; only a ps should not see them.")
+        if hides and job != "ps":
+            changed = f"made {shown(visible)} of CUDA_VISIBLE_DEVICES, which was {gpus!r}"
+            assert visible == gpus, f"{says} {changed}; expected it left as it is for a {job}."
 
 
 @exercise("serve")
@@ -243,25 +248,6 @@ def check_resolve(student: Any, rng: np.random.Generator, unfit: bool) -> None:
             continue
         says = f"With the master {master}, `resolve({name!r}, ...)` returned {short(found) if found else None}"
         raise AssertionError(f"{says}; {why(name, devices, master, found, right)}")
-
-
-def why(name: str, devices: Sequence[Any], master: Master, found: Any, right: Any) -> str:
-    """Which part of the rule was missed by who says `found`."""
-    if right is None:
-        return "no device fits, and TensorFlow raises: expected None."
-    if found is None:
-        return "there are devices that fit what the name says."
-    wanted = tf.DeviceSpec.from_string(name)
-    for part in ("job", "task", "device_type", "device_index"):
-        if getattr(wanted, part) not in (None, getattr(found, part)):
-            return f"the name says {part} {getattr(wanted, part)}: it does not fit."
-    if (right.job, right.task) == master:
-        if (found.job, found.task) == master:
-            return "it is not the first of that task's devices that fit."
-        return "a device of the master's own task fits, too, and comes first."
-    if wanted.job is None:
-        return "the name says no job, and nothing of the master's task fits: expected the first of all that fit."
-    return "it fits, and it is not the first one that does."
 
 
 @exercise("resolve")

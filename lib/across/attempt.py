@@ -140,11 +140,16 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
         if isinstance(error, NotYet) or (isinstance(error, AssertionError) and len(frames) == 1):
             return NotYet(f"{self.name}: not yet. {message or 'The check does not hold.'}")
         raised = type(error).__name__ + (f": {message}" if message else "")
+        if type(error).__name__ in RESTARTED:
+            raised += (
+                " (Was a task of the cluster ended or restarted? Then run again from the cell that makes the cluster)"
+            )
         if place := _line_in_function(error) or own_line(frames[1:]):  # below the check cell's own
             return Broke(f"{self.name}: your code raised {raised} — {place}")
         return Broke(f"{self.name}: the check could not use what your code returned. {raised}")
 
 
+RESTARTED = ("AbortedError", "UnavailableError")  # TensorFlow's, of a server that is gone or not the one that it was
 IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
 
 

@@ -266,15 +266,16 @@ class Rehearsal:
 
 
 def rehearse(
-    program: Program, spec: Mapping[str, Sequence[str]], tasks: Sequence[tuple[str, int]]
+    program: Program, spec: Mapping[str, Sequence[str]], tasks: Sequence[tuple[str, int]], *, gpus: str = "0"
 ) -> list[list[Rehearsal]]:
     """Run `program(spec, job, index)` as each of `tasks`, where no server is made: those that it asked for, task by task.
 
     So a program can be tried for machines that are not there. It runs in a fresh process, one task after the other, each with
-    our environment. Raises what it raises, TimeoutError after 20 seconds.
+    our environment, but CUDA_VISIBLE_DEVICES is `gpus`. One that waits elsewhere than in `join` is ended. Raises what it
+    raises, TimeoutError after 20 seconds.
     """
     fresh.server_path(time.monotonic() + STARTS, cold=False)  # its start is not the program's time
-    asked = fresh.call(cluster_task.rehearse, program, spec, tasks, timeout=20.0).result()
+    asked = fresh.call(cluster_task.rehearse, program, spec, tasks, gpus, timeout=20.0).result()
     return [[Rehearsal(**each) for each in of_task] for of_task in asked]
 
 

@@ -172,8 +172,23 @@ def test_a_program_is_rehearsed_for_machines_that_are_not_there():
     ]
     assert not clusters.rehearse(hastily, spec, [("worker", 1)])[0][0].joined
     assert clusters.rehearse(lambda *_: None, spec, [("worker", 1)]) == [[]]
+    seen = [each[0].visible for each in clusters.rehearse(hastily, spec, [("worker", 1), ("ps", 0)], gpus="3,5")]
+    assert seen == ["3,5", "3,5"]
     with pytest.raises(ValueError, match="Must specify an explicit"):
         clusters.rehearse(lambda spec, *_: __import__("tensorflow").distribute.Server(spec), spec, [("worker", 1)])
+
+
+def test_a_program_that_waits_elsewhere_than_in_join_is_ended():
+    def sleeps(spec, job, index):
+        import tensorflow as tf
+
+        tf.distribute.Server(spec, job, index)
+        while True:
+            time.sleep(3600)
+
+    spec = {"worker": ["machine-a:2222", "machine-b:2222"]}
+    found = clusters.rehearse(sleeps, spec, [("worker", 1), ("worker", 0)])
+    assert [[(one.index, one.joined) for one in asked] for asked in found] == [[(1, False)], [(0, False)]]
 
 
 def test_a_program_that_raises_is_told_and_leaves_nothing():

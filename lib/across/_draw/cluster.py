@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 BOX, HEIGHT, GAP, ROW, MARGIN = 112.0, 50.0, 50.0, 54.0, 10.0  # points
 CLIENT = "client"
+JOBS = ("ps", "worker", "chief", "evaluator")  # a job's colour is the same in every picture
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
     axes.set_ylim(height, 0)
     if title:
         axes.text(4, 4, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
+    colours = colours_of(list(rows))
     middles: dict[str, tuple[float, float]] = {}
     gaps: dict[float, list[float]] = {}  # of a row, by its y: where an arrow can pass
     for number, row in enumerate(rows.values()):
@@ -54,13 +56,19 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
             gaps.setdefault(y + HEIGHT / 2, [left - GAP / 2 if beside else left - MARGIN / 2]).append(
                 x + BOX + (GAP / 2 if task is not row[-1] else GAP / 4)
             )
-            _draw_box(axes, task, x, y, PALETTE[number % len(PALETTE)])
+            _draw_box(axes, task, x, y, colours[task.name.partition(":")[0]])
     for (source, target), size in moved.items():
         _draw_arrow(axes, middles[source], middles[target], gaps, amount(size))
     if moved:
         axes.plot([6, 28], [height - 10] * 2, color=ALERT, linestyle=(0, (4, 2)), lw=1.8)
         axes.text(33, height - 10, "sent over the network", color=INK, fontsize=FONT - 1.5, va="center")
     return render(figure, describe(tasks, moved, title))
+
+
+def colours_of(jobs: Sequence[str]) -> dict[str, str]:
+    """A colour for each job of a picture, those of `JOBS` their own."""
+    known = [*JOBS, *dict.fromkeys(job for job in jobs if job not in JOBS)]
+    return {job: PALETTE[known.index(job) % len(PALETTE)] for job in jobs}
 
 
 def describe(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str = "") -> str:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING
 
+from across._draw.cluster import colours_of
 from across._draw.partitions import OP, PLUMBING, Op, short_device
 from across._draw.placed import Edge, Placed
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
@@ -97,12 +98,19 @@ def draw(
     thick = set(pairwise(path))
     for number, (edge, way) in enumerate(zip(edges, ways, strict=True)):
         _draw_edge(axes, way, ports[number], origin, _kind(edge), (edge.source, edge.target) in thick)
+    fills = _fills(lanes)
     for name, place in boxes.items():
-        fill = PALETTE[lanes.index(place.lane) % len(PALETTE)]
-        _draw_box(axes, place, labels[name], origin, fill, name in path)
+        _draw_box(axes, place, labels[name], origin, fills[lanes.index(place.lane)], name in path)
     says = {DATA: "tensor"} if alt else {}
     _draw_legend(axes, total_height - 11, [(kind, says.get(kind, kind)) for kind in kinds], given, bool(path))
     return render(figure, alt or describe(trace, title))
+
+
+def _fills(lanes: Sequence[str]) -> list[str]:
+    """A colour for each lane: its job's, as in the picture of the cluster; of its place where there is no job."""
+    jobs = [lane.partition(":")[0] if " " in lane else "" for lane in lanes]  # "worker:1 CPU:0", and "CPU:0"
+    colours = colours_of(jobs)
+    return [colours[job] if any(jobs) else PALETTE[i % len(PALETTE)] for i, job in enumerate(jobs)]
 
 
 def _kind(edge: Edge) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,10 @@ class _Joined(BaseException):
     """`server.join()` does not return, in a rehearsal either."""
 
 
-def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]]) -> list[list[dict[str, Any]]]:
+PATIENCE = 3.0  # seconds from a server to its `join`, for a program that waits elsewhere
+
+
+def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]], gpus: str) -> list[list[dict[str, Any]]]:
     """Run `program` as each of `tasks`, where no server is made: what each server was asked to be. See `clusters.rehearse`."""
     from tensorflow.python.training import server_lib
 
@@ -59,6 +63,7 @@ def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]]) -> 
         asked.append(
             {"spec": jobs, "job": wanted.job_name, "index": wanted.task_index, "visible": visible, "joined": False}
         )
+        _alarm(PATIENCE)
 
     def join(_self: Any) -> None:
         asked[-1]["joined"] = True
@@ -69,11 +74,27 @@ def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]]) -> 
     server.__del__ = lambda self: None
     server.target = property(lambda self: "grpc://" + self._server_def.cluster.job[0].tasks[0])
     found, environment = [], dict(os.environ)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _end)
     for job, index in tasks:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
         with contextlib.suppress(_Joined):
-            program(spec, job, index)
+            try:
+                program(spec, job, index)
+            finally:
+                _alarm(0.0)
         found.append(list(asked))
         asked.clear()
         os.environ.clear()
         os.environ.update(environment)
     return found
+
+
+def _alarm(seconds: float) -> None:
+    """End the program so many seconds from now, or not at all (0); on Windows its whole process has a limit."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _end(*_: object) -> None:
+    raise _Joined
