@@ -119,7 +119,7 @@ def check_serve(student: Any, rng: np.random.Generator, tasks: Sequence[Master],
         if hides and job == "ps" and visible != "":
             found = "still as before" if visible == gpus else shown(visible)
             says += f" made its server while CUDA_VISIBLE_DEVICES was {found}; expected '' for a ps by then."
-            raise Misconception("sees_gpus", says)
+            raise Misconception("minus_one" if visible == "-1" else "sees_gpus", says)
         if hides and job != "ps" and visible == "":
             raise Misconception("all_blind", f"{says} hid the GPUs from a {job}; only a ps should not see them.")
         if hides and job != "ps":
