@@ -485,7 +485,7 @@ with attempt("openings"):
         extra = len(got) - sum(map(len, doors.values()))
         expect(not extra, f"{extra} entries too many; none is needed within a machine")
 
-# %% [markdown]
+# %% [markdown] covers=["S31", "S76"]
 # ## Then and now
 # The words of 2017, and what became of them.
 #

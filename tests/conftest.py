@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -35,6 +36,12 @@ MAY_SKIP = re.compile(
         )
     )
 )
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> None:
+    """An interrupt is a KeyboardInterrupt, whatever a shell or a library imported before (dask_jobqueue) made of it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _CACHE = tempfile.TemporaryDirectory(prefix="across-tests-")
