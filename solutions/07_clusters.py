@@ -485,7 +485,7 @@ with attempt("openings"):
         extra = len(got) - sum(map(len, doors.values()))
         expect(not extra, f"{extra} entries too many; none is needed within a machine")
 
-# %% [markdown] covers=["S31", "S76"]
+# %% [markdown]
 # ## Then and now
 # The words of 2017, and what became of them.
 #
@@ -496,6 +496,9 @@ with attempt("openings"):
 # | server | `tf.train.Server` | `tf.distribute.Server`: the same class |
 # | master service | places a session's graph | only `v1.Session` asks it; a `tf.function` is placed where it is called |
 # | worker service | runs a part of a graph | runs ops and parts of functions |
+
+# %% tags=["show"] covers=["S31", "S76"]
+print("the same class:", v1.train.Server is tf.distribute.Server)
 
 # %% [markdown]
 # ## Explain it to a colleague

@@ -108,7 +108,9 @@ def verify(
     seeds: Annotated[int, typer.Option(help="on how many the reference is graded", min=1)] = 20,
     workers: Annotated[int, typer.Option(help="answers graded at once; 0: one a core", min=0)] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="only chapters that changed since docs/checks.md")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="no sandbox, no mutants: about half a minute")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="no sandbox, no mutants: half a minute; minutes where checks start clusters")
+    ] = False,
     no_mutants: Annotated[
         bool, typer.Option("--no-mutants", help="listed answers and their sentences, in the sandbox: a few minutes")
     ] = False,
@@ -141,9 +143,8 @@ def verify(
             how: dict[str, Any] = {"seeds": seeds, "workers": workers, "exercises": some}
             how |= {"quick": quick, "mutated": not no_mutants}
             found.append(verifier.verify(course, name, progress=advance, **how))
-        if (
-            found[-1].good and seeds >= verifier.SEEDS and not (some or quick or no_mutants)
-        ):  # at once: the next takes minutes
+        whole = seeds >= verifier.SEEDS and not (some or quick or no_mutants)
+        if whole and found[-1].good:  # at once: the next takes minutes
             written = bool(checks_page.write(course, found[-1:]))
     if found:
         console.print(checks_page.table(found))
