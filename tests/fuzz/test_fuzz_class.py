@@ -24,6 +24,7 @@ from autograder.devtools import attacks, demo
 from autograder.devtools.fixture import CHAPTER
 from autograder.model.course import Course
 from autograder.model.verdict import Fault, Result
+from autograder.report import rendering
 from autograder.sandbox import boxes
 from autograder.sandbox.cgroups import ROOT
 
@@ -160,12 +161,15 @@ def test_the_mutants_are_of_many_kinds(graded):
     assert len(results) > 3
 
 
-def test_every_student_has_a_page_that_runs_nothing(graded):
+def test_every_student_has_a_page_that_runs_nothing_of_theirs(graded):
     pages = list((graded.out / "feedback").glob("*/*/*.html"))
     assert len(pages) == len(graded.rows)
-    for path in [*pages, graded.out / "report.html"]:
+    report = graded.out / "report.html"
+    for path in [*pages, report]:
         page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-        assert not page.find_all(["script", "iframe", "object", "embed", "form", "link", "base"]), path
+        ours = [(rendering.TEMPLATES / "table.js").read_text(encoding="utf-8")] if path == report else []
+        assert [tag.text for tag in page.find_all("script")] == ours, path  # the class's page sorts and filters
+        assert not page.find_all(["iframe", "object", "embed", "form", "link", "base"]), path
         assert not [tag for tag in page.find_all(True) for name in tag.attrs if name.startswith("on")], path
 
 
