@@ -96,12 +96,16 @@ class Box:
     def _build(self) -> None:
         info, reported = os.pipe()
         filter = os.memfd_create("seccomp")
+        sleep = None if root() else bubblewrap.open_sleep()
         try:
             os.write(filter, seccomp.program(watched=self.watched))
             os.lseek(filter, 0, os.SEEK_SET)
+            passed = [reported, filter] if sleep is None else [reported, filter, sleep]
             self._bwrap = subprocess.Popen(
-                bubblewrap.command(self.name, self.caps.tmp, reported, filter, self.devices, self.hidden, self.watched),
-                pass_fds=[reported, filter],
+                bubblewrap.command(
+                    self.name, self.caps.tmp, reported, filter, self.devices, self.hidden, self.watched, sleep
+                ),
+                pass_fds=passed,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -111,8 +115,8 @@ class Box:
             os.close(info)
             raise SandboxError(MISSING) from None
         finally:
-            os.close(reported)
-            os.close(filter)
+            for descriptor in passed:
+                os.close(descriptor)
         assert self._bwrap.stdout is not None
         assert self._bwrap.stderr is not None
         ended = os.pidfd_open(self._bwrap.pid)  # killed now, it may leave a child that holds our pipes open for ever

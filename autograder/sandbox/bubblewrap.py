@@ -8,6 +8,7 @@ hold the checkout in /usr/src.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 
 INSIDE = "/box"  # the work folder
 WRITABLE = (INSIDE, "/tmp", "/dev/shm")  # each a file system of its own, in memory
+SLEEP = "/sleep"  # what process 1 runs where it is the student's user
 FILE = 4096  # bytes of such a file system for which it may hold one file: names alone take memory, too
 HERE = Path(__file__).resolve().parent.parent
 CHECKOUT = (
@@ -36,13 +38,15 @@ def command(
     devices: Sequence[str] = (),
     private: tuple[str, ...] = (),
     watched: bool = False,
+    sleep: int | None = None,
 ) -> list[str]:
     """Build the box `name`, with `tmp` bytes in each of `WRITABLE`; process 1 says "ready" and sleeps.
 
     `info` and `filter` are file descriptors: where bwrap tells its child's number, and where it reads the system calls'
-    filter. `devices` are the files of leased cards: /dev has no others of hardware. `private` are
-    further folders to be hidden. `watched`: memory is read off processes and file systems, and a shared mapping of
-    /dev/zero is in neither: that device is empty. The name does nothing in there, it tells this box's bwrap from others.
+    filter. `devices` are the files of leased cards: /dev has no others of hardware. `private` are further folders to be
+    hidden. `watched`: memory is read off processes and file systems, and a shared mapping of /dev/zero is in neither: that
+    device is empty. `sleep`: what process 1 runs, see `open_sleep`. The name does nothing in there, it tells this box's
+    bwrap from others.
     """
     cards: list[str] = []
     for place in dict.fromkeys(os.path.dirname(device) for device in devices):
@@ -50,6 +54,8 @@ def command(
             cards += ["--perms", "0755", "--dir", place]
     for device in devices:
         cards += ["--dev-bind", device, device]
+    if sleep is not None:
+        cards += ["--perms", "0111", "--ro-bind-data", str(sleep), SLEEP]
     if watched:
         cards += ["--dev-bind", "/dev/null", "/dev/zero"]
     # /dev is a file system in memory, too, and of no size: where student and grader are one user it could be written
@@ -64,21 +70,30 @@ def command(
         "--as-pid-1",
         "sh",
         "-c",
-        process_1(),
+        process_1("sleep" if sleep is None else SLEEP),
         name,
     ]
 
 
+def open_sleep() -> int:
+    """A descriptor of the program `sleep`, for process 1 of a box that has its student's user; close it.
+
+    Who may execute a file and not read it has a process that nobody of that user may look into, write to, trace or take
+    descriptors from: see PR_SET_DUMPABLE in prctl(2). Whoever built the box still may. Raises OSError.
+    """
+    return os.open(shutil.which("sleep") or "sleep", os.O_RDONLY | os.O_CLOEXEC)
+
+
 @cache
-def process_1() -> str:
-    """What the first process of a box does, for a shell.
+def process_1(sleep: str) -> str:
+    """What the first process of a box does, for a shell: `sleep` is the path of that program.
 
     Nothing in the box can end it, whosever it is: the first process of a namespace gets no signal from there that it does
     not handle; what bwrap runs as its second would. Who ignores SIGCHLD has nothing to reap; only GNU's env can say that.
     """
     quiet = "env --ignore-signal=CHLD"
     found = subprocess.run([*quiet.split(), "true"], stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
-    return f"echo ready; exec {quiet if found else ''} sleep infinity"
+    return f"echo ready; exec {quiet if found else ''} {sleep} infinity"
 
 
 def files(tmp: int) -> dict[str, int]:
