@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from autograder.authoring import build
 from autograder.devtools import demo
 from autograder.devtools.fixture import CHAPTER
 from autograder.model.course import Course, CourseError, checkout
+from autograder.sandbox import boxes, owners
 from autograder.sandbox.cgroups import ROOT
 from autograder.submissions import intake
 
@@ -48,7 +50,7 @@ class Attack:
 
     name: str
     tries: str  # its one line
-    expected: str  # the verdict of `exercise`: the name of its folder
+    expected: str  # the verdict of `exercise`: the name of its folder, or WATCHED: see `watched`
     exercise: str
     submission: Submission  # (release, solved) -> the notebook's bytes, or what writes something in its place
     earns: dict[str, float] = field(default_factory=dict)  # exercise -> points that its honest part is worth
@@ -79,6 +81,16 @@ class Graded:
     def points(self, student: str) -> dict[str, float]:
         """A student's points for each exercise."""
         return {name: float(row["points"] or 0) for name, row in self.rows[student].items()}
+
+
+@cache
+def watched() -> bool:
+    """Whether boxes here have no control group: what cannot be watched is refused then, and an attack's WATCHED holds."""
+    try:
+        with boxes.Box(owners.new_name("j"), boxes.Caps(1 << 30, 64, 1 << 20, 1 << 20, 10)) as box:
+            return box.watched
+    except boxes.SandboxError:  # none of them can be graded here
+        return False
 
 
 def corpus_folder() -> Path:
@@ -113,7 +125,7 @@ def _load(path: Path) -> list[Attack]:
         Attack(
             f"{path.stem}_{which}" if which else path.stem,
             f"{tries.removesuffix('.')}: {which.replace('_', ' ')}." if which else tries,
-            path.parent.name,
+            says.get("WATCHED", path.parent.name) if watched() else path.parent.name,
             says["EXERCISE"],
             submission,
             says.get("EARNS", {}),

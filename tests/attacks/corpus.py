@@ -4,8 +4,8 @@ An attack module sets `EXERCISE`, whose verdict the folder's name says, and `sub
 the notebook's bytes or a function that writes whatever it likes where the notebook should be. `release` and `solved` are
 the chapter's notebooks as JSON. Where it also does an honest part, `EARNS` says what that is worth, exercise by exercise;
 `STUDENT` is the folder of a student whose name is itself an attack. Where one idea is tried at several places, `EACH`
-holds a submission for each of them, by name, in place of `submission`. `autograder.devtools.attacks` grades them all as
-one class.
+holds a submission for each of them, by name, in place of `submission`. `WATCHED` is the verdict where no control group
+counts what a box uses, if it is another one there. `autograder.devtools.attacks` grades them all as one class.
 """
 
 import copy

@@ -3,6 +3,7 @@
 from corpus import answering
 
 EXERCISE = "where"
+WATCHED = "crashed"  # where no control group counts them, such files are refused
 submission = answering(
     EXERCISE,
     """
