@@ -94,13 +94,13 @@ class Box:
             raise
 
     def _build(self) -> None:
+        sleep = None if root() else bubblewrap.open_sleep()
         info, reported = os.pipe()
         filter = os.memfd_create("seccomp")
-        sleep = None if root() else bubblewrap.open_sleep()
+        passed = [reported, filter] if sleep is None else [reported, filter, sleep]
         try:
             os.write(filter, seccomp.program(watched=self.watched))
             os.lseek(filter, 0, os.SEEK_SET)
-            passed = [reported, filter] if sleep is None else [reported, filter, sleep]
             self._bwrap = subprocess.Popen(
                 bubblewrap.command(
                     self.name, self.caps.tmp, reported, filter, self.devices, self.hidden, self.watched, sleep
