@@ -12,7 +12,8 @@ if os.fork() == 0:  # where there are no such calls this child dies
     if platform.machine() == "x86_64":
         for number in (286, 20):  # of i386: add_key, getpid
             code = b"\\x53\\xb8" + number.to_bytes(4, "little") + bytes.fromhex("31db 31c9 31d2 cd80 5b c3")
-            memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+            prot = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+            memory = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=prot)
             memory.write(code)
             answer = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))()
             if answer > 0 or answer == -14:  # done, or refused for its arguments only

@@ -9,7 +9,7 @@ import struct
 
 mine = ctypes.create_string_buffer(64)
 local = ctypes.create_string_buffer(struct.pack("=QQ", ctypes.addressof(mine), 8))
-for process in (1, 2):
+for process in {1, 2} - {os.getpid()}:
     try:
         first = next(line for line in open(f"/proc/{process}/maps") if "r-xp" in line)
         address = int(first.split("-")[0], 16)
