@@ -190,24 +190,30 @@ class Rows(Graph):
 
 @probe(graphs=1)
 def traced_step(student, homes, sizes, rows, rate, task):
-    """Trace `train_step` of a model whose layers' weights are on `homes`; in its graph each weight is a variable of its own."""
+    """Trace `train_step` of a model whose layers' weights are on `homes`, as their `.device` says there, too.
+
+    They are variables of a graph around it: in a process that is in no cluster only such a one can be on a ps.
+    """
     from tensorflow.python.framework import convert_to_constants
 
     activations = ["tanh"] * (len(homes) - 1) + [None]
     layers = [tf.keras.layers.Dense(size, activation=act) for size, act in zip(sizes[1:], activations, strict=True)]
     model = tf.keras.Sequential(layers)
-    model.build([None, sizes[0]])
     weights = {}
-    for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
-        for kind in ("kernel", "bias"):
-            variable = getattr(layer, kind).value
-            weights[id(variable.handle)] = (f"{kind}_{i}", home, variable.shape)
+    with tf.Graph().as_default():
+        for i, (layer, home) in enumerate(zip(layers, homes, strict=True)):
+            with tf.device(home):
+                layer.build([None, sizes[i]])
+            for kind in ("kernel", "bias"):
+                variable = getattr(layer, kind).value
+                weights[id(variable.handle)] = (f"{kind}_{i}", home, variable.shape)
+        model.build([None, sizes[0]])
 
-    def program(x, y):
-        return student.train_step(model, x, y, rate, task)
+        def program(x, y):
+            return student.train_step(model, x, y, rate, task)
 
-    given = [tf.TensorSpec([rows, sizes[0]], tf.float32), tf.TensorSpec([rows, sizes[-1]], tf.float32)]
-    graph = tf.function(program, autograph=False).get_concrete_function(*given)
+        given = [tf.TensorSpec([rows, sizes[0]], tf.float32), tf.TensorSpec([rows, sizes[-1]], tf.float32)]
+        graph = tf.function(program, autograph=False).get_concrete_function(*given)
     captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
     graph_def = graph.graph.as_graph_def()
     if graph_def.library.function:  # functions inside: write their bodies out

@@ -133,8 +133,8 @@ def check_sends(student: Any, variables: list[Variable], ps: int, workers: int) 
 
 
 def drawn_variables(rng: np.random.Generator, ps: int, dtypes: Sequence[str], count: int) -> list[Variable]:
-    """Variables on all servers but one, and on workers; named in part and in full, one of them a scalar."""
-    busy = [int(task) for task in rng.permutation(ps)[: max(1, ps - 1)]]
+    """Variables on all servers but the last, and on workers; named in part and in full, one of them a scalar."""
+    busy = [int(task) for task in rng.permutation(max(1, ps - 1))]
     tasks = [*busy, *(int(rng.choice(busy)) for _ in range(count - len(busy)))]
     found: list[Variable] = []
     for number, task in enumerate(tasks):
@@ -292,14 +292,17 @@ def check_rows(student: Any, rng: np.random.Generator, lengths: list[int], ids: 
 @exercise("lookup")
 def test_rows_come_from_their_own_part(student, rng):
     length = int(rng.integers(4, 7))
-    lengths = [length + 1, length]
-    order = [1, length, length + 1, length + 3, 2, 1]
+    lengths = [length + 1, length, length]  # nobody finds these by the length of the first part, or of the last
+    order = [1, length, length + 1, 2 * length, 2 * length + 2, 3 * length, 1]
     check_rows(student, rng, lengths, [order[i] for i in rng.permutation(len(order))])
 
 
 @exercise("lookup")
 def test_a_server_sends_only_the_rows_asked_of_it(student, rng):
     length = int(rng.integers(4, 7))
+    check_rows(
+        student, rng, [length + 1, length, length], [2 * length + 2, 0, length, 2 * length + 2]
+    )  # none of the second
     lengths = [length + 1, length + 1, length]
     order = [
         0,

@@ -24,13 +24,19 @@ Strategy = Callable[[int], Any]  # the number of servers -> a `ps_strategy`, or 
 MARKS = "os^D"
 
 
-def tasks_of(setter: Callable[[Any], str], shapes: Sequence[Sequence[int]]) -> list[int]:
-    """The number of the ps that a device function gives to each of the variables with these `shapes`, of float32."""
+def tasks_of(
+    setter: Callable[[Any], str], shapes: Sequence[Sequence[int]], dtypes: Sequence[Any] | None = None
+) -> list[int]:
+    """The number of the ps that a device function gives to each of the variables with these `shapes` and `dtypes`.
+
+    Without `dtypes` all are of float32. Raises ValueError for another number of dtypes than of shapes.
+    """
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.compat.v1.device(setter):
         made = [
-            tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name=f"v{i}") for i, shape in enumerate(shapes)
+            tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=f"v{i}")
+            for i, (shape, dtype) in enumerate(zip(shapes, dtypes or [tf.float32] * len(shapes), strict=True))
         ]
     return [tf.DeviceSpec.from_string(each.device).task for each in made]
 
