@@ -11,9 +11,8 @@
 # # Sharded variables
 # **Where do the parameters live when one server is too small?**
 #
-# A parameter server sends its weights to each worker, in each step, until the network is the slowest part. In 80 minutes you
-# spread a Keras model over several servers, see why taking turns can fail, write a rule that does better, cut a table into
-# parts, and count the bytes of a training step.
+# A parameter server sends its weights to each worker, in each step. Its network can become the slowest part. In 80 minutes
+# you spread a Keras model over servers, write a rule for that, cut a table into parts, and count the bytes of a training step.
 
 # %%
 from across import balance, clusters, expecting, fresh, pictures, placement, traffic
@@ -37,9 +36,9 @@ config.graph_options.rewrite_options.disable_meta_optimizer = True
 
 # %% [markdown]
 # ## One server, a slow network
-# All tasks of this cluster are on one machine, where bytes travel too fast to matter. So what a task sends to one other task
-# is slowed to 50 MB/s (on Linux only). Here each pair of tasks has a cable of its own. A real network card is shared: two
-# workers that pull at once get half of its rate each.
+# On one machine bytes travel too fast to matter. So what a task sends to one other task is slowed to 50 MB/s, on Linux. Here
+# each pair of tasks has its own cable. A real network card is shared: two workers that pull at once get about half of its
+# rate each.
 
 # %% tags=["show"] covers=["S39"]
 RATE = 50e6  # bytes a second, from one task to one other
@@ -362,7 +361,8 @@ def numbered(shape, dtype, partition_info):  # row i holds the number i, 16 time
 
 
 with tf.Graph().as_default() as whole, v1.device(v1.train.replica_device_setter(cluster=cluster.spec)):
-    table = v1.get_variable("table", [1000, 16], initializer=numbered, partitioner=v1.fixed_size_partitioner(3))
+    cut = v1.fixed_size_partitioner(3)
+    table = v1.get_variable("table", [1000, 16], initializer=numbered, partitioner=cut)
 
 parts = list(table)
 for part in parts:
@@ -388,13 +388,12 @@ with v1.Session(cluster.target("worker", 0), graph=whole, config=config) as sess
 
 # %% [markdown]
 # ### Exercise: `lookup` (3 points)
-# Return the rows `ids` of a table that a partitioner cut into `parts`: equal blocks, some with one row more. **Budget: a server
-# sends the rows that are asked of it, and no others.** You are inside a block that pins to the worker. Roughly 1 line.
+# Return the rows `ids` of a table that a partitioner cut into `parts`: equal blocks, the first ones a row longer. **Budget: a
+# server sends only the rows asked of it.** A block around you pins to the worker. Roughly 1 line.
 #
 # <details><summary>Hint</summary>
 #
-# Today's function is in `tf.nn`. It lets each server find its own rows. By hand: use `tf.equal`, for `==` compares objects in
-# such a graph.
+# Today's function is in `tf.nn`. By hand: here `==` compares objects, `tf.equal` numbers.
 # </details>
 
 
@@ -455,10 +454,9 @@ x, y = tf.random.stateless_normal([32, 100], [1, 2]), tf.ones([32, 1])
 
 # %% [markdown]
 # ### Exercise: `train_step` (3 points)
-# One step of gradient descent, computed on `worker`: `loss` is the mean squared error, and each of
-# `model.trainable_variables` loses `rate` times its gradient, on the server where it lives. Return the loss. **Budget: forward,
-# each weight travels to the worker once. Backward, as many bytes travel back**; 64 more may, for scalars. Use no optimizer: it
-# makes variables of its own. Roughly 7 lines.
+# A step of gradient descent, on `worker`: `loss` is the mean squared error, each of `model.trainable_variables` loses `rate` times its gradient, on the server where it lives. Return the loss. **Budget: forward,
+# each weight travels to the worker once. Then as many bytes travel back**, plus at most 64. No optimizer: it makes variables.
+# Roughly 7 lines.
 
 # %% [markdown]
 # <details><summary>Hint: too many bytes from the servers?</summary>
@@ -526,9 +524,9 @@ with attempt("train_step"):
 
 
 # %% tags=["show"] covers=["S39"]
-def scope_of(spec, partitioner):  # two servers of `spec` -> MB on each
+def scope_of(spec, partitioner):  # two servers of `spec` -> MB on each; a resolver says which tasks are there
     spec = tf.train.ClusterSpec({**spec, "ps": spec["ps"][:2]})
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")  # which tasks are there
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")
     strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
     with strategy.scope():
         model = mlp()
@@ -541,13 +539,13 @@ def scope_of(spec, partitioner):  # two servers of `spec` -> MB on each
 
 
 # %% tags=["show"] covers=["S39"]
-cut = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes=256_000, max_shards=2)
-held = {}
-for name, partitioner in {"no partitioner": None, "in parts": cut}.items():
+in_parts = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes=256_000, max_shards=2)
+megabytes = {}
+for name, partitioner in {"no partitioner": None, "in parts": in_parts}.items():
     for ps, size in enumerate(fresh.run(scope_of, dict(cluster.spec), partitioner, timeout=60)):
-        held[f"{name}: ps:{ps}"] = size
+        megabytes[f"{name}: ps:{ps}"] = size
 
-pictures.bars(held, title="What two servers hold", unit="MB")
+pictures.bars(megabytes, title="What two servers hold", unit="MB")
 
 # %% [markdown]
 # Still turns, and again all kernels on one server. A partitioner makes a **`ShardedVariable`**: here each kernel is
