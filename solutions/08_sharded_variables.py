@@ -454,9 +454,9 @@ x, y = tf.random.stateless_normal([32, 100], [1, 2]), tf.ones([32, 1])
 
 # %% [markdown]
 # ### Exercise: `train_step` (3 points)
-# A step of gradient descent, on `worker`: `loss` is the mean squared error, each of `model.trainable_variables` loses `rate` times its gradient, on the server where it lives. Return the loss. **Budget: forward,
-# each weight travels to the worker once. Then as many bytes travel back**, plus at most 64. No optimizer: it makes variables.
-# Roughly 7 lines.
+# A step of gradient descent, on `worker`: `loss` is the mean squared error, each of `model.trainable_variables` loses `rate`
+# times its gradient, on the server where it lives. Return the loss. **Budget: each weight travels to the worker once. Then as
+# many bytes travel back**, plus at most 64. No optimizer: it makes variables. Roughly 7 lines.
 
 # %% [markdown]
 # <details><summary>Hint: too many bytes from the servers?</summary>
