@@ -317,7 +317,7 @@ def balancing(ps):  # number of servers -> a function from the op of a variable 
 # %% check="balancing" points=3 covers=["S39"]
 def _check_balancing():
     double = [tf.float64, tf.float32, tf.float32]
-    cases = [([[9], [4], [4], [3], [1]], None), ([[1], [1]], None), ([[5, 5], [11], [2], [4]], None)]
+    cases = [([[9], [4], [4], [3], [1]], None), ([[1]] * 8, None), ([[5, 5], [11], [2], [4]], None)]
     kind = expecting.between(0, 1, expecting.whole).named("the number of a ps, 0 or 1")
     for shapes, dtypes in [*cases, ([[3], [4], [1]], double)]:
         had, yours = [0, 0], balancing(2)
