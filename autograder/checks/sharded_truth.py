@@ -199,7 +199,7 @@ def traced_step(student, homes, sizes, rows, rate, task):
     activations = ["tanh"] * (len(homes) - 1) + [None]
     layers = [tf.keras.layers.Dense(size, activation=act) for size, act in zip(sizes[1:], activations, strict=True)]
     model = tf.keras.Sequential(layers)
-    weights = {}
+    weights, outer = {}, {}
     with tf.Graph().as_default():
         for i, (layer, home) in enumerate(zip(layers, homes, strict=True)):
             with tf.device(home):
@@ -207,6 +207,7 @@ def traced_step(student, homes, sizes, rows, rate, task):
             for kind in ("kernel", "bias"):
                 variable = getattr(layer, kind).value
                 weights[id(variable.handle)] = (f"{kind}_{i}", home, variable.shape)
+                outer[f"loc:@{variable.handle.op.name}".encode()] = home
         model.build([None, sizes[0]])
 
         def program(x, y):
@@ -220,6 +221,10 @@ def traced_step(student, homes, sizes, rows, rate, task):
         graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
     handles = []
     for node in graph_def.node:  # pyright: ignore[reportAttributeAccessIssue]
+        for place in list(node.attr["_class"].list.s) if "_class" in node.attr else ():
+            if place in outer:  # a colocation with what is outside is a device here
+                node.device = outer[place]
+                node.attr["_class"].list.s.remove(place)
         if captured.get(node.name):
             name, node.device, shape = captured[node.name]  # pyright: ignore[reportGeneralTypeIssues]
             node.op = "VarHandleOp"
