@@ -116,16 +116,16 @@ def built_on_worker(student, spec, index, sizes, rows):
 
 
 class OnWorker(Graph):
-    """The student's `on_worker`, for a cluster of `ps` servers, run with another worker as the master."""
+    """The student's `on_worker`, for a cluster of `ps` servers, run with a master that is not worker `index`."""
 
-    def __init__(self, student: Any, rng: np.random.Generator, ps: int) -> None:
+    def __init__(self, student: Any, rng: np.random.Generator, ps: int, index: int) -> None:
         ports = iter(2222 + rng.permutation(99))
         spec = {job: [f"machine-{job}-{i}:{next(ports)}" for i in range(n)] for job, n in (("ps", ps), ("worker", 3))}
-        self.index, self.ps = int(rng.integers(1, ps)), ps
-        master = int(rng.choice([each for each in range(3) if each != self.index]))
+        self.index, self.ps = index, ps
+        master = int(rng.choice([each for each in range(3) if each != index]))
         sizes, rows = [int(size) for size in rng.integers(3, 7, size=4)], int(rng.integers(2, 5))
-        self.says = f"`on_worker(model, x, spec, {self.index})`, with {ps} ps in `spec`,"
-        answer = student.ask(built_on_worker, spec=spec, index=self.index, sizes=sizes, rows=rows)
+        self.says = f"`on_worker(model, x, spec, {index})`, with {ps} ps in `spec`,"
+        answer = student.ask(built_on_worker, spec=spec, index=index, sizes=sizes, rows=rows)
         self.handles = HANDLES(TRACED(answer, "Your code led to")[3], "The variables are")
         assert len(set(self.handles)) == 2 * (len(sizes) - 1), f"{self.says} did not make the model's variables."
         x = np.abs(rng.normal(size=(rows, sizes[0]))).astype(np.float32)
@@ -141,6 +141,8 @@ class OnWorker(Graph):
         there = {op.name: task_of(op.device) for op in self.seen.everything}
         self.homes = [there.get(name, "nowhere") for name in self.handles]
         of_variables = ("VarHandleOp", "ReadVariableOp")
+        tasks = {op.type: tf.DeviceSpec.from_string(op.device).task for op in self.graph.get_operations()}
+        self.left_open = {kind for kind, task in tasks.items() if task is None}
         self.elsewhere = {op.type: task_of(op.device) for op in self.seen if op.type not in of_variables}
 
 
