@@ -90,6 +90,7 @@ class LocalCluster:
         *,
         cpus: int = 1,
         env: Mapping[str, str] | None = None,
+        card: float | None = None,
         timeout: float = 30.0,
         **jobs: int,
     ) -> None:
@@ -97,13 +98,17 @@ class LocalCluster:
 
         Each task runs `program(spec, job, index)`, which is expected to make a server; without one it is a server that has
         `cpus` logical CPUs. In its environment are TF_CONFIG and `env`; a ps of ours sees no GPU unless `env` says otherwise.
+        `card`: bytes a second that a server of ours sends on each of its connections (see `network_card`; on Linux).
         Raises what `program` raises before it listens; StartError, after `timeout` seconds for a task that does not listen.
         """
         if not jobs or not all(type(count) is int and count > 0 for count in jobs.values()):
             raise ValueError(f"a cluster wants at least one task in each of its jobs, as in ps=1, worker=2; got {jobs}")
         for name, value in CLIENT.items():
             os.environ.setdefault(name, value)
+        if card is not None and (program is not None or not card > 0):
+            raise ValueError(f"a card sends more than 0 bytes a second, and for servers without a program; got {card}")
         self._program, self._cpus, self._env, self._timeout = program, cpus, dict(env or {}), timeout
+        self._card = card
         for left in reversed(range(TRIES)):
             try:
                 return self._start(jobs)
@@ -188,9 +193,13 @@ class LocalCluster:
             time.sleep(POLL)
         return call.outcome().result()
 
-    def draw(self, trace: Trace | None = None, *, title: str = "") -> Picture:
-        """Draw the tasks with address and devices; of a run, as `across.placement` traced it, what crossed the network."""
-        moved = {} if trace is None else bytes_between(trace)
+    def draw(self, trace: Trace | Mapping[tuple[str, str], int] | None = None, *, title: str = "") -> Picture:
+        """Draw the tasks with address and devices; of a run, as `across.placement` traced it, what crossed the network.
+
+        In place of a trace the bytes themselves, as from `bytes_between` or `across.traffic.count`.
+        """
+        moved = trace if isinstance(trace, Mapping) else bytes_between(trace) if trace is not None else {}
+        trace = None if isinstance(trace, Mapping) else trace
         boxes = []
         for job, index in self.tasks:
             name = f"{job}:{index}"
@@ -224,7 +233,7 @@ class LocalCluster:
         name = f"{job}:{index}"
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if job == "ps" and self._program is None else {}
         environment = {**ENVIRONMENT, "TF_CONFIG": self.tf_config(job, index), **hidden, **self._env}
-        arguments = (self._program, self.spec, job, index, self._cpus)
+        arguments = (self._program, self.spec, job, index, self._cpus, self._card)
         pickled = fresh.pickled_call(name, (cluster_task.be, arguments, {}))
         self._lives[job, index].append(fresh.Call(self._group, self._server, name, name, pickled, None, environment))
 

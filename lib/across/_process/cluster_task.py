@@ -15,14 +15,16 @@ Spec = Mapping[str, Sequence[str]]  # job -> the address of each of its tasks
 Program = Callable[[Spec, str, int], Any]  # (spec, job, index) -> what `LocalCluster.result` gives
 
 
-def be(program: Program | None, spec: Spec, job: str, index: int, cpus: int) -> Any:
+def be(program: Program | None, spec: Spec, job: str, index: int, cpus: int, card: float | None = None) -> Any:
     """Run `program` as that task; without one, serve until somebody kills us."""
-    return serve(spec, job, index, cpus) if program is None else program(spec, job, index)
+    return serve(spec, job, index, cpus, card) if program is None else program(spec, job, index)
 
 
-def serve(spec: Spec, job: str, index: int, cpus: int) -> None:
-    """Be a server with `cpus` logical CPUs, for ever."""
+def serve(spec: Spec, job: str, index: int, cpus: int, card: float | None = None) -> None:
+    """Be a server with `cpus` logical CPUs, for ever; of a `card`, one that sends so many bytes a second."""
     import tensorflow as tf
+
+    from across._process import network_card
 
     config = tf.compat.v1.ConfigProto(device_count={"CPU": cpus}, intra_op_parallelism_threads=1)
     config.inter_op_parallelism_threads = (
@@ -30,6 +32,8 @@ def serve(spec: Spec, job: str, index: int, cpus: int) -> None:
     )
     config.gpu_options.allow_growth = True  # tasks of one machine share its cards
     server = tf.distribute.Server(dict(spec), job, index, config=config)
+    if card is not None:
+        network_card.slow(card)
     print(f"{job}:{index} listens: {server.target}")  # TensorFlow says so itself only at log level 0
     server.join()
 
