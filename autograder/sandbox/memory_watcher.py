@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD = 0.1  # seconds
+LOOKS = 4  # at what processes share, at most, while their number changes
 SHARES = 100  # processes, the largest, of which it is asked what they share: some milliseconds each
 # In /proc/PID/status and smaps_rollup, sizes in KiB: in bytes, for a process may give itself a name that is no text
 COUNTED = re.compile(rb"^(RssAnon|VmSwap|Threads):\s+(\d+)", re.MULTILINE)
@@ -69,10 +70,24 @@ class MemoryWatcher:
             used = used_by(self._pid)
             self.at_task_limit |= used.tasks >= self._tasks
             left = self._memory - sum(map(_stored, self._folders))
-            if used.at_most > left and proportional(used) > left:
+            if used.at_most > left and self._too_much(used, left):
                 self.killed = True
                 self._kill()
                 return
+
+    def _too_much(self, used: Used, left: int) -> bool:
+        """Whether the processes use more than `left` bytes together, what they share counted once.
+
+        One is looked at after the other: who forks meanwhile shares with ever more, and what was one process's part a moment
+        ago is counted again as another's. So it is too much if it is with the same processes before and after, or each time.
+        """
+        for _ in range(LOOKS):
+            if proportional(used) <= left:
+                return False
+            before, used = used, used_by(self._pid)
+            if before.memory.keys() == used.memory.keys():
+                return True
+        return True
 
 
 def used_by(pid: int) -> Used:

@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 from boxed import CAPS, inside
 
+from autograder.sandbox import memory_watcher
+
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 
 MIB = 1 << 20
@@ -155,3 +157,23 @@ def test_what_lies_in_the_boxs_folders_counts(as_nobody):
         time.sleep(1)
 
     assert as_nobody(ended(fill)) == [True, True]
+
+
+@pytest.mark.parametrize(("shares", "killed"), [([200, 50], False), ([200], True)])
+def test_who_forks_while_it_is_looked_at_is_looked_at_again(monkeypatch, shares, killed):
+    """Each look finds one process more; what they are said to share is too much at the first look, or at every one."""
+    looks, said = iter(range(1, 1_000_000)), []
+    found = lambda pid: memory_watcher.Used(dict.fromkeys(map(str, range(next(looks))), 1000), 1)  # noqa: E731
+
+    def proportional(used):
+        said.append(used)
+        return shares[min(len(said), len(shares)) - 1]
+
+    monkeypatch.setattr(memory_watcher, "used_by", found)
+    monkeypatch.setattr(memory_watcher, "proportional", proportional)
+    over = threading.Event()
+    watcher = memory_watcher.MemoryWatcher(os.getpid(), 100, 10, [], over.set)
+    over.wait(1.0)
+    watcher.close()
+    assert (watcher.killed, over.is_set()) == (killed, killed)
+    assert len(said) >= 2
