@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD = 0.1  # seconds
-LOOKS = 4  # at what processes share, at most, while their number changes
 SHARES = 100  # processes, the largest, of which it is asked what they share: some milliseconds each
 # In /proc/PID/status and smaps_rollup, sizes in KiB: in bytes, for a process may give itself a name that is no text
 COUNTED = re.compile(rb"^(RssAnon|VmSwap|Threads):\s+(\d+)", re.MULTILINE)
@@ -79,15 +78,13 @@ class MemoryWatcher:
         """Whether the processes use more than `left` bytes together, what they share counted once.
 
         One is looked at after the other: who forks meanwhile shares with ever more, and what was one process's part a moment
-        ago is counted again as another's. So it is too much if it is with the same processes before and after, or each time.
+        ago is counted again as another's. So it is too much if it is with the same processes before and after, or twice: a hog
+        that forks all the time gains one look, not more.
         """
-        for _ in range(LOOKS):
-            if proportional(used) <= left:
-                return False
-            before, used = used, used_by(self._pid)
-            if before.memory.keys() == used.memory.keys():
-                return True
-        return True
+        if proportional(used) <= left:
+            return False
+        now = used_by(self._pid)
+        return now.memory.keys() == used.memory.keys() or proportional(now) > left
 
 
 def used_by(pid: int) -> Used:
