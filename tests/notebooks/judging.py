@@ -55,9 +55,7 @@ def firsts(known: list[Variant]) -> list[Variant]:
     return list({(each.exercise, each.correct): each for each in reversed(known)}.values())
 
 
-def judge_all(
-    chapter: str, seeds: range, variant_seeds: range, whole: bool = True
-) -> dict[str, dict[str, list[str]]]:
+def judge_all(chapter: str, seeds: range, variant_seeds: range, whole: bool = True) -> dict[str, dict[str, list[str]]]:
     """Answer name ("reference", "blank", "where/device_of_the_call/100") -> exercise -> a message for each failed test.
 
     Under "tests" the names of each exercise's tests, under "taken" the misconception that each listed answer is taken for.

@@ -13,7 +13,9 @@ from across._process import warm
 from autograder.authoring import build
 from autograder.model.course import find
 
-pytestmark = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
+pytestmark = pytest.mark.skipif(
+    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
+)
 CHAPTER = "07_clusters"
 
 

@@ -9,7 +9,9 @@ import pytest
 from across import fresh
 from across._process import warm
 
-pytestmark = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
+pytestmark = pytest.mark.skipif(
+    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
+)
 
 
 def session(cluster, graph):
@@ -59,7 +61,10 @@ def claims() -> dict[str, object]:
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    found: dict[str, object] = {"contrib": hasattr(v1, "contrib"), "greedy": hasattr(v1.train, "GreedyLoadBalancingStrategy")}
+    found: dict[str, object] = {
+        "contrib": hasattr(v1, "contrib"),
+        "greedy": hasattr(v1.train, "GreedyLoadBalancingStrategy"),
+    }
     with tf.Graph().as_default(), v1.device(v1.train.replica_device_setter(ps_tasks=2)):
         model = tf.keras.Sequential([tf.keras.layers.Dense(3) for _ in range(4)])
         model.build([None, 3])
@@ -123,8 +128,8 @@ def two_steps() -> tuple[int, int]:
             def step(x, own=own):
                 with tf.device(worker):
                     with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(model(x))
-                    (kernel, _) = model.trainable_variables
+                        loss = tf.reduce_mean(model(x))  # noqa: F821 - deleted only after the last call
+                    (kernel, _) = model.trainable_variables  # noqa: F821
                     (kernel if own else kernel.value).assign_sub(tape.gradient(loss, kernel))
 
             sent = clusters.bytes_between(placement.trace(tf.function(step), tf.ones([2, 8])))
@@ -153,7 +158,9 @@ def paced() -> tuple[float, float]:
                 parts = []
                 for index in range(count):
                     with tf.device(f"/job:ps/task:{index}"):
-                        parts.append(v1.get_variable(f"w{index}", [1_000_000 // count], initializer=v1.zeros_initializer()))
+                        parts.append(
+                            v1.get_variable(f"w{index}", [1_000_000 // count], initializer=v1.zeros_initializer())
+                        )
                 with tf.device("/job:worker/task:0"):
                     total = tf.add_n([tf.reduce_sum(part) for part in parts])
                 with session(cluster, graph) as running:
