@@ -160,16 +160,16 @@ MISREAD = {
 }
 
 
-def schedule_of(rng: np.random.Generator, workers: int, length: int) -> list[Moment]:
-    """A schedule in which each worker reads and writes by turns, and on which every misreading tells."""
+def schedule_of(rng: np.random.Generator, workers: Sequence[int], length: int) -> list[Moment]:
+    """A schedule in which each of `workers` reads and writes by turns, and on which every misreading tells."""
     while True:
         reading: set[int] = set()
         found: list[Moment] = []
-        for worker in (int(each) for each in rng.integers(workers, size=length)):
+        for worker in (int(each) for each in rng.choice(workers, size=length)):
             found.append(("write" if worker in reading else "read", worker))
             reading ^= {worker}
         right = replayed(found, 64.0, 0.5)
-        others = [replayed(found, 64.0, 0.5, wrong=each) for each in MISREAD if each != "one_copy"]
+        others = [replayed(found, 64.0, 0.5, wrong=each) for each in MISREAD]
         if len(right) >= 3 and all(each != right for each in others):
             return found
 
@@ -231,7 +231,7 @@ def rehearsed(student, jobs, tasks, last_steps):
     import tempfile
     import types
 
-    from across import replicas
+    from across import trainers
 
     trainer, until = student.trainer, {tuple(task): last for task, last in zip(tasks, last_steps, strict=True)}
     found = []
@@ -243,7 +243,7 @@ def rehearsed(student, jobs, tasks, last_steps):
             last = until[job, index]
             return trainer(types.SimpleNamespace(**hosts, job_name=job, task_index=index, logdir=logs, last_step=last))
 
-        for tried in replicas.rehearse(program, jobs, [tuple(task) for task in tasks]):
+        for tried in trainers.rehearse(program, jobs, [tuple(task) for task in tasks]):
             graph, ops = None, [name.split(":")[0] for name in tried.fetched]
             if tried.graph and ops:
                 graph = tf.compat.v1.GraphDef.FromString(tried.graph)
@@ -251,5 +251,6 @@ def rehearsed(student, jobs, tasks, last_steps):
                 graph.node.add(name="a_whole_step", op="NoOp", input=[f"^{name}" for name in ops])
             made = [list(each) for each in tried.made]
             returned = tried.returned if isinstance(tried.returned, (int, float, np.generic)) else None
-            found.append([made, tried.joined, tried.led, tried.masters, graph, tried.step, returned])
+            did = [made, tried.unsplit, tried.joined, tried.led, tried.masters]
+            found.append([*did, tried.before, tried.step, returned, graph])
     return found

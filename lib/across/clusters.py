@@ -32,7 +32,7 @@ import numpy as np
 from across import fresh
 from across._draw import cluster as picture
 from across._draw.partitions import PLUMBING
-from across._process import cluster_task, slowed, supervision
+from across._process import cluster_task, supervision
 from across._process.cluster_task import Program
 from across.pictures import Picture
 
@@ -183,12 +183,6 @@ class LocalCluster:
         self.kill(job, index)
         self._launch(job, index)
         self._wait_listening(job, index)
-
-    def slowed(
-        self, job: str, index: int, still: float = 0.05, of: float = 0.06
-    ) -> contextlib.AbstractContextManager[list[tuple[float, float]]]:
-        """A block in which a task stands still for `still` of every `of` seconds. Raises KeyError, see `_process.slowed`."""
-        return slowed.slowed(self.pid(job, index), still, of)
 
     def result(self, job: str, index: int, timeout: float = 60.0) -> Any:
         """What a task's program returned, once it has; raises what it raised, TimeoutError after `timeout` seconds."""

@@ -1,24 +1,25 @@
-"""Replicas that share variables: who reads and writes when, a step that is stopped halfway, a training program tried out.
+"""Replicas that share variables: who reads and writes when, a step that is stopped halfway, a slow one, a trainer's progress.
 
 draw([("read", 0), ("read", 1), ("write", 0), ("write", 1)])      # two steps, one inside the other
 halfway = Halfway(op)                                              # what a step's writes take
 with v1.Session(target) as session: kept = halfway.stop(session); ...; halfway.go_on(session, kept)
-tried = rehearse(program, {"ps": 2, "worker": 2}, [("worker", 0)])
+gradient = slow(gradient, 0.2)                                     # it comes 0.2 seconds later
+with watching(cluster) as seen: seen.reach(100); cluster.kill("worker", 1)
+
+What is tried of a training program, and judged, is in `across.trainers`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from across import fresh, pictures
-from across._process import training_task
-from across._process.cluster_task import Program
-from across._process.training_task import Tried
-from across.expecting import shown
+from across import pictures
 from across.pictures import Picture, Span, timeline
 
 if TYPE_CHECKING:
@@ -28,19 +29,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Halfway",
-    "Tried",
+    "Timed",
+    "Watch",
     "draw",
     "draw_progress",
     "draw_steps",
-    "fault_of",
-    "rehearse",
+    "slow",
     "steps_of",
+    "timed",
     "wait_for",
-    "watch",
+    "watching",
     "why_no_step",
 ]
 
-STARTS = 120.0  # seconds for the fork server's own start, where there is none yet
+NAPS = 2  # a dataset of one element sleeps twice: before it, and before its end
 POLL = 0.01  # seconds between two looks at a cluster
 Seen = Sequence[tuple[float, int]]  # (seconds of time.monotonic, global step)
 WRITES = ("Assign", "ResourceApply", "Apply", "ScatterUpdate", "ResourceScatter")
@@ -64,53 +66,128 @@ def steps_of(schedule: Sequence[tuple[str, int]]) -> list[tuple[int, int, int]]:
 
 
 def draw(schedule: Sequence[tuple[str, int]], *, title: str) -> Picture:
-    """Draw a schedule: a lane for each worker, a span from each read to its write."""
-    lanes = [f"worker:{i}" for i in sorted({worker for _, worker in schedule})]
-    spans = [Span(f"worker:{worker}", start, end + 1.0, "read … write") for worker, start, end in steps_of(schedule)]
-    return timeline(spans, title=title, unit="moment", lanes=lanes)
+    """Draw a schedule: a lane for each worker, and in it a line from each read to its write. Only the order counts."""
+    workers = sorted({worker for _, worker in schedule})
+    figure, axes = pictures.plot(7.5, 1.15 + 0.42 * len(workers), title=title, x="what happens, in this order", y="")
+    for worker, start, end in steps_of(schedule):
+        row, colour = workers.index(worker), pictures.PALETTE[workers.index(worker) % len(pictures.PALETTE)]
+        axes.plot([start, end], [row, row], color=colour, linewidth=3.0)
+        axes.plot([start], [row], "o", color="white", markeredgecolor=colour, markeredgewidth=2.5, markersize=10)
+        axes.plot([end], [row], "s", color=colour, markeredgecolor=pictures.INK, markersize=10)
+    axes.set_xlim(-0.5, len(schedule) - 0.5)
+    axes.set_xticks(range(len(schedule)), [what for what, _ in schedule])
+    axes.set_ylim(len(workers) - 0.4, -0.6)
+    axes.set_yticks(range(len(workers)), [f"worker:{worker}" for worker in workers])
+    happened = ", ".join(f"worker:{worker} {what}s" for what, worker in schedule)
+    return pictures.render(figure, f"Schedule, {title}. In this order: {happened}.")
 
 
 def draw_steps(
-    steps: Mapping[str, Sequence[tuple[float, float, int]]],
-    idle: Sequence[tuple[str, float, float]] = (),
-    *,
-    title: str,
+    steps: Mapping[str, Sequence[tuple[float, float, int]]], *, title: str, start: float, seconds: float
 ) -> Picture:
-    """Draw the steps of each worker, (start, end, staleness) in seconds of one clock, and below them when who stood `idle`.
+    """Draw each worker's steps, (from, to, staleness) in seconds of one clock: those of the `seconds` from `start` on.
 
-    The first step begins at 0. Raises ValueError where there is no step.
+    Raises ValueError where there is no step.
     """
-    if not any(steps.values()):
-        raise ValueError("draw_steps: no worker made a step")
-    first = min(start for each in steps.values() for start, _, _ in each)
-    last = max(end for each in steps.values() for _, end, _ in each)
-    spans = [(lane, start, end, f"{stale}") for lane, each in steps.items() for start, end, stale in each]
-    spans += [
-        (lane, max(start, first), min(end, last), "") for lane, start, end in idle if first < end and start < last
+    made = [
+        Span(lane, 1000 * (max(begin, start) - start), 1000 * (min(end, start + seconds) - start), f"{stale}")
+        for lane, each in steps.items()
+        for begin, end, stale in each
+        if begin < start + seconds and end > start
     ]
-    made = [Span(lane, 1000 * (start - first), 1000 * (end - first), label) for lane, start, end, label in spans]
-    return timeline(made, title=title, unit="milliseconds", lanes=list(steps))
+    if not made:
+        raise ValueError("draw_steps: no worker made a step")
+    return timeline(made, title=title, unit="milliseconds", lanes=list(steps), until=1000 * seconds)
 
 
-def watch(cluster: LocalCluster, seconds: float, until: Callable[[int], bool]) -> list[tuple[float, int]]:
-    """The global step of a training cluster over time, as a client of ps:0 sees it: [(time.monotonic(), step), ...].
-
-    Ends when `until(step)`, after `seconds` at the latest. Nothing is noted before the variables are initialised.
-    """
+def slow(tensor: tf.Tensor, seconds: float) -> tf.Tensor:
+    """The same value `seconds` later, in a graph: the process that has it sleeps, as if it computed so long."""
     import tensorflow as tf
 
-    v1 = tf.compat.v1
-    found: list[tuple[float, int]] = []
-    end = time.monotonic() + seconds
-    only_ps = v1.ConfigProto(operation_timeout_in_ms=2_000, device_filters=["/job:ps"])
-    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
-        step = v1.get_variable("global_step", [], tf.int64)
-        with v1.Session(cluster.target("ps", 0), config=only_ps) as session:
-            while time.monotonic() < end and not (found and until(found[-1][1])):
-                with contextlib.suppress(tf.errors.FailedPreconditionError):  # not initialised yet
-                    found.append((time.monotonic(), int(session.run(step))))
-                time.sleep(POLL)
-    return found
+    if not seconds:
+        return tensor
+    kinds = {"output_types": [tensor.dtype], "output_shapes": [tensor.shape]}
+    one = tf.raw_ops.TensorDataset(components=[tensor], output_shapes=[tensor.shape])
+    naps = tf.raw_ops.SleepDataset(
+        input_dataset=one, sleep_microseconds=tf.constant(int(seconds * 1e6 / NAPS), tf.int64), **kinds
+    )
+    (late,) = tf.raw_ops.DatasetToSingleElement(dataset=naps, **kinds)
+    return late
+
+
+def timed(session: tf.compat.v1.Session, fetches: Any, seconds: float, ready: tf.Variable, clients: int) -> Timed:
+    """Run `fetches` again and again for `seconds`, from when `clients` of us are ready: the values of each run.
+
+    `ready` is a variable that they share, 0 at first. A run that ends later than that is not counted.
+    """
+    session.run(fetches)  # the first run prepares the graph
+    here = ready.assign_add(1).op
+    session.run(here)
+    while session.run(ready) < clients:
+        time.sleep(POLL / 10)
+    found, start = [], time.time()
+    while True:
+        values = session.run(fetches)
+        if time.time() > start + seconds:
+            return Timed(start, found)
+        found.append(values)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a client's runs gave, and when it began: seconds of `time.time`, and of `tf.timestamp`."""
+
+    start: float
+    values: list[Any]
+
+
+class Watch:
+    """The global step of a training cluster over time, as a client of ps:0 sees it: `seen` is [(time.monotonic(), step), ...].
+
+    Nothing is noted before the variables are initialised.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, int]] = []
+        self.marks: dict[str, float] = {}
+        self.over = threading.Event()
+
+    def reach(self, step: int, seconds: float = 30.0) -> None:
+        """Return when the global step is `step` or more, after `seconds` at the latest."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not (self.seen and self.seen[-1][1] >= step):
+            time.sleep(POLL)
+
+    def mark(self, words: str) -> None:
+        """Note that something happens now."""
+        self.marks[words] = time.monotonic()
+
+    def look(self, target: str) -> None:
+        """Note the global step until it is `over`."""
+        import tensorflow as tf
+
+        v1 = tf.compat.v1
+        only_ps = v1.ConfigProto(operation_timeout_in_ms=2_000, device_filters=["/job:ps"])
+        with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+            step = v1.get_variable("global_step", [], tf.int64)
+            with v1.Session(target, config=only_ps) as session:
+                while not self.over.is_set():
+                    with contextlib.suppress(tf.errors.OpError):  # not initialised yet, or a moment of no answer
+                        self.seen.append((time.monotonic(), int(session.run(step))))
+                    time.sleep(POLL)
+
+
+@contextlib.contextmanager
+def watching(cluster: LocalCluster) -> Iterator[Watch]:
+    """A block during which a thread notes the global step of a training cluster. See `Watch`."""
+    watch = Watch()
+    thread = threading.Thread(target=watch.look, args=(cluster.target("ps", 0),), daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        watch.over.set()
+        thread.join()
 
 
 def draw_progress(seen: Seen, marks: Mapping[str, float], *, title: str) -> Picture:
@@ -119,7 +196,7 @@ def draw_progress(seen: Seen, marks: Mapping[str, float], *, title: str) -> Pict
     first, top = seen[0][0], max(1, *(step for _, step in seen))
     axes.plot([at - first for at, _ in seen], [step for _, step in seen], ".", color=pictures.PALETTE[0], markersize=4)
     axes.set_ylim(-0.03 * top, 1.5 * top)
-    axes.set_yticks(range(0, top + 1, 100))
+    axes.set_yticks(range(0, top + 1, 100 if top <= 600 else 250))
     for number, (words, at) in enumerate(marks.items()):
         height = top * (1.44 - 0.11 * number)
         style = "--" if "killed" in words else "-"
@@ -188,54 +265,3 @@ def _needed(step: Any) -> list[Any]:
             found[op.name] = op
             left += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     return list(found.values())
-
-
-def rehearse(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, int]]) -> list[Tried]:
-    """Try a training program `(spec, job, index)` as each of `tasks`, one after the other, in one fresh process.
-
-    The servers are real, and all in that process. Raises what the program raises, TimeoutError after 20 seconds.
-    """
-    fresh.server_path(time.monotonic() + STARTS, cold=False)  # its start is not the program's time
-    return fresh.call(training_task.tried, program, jobs, tasks, timeout=20.0).result()
-
-
-def fault_of(
-    task: tuple[str, int],
-    last: int,
-    *,
-    made: Sequence[tuple[bool, str, int]],
-    joined: bool,
-    led: bool,
-    masters: Sequence[str],
-    step: int | None,
-    returned: object,
-) -> tuple[str, str]:
-    """What is wrong with what a trainer did as `task`, see `Tried`: what it is called, or "", and a sentence; ("", "").
-
-    It was told to train until the global step is `last`; a run may read that before or after its own addition.
-    """
-    job, index = task
-    says = f"as {job}:{index}, `trainer`"
-    if len(made) != 1:
-        return "", f"{says} made {len(made)} servers; expected one"
-    ((same, *server),) = made
-    if tuple(server) != (job, index):
-        return "", f"{says} made the server of {server[0]}:{server[1]}"
-    if not same:
-        return "hosts_unsplit", f"{says} gave its server another cluster than its flags name"
-    if job == "ps":
-        return ("", "") if joined else ("", f"{says} did not wait in `join`: a ps only serves")
-    if joined:
-        return "worker_waits", f"{says} waits in `join`: only a ps does; a worker trains"
-    on = masters[-1] or "no server of the cluster" if masters else "no server"
-    if on != f"worker:{index}":
-        return "", f"{says} has its session on {on}; expected its own"
-    if led != (index == 0):
-        words = "prepared the variables as a chief does" if led else "waited for a chief"
-        return "everyone_chief" if led else "last_is_chief", f"{says} {words}; the chief is task 0"
-    if step not in (last, last + 1):
-        words = f"{says} stopped when the global step was {step}; `last_step` was {last}"
-        return "", f"{words}, and the global step counts the steps of all"
-    if returned not in (last, last + 1):
-        return "", f"{says} returned {shown(returned)}; expected {last}, the global step"
-    return "", ""

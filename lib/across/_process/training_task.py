@@ -24,18 +24,26 @@ class Tried:
     servers: list[tuple[Mapping[str, Sequence[str]], str, int]] = field(
         default_factory=list
     )  # of which cluster, as whom
+    unsplit: bool = False  # hosts of a job were one text, or several of them one host
     joined: bool = False
     led: bool = False  # it prepared its session, as a chief: initialised or restored the variables
     masters: list[str] = field(default_factory=list)  # "worker:1", for each session; "" is none of the cluster's
     graph: bytes = b""  # of the last session, a GraphDef
     fetched: list[str] = field(default_factory=list)  # the names of what it fetched again and again
-    step: int | None = None  # `global_step` on ps:0 afterwards; None where there is none
+    before: int | None = None  # `global_step` on ps:0 when it began; None where there is none
+    step: int | None = None  # and afterwards
     returned: Any = None
 
     @property
     def made(self) -> list[tuple[bool, str, int]]:
         """For each server that it made: whether of the cluster that it was given, and as whom."""
         return [(dict(spec) == dict(self.told), job, index) for spec, job, index in self.servers]
+
+    @property
+    def did(self) -> dict[str, Any]:
+        """What `trainers.fault_of` judges, by name."""
+        names = ("made", "unsplit", "joined", "led", "masters", "before", "step", "returned")
+        return {name: getattr(self, name) for name in names}
 
 
 def tried(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, int]]) -> list[Tried]:
@@ -61,7 +69,7 @@ def tried(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, 
     _note_leaders(session_manager.SessionManager)
     found = []
     for job, index in tasks:
-        _now[:] = [Tried(spec)]
+        _now[:] = [Tried(spec, before=found[-1].step if found else None)]
         _counts.clear()
         try:
             _now[0].returned = program(spec, job, index)
@@ -69,6 +77,10 @@ def tried(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, 
             _now[0].joined = True
         except _InVain:
             pass
+        except TypeError as error:
+            if NO_LIST not in str(error):
+                raise
+            _now[0].unsplit = True
         except tf.errors.InvalidArgumentError:  # a session of no server of the cluster knows none of its devices
             if _now[0].masters[-1:] != [""]:
                 raise
@@ -83,10 +95,11 @@ def tried(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, 
 _now: list[Tried] = []
 _counts: dict[tuple[str, ...], int] = {}
 PATIENCE = 2.0  # seconds that a session waits for a chief
+NO_LIST = "must be a list or a dictionary"  # ClusterSpec's words for a job whose hosts are one text
 
 
 class _InVain(BaseException):
-    """Nobody initialises the variables that a program waits for."""
+    """A program cannot go on: nobody initialises the variables that it waits for, or its server has no cluster."""
 
 
 def _global_step(target: str) -> int | None:
@@ -108,10 +121,14 @@ def _replace(server_lib: Any, sessions: Any, targets: Mapping[tuple[str, int], s
     program, start, run = threading.get_ident(), sessions.BaseSession.__init__, sessions.BaseSession.run
 
     def made(self: Any, cluster: Any, job_name: Any = None, task_index: Any = None, *others: Any, **more: Any) -> None:
+        if isinstance(cluster, Mapping) and any(isinstance(hosts, str) for hosts in cluster.values()):
+            _now[0].unsplit = True
+            raise _InVain
         wanted = server_lib._make_server_def(cluster, job_name, task_index, more.get("protocol"), more.get("config"))
         self._server_def = wanted
         jobs = {each.name: [each.tasks[i] for i in sorted(each.tasks)] for each in wanted.cluster.job}
         _now[0].servers.append((jobs, wanted.job_name, wanted.task_index))
+        _now[0].unsplit |= any("," in address for addresses in jobs.values() for address in addresses)
 
     def target(self: Any) -> str:
         return targets.get((self._server_def.job_name, self._server_def.task_index), "")
