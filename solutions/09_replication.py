@@ -421,7 +421,7 @@ def client(target, indices, pause):
             w = v1.get_variable("w", initializer=tf.zeros([3]))
             steps, ready = (v1.get_variable(name, initializer=0) for name in ("steps", "ready"))
         gradients, notes = zip(*(replica(index, w, steps, pause) for index in indices), strict=True)
-        train = w.assign_sub(0.1 * tf.add_n(gradients))
+        train = w.assign_sub(0.1 * tf.add_n(gradients) / len(indices))
         with tf.device("/job:ps/task:0"), tf.control_dependencies([train]):
             after = steps.assign_add(1)
         with v1.Session(target, config=config) as session:
@@ -555,9 +555,9 @@ def patient(task):  # a session waits 10 seconds, and for nobody but the ps and 
 
 # %% [markdown]
 # ### Exercise: `trainer` (4 points)
-# A machine has copied the page, and damaged it: `worker_hosts(",")`, `=` in place of `==`, `server.tar get`. Repair the
-# hosts, and three `...`, which Python would refuse. A ps only waits. Task 0 of the workers is the chief. A worker's session
-# is on its own server.
+# A machine has copied the page, and damaged it: `worker_hosts(",")`, `=` in place of `==`, `server.tar get`. Repair it: the
+# hosts, and three `...`, where Python refuses the page. A ps only waits. Task 0 of the workers is the chief. A worker's
+# session is on its own server.
 #
 # It trains until the *global* step, which counts the steps of all workers, is `last_step`. A worker that comes later does
 # one step at most. Leave the rest as it is.
@@ -696,7 +696,7 @@ print(f"steps: {done}; the weights: {weights}")
 # |---|---|---|
 # | in-graph | one client, `tf.device` for each replica | the same; `MirroredStrategy` on one machine |
 # | between-graph, out of step | `replica_device_setter`, a client on each worker | `ParameterServerStrategy`, one coordinator |
-# | between-graph, in step | `SyncReplicasOptimizer` | `MultiWorkerMirroredStrategy` |
+# | between-graph, in step | `SyncReplicasOptimizer` | `MultiWorkerMirroredStrategy`, in chapter 11 |
 # | a worker dies | supervisor, checkpoints | another worker does its step |
 
 # %% [markdown]

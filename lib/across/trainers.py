@@ -64,7 +64,7 @@ def fault_of(
     """What is wrong with what a trainer did as `task`, see `Tried`: what it is called, or "", and a sentence; ("", "").
 
     It was told to train until the global step is `last`, which may have been reached before it began. Whoever reads the
-    global step in a step may get it from before or after its own addition.
+    global step in a step may get it from before or after its own addition: a last step may come too many.
     """
     job, index = task
     says = f"as {job}:{index}, `trainer`"
@@ -98,7 +98,7 @@ def fault_of(
         words = f"{says} stopped when the global step was {step}"
         words += "; expected one step at most" if late else f"; `last_step` was {last}"
         return "", f"{words}, and the global step counts the steps of all"
-    if returned not in (reached, reached + 1):
+    if returned not in ((reached, reached + 1) if late else (last,)):
         of = "the_flag" if late and returned == last else ""
         return of, f"{says} returned {shown(returned)}; expected {reached}, the global step"
     return "", ""
