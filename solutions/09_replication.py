@@ -555,9 +555,8 @@ def patient(task):  # a session waits 10 seconds, and for nobody but the ps and 
 
 # %% [markdown]
 # ### Exercise: `trainer` (4 points)
-# A machine has copied the page, and damaged it: `worker_hosts(",")`, `=` in place of `==`, `server.tar get`. Repair it: the
-# hosts, and three `...`, where Python refuses the page. A ps only waits. Task 0 of the workers is the chief. A worker's
-# session is on its own server.
+# A machine has damaged the page: `worker_hosts(",")`, `=` for `==`, `server.tar get`. Repair the hosts, and three `...`, where
+# Python refuses it. A ps only waits. Worker 0 is the chief. A worker's session is on its own server.
 #
 # It trains until the *global* step, which counts the steps of all workers, is `last_step`. A worker that comes later does
 # one step at most. Leave the rest as it is.

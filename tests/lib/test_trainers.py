@@ -33,7 +33,8 @@ LATE = {"before": 12, "step": 13, "returned": 13}  # told to train until 8
     ("other", "says"),
     [
         ({}, ""),
-        ({"step": 9, "returned": 9.0}, ""),
+        ({"step": 9, "returned": 8.0}, ""),
+        ({"step": 9, "returned": 9}, "returned 9; expected 8, the global step"),
         ({"made": []}, "made 0 servers"),
         ({"made": [[True, "worker", 0]]}, "made the server of worker:0"),
         ({"made": [[False, "worker", 1]]}, "another cluster"),
