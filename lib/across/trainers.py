@@ -99,6 +99,7 @@ def fault_of(
         words += "; expected one step at most" if late else f"; `last_step` was {last}"
         return "", f"{words}, and the global step counts the steps of all"
     if returned not in ((reached, reached + 1) if late else (last,)):
-        of = "the_flag" if late and returned == last else ""
-        return of, f"{says} returned {shown(returned)}; expected {reached}, the global step"
+        flag = late and returned == last
+        words = f"{says} returned {shown(returned)}{', which is `last_step`' if flag else ''}"
+        return "the_flag" if flag else "", f"{words}; expected {reached}, the global step"
     return "", ""

@@ -52,7 +52,8 @@ LATE = {"before": 12, "step": 13, "returned": 13}  # told to train until 8
         ({**LATE, "step": 15, "returned": 15}, "expected one step at most"),
         (
             {**LATE, "returned": 8},
-            "the global step was 12 and `last_step` 8: as worker:1, `trainer` returned 8; expected 12",
+            "the global step was 12 and `last_step` 8: as worker:1, `trainer` returned 8, which is `last_step`; "
+            "expected 12",
         ),
     ],
 )
