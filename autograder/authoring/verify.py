@@ -153,7 +153,9 @@ def verify(
     load(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
     file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
-    trials = [each for each in _trials(looked_at, file, source, seeds) if mutated or not isinstance(each.of, Mutant)]
+    trials = [
+        each for each in _trials(chapter, looked_at, file, source, seeds) if mutated or not isinstance(each.of, Mutant)
+    ]
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
     written = list(_written(looked_at, file, source, seeds))
@@ -265,7 +267,18 @@ def load(course: Course, chapter: str) -> None:
         sys.path.remove(str(file.parent))
 
 
-def _trials(exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int) -> Iterator[Trial]:
+def _looked_at_with(chapter: Chapter, reference: Answers, answer: str, source: str) -> Answers:
+    """`source` as `answer`, and the reference in each cell that an exercise which looks at `answer` looks at as well.
+
+    Every other cell stays blank: its exercises ask nothing, and so a trial costs what its own exercise costs.
+    """
+    needed = {each for exercise in chapter.exercises if answer in exercise.answer_ids for each in exercise.answer_ids}
+    return {each: text for each, text in reference.items() if each in needed} | {answer: source}
+
+
+def _trials(
+    chapter: Chapter, exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int
+) -> Iterator[Trial]:
     names = {exercise.name for exercise in exercises}
     for seed in range(1, seeds + 1):
         yield Trial("reference", "", seed, reference)
@@ -273,7 +286,8 @@ def _trials(exercises: Sequence[Exercise], file: Path, reference: Answers, seeds
     for variant in listed.variants(file):
         if variant.exercise not in names:
             continue
-        answers = {**reference, variant.answer: variant.written_over(reference[variant.answer])}
+        changed = variant.written_over(reference[variant.answer])
+        answers = _looked_at_with(chapter, reference, variant.answer, changed)
         for seed in range(1, min(FEW, seeds) + 1):
             yield Trial(
                 "right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant
@@ -282,7 +296,8 @@ def _trials(exercises: Sequence[Exercise], file: Path, reference: Answers, seeds
     for answer, source in reference.items():
         if answer in checked:
             for number, mutant in enumerate(mutants.mutants(answer, source)):
-                yield Trial("mutant", f"{answer} {number}", 1, {**reference, answer: mutant.source}, mutant)
+                answers = _looked_at_with(chapter, reference, answer, mutant.source)
+                yield Trial("mutant", f"{answer} {number}", 1, answers, mutant)
 
 
 def _graded(course: Course, rubric: Rubric, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
