@@ -23,6 +23,7 @@ from pathlib import Path
 
 from autograder.authoring import build, mutants, unboxed
 from autograder.authoring.mutants import Mutant
+from autograder.authoring.trials import FEW, Answers, Trial, trials_of
 from autograder.authoring.unboxed import Answered, Found
 from autograder.job import forkserver, grade
 from autograder.job.assemble import own_cells
@@ -35,7 +36,6 @@ from autograder.probe.listed import Variant
 from autograder.submissions.intake import Submission
 
 SEEDS = 20  # for the reference
-FEW = 3  # seeds for each listed answer in the sandbox, and for each trivial one
 HALF = 0.5  # of an exercise's points: what a wrong rule earns at most, on any seed
 OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
 KILLED = 0.95  # of a chapter's mutants, at least
@@ -46,19 +46,7 @@ LIMITS = {  # many times the reference's: a mutant may loop
 }
 FULL = (Result.PASSED, Result.MANUAL)
 
-Answers = dict[str, str]  # grade id -> source
 Progress = Callable[[int, int, str], None]  # (done, of how many, what)
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One answer to a chapter, graded with one seed."""
-
-    kind: str  # "reference", "blank", "wrong", "right", "mutant"
-    name: str
-    seed: int
-    answers: Answers = field(repr=False)
-    of: Variant | Mutant | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +142,9 @@ def verify(
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
     file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
     trials = [
-        each for each in _trials(chapter, looked_at, file, source, seeds) if mutated or not isinstance(each.of, Mutant)
+        each
+        for each in trials_of(chapter, looked_at, file, source, seeds)
+        if mutated or not isinstance(each.of, Mutant)
     ]
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
@@ -265,39 +255,6 @@ def load(course: Course, chapter: str) -> None:
         raise CourseError(f"{file.name}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(file.parent))
-
-
-def _looked_at_with(chapter: Chapter, reference: Answers, answer: str, source: str) -> Answers:
-    """`source` as `answer`, and the reference in each cell that an exercise which looks at `answer` looks at as well.
-
-    Every other cell stays blank: its exercises ask nothing, and so a trial costs what its own exercise costs.
-    """
-    needed = {each for exercise in chapter.exercises if answer in exercise.answer_ids for each in exercise.answer_ids}
-    return {each: text for each, text in reference.items() if each in needed} | {answer: source}
-
-
-def _trials(
-    chapter: Chapter, exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int
-) -> Iterator[Trial]:
-    names = {exercise.name for exercise in exercises}
-    for seed in range(1, seeds + 1):
-        yield Trial("reference", "", seed, reference)
-    yield Trial("blank", "", 1, {})
-    for variant in listed.variants(file):
-        if variant.exercise not in names:
-            continue
-        changed = variant.written_over(reference[variant.answer])
-        answers = _looked_at_with(chapter, reference, variant.answer, changed)
-        for seed in range(1, min(FEW, seeds) + 1):
-            yield Trial(
-                "right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant
-            )
-    checked = {answer for exercise in exercises if not exercise.manual for answer in exercise.answer_ids}
-    for answer, source in reference.items():
-        if answer in checked:
-            for number, mutant in enumerate(mutants.mutants(answer, source)):
-                answers = _looked_at_with(chapter, reference, answer, mutant.source)
-                yield Trial("mutant", f"{answer} {number}", 1, answers, mutant)
 
 
 def _graded(course: Course, rubric: Rubric, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:

@@ -20,7 +20,6 @@ import json
 import math
 import os
 import socket
-import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from across import fresh
 from across._draw import cluster as picture
 from across._draw.partitions import PLUMBING
 from across._process import cluster_task, supervision
+from across._process.addresses import free_address
 from across._process.cluster_task import Program
 from across.pictures import Picture
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalCluster", "Logs", "Rehearsal", "StartError", "bytes_between", "rehearse"]
 
-HOST = "127.0.0.1"
 TRIES = 3  # starts on ports of which one is taken
 STARTS = 120.0  # seconds for the fork server's own start, where there is none yet
 POLL = 0.005  # seconds between two looks whether a task listens
@@ -340,24 +339,6 @@ def _printed(lives: Sequence[fresh.Call[Any]]) -> str:
     return "".join(
         log.text() for life in lives for log in (life.member.stdout, life.member.stderr) if log.path.exists()
     )
-
-
-def free_address(held: list[socket.socket]) -> str:
-    """An address of this machine that nobody else gets: bound by a socket that is `held`, and never listens, until it closes.
-
-    A server gets it all the same with TF_GRPC_REUSE_PORT=1 in its environment.
-
-    Where TensorFlow cannot bind it a second time (not Linux), it is only likely that nobody else does.
-    """
-    one = socket.socket()
-    held.append(one)
-    if sys.platform == "linux":
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    one.bind((HOST, 0))
-    port = one.getsockname()[1]
-    if sys.platform != "linux":
-        one.close()
-    return f"{HOST}:{port}"
 
 
 def _close(

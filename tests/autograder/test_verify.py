@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
 
-from autograder.authoring import build, checks_page, mutants, unboxed, verify
+from autograder.authoring import build, checks_page, mutants, trials, unboxed, verify
 from autograder.authoring.unboxed import Answered, Found
 from autograder.authoring.verify import Trial, Verified
 from autograder.devtools.fixture import CHAPTER
@@ -156,18 +156,18 @@ def test_one_exercise_alone_has_its_own_listed_answers_and_mutants_tried():
     pick, other = (exercise for exercise in TINY.exercises if exercise.name in ("pick", "spread"))
     reference = {name: SOURCE for exercise in (pick, other) for name in exercise.answer_ids}
     file = Path("listed.toml")
-    trials = {each.name: list(verify._trials(TINY, [each], file, reference, 2)) for each in (pick, other)}
-    kinds = {name: {each.kind for each in of} for name, of in trials.items()}
+    tried = {each.name: list(trials.trials_of(TINY, [each], file, reference, 2)) for each in (pick, other)}
+    kinds = {name: {each.kind for each in of} for name, of in tried.items()}
     assert kinds["pick"] == {"reference", "blank", "wrong", "right", "mutant"}
     assert kinds["spread"] == {"reference", "blank", "mutant"}
-    mutated = {each.of.answer for of in trials.values() for each in of if isinstance(each.of, mutants.Mutant)}
+    mutated = {each.of.answer for of in tried.values() for each in of if isinstance(each.of, mutants.Mutant)}
     assert mutated == {*pick.answer_ids, *other.answer_ids}
-    assert not {each.of.answer for each in trials["pick"] if each.kind == "mutant"} & set(other.answer_ids)
+    assert not {each.of.answer for each in tried["pick"] if each.kind == "mutant"} & set(other.answer_ids)
 
 
 def test_a_trial_fills_in_what_its_exercise_looks_at_and_leaves_the_rest_blank():
     reference = {name: SOURCE for exercise in TINY.exercises for name in exercise.answer_ids}
-    for trial in verify._trials(TINY, TINY.exercises, Path("listed.toml"), reference, 2):
+    for trial in trials.trials_of(TINY, TINY.exercises, Path("listed.toml"), reference, 2):
         if trial.kind == "reference":
             assert trial.answers == reference
         elif isinstance(trial.of, mutants.Mutant):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from across._process.addresses import free_address
 from across._process.cluster_task import Program, Spec, _Joined
 
 
@@ -54,8 +55,6 @@ def tried(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, 
     import tensorflow as tf
     from tensorflow.python.client import session as sessions
     from tensorflow.python.training import server_lib, session_manager
-
-    from across.clusters import free_address
 
     os.environ["TF_GRPC_REUSE_PORT"] = "1"
     held: list[socket.socket] = []
