@@ -162,7 +162,8 @@ def test_one_exercise_alone_has_its_own_listed_answers_and_mutants_tried():
     assert kinds["spread"] == {"reference", "blank", "mutant"}
     mutated = {each.of.answer for of in tried.values() for each in of if isinstance(each.of, mutants.Mutant)}
     assert mutated == {*pick.answer_ids, *other.answer_ids}
-    assert not {each.of.answer for each in tried["pick"] if each.kind == "mutant"} & set(other.answer_ids)
+    picked = {each.of.answer for each in tried["pick"] if isinstance(each.of, mutants.Mutant)}
+    assert not picked & set(other.answer_ids)
 
 
 def test_a_trial_fills_in_what_its_exercise_looks_at_and_leaves_the_rest_blank():
