@@ -6,8 +6,11 @@ through the same typed protocol; what a box adds are its limits.
 
 from __future__ import annotations
 
+import itertools
+import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import msgspec
@@ -21,6 +24,7 @@ from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import ENDS
 
 SEEDS = (1, 2, 3)
+_RUNS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,13 @@ def table(found: Sequence[Said]) -> Table:
     return made
 
 
+def compiled(source: str, name: str) -> CodeType:
+    """A cell's code, its source kept where AutoGraph finds it, as IPython does. Raises SyntaxError."""
+    file = f"<cell {name} {next(_RUNS)}>"  # each its own, or AutoGraph takes another answer's source
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    return compile(source, file, "exec")
+
+
 def _cell_of(exercise: Exercise) -> str:
     """The cell that an answer to the exercise goes to: the one that bears its name, else the first."""
     return exercise.name if exercise.name in exercise.answer_ids else exercise.answer_ids[0]
@@ -137,7 +148,7 @@ def _executed(course: Course, chapter: str, answers: Mapping[str, str]) -> dict[
             continue
         name = meta.get("grade_id", "")
         try:
-            exec(compile(answers.get(name, str(cell.source)), f"<cell {name}>", "exec"), names)
+            exec(compiled(answers.get(name, str(cell.source)), name), names)
         except Exception as error:
             if name not in answers:
                 raise CourseError(

@@ -110,6 +110,7 @@ def tests_of(checks: Any) -> list[Any]:
 def namespace(chapter: str, answers: dict[str, str]) -> dict[str, Any]:
     """The names of a student's notebook after it ran with these answers: cell by cell, what only shows something not."""
     from autograder.authoring import build
+    from autograder.authoring.check_answer import compiled
     from autograder.model.course import find
 
     names: dict[str, Any] = {"__name__": "__main__"}
@@ -118,7 +119,7 @@ def namespace(chapter: str, answers: dict[str, str]) -> dict[str, Any]:
         if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
             continue
         source: str = answers.get(meta.get("grade_id", ""), str(cell.source))
-        exec(compile(source, f"<cell {meta.get('grade_id', '')}>", "exec"), names)
+        exec(compiled(source, meta.get("grade_id", "")), names)
     return names
 
 
