@@ -114,32 +114,34 @@ def worker_step(index, loss_of, rate):  # 1, a function, 0.5 -> an op of the def
 # %% [markdown]
 # The check runs two clients. Each step pulls `w` halfway to the worker's own number: 8 for worker 0, 2 for worker 1.
 
+
+# %% tags=["folded"]
+def client_of(cluster, index, opened):  # worker `index`'s client, with your graph -> its session, its step, `w`
+    with tf.Graph().as_default() as graph:
+        step = worker_step(index, lambda w, number: tf.reduce_sum(tf.square(w - [8.0, 2.0][number])) / 2.0, 0.5)
+        wrong = replicas.why_no_step(step)
+        expect(not wrong, f"`worker_step({index}, loss_of, 0.5)` {wrong}")
+        held = v1.global_variables()
+        expect(len(held) == 1, f"the graph of worker {index} has {len(held)} variables; expected one, `w`")
+        session = v1.Session(cluster.target("worker", index), config=config)
+        opened.callback(session.close)
+        if index == 0:
+            session.run(held[0].initializer)
+        try:
+            seen = placement.trace_graph(graph, getattr(step, "op", step), session=session)
+        except tf.errors.FailedPreconditionError:
+            expect(False, "worker 0's client gave `w` a value; worker 1's has none: expected one variable for both")
+    display(cluster.draw(seen, title=f"One step of worker {index}'s own graph"))
+    home = {op.device for op in seen.of_type("VarHandleOp", "VariableV2")}
+    expect(home == {"ps:0 CPU:0"}, f"`w` is on {', '.join(home)}; expected the ps")
+    there = {op.device for op in seen.of_type("Sub")}
+    expect(f"worker:{index} CPU:0" in there, f"the replica of worker {index} is on {', '.join(there) or 'no worker'}")
+    return session, step, held[0]
+
+
 # %% check="worker_step" points=3 covers=["S74"]
 with attempt("worker_step"), contextlib.ExitStack() as opened:
-    clients = []
-    for index in (0, 1):
-        with tf.Graph().as_default() as graph:
-            step = worker_step(index, lambda w, number: tf.reduce_sum(tf.square(w - [8.0, 2.0][number])) / 2.0, 0.5)
-            wrong = replicas.why_no_step(step)
-            expect(not wrong, f"`worker_step({index}, loss_of, 0.5)` {wrong}")
-            held = v1.global_variables()
-            expect(len(held) == 1, f"the graph of worker {index} has {len(held)} variables; expected one, `w`")
-            session = v1.Session(cluster.target("worker", index), config=config)
-            opened.callback(session.close)
-            clients.append((session, step, held[0]))
-            if index == 0:
-                session.run(held[0].initializer)
-            try:
-                seen = placement.trace_graph(graph, getattr(step, "op", step), session=session)
-            except tf.errors.FailedPreconditionError:
-                expect(False, "worker 0's client gave `w` a value; worker 1's has none: expected one variable for both")
-        display(cluster.draw(seen, title=f"One step of worker {index}'s own graph"))
-        home = {op.device for op in seen.of_type("VarHandleOp", "VariableV2")}
-        expect(home == {"ps:0 CPU:0"}, f"`w` is on {', '.join(home)}; expected the ps")
-        there = {op.device for op in seen.of_type("Sub")}
-        expect(
-            f"worker:{index} CPU:0" in there, f"the replica of worker {index} is on {', '.join(there) or 'no worker'}"
-        )
+    clients = [client_of(cluster, index, opened) for index in (0, 1)]
     clients[0][0].run(clients[0][2].initializer)
     for index, wanted in ((None, 0.0), (0, 4.0), (1, 3.0), (1, 2.5), (0, 5.25)):
         other = clients[1 - index if index is not None else 0]
@@ -695,7 +697,7 @@ print(f"steps: {done}; the weights: {weights}")
 # |---|---|---|
 # | in-graph | one client, `tf.device` for each replica | the same; `MirroredStrategy` on one machine |
 # | between-graph, out of step | `replica_device_setter`, a client on each worker | `ParameterServerStrategy`, one coordinator |
-# | between-graph, in step | `SyncReplicasOptimizer` | `MultiWorkerMirroredStrategy`, in chapter 11 |
+# | between-graph, in step | `SyncReplicasOptimizer` | `MultiWorkerMirroredStrategy`, in chapter 13 |
 # | a worker dies | supervisor, checkpoints | another worker does its step |
 
 # %% [markdown]
