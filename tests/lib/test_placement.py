@@ -450,3 +450,28 @@ def test_a_variable_that_is_the_second_operand_is_read_too(in_four):
     assert [(op.type, op.device) for op in read] == [("Const", "CPU:1"), ("ReadVariableOp", "CPU:1"), ("Mul", "CPU:0")]
     assert read["ReadVariableOp"].inputs == ("Variable",)
     assert [op.type for op in constants] == ["Const", "Const", "Mul"]
+
+
+def test_the_bytes_that_were_copied_are_counted_by_link(in_four):
+    def run() -> dict[tuple[str, str], int]:
+        import tensorflow as tf
+
+        def there_and_back():
+            with tf.device("/CPU:1"):
+                x = tf.ones([10, 3])
+            with tf.device("/CPU:2"):
+                y = tf.cast(x + x, tf.float64)
+                z = x * 2.0
+            with tf.device("/CPU:1"):
+                return y + tf.cast(x, tf.float64), z
+
+        return trace(there_and_back).sent()
+
+    assert in_four(run) == {("CPU:1", "CPU:2"): 120, ("CPU:2", "CPU:1"): 240}
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float32", (None, 3)), ("float32", None), ("string", (2,)), ("", ())])
+def test_a_tensor_without_a_known_size_is_not_counted_as_nothing(dtype, shape):
+    ops = (Op("a", "A", "CPU:0", dtype, shape), Op("b", "B", "CPU:1", "float32", (), ("a",)))
+    with pytest.raises(ValueError, match="how many bytes"):
+        Trace(ops).sent()

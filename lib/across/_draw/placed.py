@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -91,6 +92,29 @@ class Placed:
         """What was copied to which device, each once: [("MatMul", "CPU:2")]."""
         device = {op.name: op.device for op in self.everything}
         return list(dict.fromkeys((edge.source, device[edge.target]) for edge in self.edges() if edge.copied))
+
+    def sent(self) -> dict[tuple[str, str], int]:
+        """The bytes that were copied from device to device: {("CPU:0", "CPU:1"): 4096}. A tensor counts once a device.
+
+        An op with several outputs counts as one, its first. Raises ValueError for a tensor without a known size.
+        """
+        found: dict[tuple[str, str], int] = {}
+        for name, target in self.copies():
+            op = self[name]
+            link = (op.device, target)
+            found[link] = found.get(link, 0) + _bytes(op)
+        return dict(sorted(found.items()))
+
+
+def _bytes(op: Op) -> int:
+    import tensorflow as tf
+
+    size = tf.as_dtype(op.dtype).size if op.dtype else 0
+    if not size or op.shape is None or None in op.shape:
+        raise ValueError(
+            f"{op.name} is {op.dtype or 'nothing'} of shape {op.shape}: how many bytes it has is not known"
+        )
+    return size * math.prod(side or 0 for side in op.shape)
 
 
 def device_order(device: str) -> tuple[str, str, int]:

@@ -1,0 +1,208 @@
+"""What checks on towers are made of: a model that the checker trains itself, and a student's tower, traced there, run here.
+
+Truth is computed on one device: the loss and gradients of a whole batch by a Keras model of this process, its weights drawn
+afresh (`Alone`). Of a student's tower there is a graph, which runs here on four logical CPUs (`Traced`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from across.expecting import anything, list_of, row, text, whole
+from autograder.checks.placing import device_of, imported, ran, session
+from autograder.probe.asking import probe
+
+SIZE = 4  # pixels of an image's side
+HEAVY = ("Conv2D", "MatMul", "BiasAddGrad", "TanhGrad", "SparseSoftmax")  # parts of types that a tower's ops have
+FORWARD = (
+    "Conv2D",
+    "BiasAdd",
+    "Tanh",
+    "SparseSoftmaxCrossEntropyWithLogits",
+)  # and types that have no backward in them
+
+
+def built(channels: int, hidden: int) -> Any:
+    """A small model with a convolution, a frozen layer and one that is called twice; the same one as `traced_tower` builds."""
+    layers = tf.keras.layers
+    image = tf.keras.Input((SIZE, SIZE, 1))
+    tied = layers.Dense(hidden, activation="tanh")
+    found = layers.Flatten()(layers.Conv2D(channels, 3, padding="same", activation="tanh")(image))
+    found = layers.Dense(hidden, activation="tanh", trainable=False)(found)
+    return tf.keras.Model(image, layers.Dense(10)(tied(tied(found))))
+
+
+@probe(graphs=1)
+def traced_tower(student, channels, hidden, count, home, device):
+    from tensorflow.python.framework import convert_to_constants
+
+    layers = tf.keras.layers
+    with tf.device(home):
+        image = tf.keras.Input((4, 4, 1))
+        tied = layers.Dense(hidden, activation="tanh")
+        found = layers.Flatten()(layers.Conv2D(channels, 3, padding="same", activation="tanh")(image))
+        found = layers.Dense(hidden, activation="tanh", trainable=False)(found)
+        model = tf.keras.Model(image, layers.Dense(10)(tied(tied(found))))
+    weights = {id(each.value.handle): (number, each.shape) for number, each in enumerate(model.weights)}
+    returned = []
+
+    def program(x, y):
+        loss, gradients = student.tower(model, x, y, device)
+        returned.extend([len(gradients), sum(each is not None for each in gradients)])
+        return [tf.identity(loss), *(tf.convert_to_tensor(each) for each in gradients if each is not None)]
+
+    given = [tf.TensorSpec([count, 4, 4, 1], tf.float32), tf.TensorSpec([count], tf.int64)]
+    graph = tf.function(program, autograph=False).get_concrete_function(*given)
+    captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
+    graph_def = graph.graph.as_graph_def()
+    if graph_def.library.function:  # functions inside: write their bodies out
+        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
+    for node in graph_def.node:  # pyright: ignore[reportAttributeAccessIssue]
+        if captured.get(node.name):
+            number, shape = captured[node.name]  # pyright: ignore[reportGeneralTypeIssues]
+            node.op, node.device = "VarHandleOp", home
+            node.attr.clear()
+            node.attr["dtype"].type = 1
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
+            node.attr["shared_name"].s = f"weight_{number}".encode()
+    inputs = [tensor.name for tensor in graph.inputs if tensor.op.name not in captured]
+    return graph_def, inputs, [tensor.name for tensor in graph.outputs], returned[:2]
+
+
+TRACED = row(anything, list_of(text), list_of(text), list_of(whole, 2)).named("a loss and a list of gradients")
+
+
+class Alone:
+    """One device with the whole batch: fresh weights, images and labels, and what comes of them."""
+
+    def __init__(self, rng: np.random.Generator, count: int) -> None:
+        self.channels, self.hidden = int(rng.integers(2, 4)), int(rng.integers(3, 6))
+        self.model = built(self.channels, self.hidden)
+        self.weights = [rng.normal(size=each.shape, scale=0.6).astype("float32") for each in self.model.weights]
+        self.model.set_weights(self.weights)
+        self.images = rng.random((count, SIZE, SIZE, 1), dtype="float32")
+        self.labels = rng.integers(0, 10, size=count)
+
+    def losses(self) -> Any:
+        """The cross-entropy of each example, at the weights as they are."""
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(self.labels, self.model(self.images))
+
+    def gradients(self) -> list[np.ndarray]:
+        """Of the mean loss, for each trainable weight."""
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.losses())
+        return [each.numpy() for each in tape.gradient(loss, self.model.trainable_variables)]
+
+    def steps(
+        self, rate: float, momentum: float, count: int, size: float = 1.0
+    ) -> tuple[list[float], list[np.ndarray]]:
+        """Train `count` steps, the gradients times `size`; the mean loss of each, and all weights in the end."""
+        self.model.set_weights(self.weights)
+        found, speeds = [], [np.float32(0)] * len(self.model.trainable_variables)
+        for _ in range(count):
+            found.append(float(tf.reduce_mean(self.losses())))
+            pulls = [np.float32(rate * size) * each for each in self.gradients()]
+            speeds = [np.float32(momentum) * v - pull for v, pull in zip(speeds, pulls, strict=True)]
+            for variable, v in zip(self.model.trainable_variables, speeds, strict=True):
+                variable.assign_add(v)
+        return found, self.model.get_weights()
+
+
+class Traced:
+    """The student's `tower` on fresh weights and data: its loss, its gradients, and where its ops ran."""
+
+    def __init__(self, student: Any, alone: Alone, home: str, device: str) -> None:
+        self.says, self.device = f'`tower(model, images, labels, "{device}")`', device_of(device)
+        count = len(alone.labels)
+        asked = {"channels": alone.channels, "hidden": alone.hidden, "count": count, "home": home, "device": device}
+        answer = student.ask(traced_tower, **asked)
+        graph_def, inputs, outputs, (self.listed, self.computed) = TRACED(answer, "`tower` returned")
+        graph = imported(graph_def)
+        assert len(inputs) == 2, f"{self.says} does not use both images and labels."
+        try:
+            feed: dict[Any, Any] = {
+                graph.get_tensor_by_name(name): value
+                for name, value in zip(inputs, (alone.images, alone.labels), strict=True)
+            }
+            out = [graph.get_tensor_by_name(name) for name in outputs]
+            handles = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
+            first = [_assigned(op, alone.weights, home) for op in handles]
+        except (ValueError, TypeError, KeyError, IndexError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+        with session(graph) as running:
+            if first:
+                ran(running, first)
+            places, (loss, *gradients) = ran(running, out, feed)
+        self.loss, self.gradients = np.asarray(loss), [np.asarray(each) for each in gradients]
+        types = {op.name: op.type for op in graph.get_operations()}
+        made = out[0].op
+        while made.type == "Identity":  # as a function puts around what it returns
+            made = made.inputs[0].op
+        heavy = {name: types[name] for name in places if any(part in types.get(name, "") for part in HEAVY)}
+        if made.name in places:
+            heavy[made.name] = made.type
+        self.heavy = len(heavy)
+        astray = [name for name in heavy if places[name] != self.device]
+        self.astray = sorted({places[name] for name in astray})
+        self.forward_astray = any(types[name] in FORWARD for name in astray)
+        self.loss_astray = made.name in astray
+
+
+def _assigned(handle: Any, weights: Sequence[np.ndarray], home: str) -> Any:
+    """The op that gives a weight of the student's graph its value, once it is on its own device. Raises KeyError."""
+    name = handle.get_attr("shared_name").decode()
+    if not name.startswith("weight_") or device_of(handle.device) != device_of(home):
+        raise KeyError(name)
+    with handle.graph.as_default(), tf.device(handle.device):
+        return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=weights[int(name[7:])])
+
+
+@probe(graphs=1)
+def traced_step(student, count, devices, default):
+    from tensorflow.python.framework import convert_to_constants
+
+    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(10)])
+    made_on = []
+
+    class Watched(tf.keras.optimizers.SGD):
+        def apply(self, grads, trainable_variables=None):
+            grads = list(grads)
+            made_on.extend(each.device.split("device:")[-1] for each in grads if each is not None)
+            return super().apply(grads, trainable_variables)
+
+    def program():
+        with tf.device(default):  # as a GPU is the default where there is one
+            return student.step(model, optimizer, given, list(devices))
+
+    optimizer = Watched(0.1)
+    optimizer.build(model.trainable_variables)
+
+    given = [(np.ones([count, 3], np.float32), np.zeros([count], np.int64)) for _ in devices]
+    graph = tf.function(program, autograph=False)
+    graph = graph.get_concrete_function()
+    graph_def = graph.graph.as_graph_def()
+    if graph_def.library.function:
+        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
+    return graph_def, made_on
+
+
+@probe
+def stepped(student, channels, hidden, weights, images, labels, sizes, devices, rate, momentum, count):
+    layers = tf.keras.layers
+    with tf.device("/CPU:0"):
+        image = tf.keras.Input((4, 4, 1))
+        tied = layers.Dense(hidden, activation="tanh")
+        found = layers.Flatten()(layers.Conv2D(channels, 3, padding="same", activation="tanh")(image))
+        found = layers.Dense(hidden, activation="tanh", trainable=False)(found)
+        model = tf.keras.Model(image, layers.Dense(10)(tied(tied(found))))
+    model.set_weights(weights)
+    optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
+    optimizer.build(model.trainable_variables)
+    spans = [(sum(sizes[:k]), sum(sizes[: k + 1])) for k in range(len(sizes))]
+    given = [(tf.constant(images[i:j]), tf.constant(labels[i:j])) for i, j in spans]
+    losses = [student.step(model, optimizer, list(given), list(devices)) for _ in range(count)]
+    return [np.asarray(each) for each in losses], [np.asarray(each) for each in model.get_weights()]

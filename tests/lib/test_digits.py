@@ -1,0 +1,61 @@
+"""The digits are the same ones every time, and come back from a record as they went in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from across import digits, fresh
+
+
+def test_the_digits_are_the_same_every_time_and_none_is_in_both_parts():
+    train, test = digits.load()
+    again, _ = digits.load()
+    assert (train.images.shape, test.images.shape) == ((1500, 8, 8, 1), (297, 8, 8, 1))
+    assert (train.images.dtype, train.labels.dtype) == (np.float32, np.int64)
+    assert np.array_equal(train.images, again.images)
+    assert (train.images.min(), train.images.max()) == (0.0, 1.0)
+    assert np.array_equal(np.unique(test.labels), np.arange(10))
+    assert min(np.bincount(train.labels)) > 130  # shuffled: no digit is missing
+    rows = {image.tobytes() for image in train.images}
+    assert not any(image.tobytes() in rows for image in test.images)
+
+
+def test_large_digits_are_the_small_ones_unless_mnist_is_here(monkeypatch, tmp_path):
+    monkeypatch.setattr(digits, "_MNIST", tmp_path / "mnist.npz")
+    (small, _), (large, _) = digits.load(), digits.load(28)
+    assert large.images.shape == (1500, 28, 28, 1)
+    assert np.array_equal(large.images[:, 2:26:3, 2:26:3], small.images)
+    assert large.images.sum() == pytest.approx(9 * small.images.sum(), rel=1e-4)
+    x = np.full((3, 28, 28), 255, np.uint8)
+    np.savez(tmp_path / "mnist.npz", x_train=x, y_train=np.arange(3), x_test=x[:1], y_test=np.arange(1))
+    full, tested = digits.load(28)
+    assert (full.images.shape, tested.images.shape) == ((3, 28, 28, 1), (1, 28, 28, 1))
+    assert full.images.max() == 1.0
+    (tmp_path / "mnist.npz").write_bytes(b"half of a download")
+    assert digits.load(28)[0].images.shape == (1500, 28, 28, 1)
+
+
+def test_another_size_is_refused():
+    with pytest.raises(ValueError, match="8 x 8 and of 28 x 28"):
+        digits.load(16)
+
+
+def round_trip(folder: str) -> list[tuple[np.ndarray, int]]:
+    import tensorflow as tf
+
+    path = digits.write_records(digits.load()[0].some(10, 15), folder)
+    found = []
+    for record in tf.data.TFRecordDataset(path):
+        features = tf.train.Example.FromString(record.numpy()).features.feature
+        pixels = np.frombuffer(features["image_raw"].bytes_list.value[0], np.uint8)
+        found.append((pixels.reshape(8, 8, 1), features["label"].int64_list.value[0]))
+    return found
+
+
+def test_records_hold_each_image_with_its_label(tmp_path):
+    wanted = digits.load()[0].some(10, 15)
+    found = fresh.run(round_trip, str(tmp_path), timeout=60)
+    assert [label for _, label in found] == wanted.labels.tolist()
+    for (pixels, _), image in zip(found, wanted.images, strict=True):
+        assert np.abs(pixels / 255 - image).max() <= 0.5 / 255 + 1e-6

@@ -1,0 +1,41 @@
+"""A schedule is played as it stands: messages of a step cross at once, and what is wrong with it can be seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from across import ring
+
+
+def schedule(n: int) -> list[list[tuple[int, int, int]]]:
+    return [[(i, (i + 1) % n, (i - step) % n) for i in range(n)] for step in range(2 * (n - 1))]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+def test_after_the_ring_every_piece_is_whole_everywhere(n):
+    held = ring.play(schedule(n), n)
+    assert len(held) == 2 * (n - 1) + 1
+    assert all(shares == (1,) * n for pieces in held[-1] for shares in pieces)
+    whole = [[shares == (1,) * n for shares in pieces] for pieces in held[n - 1]]
+    assert all(sum(column) == 1 for column in zip(*whole, strict=True)) or n == 1
+
+
+def test_messages_of_one_step_cross_at_once():
+    swap = [[(0, 1, 0), (1, 0, 0)]]
+    assert ring.play(swap, 2)[1] == [[(1, 1), (1, 0)], [(1, 1), (0, 1)]]
+
+
+def test_a_share_that_comes_twice_is_counted_twice():
+    twice = [[(0, 1, 0)], [(0, 1, 0)]]
+    assert ring.play(twice, 3)[2][1][0] == (2, 1, 0)
+
+
+def test_a_device_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="step 1"):
+        ring.play([[(0, 1, 0)], [(1, 2, 0)]], 2)
+
+
+def test_the_picture_says_how_many_pieces_are_whole():
+    drawn = ring.draw(schedule(3), 3, title="three")
+    assert "0 of 9, 0 of 9, 3 of 9, 6 of 9, 9 of 9" in drawn.alt
+    assert ring.draw([], 2).alt.endswith("0 of 4.")
