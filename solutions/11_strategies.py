@@ -11,7 +11,7 @@
 #
 # In chapter 10 you built data parallelism by hand. `tf.distribute` does it for you, if you choose a **strategy**. In about 60
 # minutes you see what a strategy changes, run its support tables yourself, find two results that are wrong without an error,
-# and predict what four devices gain.
+# and predict what four devices gain. *The guide* is TensorFlow's page on `tf.distribute`, as of 2.0.
 
 # %%
 from across import devices, digits, expecting, fresh, pictures, placement, strategies
@@ -53,7 +53,8 @@ for copy in strategy.experimental_local_results(kernel):
     print(copy.name, copy.shape, copy.device)
 
 # %% [markdown]
-# Two variables, one name: a **mirrored variable**. Each replica reads its own. Each update goes to both, so they stay equal.
+# Two variables, one name: a **mirrored variable**. Each replica reads its own. A training step changes both alike, so they
+# stay equal. (The averages of `BatchNormalization` do not: each replica keeps its own.)
 #
 # There are six strategies, on two axes: do the replicas train in step, and where are the variables?
 
@@ -83,7 +84,11 @@ def homes(strategy, build):  # -> [[device of each copy], ...], one list a weigh
 
 
 # %% tags=["folded"]
+made_in = []  # the strategies in whose scope models were built
+
+
 def tiny():
+    made_in.append(tf.distribute.get_strategy())
     return tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1), tf.keras.layers.BatchNormalization()])
 
 
@@ -96,31 +101,34 @@ with attempt("homes"):
         f'OneDeviceStrategy("{D[2]}")': (tf.distribute.OneDeviceStrategy(D[2]), [D[2]]),
     }
     for name, (strategy, wanted) in made.items():
+        made_in.clear()
         got = read(homes(strategy, tiny), "`homes` returned", expecting.list_of(expecting.list_of(expecting.text)))
         short = [sorted("/" + place.split("device:")[-1].lstrip("/").upper() for place in each) for each in got]
         print(f"{name}: {len(short)} weights, the first on", *short[0])
         expect(len(short) == 6, f"`tiny()` has 6 weights, 2 of them not trainable; `homes` has {len(short)}")
         wrong = [each for each in short if each != sorted(wanted)]
         expect(not wrong, f"{name}: a weight on {wrong[:1]}; where are its variables?")
+        expect(made_in == [strategy], f"{name}: the model was not built in its scope")
 
 # %% [markdown]
 # ## The tables, by running them
-# The document has three tables: what is "supported", "planned", "experimental". They are out of date. Ours is run: each cell
-# trains a small model in a fresh process, and compares its weights and its loss with one device. This table was recorded:
+# The guide has three tables: what is "supported", "planned", "experimental". They are out of date. Ours is run: each cell
+# trains one small model in a fresh process, and compares its weights and its loss with one device. This table was recorded:
 
 # %% covers=["S55"]
 strategies.recorded()
 
 # %% [markdown]
-# Read it with care: a cell of the TPU says only that there was none. Where several replicas train, there were two. Now run one
-# cell on your machine. `strategies.table(again=True)` runs all of them in a minute or two.
+# Read it with care: a cell of the TPU says only that there was none. `Mirrored` and `CentralStorage` had two replicas,
+# `MultiWorkerMirrored` two workers, `ParameterServer` one: with more, out of step, it would not equal one device. Now run one
+# cell on your machine. `strategies.table(again=True)` runs all.
 
 # %% tags=["show"] covers=["S55", "S57"]
 strategies.cell("CentralStorage", "Keras fit")
 
 # %% [markdown]
 # No error, right weights, and a wrong loss. Who looks only for exceptions writes "supported". To test a program, compare it
-# with `OneDeviceStrategy`: the same program, one device. It fetches input to that device ahead of time, and computes there:
+# with `OneDeviceStrategy`: the same program, one device. It brings the input to that device, and computes there:
 
 # %% tags=["show"] covers=["S60"]
 alone = tf.distribute.OneDeviceStrategy(D[1])
@@ -131,8 +139,8 @@ print("what it runs:", alone.run(lambda: tf.ones([]) + 1).device)
 
 # %% [markdown]
 # ### Exercise: `differs` (3 points)
-# `program(strategy)` trains a fresh model and returns its weights, a list of arrays, and its loss. What differs from one
-# device? Return `[]`, `["weights"]`, `["loss"]` or `["weights", "loss"]`. A difference is more than `atol`, or a NaN. Roughly
+# `program(strategy)` trains a fresh model and returns its weights, a list of arrays, and its loss. What differs from
+# `OneDeviceStrategy(device)`? Return `[]`, `["weights"]`, `["loss"]` or `["weights", "loss"]`. A difference is more than `atol`, or a NaN. Roughly
 # 6 lines.
 #
 # <details><summary>Hint</summary>
@@ -157,40 +165,54 @@ def differs(program, strategy, device, atol):  # ..., the one device, 1e-4 -> wh
 
 
 # %% covers=["S61", "S62"]
-def linear():
-    layers = [tf.keras.Input((8, 8, 1)), tf.keras.layers.Flatten()]
+def linear(*between):
+    layers = [tf.keras.Input((8, 8, 1)), tf.keras.layers.Flatten(), *between]
     return tf.keras.Sequential([*layers, tf.keras.layers.Dense(10, kernel_initializer="zeros")])
 
 
-def fitted(strategy, count, batch):  # a strategy, digits, batch -> weights and loss after one epoch
+def fitted(strategy, count, batch, layers=(), **how):  # a strategy, digits, batch -> weights and loss after one epoch
     with strategy.scope():
-        model = linear()
+        model = linear(*[layer() for layer in layers])
         loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(tf.keras.optimizers.SGD(0.1), loss)
+        model.compile(tf.keras.optimizers.SGD(0.1, **how), loss)
     data = tf.data.Dataset.from_tensor_slices(tuple(train.some(0, count))).batch(batch)
     history = model.fit(data, shuffle=False, verbose=0)
     return model.get_weights(), history.history["loss"][0]
 
 
-# %% tags=["folded"]
-def in_step(devices):  # replicas that add on one device: the ring of MirroredStrategy may hang on logical CPUs
+# %% [markdown]
+# From here on, replicas add on one device: the default may hang on logical CPUs.
+
+
+# %% covers=["S56"]
+def in_step(devices):
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
 
 
 # %% check="differs" points=3
 with attempt("differs"):
     kind = expecting.list_of(expecting.one_of(["weights", "loss"]))
-    same = read(differs(lambda s: ([np.ones(2)], 2.0), in_step(D[:2]), D[0], 1e-4), "`differs` returned", kind)
-    expect(same == [], f"equal weights and losses: you found {same}")
-    ran = []
-    odd = differs(lambda s: (ran.append(s), ([np.ones(2)], float("nan")))[1], in_step(D[:2]), D[1], 1e-4)
-    expect([*odd] == ["loss"], f"equal weights, and a loss that is NaN: you found {odd}")
-    single = [s for s in ran if s is not tf.distribute.get_strategy() and s.num_replicas_in_sync == 1]
-    places = [s.extended.worker_devices[0] for s in single]
-    expect(
-        places and places[0].endswith(D[1][1:]),
-        f"with `device` {D[1]}, the program ran alone on {places or 'no device'}",
-    )
+    first, last, nan = np.full((1, 2), 1000.0), np.ones(3), float("nan")
+    for what, weights, loss, wanted in (
+        ("equal weights and losses", [first, last], 1000.0, []),
+        ("0.005 less in the first array", [first - [0.005, 0], last], 1000.0, ["weights"]),
+        ("0.005 more in the last array", [first, last * [1, 1.005, 1]], 1000.0, ["weights"]),
+        ("a weight that is NaN", [first, last * [1, 1, nan]], 1000.0, ["weights"]),
+        ("a loss of 999.995 for 1000", [first, last], 999.995, ["loss"]),
+        ("a loss that is NaN", [first, last], nan, ["loss"]),
+    ):
+        ran = []
+
+        def program(strategy, ran=ran, there=(weights, loss)):
+            ran.append(strategy)
+            return there if strategy.num_replicas_in_sync > 1 else ([first, last], 1000.0)
+
+        got = read(differs(program, in_step(D[:2]), D[1], 1e-4), f"{what}: `differs` returned", kind)
+        single = [s for s in ran if s is not tf.distribute.get_strategy() and s.num_replicas_in_sync == 1]
+        places = [s.extended.worker_devices[0] for s in single]
+        there = bool(places) and places[0].endswith(D[1][1:])
+        expect(there, f"with `device` {D[1]}, the program ran alone on {places or 'no device'}")
+        expect(sorted(got) == wanted, f"{what}, atol 1e-4: you found {got}")
     central = tf.distribute.experimental.CentralStorageStrategy(D[:2], parameter_device="/CPU:0")
     asked = {
         "2 replicas, 13 digits in batches of 8": (in_step(D[:2]), 13, ["weights"]),
@@ -204,11 +226,28 @@ with attempt("differs"):
 
 # %% [markdown]
 # Two results are wrong, and no error said so. The wrong loss is Keras's own: in the table, an own loop with the same strategy
-# reports the right one. What is wrong with the weights?
+# reports the right one. What is wrong with the weights? First, some programs that *should* differ:
+
+# %% tags=["show"] covers=["S61"]
+normal = {"layers": [tf.keras.layers.BatchNormalization]}
+try:
+    for name, how in {
+        "plain": {},
+        "momentum": {"momentum": 0.9},
+        "clipnorm": {"clipnorm": 0.1},
+        "normal": normal,
+    }.items():
+        found = differs(lambda strategy, how=how: fitted(strategy, 64, 32, **how), in_step(D[:2]), D[0], 1e-4)
+        print(f"{name}:", " and ".join(found) or "no difference")
+except NotImplementedError:
+    print("write `differs` first")
+
+# %% [markdown]
+# Each replica clips its own part of the gradient, and normalizes by its own half of the batch. Test without both.
 
 # %% [markdown]
 # ## Five and five
-# The document: a batch of 10 is divided evenly over two replicas, 5 and 5. And over four? What may fail runs in a fresh
+# The guide: a batch of 10 is divided evenly over two replicas, 5 and 5. And over four? What may fail runs in a fresh
 # process:
 
 
@@ -238,13 +277,13 @@ print(type(failed.error).__name__, str(failed.error).split("of type ")[-1].split
 
 # %% [markdown]
 # ### Exercise: `even` (3 points)
-# Repair both. `data` is a dataset of single examples whose length is known. Return it in batches that all replicas share
-# evenly: as large as possible, but `size` at most. The last one may be smaller. **Budget: fewer examples are lost than there
+# Repair both, the error and the weights. `data` is a dataset of single examples whose length is known. Return it in batches
+# that all replicas share evenly: as large as possible, but `size` at most. The last one may be smaller. **Budget: fewer examples are lost than there
 # are replicas.** Keep the order. Roughly 3 lines.
 
 
 # %% answer="even" covers=["S62"]
-def even(data, size, strategy):  # a Dataset, at least one example a replica, ... -> a Dataset of batches
+def even(data, size, strategy):  # examples and `size` are at least as many as replicas -> a Dataset of batches
     ### BEGIN SOLUTION
     n = strategy.num_replicas_in_sync
     return data.take(len(data) // n * n).batch(size // n * n)
@@ -262,6 +301,7 @@ with attempt("even"):
         expect(flat == list(range(len(flat))), f"{says} the order is {flat}")
         expect(count - len(flat) < n, f"{says} {count - len(flat)} are lost")
         largest = size // n * n
+        expect(max(sizes) <= size, f"{says} batches of {sizes}")
         expect(all(each == largest for each in sizes[:-1]), f"{says} batches of {sizes}; {largest} is possible")
     shared = even(tf.data.Dataset.from_tensor_slices(tuple(train.some(0, 22))), 10, in_step(D))
     with in_step(D).scope():
@@ -273,7 +313,7 @@ with attempt("even"):
 # ## The global batch
 # A batch that you give to `fit` is **global**: it is divided over the replicas. With more replicas, people keep the batch *per
 # replica*, so that each device has as much work as before. Then there are fewer steps an epoch. What about the learning rate?
-# The document has a table, without a reason: `{5: 0.1, 10: 0.15}`.
+# The guide has a table, without a reason: `{5: 0.1, 10: 0.15}`.
 
 
 # %% tags=["folded"]
@@ -305,9 +345,32 @@ pictures.bars(
 # scaling rule* (Goyal and others, 2017). It is a rule of thumb: for very large batches and rates it fails.
 
 # %% [markdown]
+# ## In the scope
+# Both belong into the scope: building *and* compiling. The optimizer has variables, too. Here the model is built in the scope,
+# and compiled outside. Four steps of training:
+
+
+# %% tags=["show"] covers=["S61"]
+def half_outside(optimizer):
+    with in_step([f"/CPU:{i}" for i in range(4)]).scope():
+        model = linear()
+    model.compile(optimizer, "mse")
+    model.fit(train.images[:64], np.zeros((64, 10)), batch_size=16, verbose=0)
+    return int(model.optimizer.iterations.value)
+
+
+for optimizer in ("sgd", "adam"):
+    tried = fresh.call(half_outside, optimizer, cpus=4)
+    print(optimizer, f"{type(tried.error).__name__}: {str(tried.error)[:46]}" if tried.error else tried.result())
+
+# %% [markdown]
+# SGD has counted 16 steps in place of 4: one counter, four replicas. A learning rate that falls with the steps would fall four
+# times too fast. Adam has a variable for each weight, and fails.
+
+# %% [markdown]
 # ### Exercise: `ready` (3 points)
-# Make a Keras program ready for a strategy: build and compile the model, with plain SGD and the loss `"mse"`. `rate` is the
-# right one for one device with batches of `per_replica`; scale it. Return the model and the global batch size. Roughly 5
+# Make a Keras program ready for a strategy: build and compile the model, with plain SGD and the loss `"mse"`. `rate` is
+# right for one device with batches of `per_replica`; scale it. Return the model and the global batch size. Roughly 5
 # lines.
 
 
@@ -345,29 +408,39 @@ def sequential():
     return tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
 
 
+# %% tags=["folded"]
+def after_two_steps(x, rate):  # gradient descent by NumPy, from ones, to a target of 0 -> kernel
+    kernel, bias = np.ones(2), 0.0
+    for half in np.split(x, 2):
+        error = half @ kernel + bias
+        kernel, bias = kernel - rate * 2 * np.mean(error[:, None] * half, axis=0), bias - rate * 2 * error.mean()
+    return kernel
+
+
 # %% check="ready" points=3
 with attempt("ready"):
-    x = np.float32([[1, 0], [0, 1], [2, 1], [1, 3], [0, 2], [1, 1]])
-    strategy = in_step(D[:3])
-    for build in (sequential, functional, Subclassed):
+    x = np.tile(np.float32([[1, 0], [0, 1], [2, 1], [1, 3], [0, 2], [1, 1]]), [4, 1])
+    for n, build in ((3, sequential), (2, functional), (4, Subclassed)):
+        strategy = in_step(D[:n])
         model, batch = ready(strategy, build, 2, 0.01)
-        says = f"`ready(strategy, {build.__name__}, 2, 0.01)`, 3 replicas:"
-        expect(batch == 6, f"{says} a global batch of {batch}; each replica shall have 2")
+        says = f"`ready(strategy, {build.__name__}, 2, 0.01)`, {n} replicas:"
+        expect(batch == 2 * n, f"{says} a global batch of {batch}; each replica shall have 2")
         expect(model.distribute_strategy is strategy, f"{says} the model was not built in the scope")
         counter = strategy.experimental_local_results(model.optimizer.iterations.value)
-        expect(len(counter) == 3, f"{says} the optimizer's variables have {len(counter)} copy: compile in the scope")
-        model.fit(x, 0 * x[:, :1], batch_size=6, verbose=0, shuffle=False)
+        text = f"{says} the optimizer's variables have {len(counter)} copy; make it, and compile, in the scope"
+        expect(len(counter) == n, text)
+        model.fit(x[: 2 * batch], 0 * x[: 2 * batch, :1], batch_size=batch, verbose=0, shuffle=False)
         copies = strategy.experimental_local_results(model.weights[0].value)
-        expect(len(copies) == 3, f"{says} the kernel has {len(copies)} copies")
-        wanted = 1 - 0.03 * 2 * np.mean(x.sum(axis=1, keepdims=True) * x, axis=0)
-        got = copies[2].numpy().ravel()
-        print(f"{build.__name__:10} kernel {got.round(4)}, one device with three times the rate {wanted.round(4)}")
+        expect(len(copies) == n, f"{says} the kernel has {len(copies)} copies")
+        wanted = after_two_steps(x[: 2 * batch], 0.01 * n)
+        got = copies[-1].numpy().ravel()
+        print(f"{build.__name__:10} kernel {got.round(4)}, one device with {n} times the rate {wanted.round(4)}")
         expect(np.allclose(got, wanted, atol=1e-5), f"{says} the kernel is {got.round(4)}; wanted {wanted.round(4)}")
 
 # %% [markdown]
 # ## Adding over replicas
 # In each step the replicas' gradients are added, and every replica gets the sum. `cross_device_ops=` chooses how. The
-# document says that NVIDIA's NCCL is the default. We count the ops that TensorFlow makes for three gradients on four replicas:
+# guide says that NVIDIA's NCCL is the default. We count the ops that TensorFlow makes for three gradients on four replicas:
 
 
 # %% tags=["show"] covers=["S56"]
@@ -385,9 +458,9 @@ for name, way in ways.items():
     print(name, {kind: counted[kind] for kind in ("ConcatV2", "CollectiveReduceV2", "AddN", "SplitV") if counted[kind]})
 
 # %% [markdown]
-# On CPUs the default is not NCCL. It is a collective op (the ring of chapter 10), and it *packs*: it makes one tensor of
-# three. `ReductionToOneDevice` adds each gradient on its own. A small message costs mostly latency. So packing helps a model
-# with many small weights.
+# On CPUs the default is not NCCL. It is a collective op (the ring of chapter 10), and it *packs*: each replica makes one tensor
+# of three. `ReductionToOneDevice` adds each gradient on its own. The third packs, adds pairs, then the two sums. Over a network
+# a small message costs mostly latency: there packing helps a model with many small weights.
 
 # %% [markdown]
 # ### Exercise: `packed` (4 points)
@@ -413,7 +486,8 @@ def packed(gradients):  # [tensor, ...] of this replica -> [sum over the replica
 # %% check="packed" points=4
 with attempt("packed"):
     strategy, shapes = in_step(D[:2]), [(2, 2), (3,), ()]
-    rows = [[np.full(shape, 10.0**r * (1 + i), "float32") for i, shape in enumerate(shapes)] for r in range(2)]
+    thirds = [np.arange(1, 1 + math.prod(shape), dtype="float32").reshape(shape) / 3 for shape in shapes]
+    rows = [[10.0**r * each for each in thirds] for r in range(2)]
     given = [
         strategy.experimental_distribute_values_from_function(
             lambda context, i=i: tf.constant(rows[context.replica_id_in_sync_group][i])
@@ -426,12 +500,14 @@ with attempt("packed"):
     for i, shape in enumerate(shapes):
         for own in strategy.experimental_local_results(found[i]):
             expect(tuple(own.shape) == shape, f"a gradient of shape {shape} came back as {tuple(own.shape)}")
-            right = np.allclose(own, 11 * (1 + i))
-            expect(right, f"replicas with {1 + i} and {10 * (1 + i)} got {np.ravel(own)[0]:g}; wanted {11 * (1 + i)}")
+            wrong = (
+                f"replicas with {rows[0][i].tolist()} and 10 times that got {own.numpy().tolist()}; wanted their sum"
+            )
+            expect(np.allclose(own, 11 * thirds[i]), wrong)
     seen = placement.trace(step, *given)
     display(seen.draw(title="packed, two replicas", devices=D[:2]))
     count = sum(op.type == "AddN" for op in seen)
-    expect(count <= 1, f"{count} AddN ran; pack the gradients into one tensor")
+    expect(count == 1, f"{count} AddN ran; expected one, of all gradients packed")
 
 # %% [markdown]
 # ## What do four devices gain?
@@ -534,8 +610,8 @@ with attempt("guesses", done="recorded before it was measured"):
 # %% [markdown]
 # ## TPU: who sits where
 # A `TPUStrategy` needs hardware that we do not have: **nothing in this section ran on a TPU**. What can be run is its plan. A
-# TPU's chips are a mesh; each core has a place of four numbers: three of its chip, and one in the chip. A
-# `Topology` has the place of each task's devices. A `DeviceAssignment` gives each replica its cores.
+# TPU's chips are a mesh. A core's place is (x, y, z) of its chip, and its number in the chip. A `Topology` has the place of each
+# task's devices. A `DeviceAssignment` gives each replica its cores.
 
 # %% tags=["show"] covers=["S69"]
 places = [[[x, y, 0, core] for y in range(2) for x in range(2) for core in range(2)]]  # one task, eight devices
@@ -545,7 +621,7 @@ for replica in range(4):
     print(replica, *map(int, plan.coordinates(replica, 0)[:2]), [plan.tpu_device(replica, core) for core in range(2)])
 
 # %% [markdown]
-# The replicas go round a ring of neighbours: (0, 0), (1, 0), (1, 1), (0, 1). So messages of an all-reduce cross one link. But
+# These replicas go round a ring of neighbours: (0, 0), (1, 0), (1, 1), (0, 1). So messages of an all-reduce cross one link. But
 # a slip in the list of places, two devices at one place, is accepted without a word:
 
 # %% tags=["show"] covers=["S69"]
@@ -554,8 +630,8 @@ print(tf.tpu.experimental.DeviceAssignment.build(slip, computation_shape=[1, 1, 
 
 # %% [markdown]
 # ### Exercise: `assigned` (3 points)
-# Return for each replica the list of its devices. A replica takes `cores` cores of one chip. There are as many replicas as fit
-# on the mesh. Raise `ValueError` if two devices have one place, or a place of the mesh has no device. Roughly 7 lines.
+# Return for each replica the list of its devices, as `DeviceAssignment.build` plans them. A replica takes `cores` cores of one
+# chip. There are as many replicas as fit on the mesh. Raise `ValueError` if two devices have one place, or a place of the mesh has no device. Roughly 7 lines.
 
 
 # %% answer="assigned" covers=["S69"]
@@ -578,13 +654,19 @@ with attempt("assigned"):
     got = call(assigned, [2, 2, 1, 2], two, 2, returns=rows)
     print(*got, sep="\n")
     expect(len(got) == 4 and all(len(each) == 2 for each in got), f"{len(got)} replicas; 4 of 2 cores fit")
+    chips = {f"/task:{t}/device:TPU:{i}": each[i][:3] for t, each in enumerate(two) for i in range(4)}
+    flat = sorted(device for each in got for device in each)
+    expect(flat == sorted(chips), f"the replicas have {flat}; expected each device once")
+    apart = [each for each in got if chips[each[0]] != chips[each[1]]]
+    expect(not apart, f"{apart[:1]}: two cores of two chips")
     tasks = [each[0][:7] for each in got]
     expect(tasks == ["/task:0", "/task:1", "/task:1", "/task:0"], f"round the ring the replicas are on {tasks}")
     eight = call(assigned, [2, 2, 1, 2], two, 1, returns=rows)
     expect(len(eight) == 8, f"with 1 core each, 8 replicas fit; you have {len(eight)}")
     for name, wrong in {
         "eight devices at one place": [[[0, 0, 0, 0]] * 8],
-        "a place too few": [two[0], two[1][:3] + two[0][:1]],
+        "two devices with one place": [two[0], two[1][:3] + two[0][:1]],
+        "two places without a device": [each[:3] for each in two],
     }.items():
         try:
             assigned([2, 2, 1, 2], wrong, 2)
@@ -594,11 +676,12 @@ with attempt("assigned"):
 
 # %% [markdown]
 # ## Then and now
-# The document's program for Keras, as of TensorFlow 2.0, runs in a fresh process:
+# The guide's program for Keras runs in a fresh process:
 
 
 # %% tags=["show"] covers=["S61", "S62"]
 def of_2020():
+    tf.keras.utils.set_random_seed(1)
     strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"])
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
@@ -620,7 +703,7 @@ with tf.Graph().as_default() as graph, in_step(D[:2]).scope():
     print([op.name for op in graph.get_operations() if op.type == "VarHandleOp"])
 
 # %% [markdown]
-# Three things of the document do not run any more:
+# Three things of the guide do not run in today's API:
 
 # %% tags=["show"] covers=["S54", "S55"]
 gone = {
@@ -674,5 +757,5 @@ for name, try_it in gone.items():
 #     model = build()
 #     model.compile(tf.keras.optimizers.SGD(rate * n), loss)
 # model.fit(data.take(len(data) // n * n).batch(per_replica * n))
-# # test: a few steps, weights and loss against tf.distribute.OneDeviceStrategy("/gpu:0")
+# # test: an epoch with its last batch, without clipping; weights and loss against tf.distribute.OneDeviceStrategy("/gpu:0")
 # ```

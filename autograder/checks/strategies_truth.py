@@ -29,12 +29,16 @@ def homes_of(student, cases):
         else:
             strategy = tf.distribute.OneDeviceStrategy(devices[0])
 
-        def build(sizes=sizes):
+        made_in = []
+
+        def build(sizes=sizes, made_in=made_in):
+            made_in.append(tf.distribute.get_strategy())
             layers = tf.keras.layers
             dense = [layers.Dense(size) for size in sizes[1:]]
             return tf.keras.Sequential([tf.keras.Input((sizes[0],)), *dense, layers.BatchNormalization()])
 
-        found.append(student.homes(strategy, build))
+        got = student.homes(strategy, build)
+        found.append([got, len(made_in) == 1 and made_in[0] is strategy])
     return found
 
 
@@ -99,7 +103,8 @@ def made_ready(student, cases):
         copies = [len(strategy.experimental_local_results(each.value)) for each in model.weights]
         counters = len(strategy.experimental_local_results(model.optimizer.iterations.value))
         scaled = float(tf.keras.ops.convert_to_numpy(model.optimizer.learning_rate))
-        seen = [int(batch), model.distribute_strategy is strategy, copies, counters, scaled]
+        decay = float(model.optimizer.weight_decay or 0.0)
+        seen = [int(batch), model.distribute_strategy is strategy, copies, counters, scaled, decay]
         weights = []
         if len(x) and seen[1]:
             own = [  # what `fit` gives each replica, without its half minute on a busy machine
@@ -167,7 +172,7 @@ class Reduced:
         assert len(inputs) == len(outputs) == replicas, f"{self.says} was not called by each replica."
         for names in outputs:
             assert len(names) == len(shapes), f"{self.says} returned {len(names)} tensors; expected {len(shapes)}."
-        self.own = [[rng.integers(-9, 10, size=shape).astype(np.float32) for shape in shapes] for _ in range(replicas)]
+        self.own = [[rng.normal(size=shape).astype(np.float32) for shape in shapes] for _ in range(replicas)]
         graph = imported(graph_def)
         try:
             pairs = [pair for names, own in zip(inputs, self.own, strict=True) for pair in zip(names, own, strict=True)]

@@ -23,12 +23,15 @@ from autograder.probe.asking import Misconception, each_answer, exercise, record
 # homes
 
 Homes = tuple[str, list[str], list[int]]  # kind of strategy, devices, sizes of layers
+HOMES = row(list_of(list_of(text)), truth)
 
 
 def check_homes(student: Any, cases: list[Homes]) -> None:
     """Each weight has its copies where the strategy keeps variables."""
     answers = student.ask(homes_of, cases=cases)
-    for (kind, devices, sizes), got in each_answer(answers, cases, list_of(list_of(text)), "`homes` returned"):
+    for (kind, devices, sizes), (got, scoped) in each_answer(
+        answers, cases, HOMES, "`homes` returned, and built in scope"
+    ):
         says = f"`homes` of a {kind}Strategy, {', '.join(devices)},"
         home = {"Mirrored": devices, "CentralStorage": devices[-1:], "OneDevice": devices}[kind]
         wanted = sorted(each.removeprefix("/") for each in home)
@@ -48,6 +51,8 @@ def check_homes(student: Any, cases: list[Homes]) -> None:
             if kind == "Mirrored" and len(there) == 1 and there[0] in wanted:
                 raise Misconception("first_copy", f"{text_} alone; expected all of its copies.")
             raise AssertionError(f"{text_}; expected {len(wanted)} in all.")
+        if not scoped:
+            raise Misconception("by_the_strategy", f"{says} is right; but no model was built, once, in the scope.")
 
 
 def drawn_sizes(rng: np.random.Generator) -> list[int]:
@@ -197,14 +202,16 @@ def test_batches_are_large_and_few_examples_are_lost(student, rng):
 
 Case = tuple[str, int, int, float, int, np.ndarray, np.ndarray]
 NOTHING = np.zeros((0, 1), np.float32)
-TRAINED = row(row(whole, truth, list_of(whole), whole, number), list_of(array()))
+TRAINED = row(row(whole, truth, list_of(whole), whole, number, number), list_of(array()))
 SEEN = TRAINED.named("a compiled model and a batch size")
 
 
 def check_ready(student: Any, cases: list[Case]) -> None:
     """Scope, global batch and rate; where there are examples, two steps of training."""
     answers = student.ask(made_ready, cases=cases)
-    for case, ((batch, scoped, copies, own, rate), weights) in each_answer(answers, cases, SEEN, "`ready` led to"):
+    for case, ((batch, scoped, copies, own, rate, decay), weights) in each_answer(
+        answers, cases, SEEN, "`ready` led to"
+    ):
         style, n, per_replica, base, _, x, y = case
         says = f"`ready(strategy, build, {per_replica}, {base:g})` of a {style} model, {n} replicas:"
         if not scoped or any(each != n for each in copies):
@@ -222,8 +229,9 @@ def check_ready(student: Any, cases: list[Case]) -> None:
                 raise Misconception("square_root", f"{text_}: scaled by a square root; the rule here is linear.")
             raise AssertionError(f"{text_}; expected one by the linear rule.")
         if own != n:
-            text_ = f"{says} the optimizer's variables have {own} copy; compile in the scope, too."
+            text_ = f"{says} the optimizer's variables have {own} copy; make it, and compile, in the scope, too."
             raise Misconception("compiled_outside", text_)
+        assert not decay, f"{says} the optimizer lets the weights decay; expected plain SGD."
         if not len(x):
             continue
         wanted = one_device(x, y, n * base, steps=2)

@@ -2,7 +2,7 @@
 
     strategies.recorded()                           # the table as it was recorded, at once; its date is under it
     strategies.cell("CentralStorage", "Keras fit")  # one cell, run now in a fresh process
-    strategies.table()                              # all of them, on this machine: a minute or two, then kept
+    strategies.table()                              # all of them, on this machine: some seconds, then kept
 
 A cell trains one small model for four steps, and compares its weights and its loss with those of one device. Each runs in a
 fresh process of its own. It may hang by chance: a process that uses no processor time for QUIET seconds is ended and tried
