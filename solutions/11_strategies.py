@@ -753,9 +753,10 @@ for name, try_it in gone.items():
 # ```python
 # strategy = tf.distribute.MirroredStrategy()          # all GPUs of this machine
 # n = strategy.num_replicas_in_sync
-# with strategy.scope():                               # building and compiling, nothing else
+# with strategy.scope():                               # build and compile
 #     model = build()
 #     model.compile(tf.keras.optimizers.SGD(rate * n), loss)
 # model.fit(data.take(len(data) // n * n).batch(per_replica * n))
-# # test: an epoch with its last batch, without clipping; weights and loss against tf.distribute.OneDeviceStrategy("/gpu:0")
+# # test: an epoch with its last batch, without clipping;
+# # weights and loss against tf.distribute.OneDeviceStrategy("/gpu:0")
 # ```

@@ -62,7 +62,7 @@ class Cell:
         """Whether weights and loss were those of one device."""
         return self.outcome == SAME
 
-    def short(self, limit: int = 70) -> str:
+    def short(self, limit: int = 80) -> str:
         """The outcome and the beginning of what it says, on one line."""
         if self.ok:
             return f"✓ {self.outcome}"
