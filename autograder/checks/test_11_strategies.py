@@ -82,12 +82,12 @@ Program = tuple[Result, Result, float]  # what it trains with the strategy, on o
 FOUND = list_of(one_of(["weights", "loss"]))
 
 
-def check_differs(student: Any, rng: np.random.Generator, cases: list[tuple[str, Program, list[str]]]) -> None:
-    """Have programs with known differences compared."""
+def check_differs(student: Any, rng: np.random.Generator, cases: list[tuple[str, str, Program, list[str]]]) -> None:
+    """Have programs with known differences compared. Each case has the name of whoever fails there first."""
     replicas, device = int(rng.choice([2, 3])), f"/CPU:{1 + int(rng.integers(3))}"
-    answers = student.ask(compared, programs=[program for _, program, _ in cases], replicas=replicas, device=device)
+    answers = student.ask(compared, programs=[program for _, _, program, _ in cases], replicas=replicas, device=device)
     kind = row(FOUND, list_of(text), whole)
-    for (what, (_, _, atol), wanted), (got, alone, _) in each_answer(answers, cases, kind, "`differs` returned"):
+    for (name, what, (_, _, atol), wanted), (got, alone, _) in each_answer(answers, cases, kind, "`differs` returned"):
         says = f"{what}, atol {atol:g}: `differs` found {' and '.join(sorted(set(got))) or 'nothing'}"
         if not alone:
             raise Misconception("never_alone", f"{says}; the program was never run on one device.")
@@ -95,7 +95,8 @@ def check_differs(student: Any, rng: np.random.Generator, cases: list[tuple[str,
         if places != {device.removeprefix("/")}:
             text_ = f"`differs(..., {device!r}, {atol:g})` ran the program alone on {', '.join(sorted(places))}"
             raise Misconception("another_device", f"{text_}; expected the device that was given.")
-        assert sorted(set(got)) == sorted(wanted), f"{says}; expected {' and '.join(wanted) or 'nothing'}."
+        if sorted(set(got)) != sorted(wanted):
+            raise Misconception(name, f"{says}; expected {' and '.join(wanted) or 'nothing'}.")
 
 
 def results(rng: np.random.Generator, scale: float = 1.0) -> tuple[list[np.ndarray], float]:
@@ -115,36 +116,47 @@ def shifted(result: Result, which: list[int], by: float, loss: float = 0.0) -> R
 @exercise("differs")
 def test_weights_and_loss_are_each_compared(student, rng):
     cases = []
-    for what, by, loss, wanted in (
-        ("Equal up to rounding", 1e-7, 1e-7, []),
-        ("Weights 0.5 larger", 0.5, 0.0, ["weights"]),
-        ("Weights 0.5 smaller", -0.5, 0.0, ["weights"]),
-        ("A loss 0.5 larger", 0.0, 0.5, ["loss"]),
-        ("A loss 0.5 smaller", 0.0, -0.5, ["loss"]),
-        ("Weights and the loss 0.5 larger", 0.5, 0.5, ["weights", "loss"]),
+    for name, what, by, loss, wanted in (
+        ("exact", "Equal up to rounding", 1e-7, 1e-7, []),
+        ("loss_only", "Weights 0.5 larger", 0.5, 0.0, ["weights"]),
+        ("weights_only", "A loss 0.5 larger", 0.0, 0.5, ["loss"]),
+        ("signed", "Weights 0.5 smaller", -0.5, 0.0, ["weights"]),
+        ("signed", "A loss 0.5 smaller", 0.0, -0.5, ["loss"]),
+        ("first_only_of_both", "Weights and the loss 0.5 larger", 0.5, 0.5, ["weights", "loss"]),
     ):
         alone = results(rng)
-        cases.append((what, (shifted(alone, [0, 1, 2], by, loss), alone, 1e-4), wanted))
+        cases.append((name, what, (shifted(alone, [0, 1, 2], by, loss), alone, 1e-4), wanted))
     check_differs(student, rng, cases)
 
 
 @exercise("differs")
 def test_any_array_any_size_and_nan(student, rng):
     alone, large = results(rng), results(rng, scale=1e4)
+    large[0][2].flat[-1] = 2e4  # the one that will be larger: a small one would tell who compares by the ratio nothing
     cases = [
-        (f"A weight of array {i} of 3 is 0.5 larger", (shifted(alone, [i], 0.5), alone, 1e-3), ["weights"])
+        ("any_array", f"A weight of array {i} of 3 is 0.5 larger", (shifted(alone, [i], 0.5), alone, 1e-3), ["weights"])
         for i in range(3)
     ]
     opposite = [each.copy() for each in alone[0]]
     opposite[0].flat[0] += 0.5
     opposite[0].flat[1] -= 0.5
     cases += [
-        ("A weight 0.5 larger, another 0.5 smaller", ((opposite, alone[1]), alone, 1e-3), ["weights"]),
-        ("A loss that is NaN", ((alone[0], float("nan")), alone, 1e-3), ["loss"]),
-        ("A weight that is NaN", (shifted(alone, [1], float("nan")), alone, 1e-3), ["weights"]),
-        ("Weights of about 10000, one 0.01 larger", (shifted(large, [2], 0.01), large, 1e-3), ["weights"]),
-        ("A loss of about 10000, 0.01 larger", (shifted(large, [], 0.0, 0.01), large, 1e-3), ["loss"]),
-        ("Everything 0.3 larger", (([each + 0.3 for each in alone[0]], alone[1] + 0.3), alone, 0.5), []),
+        (
+            "means_compared",
+            "A weight 0.5 larger, another 0.5 smaller",
+            ((opposite, alone[1]), alone, 1e-3),
+            ["weights"],
+        ),
+        ("nan_is_no_difference", "A loss that is NaN", ((alone[0], float("nan")), alone, 1e-3), ["loss"]),
+        ("nan_is_no_difference", "A weight that is NaN", (shifted(alone, [1], float("nan")), alone, 1e-3), ["weights"]),
+        ("relative", "Weights of about 10000, one 0.01 larger", (shifted(large, [2], 0.01), large, 1e-3), ["weights"]),
+        ("relative_loss", "A loss of about 10000, 0.01 larger", (shifted(large, [], 0.0, 0.01), large, 1e-3), ["loss"]),
+        (
+            "own_tolerance",
+            "Everything 0.3 larger",
+            (([each + 0.3 for each in alone[0]], alone[1] + 0.3), alone, 0.5),
+            [],
+        ),
     ]
     check_differs(student, rng, cases)
 
@@ -160,7 +172,12 @@ def check_even(student: Any, cases: list[tuple[int, int, int]]) -> None:
         sizes = [len(x) for x, _ in got]
         says = f"`even` of {count} examples, size {size}, {n} replicas, gives batches of {sizes}"
         flat = [each for x, _ in got for each in x]
-        assert flat == list(range(len(flat))), f"{says}, not in their order, or not each once."
+        if len(set(flat)) < len(flat):
+            raise Misconception("filled_up", f"{says}; some examples come twice.")
+        if flat != sorted(flat):
+            raise Misconception("shuffled", f"{says}, not in their order.")
+        if flat != list(range(len(flat))):
+            raise Misconception("first_ones_left_out", f"{says}; example {flat[0]} is the first.")
         assert [each for _, y in got for each in y] == [3 * each for each in flat], f"{says}; pairs were torn apart."
         uneven = [each for each in sizes if each % n]
         if uneven:
@@ -169,8 +186,9 @@ def check_even(student: Any, cases: list[tuple[int, int, int]]) -> None:
                 raise Misconception("last_uneven", f"{text_} That is the last one.")
             if set(sizes[:-1]) <= {size}:
                 raise Misconception("size_uneven", f"{text_} They are as large as was asked.")
-            raise AssertionError(text_)
-        assert max(sizes, default=0) <= size, f"{says}; {size} at most."
+            raise Misconception("fixed_count", text_)
+        if max(sizes, default=0) > size:
+            raise Misconception("rounded_up", f"{says}; {size} at most.")
         if count - len(flat) >= n:
             text_ = f"{says}: {count - len(flat)} examples are lost; expected fewer than {n}."
             raise Misconception("rest_dropped", text_) if len(set(sizes)) == 1 else AssertionError(text_)
