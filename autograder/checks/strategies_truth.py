@@ -1,0 +1,219 @@
+"""What checks on strategies are made of: questions to the student's kernel, and what one device or TensorFlow's plan says.
+
+Weights after a step are computed here by NumPy (`one_device`), a student's reduction is a graph that runs here on fresh values
+(`Reduced`), and a TPU's plan is TensorFlow's own, made in this process (`planned`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from across.expecting import anything, list_of, row, text
+from autograder.checks.placing import imported, ran, session
+from autograder.probe.asking import probe
+
+
+@probe
+def homes_of(student, cases):
+    found = []
+    for kind, devices, sizes in cases:
+        if kind == "Mirrored":
+            strategy = tf.distribute.MirroredStrategy(devices)
+        elif kind == "CentralStorage":
+            strategy = tf.distribute.experimental.CentralStorageStrategy(devices[:-1], parameter_device=devices[-1])
+        else:
+            strategy = tf.distribute.OneDeviceStrategy(devices[0])
+
+        made_in = []
+
+        def build(sizes=sizes, made_in=made_in):
+            made_in.append(tf.distribute.get_strategy())
+            layers = tf.keras.layers
+            dense = [layers.Dense(size) for size in sizes[1:]]
+            return tf.keras.Sequential([tf.keras.Input((sizes[0],)), *dense, layers.BatchNormalization()])
+
+        got = student.homes(strategy, build)
+        found.append([got, len(made_in) == 1 and made_in[0] is strategy])
+    return found
+
+
+@probe
+def compared(student, programs, replicas, device):
+    ways = tf.distribute.ReductionToOneDevice()
+    found = []
+    for there, alone, atol in programs:
+        strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(replicas)], cross_device_ops=ways)
+        ran_on = []
+
+        def program(given, there=there, alone=alone, ran_on=ran_on):
+            default = given is tf.distribute.get_strategy()  # which has no devices of its own
+            ran_on.append(["no device in particular"] if default else list(given.extended.worker_devices))
+            weights, loss = alone if given.num_replicas_in_sync == 1 else there
+            return [np.array(each) for each in weights], loss
+
+        says = student.differs(program, strategy, device, atol)
+        found.append([says, [each[0] for each in ran_on if len(each) == 1], len(ran_on)])
+    return found
+
+
+@probe
+def batched(student, cases):
+    found = []
+    for count, size, replicas in cases:
+        strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(replicas)])
+        numbers = tf.data.Dataset.range(count)
+        data = tf.data.Dataset.zip((numbers, numbers.map(lambda i: 3 * i)))
+        batches = [[np.asarray(x), np.asarray(y)] for x, y in student.even(data, size, strategy)]
+        found.append(batches)
+    return found
+
+
+@probe
+def made_ready(student, cases):
+    def dense(size):
+        return tf.keras.layers.Dense(size, kernel_initializer="ones")
+
+    class Classy(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.last = dense(1)
+
+        def call(self, inputs, training=None, mask=None):
+            return self.last(inputs)
+
+    def functional(width):
+        x = tf.keras.Input((width,))
+        return tf.keras.Model(x, dense(1)(x))
+
+    styles = {
+        "sequential": lambda width: tf.keras.Sequential([tf.keras.Input((width,)), dense(1)]),
+        "functional": functional,
+        "class": lambda width: Classy(),
+    }
+    found = []
+    for style, replicas, per_replica, rate, width, x, y in cases:
+        devices = [f"/CPU:{i}" for i in range(replicas)]
+        strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+        model, batch = student.ready(strategy, lambda style=style, width=width: styles[style](width), per_replica, rate)
+        copies = [len(strategy.experimental_local_results(each.value)) for each in model.weights]
+        counters = len(strategy.experimental_local_results(model.optimizer.iterations.value))
+        scaled = float(tf.keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+        decay = float(model.optimizer.weight_decay or 0.0)
+        seen = [int(batch), model.distribute_strategy is strategy, copies, counters, scaled, decay]
+        weights = []
+        if len(x) and seen[1]:
+            own = [  # what `fit` gives each replica, without its half minute on a busy machine
+                strategy.experimental_distribute_values_from_function(
+                    lambda context, all_of=all_of, per_replica=per_replica: tf.constant(
+                        all_of[per_replica * context.replica_id_in_sync_group :][:per_replica]
+                    )
+                )
+                for all_of in (x, y)
+            ]
+            with strategy.scope():
+                model(tf.constant(x[:1]))
+                for _ in range(2):
+                    strategy.run(model.train_step, args=((own[0], own[1]),))
+            weights = [np.asarray(each) for each in model.get_weights()]
+        found.append([seen, weights])
+    return found
+
+
+def one_device(x: np.ndarray, y: np.ndarray, rate: float, steps: int) -> list[np.ndarray]:
+    """Kernel and bias of a dense layer, first ones and zero, after gradient descent on the mean squared error."""
+    kernel, bias = np.ones((x.shape[1], 1)), np.zeros(1)
+    for _ in range(steps):
+        error = x @ kernel + bias - y
+        kernel, bias = kernel - rate * 2 * x.T @ error / len(x), bias - rate * 2 * error.mean(axis=0)
+    return [kernel, bias]
+
+
+@probe(graphs=1)
+def reduced(student, shapes, replicas):
+    devices = [f"/CPU:{i}" for i in range(replicas)]
+    strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+    fed, back = [], []
+
+    def replica():
+        number = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
+        own = [
+            tf.raw_ops.Placeholder(dtype=tf.float32, shape=shape, name=f"own_{number}_{i}")
+            for i, shape in enumerate(shapes)
+        ]
+        fed.append([int(number), [each.name for each in own]])
+        sums = student.packed(list(own))
+        if not isinstance(sums, (list, tuple)) or not all(tf.is_tensor(each) for each in sums):
+            raise TypeError(f"packed(gradients) returned {type(sums).__name__}, not a list of tensors")
+        back.append([int(number), [tf.identity(each).name for each in sums]])
+        return tf.constant(0.0)
+
+    graph = tf.Graph()
+    with graph.as_default():
+        strategy.run(replica)
+    return graph.as_graph_def(), [each for _, each in sorted(fed)], [each for _, each in sorted(back)]
+
+
+NAMES = list_of(list_of(text))
+BUILT = row(anything, NAMES, NAMES).named("a graph that adds over replicas")
+
+
+class Reduced:
+    """The student's `packed` on `replicas` replicas, with fresh gradients of these shapes: sums, and how many AddN ran."""
+
+    def __init__(self, student: Any, rng: np.random.Generator, shapes: list[list[int]], replicas: int) -> None:
+        self.says = f"`packed` of {len(shapes)} gradients on {replicas} replicas"
+        answer = student.ask(reduced, shapes=shapes, replicas=replicas)
+        graph_def, inputs, outputs = BUILT(answer, "Your code led to")
+        assert len(inputs) == len(outputs) == replicas, f"{self.says} was not called by each replica."
+        for names in outputs:
+            assert len(names) == len(shapes), f"{self.says} returned {len(names)} tensors; expected {len(shapes)}."
+        self.own = [[rng.normal(size=shape).astype(np.float32) for shape in shapes] for _ in range(replicas)]
+        graph = imported(graph_def)
+        try:
+            pairs = [pair for names, own in zip(inputs, self.own, strict=True) for pair in zip(names, own, strict=True)]
+            feed: dict[Any, Any] = {graph.get_tensor_by_name(name): value for name, value in pairs}
+            out = [graph.get_tensor_by_name(name) for names in outputs for name in names]
+        except (ValueError, TypeError, KeyError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+        with session(graph) as running:
+            places, values = ran(running, out, feed)
+        kinds = {op.name: op.type for op in graph.get_operations()}
+        self.adds = sum(kinds.get(name) in ("AddN", "AddV2", "Add") for name in places)
+        each = len(shapes)
+        self.sums = [[np.asarray(value) for value in values[at : at + each]] for at in range(0, len(values), each)]
+        self.wanted = [np.sum([own[i] for own in self.own], axis=0) for i in range(each)]
+
+
+@probe
+def assigned_to(student, cases):
+    found = []
+    for mesh, places, cores in cases:
+        try:
+            found.append(student.assigned(list(mesh), [[list(place) for place in task] for task in places], cores))
+        except ValueError as error:
+            found.append(f"ValueError: {error}")
+    return found
+
+
+Places = list[list[list[int]]]  # of each task, of each of its devices: four numbers
+
+
+def planned(mesh: Sequence[int], places: Places, cores: int) -> list[list[str]]:
+    """The devices of each replica, by TensorFlow's own plan."""
+    topology = tf.tpu.experimental.Topology(mesh_shape=list(mesh), device_coordinates=places)
+    count = math.prod(mesh) // cores
+    plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, cores], num_replicas=count)
+    return [[plan.tpu_device(replica, core) for core in range(cores)] for replica in range(count)]
+
+
+def seats(rng: np.random.Generator, mesh: Sequence[int], tasks: int) -> Places:
+    """The places of a mesh, dealt out to tasks: a block of neighbours for each, its devices in any order."""
+    every = [[x, y, 0, core] for x in range(mesh[0]) for y in range(mesh[1]) for core in range(mesh[3])]
+    size = len(every) // tasks
+    blocks = [every[at : at + size] for at in range(0, len(every), size)]
+    return [[block[i] for i in rng.permutation(size)] for block in blocks]

@@ -1,0 +1,371 @@
+"""Trusted checks of chapter 11: at replica counts and on devices that the notebook does not show, against one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from across.expecting import anything, array, between, list_of, number, one_of, row, text, truth, whole
+from autograder.checks.strategies_truth import (
+    Reduced,
+    assigned_to,
+    batched,
+    compared,
+    homes_of,
+    made_ready,
+    one_device,
+    planned,
+    seats,
+)
+from autograder.probe.asking import Misconception, each_answer, exercise, recorded
+
+# homes
+
+Homes = tuple[str, list[str], list[int]]  # kind of strategy, devices, sizes of layers
+HOMES = row(list_of(list_of(text)), truth)
+
+
+def check_homes(student: Any, cases: list[Homes]) -> None:
+    """Each weight has its copies where the strategy keeps variables."""
+    answers = student.ask(homes_of, cases=cases)
+    for (kind, devices, sizes), (got, scoped) in each_answer(
+        answers, cases, HOMES, "`homes` returned, and built in scope"
+    ):
+        says = f"`homes` of a {kind}Strategy, {', '.join(devices)},"
+        home = {"Mirrored": devices, "CentralStorage": devices[-1:], "OneDevice": devices}[kind]
+        wanted = sorted(each.removeprefix("/") for each in home)
+        count = 2 * (len(sizes) - 1) + 4
+        if len(got) == count - 2:
+            raise Misconception("trainable_only", f"{says} has {len(got)} weights; those that are not trainable count.")
+        assert len(got) == count, f"{says} has {len(got)} weights; the model has {count}."
+        for each in got:
+            there = sorted(place.split("device:")[-1].removeprefix("/").upper() for place in each)
+            if there == wanted:
+                continue
+            text_ = f"{says} has a weight on {', '.join(there) or 'no device'}"
+            if kind == "CentralStorage" and there == sorted(place.removeprefix("/") for place in devices[:-1]):
+                raise Misconception("where_it_computes", f"{text_}: there replicas compute; it is kept elsewhere.")
+            if there == ["CPU:0"] and wanted != there:
+                raise Misconception("outside", f"{text_} only: was the model built in the scope?")
+            if kind == "Mirrored" and len(there) == 1 and there[0] in wanted:
+                raise Misconception("first_copy", f"{text_} alone; expected all of its copies.")
+            raise AssertionError(f"{text_}; expected {len(wanted)} in all.")
+        if not scoped:
+            raise Misconception("by_the_strategy", f"{says} is right; but no model was built, once, in the scope.")
+
+
+def drawn_sizes(rng: np.random.Generator) -> list[int]:
+    return [int(size) for size in rng.integers(2, 6, size=int(rng.integers(2, 4)))]  # of the input, then of each layer
+
+
+@exercise("homes")
+def test_a_mirrored_weight_has_a_copy_on_each_device(student, rng):
+    cases = []
+    for count in (3, 2):
+        devices = [f"/CPU:{i}" for i in 1 + rng.permutation(3)[:count]]
+        cases.append(("Mirrored", devices, drawn_sizes(rng)))
+    check_homes(student, cases)
+
+
+@exercise("homes")
+def test_other_strategies_keep_one(student, rng):
+    order = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
+    single = [f"/CPU:{1 + int(rng.integers(3))}"]
+    check_homes(student, [("CentralStorage", order, drawn_sizes(rng)), ("OneDevice", single, drawn_sizes(rng))])
+
+
+# differs
+
+Result = tuple[list[np.ndarray], float]
+Program = tuple[Result, Result, float]  # what it trains with the strategy, on one device; atol
+FOUND = list_of(one_of(["weights", "loss"]))
+
+
+def check_differs(student: Any, rng: np.random.Generator, cases: list[tuple[str, str, Program, list[str]]]) -> None:
+    """Have programs with known differences compared. Each case has the name of whoever fails there first."""
+    replicas, device = int(rng.choice([2, 3])), f"/CPU:{1 + int(rng.integers(3))}"
+    answers = student.ask(compared, programs=[program for _, _, program, _ in cases], replicas=replicas, device=device)
+    kind = row(FOUND, list_of(text), whole)
+    for (name, what, (_, _, atol), wanted), (got, alone, _) in each_answer(answers, cases, kind, "`differs` returned"):
+        says = f"{what}, atol {atol:g}: `differs` found {' and '.join(sorted(set(got))) or 'nothing'}"
+        if not alone:
+            raise Misconception("never_alone", f"{says}; the program was never run on one device.")
+        places = {place.split("device:")[-1].removeprefix("/") for place in alone}
+        if places != {device.removeprefix("/")}:
+            text_ = f"`differs(..., {device!r}, {atol:g})` ran the program alone on {', '.join(sorted(places))}"
+            raise Misconception("another_device", f"{text_}; expected the device that was given.")
+        if sorted(set(got)) != sorted(wanted):
+            raise Misconception(name, f"{says}; expected {' and '.join(wanted) or 'nothing'}.")
+
+
+def results(rng: np.random.Generator, scale: float = 1.0) -> tuple[list[np.ndarray], float]:
+    """Weights of three arrays, and a loss."""
+    arrays = [scale * rng.normal(size=shape) for shape in ((3, 2), (2,), (4,))]
+    return arrays, float(scale * rng.uniform(1, 2))
+
+
+def shifted(result: Result, which: list[int], by: float, loss: float = 0.0) -> Result:
+    """The same with one number of each array in `which` another, and another loss."""
+    arrays = [each.copy() for each in result[0]]
+    for i in which:
+        arrays[i].flat[-1] += by
+    return arrays, result[1] + loss
+
+
+@exercise("differs")
+def test_weights_and_loss_are_each_compared(student, rng):
+    cases = []
+    for name, what, by, loss, wanted in (
+        ("exact", "Equal up to rounding", 1e-7, 1e-7, []),
+        ("loss_only", "Weights 0.5 larger", 0.5, 0.0, ["weights"]),
+        ("weights_only", "A loss 0.5 larger", 0.0, 0.5, ["loss"]),
+        ("signed", "Weights 0.5 smaller", -0.5, 0.0, ["weights"]),
+        ("signed", "A loss 0.5 smaller", 0.0, -0.5, ["loss"]),
+        ("first_only_of_both", "Weights and the loss 0.5 larger", 0.5, 0.5, ["weights", "loss"]),
+    ):
+        alone = results(rng)
+        cases.append((name, what, (shifted(alone, [0, 1, 2], by, loss), alone, 1e-4), wanted))
+    check_differs(student, rng, cases)
+
+
+@exercise("differs")
+def test_any_array_any_size_and_nan(student, rng):
+    alone, large = results(rng), results(rng, scale=1e4)
+    large[0][2].flat[-1] = 2e4  # the one that will be larger: a small one would tell who compares by the ratio nothing
+    cases = [
+        ("any_array", f"A weight of array {i} of 3 is 0.5 larger", (shifted(alone, [i], 0.5), alone, 1e-3), ["weights"])
+        for i in range(3)
+    ]
+    opposite = [each.copy() for each in alone[0]]
+    opposite[0].flat[0] += 0.5
+    opposite[0].flat[1] -= 0.5
+    cases += [
+        (
+            "means_compared",
+            "A weight 0.5 larger, another 0.5 smaller",
+            ((opposite, alone[1]), alone, 1e-3),
+            ["weights"],
+        ),
+        ("nan_is_no_difference", "A loss that is NaN", ((alone[0], float("nan")), alone, 1e-3), ["loss"]),
+        ("nan_is_no_difference", "A weight that is NaN", (shifted(alone, [1], float("nan")), alone, 1e-3), ["weights"]),
+        ("relative", "Weights of about 10000, one 0.01 larger", (shifted(large, [2], 0.01), large, 1e-3), ["weights"]),
+        ("relative_loss", "A loss of about 10000, 0.01 larger", (shifted(large, [], 0.0, 0.01), large, 1e-3), ["loss"]),
+        (
+            "own_tolerance",
+            "Everything 0.3 larger",
+            (([each + 0.3 for each in alone[0]], alone[1] + 0.3), alone, 0.5),
+            [],
+        ),
+    ]
+    check_differs(student, rng, cases)
+
+
+# even
+
+
+def check_even(student: Any, cases: list[tuple[int, int, int]]) -> None:
+    """Batches that replicas share evenly, as large as they can be, of nearly all examples."""
+    answers = student.ask(batched, cases=cases)
+    kind = list_of(row(list_of(whole), list_of(whole))).named("batches of pairs")
+    for (count, size, n), got in each_answer(answers, cases, kind, "Your dataset gave"):
+        sizes = [len(x) for x, _ in got]
+        says = f"`even` of {count} examples, size {size}, {n} replicas, gives batches of {sizes}"
+        flat = [each for x, _ in got for each in x]
+        if len(set(flat)) < len(flat):
+            raise Misconception("filled_up", f"{says}; some examples come twice.")
+        if flat != sorted(flat):
+            raise Misconception("shuffled", f"{says}, not in their order.")
+        if flat != list(range(len(flat))):
+            raise Misconception("first_ones_left_out", f"{says}; example {flat[0]} is the first.")
+        assert [each for _, y in got for each in y] == [3 * each for each in flat], f"{says}; pairs were torn apart."
+        uneven = [each for each in sizes if each % n]
+        if uneven:
+            text_ = f"{says}; {n} replicas cannot share {uneven[0]} evenly."
+            if uneven == sizes[-1:] and all(each == size // n * n for each in sizes[:-1]):
+                raise Misconception("last_uneven", f"{text_} That is the last one.")
+            if set(sizes[:-1]) <= {size}:
+                raise Misconception("size_uneven", f"{text_} They are as large as was asked.")
+            raise Misconception("fixed_count", text_)
+        if max(sizes, default=0) > size:
+            raise Misconception("rounded_up", f"{says}; {size} at most.")
+        if count - len(flat) >= n:
+            text_ = f"{says}: {count - len(flat)} examples are lost; expected fewer than {n}."
+            raise Misconception("rest_dropped", text_) if len(set(sizes)) == 1 else AssertionError(text_)
+        small = [each for each in sizes[:-1] if each != size // n * n]
+        if small:
+            raise Misconception("too_small", f"{says}; batches of {size // n * n} can be shared evenly, too.")
+
+
+@exercise("even")
+def test_every_batch_can_be_shared(student, rng):
+    cases = []
+    for n in (2, 3, 4):
+        size = n * int(rng.integers(2, 5)) + int(rng.integers(1, n))  # not a multiple of n
+        cases.append((2 * size + n + int(rng.integers(1, n)), size, n))
+    check_even(student, [cases[i] for i in rng.permutation(3)])
+
+
+@exercise("even")
+def test_batches_are_large_and_few_examples_are_lost(student, rng):
+    cases = []
+    for n in (4, 3, 2):
+        size = n * int(rng.integers(3, 5))
+        cases.append((2 * size + 2 * n + int(rng.integers(1, n)), size, n))  # two full ones, two a replica, and a rest
+    cases.append((int(rng.integers(11, 15)), 5, 1))
+    check_even(student, cases)
+
+
+# ready
+
+Case = tuple[str, int, int, float, int, np.ndarray, np.ndarray]
+NOTHING = np.zeros((0, 1), np.float32)
+TRAINED = row(row(whole, truth, list_of(whole), whole, number, number), list_of(array()))
+SEEN = TRAINED.named("a compiled model and a batch size")
+
+
+def check_ready(student: Any, cases: list[Case]) -> None:
+    """Scope, global batch and rate; where there are examples, two steps of training."""
+    answers = student.ask(made_ready, cases=cases)
+    for case, ((batch, scoped, copies, own, rate, decay), weights) in each_answer(
+        answers, cases, SEEN, "`ready` led to"
+    ):
+        style, n, per_replica, base, _, x, y = case
+        says = f"`ready(strategy, build, {per_replica}, {base:g})` of a {style} model, {n} replicas:"
+        if not scoped or any(each != n for each in copies):
+            raise Misconception("built_outside", f"{says} the model was not built in the scope.")
+        if batch != n * per_replica:
+            text_ = f"{says} a global batch of {batch}"
+            if batch == per_replica:
+                raise Misconception("batch_not_scaled", f"{text_}; that is what one replica shall have.")
+            raise AssertionError(f"{text_}; each replica shall have {per_replica}.")
+        if not np.isclose(rate, n * base, rtol=1e-5):
+            text_ = f"{says} the rate is {rate:.4g}"
+            if np.isclose(rate, base, rtol=1e-5):
+                raise Misconception("rate_not_scaled", f"{text_}, as for one device, with {n} times fewer updates.")
+            if np.isclose(rate, base * np.sqrt(n), rtol=1e-5):
+                raise Misconception("square_root", f"{text_}: scaled by a square root; the rule here is linear.")
+            raise AssertionError(f"{text_}; expected one by the linear rule.")
+        if own != n:
+            text_ = f"{says} the optimizer's variables have {own} copy; make it, and compile, in the scope, too."
+            raise Misconception("compiled_outside", text_)
+        assert not decay, f"{says} the optimizer lets the weights decay; expected plain SGD."
+        if not len(x):
+            continue
+        wanted = one_device(x, y, n * base, steps=2)
+        assert len(weights) == 2, f"{says} {len(weights)} weights after training; expected kernel and bias."
+        for got, right in zip(weights, wanted, strict=True):
+            close = got.shape == right.shape and np.allclose(got, right, rtol=1e-3, atol=1e-4)
+            text_ = f"{says} after two steps a weight is {np.ravel(got)[0]:.4f}"
+            assert close, f"{text_}; plain SGD on the mean squared error gives {np.ravel(right)[0]:.4f}."
+
+
+@exercise("ready")
+def test_batch_and_rate_grow_with_the_replicas(student, rng):
+    cases = []
+    for style, n in (("sequential", 2), ("functional", 4)):
+        rate = float(rng.choice([0.01, 0.02, 0.05]))
+        cases.append((style, n, int(rng.integers(3, 9)), rate, int(rng.integers(2, 5)), NOTHING, NOTHING))
+    check_ready(student, cases)
+
+
+@exercise("ready")
+def test_it_trains_as_one_device_with_that_rate(student, rng):
+    n, per_replica, width = 3, int(rng.integers(2, 4)), int(rng.integers(2, 4))
+    x = rng.normal(size=(n * per_replica, width)).astype(np.float32)
+    y = rng.normal(size=(n * per_replica, 1)).astype(np.float32) + 3
+    check_ready(student, [("class", n, per_replica, float(rng.choice([0.01, 0.02])), width, x, y)])
+
+
+# packed
+
+
+def drawn_shapes(rng: np.random.Generator) -> list[list[int]]:
+    """A scalar, a vector, a matrix and a tensor of three axes, in any order; no two have as many numbers."""
+    shapes = [[], [int(rng.integers(2, 4))], [2, int(rng.integers(2, 4))], [2, 2, int(rng.integers(2, 4))]]
+    return [shapes[i] for i in rng.permutation(4)]
+
+
+@exercise("packed")
+def test_every_replica_gets_the_sums(student, rng):
+    for n in (3, int(rng.choice([2, 4]))):
+        found = Reduced(student, rng, drawn_shapes(rng), n)
+        for replica, sums in enumerate(found.sums):
+            for i, (got, wanted) in enumerate(zip(sums, found.wanted, strict=True)):
+                says = f"{found.says}: gradient {i} of shape {wanted.shape}"
+                assert got.shape == wanted.shape, f"{says} came back as {got.shape} on replica {replica}."
+                if np.allclose(got, wanted, atol=1e-4):
+                    continue
+                if np.allclose(got, wanted / n, atol=1e-4):
+                    raise Misconception("mean", f"{says} is the mean over the replicas; expected their sum.")
+                if np.allclose(got, found.own[replica][i], atol=1e-4):
+                    raise Misconception("own", f"{says} is what replica {replica} had; nothing was added.")
+                raise AssertionError(f"{says} is not the sum over the replicas.")
+
+
+@exercise("packed")
+def test_one_op_adds_them_all(student, rng):
+    found = Reduced(student, rng, drawn_shapes(rng), int(rng.choice([2, 3])))
+    if found.adds >= len(found.wanted):
+        raise Misconception("one_each", f"{found.says}: {found.adds} ops add; expected one, of all of them packed.")
+    assert found.adds == 1, f"{found.says}: {found.adds} ops add; expected one AddN."
+
+
+# guesses
+
+PLACES = ("strong, 2", "strong, 4", "weak, 2", "weak, 4")
+test_every_guess_is_recorded = recorded("guesses", dict.fromkeys(PLACES, between(0, 100).named("a speed-up")))
+
+
+# assigned
+
+Plan = tuple[list[int], list[list[list[int]]], int]
+
+
+def check_assigned(student: Any, cases: list[Plan]) -> None:
+    """The devices of each replica, as TensorFlow's own plan has them."""
+    answers = student.ask(assigned_to, cases=cases)
+    for (mesh, places, cores), got in each_answer(answers, cases, anything, "`assigned` returned"):
+        says = f"`assigned({mesh}, places, {cores})`, {len(places)} tasks,"
+        assert type(got) is not str, f"{says} raised {str(got)[:150]}"
+        rows = list_of(list_of(text))(got, f"{says} returned")
+        wanted = planned(mesh, places, cores)
+        if rows == wanted:
+            continue
+        assert len(rows) == len(wanted), f"{says} has {len(rows)} replicas; {len(wanted)} fit."
+        assert all(len(each) == cores for each in rows), f"{says} has replicas of {len(rows[0])} devices."
+        flat = [f"/task:{task}/device:TPU:{i}" for task, own in enumerate(places) for i in range(len(own))]
+        if [each for one in rows for each in one] == flat:
+            raise Misconception("in_the_order_given", f"{says} has the devices in the order of the list, not by place.")
+        first = next(i for i, (a, b) in enumerate(zip(rows, wanted, strict=True)) if a != b)
+        if sorted(map(sorted, rows)) == sorted(map(sorted, wanted)):
+            text_ = f"{says} gives replica {first} {', '.join(rows[first])}"
+            raise Misconception("another_order", f"{text_}: other neighbours than TensorFlow's plan.")
+        raise AssertionError(f"{says} gives replica {first} {', '.join(rows[first])}; its plan has others.")
+
+
+@exercise("assigned")
+def test_replicas_go_round_the_mesh(student, rng):
+    cases = []
+    for mesh, tasks, cores in (([2, 2, 1, 2], 2, 2), ([4, 2, 1, 2], int(rng.choice([1, 4])), 2), ([2, 4, 1, 2], 2, 1)):
+        cases.append((mesh, seats(rng, mesh, tasks), cores))
+    check_assigned(student, cases)
+
+
+@exercise("assigned")
+def test_a_place_that_is_taken_twice_is_told(student, rng):
+    mesh = [2, 2, 1, 2]
+    good, twice, short = (seats(rng, mesh, 2) for _ in range(3))
+    task, other = (int(i) for i in rng.permutation(2))
+    twice[task][int(rng.integers(4))] = list(twice[other][int(rng.integers(4))])
+    same = [[[0, 0, 0, 0]] * 4 for _ in range(2)]
+    less = [own[:2] for own in short]
+    cases = [(mesh, good, 2), (mesh, twice, 2), (mesh, same, 1), (mesh, less, 2)]
+    answers = student.ask(assigned_to, cases=cases)
+    names = ("each place has one device", "a place has two devices", "one place has all devices", "places without one")
+    for name, (case, got) in zip(names, each_answer(answers, cases, anything, "`assigned` returned"), strict=True):
+        raised = type(got) is str and got.startswith("ValueError")
+        if name == names[0]:
+            assert not raised, f"{name}: `assigned({case[0]}, places, {case[2]})` raised a {got[:150]}"
+        elif not raised:
+            raise Misconception("accepted", f"{name}: `assigned` raised no ValueError.")

@@ -1,0 +1,762 @@
+# ---
+# jupyter:
+#   across:
+#     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 30}
+#     rows: S54-S57 S60-S63 S69
+# ---
+
+# %% [markdown]
+# # Strategies
+# **Which strategy, and what does it change in my Keras program?**
+#
+# In chapter 10 you built data parallelism by hand. `tf.distribute` does it for you, if you choose a **strategy**. In about 60
+# minutes you see what a strategy changes, run its support tables yourself, find two results that are wrong without an error,
+# and predict what four devices gain. *The guide* is TensorFlow's page on `tf.distribute`, as of 2.0.
+
+# %%
+from across import devices, digits, expecting, fresh, pictures, placement, strategies
+from across.attempt import NotAttempted, attempt, call, expect, read
+
+D = devices.best(4)
+fresh.warm_up()
+
+# %%
+import collections
+import math
+import time
+
+import numpy as np
+import tensorflow as tf
+
+tf.config.threading.set_inter_op_parallelism_threads(8)
+tf.get_logger().setLevel("ERROR")  # a strategy says much when it starts
+train, test = digits.load()
+
+# %% [markdown]
+# ## A scope
+# A **replica** is one copy of the computation, on one device: the tower of chapter 10. A strategy changes what `tf.Variable`
+# makes inside its **scope**:
+
+
+# %% tags=["show"] covers=["S54", "S56"]
+def cnn():
+    layers = tf.keras.layers
+    first = [tf.keras.Input((8, 8, 1)), layers.Conv2D(8, 5, padding="same", activation="relu"), layers.MaxPooling2D()]
+    return tf.keras.Sequential([*first, layers.Flatten(), layers.Dense(10)])
+
+
+strategy = tf.distribute.MirroredStrategy(D[:2])
+with strategy.scope():
+    kernel = cnn().weights[0].value  # TensorFlow's own variable
+print(type(kernel).__name__, "of", strategy.num_replicas_in_sync, "replicas")
+for copy in strategy.experimental_local_results(kernel):
+    print(copy.name, copy.shape, copy.device)
+
+# %% [markdown]
+# Two variables, one name: a **mirrored variable**. Each replica reads its own. A training step changes both alike, so they
+# stay equal. (The averages of `BatchNormalization` do not: each replica keeps its own.)
+#
+# There are six strategies, on two axes: do the replicas train in step, and where are the variables?
+
+# %% [markdown]
+# | strategy | replicas | variables |
+# |---|---|---|
+# | `MirroredStrategy` | in step, one machine | a copy on each device |
+# | `MultiWorkerMirroredStrategy` | in step, many machines | a copy on each device |
+# | `TPUStrategy` | in step, on TPU cores | a copy on each core |
+# | `CentralStorageStrategy` | in step, one machine | one, mostly on the CPU |
+# | `ParameterServerStrategy` | out of step, many machines | one, on servers |
+# | `OneDeviceStrategy` | there is only one | one, on that device |
+
+# %% [markdown]
+# ### Exercise: `homes` (2 points)
+# Build a model by `build()` in the strategy's scope. Return for each of its weights, trainable or not, the list of devices
+# that have a copy. Roughly 3 lines.
+
+
+# %% answer="homes" covers=["S54", "S56", "S57", "S60"]
+def homes(strategy, build):  # -> [[device of each copy], ...], one list a weight
+    ### BEGIN SOLUTION
+    with strategy.scope():
+        weights = build().weights
+    return [[copy.device for copy in strategy.experimental_local_results(weight.value)] for weight in weights]
+    ### END SOLUTION
+
+
+# %% tags=["folded"]
+made_in = []  # the strategies in whose scope models were built
+
+
+def tiny():
+    made_in.append(tf.distribute.get_strategy())
+    return tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1), tf.keras.layers.BatchNormalization()])
+
+
+# %% check="homes" points=2
+with attempt("homes"):
+    central = tf.distribute.experimental.CentralStorageStrategy(D[:2], parameter_device="/CPU:0")
+    made = {
+        f"MirroredStrategy({D[1:4]})": (tf.distribute.MirroredStrategy(D[1:4]), D[1:4]),
+        f'CentralStorageStrategy({D[:2]}, "/CPU:0")': (central, ["/CPU:0"]),
+        f'OneDeviceStrategy("{D[2]}")': (tf.distribute.OneDeviceStrategy(D[2]), [D[2]]),
+    }
+    for name, (strategy, wanted) in made.items():
+        made_in.clear()
+        got = read(homes(strategy, tiny), "`homes` returned", expecting.list_of(expecting.list_of(expecting.text)))
+        short = [sorted("/" + place.split("device:")[-1].lstrip("/").upper() for place in each) for each in got]
+        print(f"{name}: {len(short)} weights, the first on", *short[0])
+        expect(len(short) == 6, f"`tiny()` has 6 weights, 2 of them not trainable; `homes` has {len(short)}")
+        wrong = [each for each in short if each != sorted(wanted)]
+        expect(not wrong, f"{name}: a weight on {wrong[:1]}; where are its variables?")
+        expect(made_in == [strategy], f"{name}: the model was not built in its scope")
+
+# %% [markdown]
+# ## The tables, by running them
+# The guide has three tables: what is "supported", "planned", "experimental". They are out of date. Ours is run: each cell
+# trains one small model in a fresh process, and compares its weights and its loss with one device. This table was recorded:
+
+# %% covers=["S55"]
+strategies.recorded()
+
+# %% [markdown]
+# Read it with care: a cell of the TPU says only that there was none. `Mirrored` and `CentralStorage` had two replicas,
+# `MultiWorkerMirrored` two workers, `ParameterServer` one: with more, out of step, it would not equal one device. Now run one
+# cell on your machine. `strategies.table(again=True)` runs all.
+
+# %% tags=["show"] covers=["S55", "S57"]
+strategies.cell("CentralStorage", "Keras fit")
+
+# %% [markdown]
+# No error, right weights, and a wrong loss. Who looks only for exceptions writes "supported". To test a program, compare it
+# with `OneDeviceStrategy`: the same program, one device. It brings the input to that device, and computes there:
+
+# %% tags=["show"] covers=["S60"]
+alone = tf.distribute.OneDeviceStrategy(D[1])
+given = alone.experimental_distribute_dataset(tf.data.Dataset.range(4).batch(2))
+print("a batch without it:", next(iter(tf.data.Dataset.range(4).batch(2))).device)
+print("with it:", *{batch.device for batch in given})
+print("what it runs:", alone.run(lambda: tf.ones([]) + 1).device)
+
+# %% [markdown]
+# ### Exercise: `differs` (3 points)
+# `program(strategy)` trains a fresh model and returns its weights, a list of arrays, and its loss. What differs from
+# `OneDeviceStrategy(device)`? Return `[]`, `["weights"]`, `["loss"]` or `["weights", "loss"]`. A difference is more than `atol`, or a NaN. Roughly
+# 6 lines.
+#
+# <details><summary>Hint</summary>
+#
+# `np.allclose(a, b, rtol=0, atol=atol)` is False where there is a NaN.
+# </details>
+
+
+# %% answer="differs" covers=["S55", "S60"]
+def differs(program, strategy, device, atol):  # ..., the one device, 1e-4 -> what is not the same there
+    ### BEGIN SOLUTION
+    weights, loss = program(strategy)
+    right_weights, right_loss = program(tf.distribute.OneDeviceStrategy(device))
+    same = [np.allclose(a, b, rtol=0, atol=atol) for a, b in zip(weights, right_weights, strict=True)]
+    found = [] if all(same) else ["weights"]
+    return found if np.allclose(loss, right_loss, rtol=0, atol=atol) else [*found, "loss"]
+    ### END SOLUTION
+
+
+# %% [markdown]
+# The check tries yours on `fit`. In its first program the last batch has 5 digits, of which two replicas get 3 and 2:
+
+
+# %% covers=["S61", "S62"]
+def linear(*between):
+    layers = [tf.keras.Input((8, 8, 1)), tf.keras.layers.Flatten(), *between]
+    return tf.keras.Sequential([*layers, tf.keras.layers.Dense(10, kernel_initializer="zeros")])
+
+
+def fitted(strategy, count, batch, layers=(), **how):  # a strategy, digits, batch -> weights and loss after one epoch
+    with strategy.scope():
+        model = linear(*[layer() for layer in layers])
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(tf.keras.optimizers.SGD(0.1, **how), loss)
+    data = tf.data.Dataset.from_tensor_slices(tuple(train.some(0, count))).batch(batch)
+    history = model.fit(data, shuffle=False, verbose=0)
+    return model.get_weights(), history.history["loss"][0]
+
+
+# %% [markdown]
+# From here on, replicas add on one device: the default may hang on logical CPUs.
+
+
+# %% covers=["S56"]
+def in_step(devices):
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+
+# %% check="differs" points=3
+with attempt("differs"):
+    kind = expecting.list_of(expecting.one_of(["weights", "loss"]))
+    first, last, nan = np.full((1, 2), 1000.0), np.ones(3), float("nan")
+    for what, weights, loss, wanted in (
+        ("equal weights and losses", [first, last], 1000.0, []),
+        ("0.005 less in the first array", [first - [0.005, 0], last], 1000.0, ["weights"]),
+        ("0.005 more in the last array", [first, last * [1, 1.005, 1]], 1000.0, ["weights"]),
+        ("a weight that is NaN", [first, last * [1, 1, nan]], 1000.0, ["weights"]),
+        ("a loss of 999.995 for 1000", [first, last], 999.995, ["loss"]),
+        ("a loss that is NaN", [first, last], nan, ["loss"]),
+    ):
+        ran = []
+
+        def program(strategy, ran=ran, there=(weights, loss)):
+            ran.append(strategy)
+            return there if strategy.num_replicas_in_sync > 1 else ([first, last], 1000.0)
+
+        got = read(differs(program, in_step(D[:2]), D[1], 1e-4), f"{what}: `differs` returned", kind)
+        single = [s for s in ran if s is not tf.distribute.get_strategy() and s.num_replicas_in_sync == 1]
+        places = [s.extended.worker_devices[0] for s in single]
+        there = bool(places) and places[0].endswith(D[1][1:])
+        expect(there, f"with `device` {D[1]}, the program ran alone on {places or 'no device'}")
+        expect(sorted(got) == wanted, f"{what}, atol 1e-4: you found {got}")
+    central = tf.distribute.experimental.CentralStorageStrategy(D[:2], parameter_device="/CPU:0")
+    asked = {
+        "2 replicas, 13 digits in batches of 8": (in_step(D[:2]), 13, ["weights"]),
+        "CentralStorage, 16 digits in batches of 8": (central, 16, ["loss"]),
+    }
+    for name, (strategy, count, wanted) in asked.items():
+        found = differs(lambda s, n=count: fitted(s, n, 8), strategy, D[0], 1e-4)
+        got = read(found, f"{name}: `differs` returned", kind)
+        print(f"{name}: {' and '.join(got) or 'no difference'}")
+        expect(sorted(got) == sorted(wanted), f"{name}: you found {got}; do you compare both, with one device?")
+
+# %% [markdown]
+# Two results are wrong, and no error said so. The wrong loss is Keras's own: in the table, an own loop with the same strategy
+# reports the right one. What is wrong with the weights? First, some programs that *should* differ:
+
+# %% tags=["show"] covers=["S61"]
+normal = {"layers": [tf.keras.layers.BatchNormalization]}
+try:
+    for name, how in {
+        "plain": {},
+        "momentum": {"momentum": 0.9},
+        "clipnorm": {"clipnorm": 0.1},
+        "normal": normal,
+    }.items():
+        found = differs(lambda strategy, how=how: fitted(strategy, 64, 32, **how), in_step(D[:2]), D[0], 1e-4)
+        print(f"{name}:", " and ".join(found) or "no difference")
+except NotImplementedError:
+    print("write `differs` first")
+
+# %% [markdown]
+# Each replica clips its own part of the gradient, and normalizes by its own half of the batch. Test without both.
+
+# %% [markdown]
+# ## Five and five
+# The guide: a batch of 10 is divided evenly over two replicas, 5 and 5. And over four? What may fail runs in a fresh
+# process:
+
+
+# %% tags=["show"] covers=["S62"]
+def shares(replicas):
+    strategy = in_step([f"/CPU:{i}" for i in range(replicas)])
+    first = next(iter(strategy.experimental_distribute_dataset(tf.data.Dataset.range(20).batch(10))))
+    return [len(part) for part in strategy.experimental_local_results(first)]
+
+
+for replicas in (2, 4):
+    print(replicas, "replicas:", fresh.run(shares, replicas, cpus=4))
+
+# %% [markdown]
+# Not evenly. Each replica takes 10 / 4 examples, rounded up, until there are none left. In `fit`, that ends so:
+
+# %% tags=["show"] covers=["S62"]
+failed = fresh.call(lambda: fitted(in_step([f"/CPU:{i}" for i in range(4)]), 20, 10), cpus=4)
+print(type(failed.error).__name__, str(failed.error).split("of type ")[-1].split("[Op")[0])
+
+# %% [markdown]
+# Before it trains, Keras 3 takes the *mean of the replicas' images* of the first batch, only to learn their shape (so its
+# source says). `AddN` cannot add 3 images and 1.
+#
+# An uneven *last* batch gets past that. Each replica takes the mean over its own examples, and Keras the mean of those. So
+# the 2 digits of one replica count as much as the 3 of the other. `differs` found that.
+
+# %% [markdown]
+# ### Exercise: `even` (3 points)
+# Repair both, the error and the weights. `data` is a dataset of single examples whose length is known. Return it in batches
+# that all replicas share evenly: as large as possible, but `size` at most. The last one may be smaller. **Budget: fewer examples are lost than there
+# are replicas.** Keep the order. Roughly 3 lines.
+
+
+# %% answer="even" covers=["S62"]
+def even(data, size, strategy):  # examples and `size` are at least as many as replicas -> a Dataset of batches
+    ### BEGIN SOLUTION
+    n = strategy.num_replicas_in_sync
+    return data.take(len(data) // n * n).batch(size // n * n)
+    ### END SOLUTION
+
+
+# %% check="even" points=3
+with attempt("even"):
+    for count, size, n in ((22, 10, 4), (21, 9, 3), (20, 8, 1), (15, 9, 4)):
+        says = f"`even` of {count} examples, size {size}, {n} replicas:"
+        seen = [batch.numpy().tolist() for batch in even(tf.data.Dataset.range(count), size, in_step(D[:n]))]
+        sizes, flat = [len(batch) for batch in seen], [each for batch in seen for each in batch]
+        print(says, sizes)
+        expect(all(each % n == 0 for each in sizes), f"{says} batches of {sizes}")
+        expect(flat == list(range(len(flat))), f"{says} the order is {flat}")
+        expect(count - len(flat) < n, f"{says} {count - len(flat)} are lost")
+        largest = size // n * n
+        expect(max(sizes) <= size, f"{says} batches of {sizes}")
+        expect(all(each == largest for each in sizes[:-1]), f"{says} batches of {sizes}; {largest} is possible")
+    shared = even(tf.data.Dataset.from_tensor_slices(tuple(train.some(0, 22))), 10, in_step(D))
+    with in_step(D).scope():
+        model = linear()
+        model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    print(f"fit, 4 replicas: loss {model.fit(shared, shuffle=False, verbose=0).history['loss'][0]:.3f}")
+
+# %% [markdown]
+# ## The global batch
+# A batch that you give to `fit` is **global**: it is divided over the replicas. With more replicas, people keep the batch *per
+# replica*, so that each device has as much work as before. Then there are fewer steps an epoch. What about the learning rate?
+# The guide has a table, without a reason: `{5: 0.1, 10: 0.15}`.
+
+
+# %% tags=["folded"]
+def learned(batch, rate, epochs=3):  # the linear model, one device -> loss of the test digits after each epoch
+    x, y = tf.reshape(train.images, [-1, 64]), tf.one_hot(train.labels, 10)
+    w, losses = tf.Variable(tf.zeros([64, 10])), []
+
+    @tf.function
+    def epoch():
+        for i in tf.range(0, 1500 - batch + 1, batch):
+            at, to = x[i : i + batch], y[i : i + batch]
+            w.assign_sub(rate / batch * tf.matmul(at, tf.nn.softmax(at @ w) - to, transpose_a=True))
+
+    for _ in range(epochs):
+        epoch()
+        logits = tf.reshape(test.images, [-1, 64]) @ w
+        losses.append(float(tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(test.labels, logits))))
+    return losses
+
+
+# %% tags=["show"] covers=["S63"]
+tried = {"batch 8, rate 0.1": (8, 0.1), "batch 32, rate 0.1": (32, 0.1), "batch 32, rate 0.4": (32, 0.4)}
+pictures.bars(
+    {name: learned(*each)[-1] for name, each in tried.items()}, title="After three epochs", unit="loss of new digits"
+)
+
+# %% [markdown]
+# Four times the batch is a quarter of the updates. With four times the rate it learns as much as before. This is the *linear
+# scaling rule* (Goyal and others, 2017). It is a rule of thumb: for very large batches and rates it fails.
+
+# %% [markdown]
+# ## In the scope
+# Both belong into the scope: building *and* compiling. The optimizer has variables, too. Here the model is built in the scope,
+# and compiled outside. Four steps of training:
+
+
+# %% tags=["show"] covers=["S61"]
+def half_outside(optimizer):
+    with in_step([f"/CPU:{i}" for i in range(4)]).scope():
+        model = linear()
+    model.compile(optimizer, "mse")
+    model.fit(train.images[:64], np.zeros((64, 10)), batch_size=16, verbose=0)
+    return int(model.optimizer.iterations.value)
+
+
+for optimizer in ("sgd", "adam"):
+    tried = fresh.call(half_outside, optimizer, cpus=4)
+    print(optimizer, f"{type(tried.error).__name__}: {str(tried.error)[:46]}" if tried.error else tried.result())
+
+# %% [markdown]
+# SGD has counted 16 steps in place of 4: one counter, four replicas. A learning rate that falls with the steps would fall four
+# times too fast. Adam has a variable for each weight, and fails.
+
+# %% [markdown]
+# ### Exercise: `ready` (3 points)
+# Make a Keras program ready for a strategy: build and compile the model, with plain SGD and the loss `"mse"`. `rate` is
+# right for one device with batches of `per_replica`; scale it. Return the model and the global batch size. Roughly 5
+# lines.
+
+
+# %% answer="ready" covers=["S61", "S63"]
+def ready(strategy, build, per_replica, rate):  # -> a compiled model, its batch for fit
+    ### BEGIN SOLUTION
+    n = strategy.num_replicas_in_sync
+    with strategy.scope():
+        model = build()
+        model.compile(tf.keras.optimizers.SGD(rate * n), "mse")
+    return model, per_replica * n
+    ### END SOLUTION
+
+
+# %% [markdown]
+# Keras has three styles. The check builds the same model in each: layers in a list, a function of a tensor, and a class.
+
+
+# %% covers=["S61"]
+class Subclassed(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tf.keras.layers.Dense(1, kernel_initializer="ones")
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def functional():
+    x = tf.keras.Input((2,))
+    return tf.keras.Model(x, tf.keras.layers.Dense(1, kernel_initializer="ones")(x))
+
+
+def sequential():
+    return tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
+
+
+# %% tags=["folded"]
+def after_two_steps(x, rate):  # gradient descent by NumPy, from ones, to a target of 0 -> kernel
+    kernel, bias = np.ones(2), 0.0
+    for half in np.split(x, 2):
+        error = half @ kernel + bias
+        kernel, bias = kernel - rate * 2 * np.mean(error[:, None] * half, axis=0), bias - rate * 2 * error.mean()
+    return kernel
+
+
+# %% check="ready" points=3
+with attempt("ready"):
+    x = np.tile(np.float32([[1, 0], [0, 1], [2, 1], [1, 3], [0, 2], [1, 1]]), [4, 1])
+    for n, build in ((3, sequential), (2, functional), (4, Subclassed)):
+        strategy = in_step(D[:n])
+        model, batch = ready(strategy, build, 2, 0.01)
+        says = f"`ready(strategy, {build.__name__}, 2, 0.01)`, {n} replicas:"
+        expect(batch == 2 * n, f"{says} a global batch of {batch}; each replica shall have 2")
+        expect(model.distribute_strategy is strategy, f"{says} the model was not built in the scope")
+        counter = strategy.experimental_local_results(model.optimizer.iterations.value)
+        text = f"{says} the optimizer's variables have {len(counter)} copy; make it, and compile, in the scope"
+        expect(len(counter) == n, text)
+        model.fit(x[: 2 * batch], 0 * x[: 2 * batch, :1], batch_size=batch, verbose=0, shuffle=False)
+        copies = strategy.experimental_local_results(model.weights[0].value)
+        expect(len(copies) == n, f"{says} the kernel has {len(copies)} copies")
+        wanted = after_two_steps(x[: 2 * batch], 0.01 * n)
+        got = copies[-1].numpy().ravel()
+        print(f"{build.__name__:10} kernel {got.round(4)}, one device with {n} times the rate {wanted.round(4)}")
+        expect(np.allclose(got, wanted, atol=1e-5), f"{says} the kernel is {got.round(4)}; wanted {wanted.round(4)}")
+
+# %% [markdown]
+# ## Adding over replicas
+# In each step the replicas' gradients are added, and every replica gets the sum. `cross_device_ops=` chooses how. The
+# guide says that NVIDIA's NCCL is the default. We count the ops that TensorFlow makes for three gradients on four replicas:
+
+
+# %% tags=["show"] covers=["S56"]
+def adding():  # what a replica does
+    gradients = [tf.ones([2, 3]), tf.ones([3]), tf.ones([])]
+    return tf.distribute.get_replica_context().all_reduce("sum", gradients)
+
+
+ways = {"default": None, "ReductionToOneDevice": tf.distribute.ReductionToOneDevice()}
+ways["HierarchicalCopyAllReduce"] = tf.distribute.HierarchicalCopyAllReduce()
+for name, way in ways.items():
+    strategy = tf.distribute.MirroredStrategy(D, cross_device_ops=way)
+    graph = tf.function(strategy.run).get_concrete_function(adding).graph
+    counted = collections.Counter(op.type for op in graph.get_operations())
+    print(name, {kind: counted[kind] for kind in ("ConcatV2", "CollectiveReduceV2", "AddN", "SplitV") if counted[kind]})
+
+# %% [markdown]
+# On CPUs the default is not NCCL. It is a collective op (the ring of chapter 10), and it *packs*: each replica makes one tensor
+# of three. `ReductionToOneDevice` adds each gradient on its own. The third packs, adds pairs, then the two sums. Over a network
+# a small message costs mostly latency: there packing helps a model with many small weights.
+
+# %% [markdown]
+# ### Exercise: `packed` (4 points)
+# A replica calls `packed` with its gradients, float32 tensors of known shapes. Return their sums over all replicas, in the
+# same order and shapes. **Budget: one `AddN` in the trace**, however many gradients. Roughly 5 lines.
+#
+# <details><summary>Hint</summary>
+#
+# `tf.reshape(gradient, [-1])` makes it flat, `tf.concat` joins, `tf.split` takes a list of sizes.
+# </details>
+
+
+# %% answer="packed" covers=["S56"]
+def packed(gradients):  # [tensor, ...] of this replica -> [sum over the replicas, ...]
+    ### BEGIN SOLUTION
+    flat = tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], axis=0)
+    total = tf.distribute.get_replica_context().all_reduce("sum", flat)
+    parts = tf.split(total, [gradient.shape.num_elements() for gradient in gradients])
+    return [tf.reshape(part, gradient.shape) for part, gradient in zip(parts, gradients, strict=True)]
+    ### END SOLUTION
+
+
+# %% check="packed" points=4
+with attempt("packed"):
+    strategy, shapes = in_step(D[:2]), [(2, 2), (3,), ()]
+    thirds = [np.arange(1, 1 + math.prod(shape), dtype="float32").reshape(shape) / 3 for shape in shapes]
+    rows = [[10.0**r * each for each in thirds] for r in range(2)]
+    given = [
+        strategy.experimental_distribute_values_from_function(
+            lambda context, i=i: tf.constant(rows[context.replica_id_in_sync_group][i])
+        )
+        for i in range(3)
+    ]
+    step = tf.function(lambda *each: strategy.run(lambda *own: packed(list(own)), args=each))
+    found = step(*given)
+    expect(isinstance(found, (list, tuple)) and len(found) == 3, "3 gradients: expected a list of 3 sums")
+    for i, shape in enumerate(shapes):
+        for own in strategy.experimental_local_results(found[i]):
+            expect(tuple(own.shape) == shape, f"a gradient of shape {shape} came back as {tuple(own.shape)}")
+            wrong = (
+                f"replicas with {rows[0][i].tolist()} and 10 times that got {own.numpy().tolist()}; wanted their sum"
+            )
+            expect(np.allclose(own, 11 * thirds[i]), wrong)
+    seen = placement.trace(step, *given)
+    display(seen.draw(title="packed, two replicas", devices=D[:2]))
+    count = sum(op.type == "AddN" for op in seen)
+    expect(count == 1, f"{count} AddN ran; expected one, of all gradients packed")
+
+# %% [markdown]
+# ## What do four devices gain?
+# **Strong scaling** keeps the global batch: with `n` replicas each has a share. **Weak scaling** keeps the batch per replica. A
+# step costs the examples of a replica, and the ring of chapter 10:
+
+
+# %% covers=["S63"]
+def model_seconds(n, examples, example=0.004, size=8e6, latency=0.002, rate=200e6):  # examples: of one replica
+    return example * examples + 2 * (n - 1) * (latency + size / n / rate)
+
+
+# %% [markdown]
+# Your four devices may share two cores, and have no network between them. So in the measured program both costs are naps, in
+# `strategy.run`: replicas then really run at the same time. The rest of a step is TensorFlow's.
+
+
+# %% tags=["folded"]
+def nap(seconds):
+    time.sleep(float(seconds))
+    return np.float32(0)
+
+
+def napping(seconds, after):
+    return tf.numpy_function(nap, [seconds + 0 * after], tf.float32, stateful=False)
+
+
+def measured(n, examples, repeats=5):  # -> seconds of a step, `repeats` times
+    strategy = in_step(D[:n])
+    ring = model_seconds(n, 0)
+
+    @tf.function
+    def step(work, send):
+        def replica(work, send):
+            done = tf.ensure_shape(napping(work, tf.constant(0.0)), [])
+            total = tf.distribute.get_replica_context().all_reduce("sum", done)
+            return napping(send, total)
+
+        return strategy.experimental_local_results(strategy.run(replica, args=(work, send)))
+
+    found = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        [each.numpy() for each in step(tf.constant(model_seconds(1, examples)), tf.constant(ring))]
+        found.append(time.perf_counter() - start)
+    return found[1:]  # the first one traces
+
+
+# %% [markdown]
+# ### Exercise: `guesses` (1 point)
+# With one replica, the global batch is 64. How many times as many examples a second do 2 and 4 replicas train, strong (64 in
+# all) and weak (64 each)? Compute or guess; any complete answer earns the point. Then run the check, which measures.
+
+# %% answer="guesses" covers=["S54", "S63"]
+### BEGIN SOLUTION
+guesses = {"strong, 2": 1.5, "strong, 4": 1.9, "weak, 2": 1.7, "weak, 4": 3.1}
+#: guesses = {"strong, 2": None, "strong, 4": None, "weak, 2": None, "weak, 4": None}
+### END SOLUTION
+
+
+# %% tags=["folded"]
+def scaling_picture(found):  # {(kind, n): [speed-up of each repeat]}
+    figure, axes = pictures.plot(title="Speed-up over one replica", x="replicas", y="examples a second, times")
+    words = []
+    for colour, marker, kind in ((pictures.PALETTE[5], "o", "strong"), (pictures.ALERT, "s", "weak")):
+        each = [64 / n if kind == "strong" else 64 for n in (1, 2, 4)]
+        model = [n * e / 64 * model_seconds(1, 64) / model_seconds(n, e) for n, e in zip((1, 2, 4), each, strict=True)]
+        axes.plot([1, 2, 4], model, "--", color=colour, label=f"{kind}: MODEL")
+        for n in (2, 4):
+            axes.plot([n] * len(found[kind, n]), found[kind, n], marker, color=colour, markerfacecolor="none")
+            spread = f"{min(found[kind, n]):.2f} to {max(found[kind, n]):.2f}"
+            words.append(f"{kind}, {n} replicas: model {model[n // 2]:.2f}, measured {spread}")
+        axes.plot([], [], marker, color=colour, markerfacecolor="none", label=f"{kind}: each of 5 runs")
+    axes.set_xticks([1, 2, 4])
+    axes.legend(frameon=False, labelcolor=pictures.INK)
+    return pictures.render(figure, f"Speed-up over one replica. {'; '.join(words)}.")
+
+
+# %% check="guesses" points=1
+with attempt("guesses", done="recorded before it was measured"):
+    if isinstance(guesses, dict) and all(guess is None for guess in guesses.values()):
+        raise NotAttempted("guesses: not attempted yet. Replace each None by a number.")
+    names = ("strong, 2", "strong, 4", "weak, 2", "weak, 4")
+    said = read(guesses, "`guesses` is", expecting.entries(dict.fromkeys(names, expecting.between(0, 100))))
+    alone, found = float(np.median(measured(1, 64))), {}
+    for name, guess in said.items():
+        kind, n = name.split(", ")
+        each = 64 / int(n) if kind == "strong" else 64
+        found[kind, int(n)] = [int(n) * each / 64 * alone / seconds for seconds in measured(int(n), each)]
+        it_is = float(np.median(found[kind, int(n)]))
+        print(
+            f"{name}: you said {guess:g}, it is {it_is:.2f}{'' if abs(guess - it_is) < 0.15 * it_is else '  <- a surprise'}"
+        )
+    display(scaling_picture(found))
+
+# %% [markdown]
+# Strong scaling gains less and less: a replica's share shrinks, the ring does not. Weak scaling gains more, and pays with a
+# larger batch: fewer updates, another learning rate. "Three times faster" says little without saying which of the two.
+
+# %% [markdown]
+# ## TPU: who sits where
+# A `TPUStrategy` needs hardware that we do not have: **nothing in this section ran on a TPU**. What can be run is its plan. A
+# TPU's chips are a mesh. A core's place is (x, y, z) of its chip, and its number in the chip. A `Topology` has the place of each
+# task's devices. A `DeviceAssignment` gives each replica its cores.
+
+# %% tags=["show"] covers=["S69"]
+places = [[[x, y, 0, core] for y in range(2) for x in range(2) for core in range(2)]]  # one task, eight devices
+topology = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=places)
+plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, 2], num_replicas=4)
+for replica in range(4):
+    print(replica, *map(int, plan.coordinates(replica, 0)[:2]), [plan.tpu_device(replica, core) for core in range(2)])
+
+# %% [markdown]
+# These replicas go round a ring of neighbours: (0, 0), (1, 0), (1, 1), (0, 1). So messages of an all-reduce cross one link. But
+# a slip in the list of places, two devices at one place, is accepted without a word:
+
+# %% tags=["show"] covers=["S69"]
+slip = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=[[[0, 0, 0, 0]] * 8])
+print(tf.tpu.experimental.DeviceAssignment.build(slip, computation_shape=[1, 1, 1, 2], num_replicas=1).tpu_device(0))
+
+# %% [markdown]
+# ### Exercise: `assigned` (3 points)
+# Return for each replica the list of its devices, as `DeviceAssignment.build` plans them. A replica takes `cores` cores of one
+# chip. There are as many replicas as fit on the mesh. Raise `ValueError` if two devices have one place, or a place of the mesh has no device. Roughly 7 lines.
+
+
+# %% answer="assigned" covers=["S69"]
+def assigned(mesh, places, cores):  # [2, 2, 1, 2], a list of places for each task, 2 -> [[device, ...], ...]
+    ### BEGIN SOLUTION
+    taken = [tuple(place) for task in places for place in task]
+    if len(set(taken)) != len(taken) or len(taken) != math.prod(mesh):
+        raise ValueError("each place of the mesh needs one device")
+    topology = tf.tpu.experimental.Topology(mesh_shape=mesh, device_coordinates=places)
+    count = len(taken) // cores
+    plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, cores], num_replicas=count)
+    return [[plan.tpu_device(replica, core) for core in range(cores)] for replica in range(count)]
+    ### END SOLUTION
+
+
+# %% check="assigned" points=3
+with attempt("assigned"):
+    rows = expecting.list_of(expecting.list_of(expecting.text))
+    two = [[[x, y, 0, core] for y in range(2) for core in range(2)] for x in range(2)]  # two tasks, four devices each
+    got = call(assigned, [2, 2, 1, 2], two, 2, returns=rows)
+    print(*got, sep="\n")
+    expect(len(got) == 4 and all(len(each) == 2 for each in got), f"{len(got)} replicas; 4 of 2 cores fit")
+    chips = {f"/task:{t}/device:TPU:{i}": each[i][:3] for t, each in enumerate(two) for i in range(4)}
+    flat = sorted(device for each in got for device in each)
+    expect(flat == sorted(chips), f"the replicas have {flat}; expected each device once")
+    apart = [each for each in got if chips[each[0]] != chips[each[1]]]
+    expect(not apart, f"{apart[:1]}: two cores of two chips")
+    tasks = [each[0][:7] for each in got]
+    expect(tasks == ["/task:0", "/task:1", "/task:1", "/task:0"], f"round the ring the replicas are on {tasks}")
+    eight = call(assigned, [2, 2, 1, 2], two, 1, returns=rows)
+    expect(len(eight) == 8, f"with 1 core each, 8 replicas fit; you have {len(eight)}")
+    for name, wrong in {
+        "eight devices at one place": [[[0, 0, 0, 0]] * 8],
+        "two devices with one place": [two[0], two[1][:3] + two[0][:1]],
+        "two places without a device": [each[:3] for each in two],
+    }.items():
+        try:
+            assigned([2, 2, 1, 2], wrong, 2)
+        except ValueError:
+            continue
+        expect(False, f"{name}: expected a ValueError")
+
+# %% [markdown]
+# ## Then and now
+# The guide's program for Keras runs in a fresh process:
+
+
+# %% tags=["show"] covers=["S61", "S62"]
+def of_2020():
+    tf.keras.utils.set_random_seed(1)
+    strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"])
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+        model.compile(loss="mse", optimizer="sgd")
+    data = tf.data.Dataset.from_tensors(([1.0], [1.0])).repeat(100).batch(10)
+    return model.fit(data, epochs=2, shuffle=False, verbose=0).history["loss"], model.evaluate(data, verbose=0)
+
+
+losses, after = fresh.run(of_2020, cpus=2)
+print(f"loss {losses[0]:.3f}, {losses[1]:.3f}; then {after:.3f}")
+
+# %% [markdown]
+# It still works. TensorFlow 1 knew mirrored variables, too: there they are two variables of one graph.
+
+# %% tags=["show"] covers=["S56"]
+v1 = tf.compat.v1
+with tf.Graph().as_default() as graph, in_step(D[:2]).scope():
+    v1.get_variable("w", initializer=1.0)
+    print([op.name for op in graph.get_operations() if op.type == "VarHandleOp"])
+
+# %% [markdown]
+# Three things of the guide do not run in today's API:
+
+# %% tags=["show"] covers=["S54", "S55"]
+gone = {
+    "ParameterServerStrategy()": tf.distribute.experimental.ParameterServerStrategy,
+    "make_experimental_numpy_dataset": lambda: tf.distribute.get_strategy().make_experimental_numpy_dataset,
+    "tf.estimator": lambda: tf.estimator,
+}
+for name, try_it in gone.items():
+    try:
+        try_it()
+    except (TypeError, AttributeError) as error:
+        print(f"{name}: {error}")
+
+# %% [markdown]
+# ## Explain it to a colleague
+# She has four GPUs, and 1,003 examples. Her program built and compiled its model first, then called `fit` in the scope of a
+# `MirroredStrategy`. She repaired that. Then `fit` with batches of 10 raised an error in `AddN`. With batches of 32 it ran, but
+# the weights were not those of one GPU.
+
+# %% [markdown]
+# ### Exercise: `explain` (3 points, read by a person)
+# In four to six sentences: what belongs into the scope, and why? Why does 10 fail, and why does 32 change the weights? What
+# would you do about batch and learning rate, and how would you test it?
+
+# %% [markdown] answer="explain" points=3 covers=["S54", "S61", "S62", "S63"]
+# ### BEGIN SOLUTION
+# The model must be built, and compiled, in the scope: only there do its variables become mirrored, one copy for each GPU;
+# `fit` finds the strategy by the model. A batch of 10 over 4 replicas is 3, 3, 3 and 1, and Keras 3 averages the first batch
+# over the replicas to learn shapes, which cannot be added. 1,003 in batches of 32 leave a last one of 11: 3, 3, 3 and 2.
+# Each replica takes the mean of its own examples, and the mean of these means weighs the 2 examples like 3. So batches
+# should be multiples of 4, the last one, too: 3 examples are left out. If each GPU keeps its batch, the global one is four
+# times as large, and the rate may be scaled with it. Then weights and loss are compared with OneDeviceStrategy after a few
+# steps of SGD.
+#
+# **Rubric.** One point for each, half a point where the reason is missing.
+#
+# - *Scope* (1): building and compiling in the scope, because variables become mirrored there. Earns: "A variable made
+#   outside has no copy on the other GPUs." Does not: "Put everything in the scope."
+# - *10 and 32* (1): 3, 3, 3, 1 cannot be added; the last batch of 11 is uneven, and means of means weigh examples unequally.
+#   Earns: "The last 2 count as much as 3." Does not: "Rounding."
+# - *Batch, rate, test* (1): multiples of the replicas, global batch and rate scaled together, comparison of weights *and*
+#   loss with one device. Earns: "even batches, then OneDeviceStrategy". Does not: "Look whether it runs."
+# ### END SOLUTION
+
+# %% [markdown]
+# ## Recipe
+# ```python
+# strategy = tf.distribute.MirroredStrategy()          # all GPUs of this machine
+# n = strategy.num_replicas_in_sync
+# with strategy.scope():                               # build and compile
+#     model = build()
+#     model.compile(tf.keras.optimizers.SGD(rate * n), loss)
+# model.fit(data.take(len(data) // n * n).batch(per_replica * n))
+# # test: an epoch with its last batch, without clipping;
+# # weights and loss against tf.distribute.OneDeviceStrategy("/gpu:0")
+# ```

@@ -1,0 +1,160 @@
+"""A cell of the support table is what happened: compared with one device, ended when it hangs, kept by version and machine."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import pytest
+
+from across import fresh, strategies
+from across._process import strategy_cell, warm
+from across._process.watched import HUNG, watched
+
+needs_warm = pytest.mark.skipif(
+    not warm.available(), reason="without warm forking a cell costs an import of TensorFlow"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "across"
+
+
+def sleeping(*_: object) -> strategy_cell.Trained:
+    time.sleep(60)
+    raise AssertionError("nobody ended it")
+
+
+def working(seconds: float) -> str:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        math.sqrt(2)
+    return "done"
+
+
+def raising(*_: object) -> strategy_cell.Trained:
+    raise ValueError("of two\n  lines")
+
+
+def test_the_shipped_table_has_every_cell_and_says_when_and_with_what():
+    found = strategies.recorded()
+    assert {(each.strategy, each.way) for each in found} == {
+        (s, w) for s in strategies.STRATEGIES for w in strategies.WAYS
+    }
+    for each in found:
+        assert each.ok or each.says, each
+        assert each.versions.startswith("TensorFlow 2.")
+        assert each.date in found.note()
+        assert each.machine in found.note()
+    assert found["CentralStorage", "Keras fit"].outcome == "another loss"
+    assert "tf.Tensor" not in found._repr_html_().split("<p>")[1]
+
+
+@needs_warm
+@pytest.mark.parametrize(
+    ("strategy", "way", "outcome", "says"),
+    [
+        ("OneDevice", "own loop", "as one device", ""),
+        ("Mirrored", "own loop", "as one device", ""),
+        ("CentralStorage", "Keras fit", "another loss", "the weights are right"),
+        ("TPU", "own loop", "fails", "TPU"),
+        ("OneDevice", "Estimator", "fails", "has no attribute 'estimator'"),
+    ],
+)
+def test_a_cell_is_what_happened(strategy, way, outcome, says):
+    found = strategies.cell(strategy, way)
+    assert (found.outcome, found.ok) == (outcome, outcome == "as one device"), found
+    assert says in found.says
+
+
+@needs_warm
+@pytest.mark.parametrize("strategy", ["MultiWorkerMirrored", "ParameterServer"])
+def test_servers_and_workers_end_with_their_cell(strategy):
+    assert strategies.cell(strategy, "own loop").ok
+
+
+@needs_warm
+def test_what_hangs_is_ended_tried_again_and_never_kept(monkeypatch, own_cache):
+    tried = []
+    once = strategies._ran
+    monkeypatch.setattr(strategies, "QUIET", 0.5)
+    monkeypatch.setattr(strategies, "_ran", lambda *place: (tried.append(place), once(*place))[1])
+    monkeypatch.setattr(strategy_cell, "trained", sleeping)
+    found = strategies.cell("OneDevice", "own loop")
+    assert (found.outcome, len(tried)) == ("hung", strategies.TRIES)
+    assert not list(own_cache.glob("*"))
+
+
+@needs_warm
+def test_what_works_is_not_taken_for_hung():
+    assert fresh.run(watched, 0.75, working, 3.0, timeout=120) == "done"
+
+
+@needs_warm
+def test_what_sleeps_ends_with_a_code_of_its_own():
+    error = fresh.call(watched, 0.5, sleeping, timeout=60).error
+    assert isinstance(error, fresh.Died)
+    assert f"exit code {HUNG}" in str(error)
+
+
+@needs_warm
+def test_a_failure_shows_its_own_message(monkeypatch):
+    monkeypatch.setattr(strategy_cell, "trained", raising)
+    assert strategies.cell("OneDevice", "own loop", keep=False).says == "ValueError: of two lines"
+
+
+def test_what_is_kept_is_not_run_again_until_it_is_asked_for(monkeypatch):
+    ran = []
+    monkeypatch.setattr(strategies, "_ran", lambda *place: (ran.append(place), ("fails", "no"))[1])
+    every = len(strategies.STRATEGIES) * len(strategies.WAYS)
+    strategies.table()
+    strategies.table()
+    assert len(ran) == every
+    strategies.table(again=True)
+    assert len(ran) == 2 * every
+    monkeypatch.setattr(strategies, "_versions", lambda: "TensorFlow 3")
+    assert strategies.table()["TPU", "own loop"].versions == "TensorFlow 3"
+    assert len(ran) == 3 * every
+
+
+def test_a_damaged_file_is_nothing_kept(monkeypatch, own_cache):
+    monkeypatch.setattr(strategies, "_ran", lambda *_: (strategies.SAME, ""))
+    strategies.cell("TPU", "own loop")
+    (file,) = own_cache.glob("*.json")
+    for text in ("", "[{", '[{"strategy": 3}]', '[{"other": "field"}]', "[3]"):
+        file.write_text(text)
+        assert strategies.table()["TPU", "own loop"].ok
+
+
+def test_where_nothing_can_be_written_a_cell_is_run_all_the_same(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(strategies, "_ran", lambda *_: (strategies.SAME, ""))
+    assert strategies.cell("TPU", "own loop").ok
+
+
+def test_weights_are_compared_and_losses_too():
+    weights, loss = strategy_cell.alone()
+    assert strategies._compared(weights, loss) == (strategies.SAME, "")
+    assert strategies._compared(weights, loss + 0.01)[0] == "another loss"
+    assert strategies._compared([*weights[:-1], weights[-1] - 0.01], loss)[0] == "other weights"
+    assert strategies._compared([float("nan"), *weights[1:]], loss)[0] == "other weights"
+    assert strategies._compared([*weights[:-1], float("nan")], loss)[0] == "other weights"
+    assert strategies._compared(weights, float("nan"))[0] == "another loss"
+
+
+def test_a_cell_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="a strategy is one of"):
+        strategies.cell("Central", "Keras fit")
+    with pytest.raises(KeyError):
+        strategies.recorded()["TPU", "fit"]
+
+
+def test_a_record_is_plain_json_without_a_machines_path():
+    text = strategies._RECORDED.read_text(encoding="utf-8")
+    assert len(json.loads(text)) == len(list(strategies.recorded()))
+    assert "/home" not in text
+    assert "site-packages" not in text
