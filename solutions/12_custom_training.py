@@ -280,7 +280,8 @@ print(*[f"{n} replicas: moved by {clipped(n)}" for n in (1, 2, 4)], sep="\n")
 # %% [markdown]
 # ### Exercise: `step` (3 points)
 # One training step, for any strategy: call `in_replica` in each replica, and return the mean loss of the batch. The batch
-# comes from a distributed dataset and may be smaller than the others. So count its examples. It must work in a `tf.function`. Roughly 5 lines.
+# comes from a distributed dataset and may be smaller than the others. So count its examples. It must work in a `tf.function`.
+# Roughly 5 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -614,9 +615,14 @@ def cost(logits, real):
 
 # %% [markdown]
 # ### Exercise: `duel` (4 points)
-# A step of both players, in a replica. The generator makes images once, for both losses. The critic's loss: `cost` of the real images as real, plus that of the made ones as made. The
-# generator's: that of the made ones as *real*. Scale both as before. Both gradients are computed **before** anybody's weights
-# change, and each optimizer changes its own player only. Return a pair of losses, the generator's first. `optimizers` is a pair in the same order. Roughly 12 lines.
+# A step of both players, in a replica.
+#
+# - The generator makes images once, for both losses.
+# - The critic's loss: `cost` of the real images as real, plus that of the made ones as made.
+# - The generator's loss: `cost` of the made ones as *real*.
+# - Scale both as before. Compute both gradients **before** anybody's weights change. Each optimizer changes its own player.
+#
+# Return a pair of losses, the generator's first; `optimizers` is a pair in the same order. Roughly 12 lines.
 
 
 # %% answer="duel" covers=["S64", "S65"]
