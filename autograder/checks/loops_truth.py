@@ -76,7 +76,10 @@ def stepped(student, n, weights, images, labels, size, rate, momentum, traced):
     losses, places, batch = [], [], None
     for _ in range(-(-len(labels) // size)):
         batch = next(batches)
-        losses.append(np.asarray(student.step(strategy, model, optimizer, batch)))
+        loss = student.step(strategy, model, optimizer, batch)
+        if isinstance(loss, tf.distribute.DistributedValues):
+            raise TypeError(f"`step` returned a {type(loss).__name__}, a loss of each replica; expected one number")
+        losses.append(np.asarray(loss))
     if traced:
         graph = tf.function(lambda batch: student.step(strategy, model, optimizer, batch), autograph=False)
         graph_def = graph.get_concrete_function(batch).graph.as_graph_def()
@@ -113,9 +116,10 @@ def continued(student, begins, inputs, targets, stops, rate, momentum):
 
     def make():
         weights = next(starts)
-        model = tf.keras.Sequential([tf.keras.Input((weights[0].shape[0],)), tf.keras.layers.Dense(1)])
+        frozen = tf.keras.layers.Dense(weights[0].shape[1], use_bias=False, trainable=False)
+        model = tf.keras.Sequential([tf.keras.Input((weights[0].shape[0],)), frozen, tf.keras.layers.Dense(1)])
         optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
-        optimizer.build(model.trainable_variables)
+        optimizer.build(model.trainable_variables)  # it keeps these variables, too; not the frozen one
         model.set_weights(weights)
         return model, optimizer
 
