@@ -146,6 +146,9 @@ def check_tower(student: Any, rng: np.random.Generator, home: str, device: str, 
     assert found.heavy, f"{found.says} ran no model."
     if found.astray:
         text = f"{found.says}: the {{}} ran on {', '.join(found.astray)}; expected {found.device}."
+        if found.forward_astray and "CPU:0" not in found.astray:  # where nothing is pinned to
+            text = f"{found.says}: the forward pass is pinned to {', '.join(found.astray)}; expected the device given."
+            raise Misconception("always_there", text)
         if found.forward_astray:
             raise Misconception("unpinned", text.format("forward pass"))
         if found.loss_astray:
@@ -229,9 +232,12 @@ def test_each_tower_computes_on_its_own_device(student, rng):
     if not wanted <= ran:  # the CPU may have products of its own, of losses, say
         raise Misconception("one_device_for_all", words)
     astray = sorted({*made_on} - {"CPU:0"})
+    if astray == [device_of(default)]:
+        words = f"{says}, in a block of {default}: the averages were made there; expected CPU:0"
+        raise Misconception("averaged_by_default", f"{words}. What nobody pins goes to the block's device, or a GPU.")
     if astray:
-        words = f"{says}, in a block of {default}: the averages were made on {', '.join(astray)}; expected CPU:0"
-        raise Misconception("averaged_elsewhere", f"{words}. What nobody pins goes to the block's device, or a GPU.")
+        words = f"{says}, in a block of {default}: averages were made on {', '.join(astray)}; expected CPU:0."
+        raise Misconception("averaged_by_the_last", words)
 
 
 # rates

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from across import fresh
+
 
 def driver() -> bool:
     """Whether NVIDIA's driver leaves a trace on this machine; /dev/dxg is WSL's."""
@@ -18,3 +20,16 @@ def driver() -> bool:
 def _a_driver() -> None:
     if not driver():
         pytest.skip("no NVIDIA driver on this machine: not shown here what only a card shows")
+
+
+def _cards() -> int:
+    import tensorflow as tf
+
+    return len(tf.config.list_physical_devices("GPU"))
+
+
+@pytest.fixture(scope="session")
+def card() -> None:
+    """Skip where TensorFlow sees no GPU: a driver alone does not make one."""
+    if not fresh.run(_cards, timeout=300):
+        pytest.skip("TensorFlow sees no GPU on this machine: not shown here what only a card shows")

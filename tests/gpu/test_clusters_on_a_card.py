@@ -7,19 +7,7 @@ import pytest
 from across import fresh
 from across.clusters import LocalCluster
 
-pytestmark = pytest.mark.gpu
-
-
-def cards() -> int:
-    import tensorflow as tf
-
-    return len(tf.config.list_physical_devices("GPU"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card():
-    if not fresh.run(cards, timeout=300):
-        pytest.skip("TensorFlow sees no GPU on this machine")
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("card")]
 
 
 def devices(target: str) -> list[str]:

@@ -8,21 +8,9 @@ from across import fresh
 from autograder.authoring import build, run
 from autograder.model.course import find
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("card")]
 
 CHAPTER = "04_kernels_and_soft_placement"
-
-
-def cards() -> int:
-    import tensorflow as tf
-
-    return len(tf.config.list_physical_devices("GPU"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card():
-    if not fresh.run(cards, timeout=300):
-        pytest.skip("TensorFlow sees no GPU on this machine")
 
 
 def old_variable(value: float) -> str:

@@ -6,19 +6,7 @@ import pytest
 
 from across import fresh
 
-pytestmark = pytest.mark.gpu
-
-
-def cards() -> int:
-    import tensorflow as tf
-
-    return len(tf.config.list_physical_devices("GPU"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card():
-    if not fresh.run(cards, timeout=300):
-        pytest.skip("NOT RUN: TensorFlow sees no GPU on this machine; the peak of a card's memory is not shown")
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("card")]
 
 
 def peak(edge: bool, count: int = 8, size: int = 1 << 20) -> float:

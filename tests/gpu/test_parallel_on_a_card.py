@@ -8,21 +8,9 @@ from across import fresh, timeline
 from autograder.authoring import build, run
 from autograder.model.course import find
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("card")]
 
 CHAPTER = "05_parallel_execution"
-
-
-def cards() -> int:
-    import tensorflow as tf
-
-    return len(tf.config.list_physical_devices("GPU"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _card():
-    if not fresh.run(cards, timeout=300):
-        pytest.skip("TensorFlow sees no GPU on this machine: not shown here what only a card shows")
 
 
 def on_a_card() -> tuple[timeline.Timeline, timeline.Timeline]:
