@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from autograder.authoring import build, mutants, unboxed
+from autograder.authoring import build, house, mutants, unboxed
 from autograder.authoring.mutants import Mutant
 from autograder.authoring.trials import FEW, Answers, Trial, trials_of
 from autograder.authoring.unboxed import Answered, Found
@@ -107,9 +108,17 @@ def complaints(found: Verified) -> Iterator[str]:
 
 
 def digest(course: Course, chapter: str) -> str:
-    """SHA-256 of what decides what is found: the chapter's source and its checks."""
-    paths = [course.source(chapter), *course.check_sources(chapter)]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()
+    """SHA-256 of what decides what is found: the chapter's source, but for its prose, and its checks."""
+    source = tried(course.source(chapter).read_text(encoding="utf-8"))
+    checks = [path.read_bytes() for path in course.check_sources(chapter)]
+    return hashlib.sha256(b"\0".join([source.encode(), *checks])).hexdigest()
+
+
+def tried(source: str) -> str:
+    """A chapter's source without what no answer meets: prose that nobody answers, and reasons for its house figures."""
+    lines = [line for line in source.splitlines() if not house.WHY.match(line)]
+    cells = re.split(r"^(?=# %%)", "\n".join(lines), flags=re.MULTILINE)
+    return "\n".join(cell.strip() for cell in cells if cell.partition("\n")[0].strip() != "# %% [markdown]")
 
 
 def verify(

@@ -234,3 +234,40 @@ def test_without_mutants_the_listed_answers_are_graded_all_the_same(fixture_cour
     listed_answers = listed.variants(fixture_course.listed_file(CHAPTER))
     assert (made.good, made.mutants, made.wrong + made.right) == (True, 0, len(listed_answers))
     assert made.trials == 2 + len(listed_answers)  # the reference and the blank
+
+
+PERCENT = """# ---
+# jupyter:
+#   across:
+#     rows: S1
+# ---
+
+# %% [markdown]
+# Read this.
+
+# %% answer="pick"
+def pick():
+    return 1
+
+# %% [markdown] answer="explain" points=3
+# In words.
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("Read this.", "Read that, and this.", True),
+        ("# %% [markdown]\n# Read this.\n\n", "", True),
+        ("# %% [markdown]\n# Read", "# %% [markdown]\n# Look.\n\n# %% [markdown]\n# Read", True),
+        ("#     rows: S1", "#     rows: S1\n#     # house: words: two tables", True),
+        ("#     rows: S1", "#     rows: S1\n#     limits: {cell_seconds: 1}", False),
+        ("return 1", "return 2", False),
+        ("# %% answer", '# %% tags=["show"]\n1\n\n# %% answer', False),
+        ("In words.", "In other words.", False),
+        ("points=3", "points=2", False),
+    ],
+)
+def test_prose_does_not_decide_what_is_found(old, new, same):
+    assert old in PERCENT
+    assert (verify.tried(PERCENT.replace(old, new, 1)) == verify.tried(PERCENT)) is same
