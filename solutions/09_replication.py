@@ -551,6 +551,7 @@ def supervised(step, logdir, is_chief):
     return v1.train.Supervisor(is_chief=is_chief, logdir=logdir, global_step=step, **patience)
 
 
+# %%
 def patient(task):  # a session waits 10 seconds, and for nobody but the ps and its own task
     return v1.ConfigProto(operation_timeout_in_ms=10_000, device_filters=["/job:ps", task])
 
