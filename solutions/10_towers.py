@@ -3,6 +3,7 @@
 #   across:
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 30}
 #     rows: S44-S53
+#     # house: lines: the program of 2016 and its network run beside the new ones, and two sections are optional
 # ---
 
 # %% [markdown]
@@ -66,7 +67,7 @@ def parse(record):  # bytes -> [8, 8, 1] from 0 to 1, and a label
 
 # %% [markdown]
 # ### Exercise: `batches` (2 points)
-# Each tower pulls its own batches. Return the `tf.data.Dataset` of tower `k` of `n`. In one pass, the towers together see
+# Return the `tf.data.Dataset` of tower `k` of `n`. In one pass, the towers together see
 # each record once. Their shares differ by one record at most. Each pass mixes the whole share anew. The last batch may be
 # smaller. Roughly 3 lines.
 #
@@ -821,8 +822,8 @@ except NotImplementedError as error:
 # %% [markdown]
 # ## Explain it to a colleague
 # ### Exercise: `explain` (3 points, read by a person)
-# He goes from 1 GPU to 4, each with the old batch size. His program, the source's, printed 0.10 sec/batch, and
-# now 0.03. One GPU also runs his desktop, and is slower. He *adds* the gradients. Out of step it is faster still, but two runs differ. In
+# He goes from 1 GPU to 4, each with the old batch. His program, the source's, printed 0.10 sec/batch, and
+# now 0.03. One GPU runs his desktop, too. He *adds* the gradients. Out of step it is faster still, but two runs differ. In
 # four to six sentences: what do his two numbers say? What does each fault do? What would you change?
 
 # %% [markdown] answer="explain" points=3 covers=["S45", "S50", "S51", "S53"]

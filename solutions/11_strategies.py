@@ -10,7 +10,7 @@
 # **Which strategy, and what does it change in my Keras program?**
 #
 # In chapter 10 you built data parallelism by hand. `tf.distribute` does it for you, if you choose a **strategy**. In about 60
-# minutes you see what a strategy changes, run its support tables yourself, find two results that are wrong without an error,
+# minutes you see what a strategy changes, run its support tables, find two results that are wrong without an error,
 # and predict what four devices gain. *The guide* is TensorFlow's page on `tf.distribute`, as of 2.0.
 
 # %%
@@ -112,23 +112,23 @@ with attempt("homes"):
 
 # %% [markdown]
 # ## The tables, by running them
-# The guide has three tables: what is "supported", "planned", "experimental". They are out of date. Ours is run: each cell
-# trains one small model in a fresh process, and compares its weights and its loss with one device. This table was recorded:
+# The guide's three tables of what is "supported" are out of date. Ours is run: each cell trains a small model in a fresh
+# process, and compares weights and loss with one device. Recorded:
 
 # %% covers=["S55"]
 strategies.recorded()
 
 # %% [markdown]
-# Read it with care: a cell of the TPU says only that there was none. `Mirrored` and `CentralStorage` had two replicas,
-# `MultiWorkerMirrored` two workers, `ParameterServer` one: with more, out of step, it would not equal one device. Now run one
-# cell on your machine. `strategies.table(again=True)` runs all.
+# A TPU's cell says only that there was none. `Mirrored` and `CentralStorage` had two replicas, `MultiWorkerMirrored` two
+# workers, `ParameterServer` one: more, out of step, would not equal one device. Run one cell.
+# `strategies.table(again=True)` runs all.
 
 # %% tags=["show"] covers=["S55", "S57"]
 strategies.cell("CentralStorage", "Keras fit")
 
 # %% [markdown]
-# No error, right weights, and a wrong loss. Who looks only for exceptions writes "supported". To test a program, compare it
-# with `OneDeviceStrategy`: the same program, one device. It brings the input to that device, and computes there:
+# No error, right weights, and a wrong loss. So compare a program with `OneDeviceStrategy`. It brings the input to one device,
+# and computes there:
 
 # %% tags=["show"] covers=["S60"]
 alone = tf.distribute.OneDeviceStrategy(D[1])
@@ -225,8 +225,8 @@ with attempt("differs"):
         expect(sorted(got) == sorted(wanted), f"{name}: you found {got}; do you compare both, with one device?")
 
 # %% [markdown]
-# Two results are wrong, and no error said so. The wrong loss is Keras's own: in the table, an own loop with the same strategy
-# reports the right one. What is wrong with the weights? First, some programs that *should* differ:
+# Two results are wrong, and no error said so. The wrong loss is Keras's own: in the table, an own loop reports the right one.
+# What is wrong with the weights? First, programs that *should* differ:
 
 # %% tags=["show"] covers=["S61"]
 normal = {"layers": [tf.keras.layers.BatchNormalization]}
@@ -243,7 +243,7 @@ except NotImplementedError:
     print("write `differs` first")
 
 # %% [markdown]
-# Each replica clips its own part of the gradient, and normalizes by its own half of the batch. Test without both.
+# Each replica clips its own part of the gradient, and normalizes by its own half of the batch.
 
 # %% [markdown]
 # ## Five and five
@@ -269,11 +269,11 @@ failed = fresh.call(lambda: fitted(in_step([f"/CPU:{i}" for i in range(4)]), 20,
 print(type(failed.error).__name__, str(failed.error).split("of type ")[-1].split("[Op")[0])
 
 # %% [markdown]
-# Before it trains, Keras 3 takes the *mean of the replicas' images* of the first batch, only to learn their shape (so its
-# source says). `AddN` cannot add 3 images and 1.
+# Before it trains, Keras 3 takes the *mean of the replicas' images*, to learn their shape (so its source says). `AddN` cannot
+# add 3 images and 1.
 #
 # An uneven *last* batch gets past that. Each replica takes the mean over its own examples, and Keras the mean of those. So
-# the 2 digits of one replica count as much as the 3 of the other. `differs` found that.
+# the 2 digits of one replica count as much as the 3 of the other.
 
 # %% [markdown]
 # ### Exercise: `even` (3 points)
@@ -311,9 +311,8 @@ with attempt("even"):
 
 # %% [markdown]
 # ## The global batch
-# A batch that you give to `fit` is **global**: it is divided over the replicas. With more replicas, people keep the batch *per
-# replica*, so that each device has as much work as before. Then there are fewer steps an epoch. What about the learning rate?
-# The guide has a table, without a reason: `{5: 0.1, 10: 0.15}`.
+# A batch of `fit` is **global**: it is divided over the replicas. With more replicas, people keep the batch *per replica*. Then
+# there are fewer steps an epoch. What about the learning rate? The guide has a table, without a reason: `{5: 0.1, 10: 0.15}`.
 
 
 # %% tags=["folded"]
@@ -341,7 +340,7 @@ pictures.bars(
 )
 
 # %% [markdown]
-# Four times the batch is a quarter of the updates. With four times the rate it learns as much as before. This is the *linear
+# Four times the batch is a quarter of the updates. With four times the rate it learns as much. This is the *linear
 # scaling rule* (Goyal and others, 2017). It is a rule of thumb: for very large batches and rates it fails.
 
 # %% [markdown]
@@ -364,8 +363,8 @@ for optimizer in ("sgd", "adam"):
     print(optimizer, f"{type(tried.error).__name__}: {str(tried.error)[:46]}" if tried.error else tried.result())
 
 # %% [markdown]
-# SGD has counted 16 steps in place of 4: one counter, four replicas. A learning rate that falls with the steps would fall four
-# times too fast. Adam has a variable for each weight, and fails.
+# SGD has counted 16 steps in place of 4: a learning rate that falls with the steps would fall four times too fast. Adam has a
+# variable for each weight, and fails.
 
 # %% [markdown]
 # ### Exercise: `ready` (3 points)
@@ -521,8 +520,8 @@ def model_seconds(n, examples, example=0.004, size=8e6, latency=0.002, rate=200e
 
 
 # %% [markdown]
-# Your four devices may share two cores, and have no network between them. So in the measured program both costs are naps, in
-# `strategy.run`: replicas then really run at the same time. The rest of a step is TensorFlow's.
+# Your devices may share two cores, and have no network. So both costs are naps here, in `strategy.run`: replicas then really
+# run at the same time.
 
 
 # %% tags=["folded"]
@@ -559,7 +558,8 @@ def measured(n, examples, repeats=5):  # -> seconds of a step, `repeats` times
 # %% [markdown]
 # ### Exercise: `guesses` (1 point)
 # With one replica, the global batch is 64. How many times as many examples a second do 2 and 4 replicas train, strong (64 in
-# all) and weak (64 each)? Compute or guess; any complete answer earns the point. Then run the check, which measures.
+# all) and weak (64 each)? Any complete answer
+# earns the point.
 
 # %% answer="guesses" covers=["S54", "S63"]
 ### BEGIN SOLUTION
@@ -605,11 +605,11 @@ with attempt("guesses", done="recorded before it was measured"):
 
 # %% [markdown]
 # Strong scaling gains less and less: a replica's share shrinks, the ring does not. Weak scaling gains more, and pays with a
-# larger batch: fewer updates, another learning rate. "Three times faster" says little without saying which of the two.
+# larger batch: fewer updates, another learning rate.
 
 # %% [markdown]
 # ## TPU: who sits where
-# A `TPUStrategy` needs hardware that we do not have: **nothing in this section ran on a TPU**. What can be run is its plan. A
+# **Nothing in this section ran on a TPU**: we have none. What can be run is its plan. A
 # TPU's chips are a mesh. A core's place is (x, y, z) of its chip, and its number in the chip. A `Topology` has the place of each
 # task's devices. A `DeviceAssignment` gives each replica its cores.
 
@@ -676,7 +676,7 @@ with attempt("assigned"):
 
 # %% [markdown]
 # ## Then and now
-# The guide's program for Keras runs in a fresh process:
+# The guide's Keras program, in a fresh process:
 
 
 # %% tags=["show"] covers=["S61", "S62"]
@@ -694,7 +694,7 @@ losses, after = fresh.run(of_2020, cpus=2)
 print(f"loss {losses[0]:.3f}, {losses[1]:.3f}; then {after:.3f}")
 
 # %% [markdown]
-# It still works. TensorFlow 1 knew mirrored variables, too: there they are two variables of one graph.
+# In TensorFlow 1, a mirrored variable is two variables of one graph:
 
 # %% tags=["show"] covers=["S56"]
 v1 = tf.compat.v1
@@ -719,9 +719,8 @@ for name, try_it in gone.items():
 
 # %% [markdown]
 # ## Explain it to a colleague
-# She has four GPUs, and 1,003 examples. Her program built and compiled its model first, then called `fit` in the scope of a
-# `MirroredStrategy`. She repaired that. Then `fit` with batches of 10 raised an error in `AddN`. With batches of 32 it ran, but
-# the weights were not those of one GPU.
+# She has four GPUs, and 1,003 examples. Her program built and compiled its model outside the scope. She repaired that. Then
+# batches of 10 raised an error in `AddN`. With 32 it ran, but the weights were not those of one GPU.
 
 # %% [markdown]
 # ### Exercise: `explain` (3 points, read by a person)

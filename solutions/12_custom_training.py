@@ -3,15 +3,16 @@
 #   across:
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 45}
 #     rows: S64-S66
+#     # house: median_cell: what the loop is compared with, five ways and a GAN, are whole programs
 # ---
 
 # %% [markdown]
 # # Your own training loop
 # **How do I write the loop myself and get the same numbers?**
 #
-# `fit` hides the training loop. You write it yourself when the order of its steps is your own, as for two networks that
-# compete. In about 90 minutes you write one for any number of replicas, scale its loss, stop it and go on, and train a GAN
-# with it. The last section can wait for another day.
+# You write the training loop yourself when the order of its steps is your own, as for two networks that compete. In about 90
+# minutes you write one for any number of replicas, scale its loss, stop it and go on, and train a GAN. The last section can
+# wait for another day.
 
 # %%
 from across import devices, digits, expecting, pictures, placement
@@ -75,8 +76,7 @@ for batch in pair.experimental_distribute_dataset(nine):
 
 # %% [markdown]
 # You batch by 8, and each replica gets 4: `batch` sets the *global* batch size. In the last step, the second replica has
-# nothing to do. It takes part all the same, with an empty tensor. A full batch can leave a replica empty, too: see the
-# check.
+# an empty tensor. A full batch can leave a replica empty, too: see the check.
 
 # %% [markdown]
 # ### Exercise: `shares` (2 points)
@@ -279,9 +279,8 @@ print(*[f"{n} replicas: moved by {clipped(n)}" for n in (1, 2, 4)], sep="\n")
 
 # %% [markdown]
 # ### Exercise: `step` (3 points)
-# One training step, for any strategy: call `in_replica` in each replica, and return the mean loss of the batch. The batch
-# comes from a distributed dataset and may be smaller than the others. So count its examples. It must work in a `tf.function`.
-# Roughly 5 lines.
+# One training step, for any strategy: call `in_replica` in each replica, and return the mean loss of the batch. A batch of a
+# distributed dataset may be small: count its examples. It must work in a `tf.function`. Roughly 5 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -438,13 +437,13 @@ for _ in range(2):
 # %% [markdown]
 # ### Exercise: `up_to` (3 points)
 # Make `most` steps, or fewer if the data ends; `step_of(batch)` returns a loss. Return how many, and the sum of the losses.
-# **It is called inside a `tf.function`, with a tensor as `most`. The loop is part of the graph: Python calls `step_of` once,
-# when it traces.** Roughly 8 lines.
+# **It is called in a `tf.function`; `most` is a tensor. The loop is part of the graph: Python calls `step_of` once.**
+# Roughly 8 lines.
 #
 # <details><summary>Hint</summary>
 #
-# In a `tf.function`, `for _ in tf.range(most):` and `if optional.has_value():` become parts of the graph. Give the sum its type
-# before the loop: `tf.constant(0.0)`.
+# `for _ in tf.range(most):` and `if optional.has_value():` become parts of the graph. Before the loop, give the sum its type:
+# `tf.constant(0.0)`.
 # </details>
 
 
@@ -515,14 +514,15 @@ for name, strategy in (("mirrored", pair), ("central storage", central)):
 
 # %% [markdown]
 # ### Exercise: `train_to` (4 points)
-# Train until `stop` steps are done *in all*; there may be none left. Go on from the newest checkpoint in `folder` if there is
-# one, and save one at the end. `make()` gives a new model and its built optimizer, `train(model, optimizer, batch)` does a
-# step. `batches(start)` gives the batches from number `start` on, counted from 0. Return the model. Roughly 10 lines.
-#
+# Train until `stop` steps are done *in all*; maybe none are left. Go on from the newest checkpoint in `folder` if there is one,
+# and save one at the end. `make()` gives a model and its built optimizer, `train(model, optimizer, batch)` does a step.
+# `batches(start)` begins with batch `start`, counted from 0. Return the model. Roughly 10 lines.
+
+# %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `tf.train.Checkpoint(model=..., ...)` takes a `tf.Variable`, too. `tf.train.CheckpointManager(checkpoint, folder, max_to_keep=1)`
-# has `latest_checkpoint` and `save()`. `checkpoint.restore(None)` does nothing.
+# `tf.train.Checkpoint(model=..., ...)` takes a `tf.Variable`, too. `tf.train.CheckpointManager(checkpoint, folder, 1)` has
+# `latest_checkpoint` and `save()`; `checkpoint.restore(None)` does nothing.
 # </details>
 
 
@@ -615,7 +615,7 @@ def cost(logits, real):
 
 # %% [markdown]
 # ### Exercise: `duel` (4 points)
-# A step of both players, in a replica.
+# In a replica:
 #
 # - The generator makes images once, for both losses.
 # - The critic's loss: `cost` of the real images as real, plus that of the made ones as made.
@@ -728,15 +728,15 @@ except NotImplementedError:
 
 # %% [markdown]
 # The made digits come nearer, though not as near as new real ones. The distance does not see variety: one training digit,
-# repeated, would have 0. So look, too. You might want another loss, or two steps of the critic for
-# one of the generator: only `duel` changes.
+# repeated, would have 0. So look, too.
 
 # %% [markdown]
 # ## Explain it to a colleague
 # ### Exercise: `explain` (3 points, read by a person)
-# She copied the loop of 2019. Her model has one output, labels are 0 or 1, and the loss is 0.0 from the first step: "already
-# perfect". With another loss it learns on one GPU, but diverges on 8: each replica takes `reduce_mean`. After a crash she
-# restores the model only. In four to six sentences: why 0.0? Why does it diverge? What will she see after the crash?
+# She copied the loop of 2019. Her model has one output, labels are 0 or 1, the loss is 0.0 from the first step. With another
+# loss it learns on one GPU, but diverges on 8: each replica takes `reduce_mean`. After a crash she
+# restores the model only. In four to six sentences: why 0.0? Why does it diverge? What comes
+# after the crash?
 
 # %% [markdown] answer="explain" points=3 covers=["S64", "S65", "S66"]
 # ### BEGIN SOLUTION
