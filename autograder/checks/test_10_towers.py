@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -190,11 +191,12 @@ def check_step(student: Any, rng: np.random.Generator, sizes: list[int]) -> None
         momentum=momentum,
         count=count,
     )
-    losses, weights = row(list_of(array()), list_of(array()))(answer, "`step` returned, and the weights were then,")
+    kind = row(list_of(array(), count), row(*(array(each.shape) for each in alone.weights)))
+    losses, weights = kind.named("losses and weights")(answer, "`step` returned, and the weights were then,")
     says = f"After {count} steps of {len(sizes)} towers with {sizes} examples"
     wanted_losses, wanted = alone.steps(rate, momentum, count)
 
-    def apart(others: list[np.ndarray]) -> float:
+    def apart(others: Sequence[np.ndarray]) -> float:
         return max(float(np.abs(a - b).max()) for a, b in zip(weights, others, strict=True))
 
     if apart(wanted) > 1e-5:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ WRONG = {
 }
 
 
-def check_moves(says: str, weights: list[np.ndarray], alone: Alone, shares: list[tuple[slice, list[int]]]) -> None:
+def check_moves(says: str, weights: Sequence[np.ndarray], alone: Alone, shares: list[tuple[slice, list[int]]]) -> None:
     """Hold the weights after a step for each of `shares` (examples, sizes of replicas) against one device's."""
 
     def after(rule: str) -> list[np.ndarray]:
@@ -118,9 +119,9 @@ def check_replicas(student: Any, rng: np.random.Generator, sizes: list[int]) -> 
         momentum=MOMENTUM,
         count=2,
     )
-    kind = row(list_of(list_of(array())), list_of(array()))
+    kind = row(list_of(list_of(array(), len(sizes)), 2), row(*(array(each.shape) for each in alone.weights)))
     says = f"After 2 steps of {len(sizes)} replica{'s' * (len(sizes) > 1)} with {sizes} examples,"
-    losses, weights = kind(answer, f"{says} losses and weights are")
+    losses, weights = kind.named("losses and weights")(answer, f"{says} losses and weights are")
     everything = slice(0, sum(sizes))
     check_moves(says, weights, alone, [(everything, sizes)] * 2)
     right = [(everything, of_each("right", [sum(sizes)]))] * 2
@@ -171,8 +172,9 @@ def check_step(student: Any, rng: np.random.Generator, n: int, size: int, rest: 
         momentum=MOMENTUM,
         traced=places,
     )
-    losses, weights, ran = row(list_of(array()), list_of(array()), list_of(text))(answer, "`step` returned")
     spans = [slice(first, min(first + size, count)) for first in range(0, count, size)]
+    kind = row(list_of(array(), len(spans)), row(*(array(each.shape) for each in alone.weights)), list_of(text))
+    losses, weights, ran = kind(answer, "`step` returned")
     says = f"After batches of {size} and {rest} examples on {n} replicas,"
     if places:
         used = sum(any(f"CPU:{k}" in each.upper() for each in ran) for k in range(n))
@@ -296,7 +298,7 @@ def check_train_to(student: Any, rng: np.random.Generator, stops: list[int]) -> 
                 raise Misconception("no_weights", f"{text_}; it began with the weights of the new model.")
             if done and apart(weights[:1], begins[k][:1]) < 1e-7:
                 raise Misconception("frozen_lost", f"{text_}: a weight that is not trainable is the new model's.")
-            raise Misconception("other_weights", f"{text_}.")
+            raise AssertionError(f"{text_}.")
         done = stop
 
 

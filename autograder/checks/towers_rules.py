@@ -35,7 +35,7 @@ def pulled(student, labels, n, size, passes):
         return found
 
 
-PULLED = list_of(list_of(list_of(row(list_of(whole), list_of(whole))))).named("batches of images and labels")
+PASS = list_of(row(list_of(whole), list_of(whole)))
 
 
 class Pulled:
@@ -49,7 +49,8 @@ class Pulled:
         )  # shares of two sizes, and a last batch that is smaller
         self.labels = [int(each) for each in rng.permutation(250)[: self.count]]
         asked = student.ask(pulled, labels=self.labels, n=self.n, size=self.size, passes=passes)
-        found = PULLED(asked, "Your datasets gave")
+        kind = list_of(list_of(PASS, passes), n).named("batches of images and labels")
+        found = kind(asked, "Your datasets gave")
         self.says = f"Of {self.count} records, `batches(path, {self.n}, k, {self.size})`"
         for images, labels in (pair for tower in found for each in tower for pair in each):
             assert images == labels, f"{self.says} gives images whose labels are others'; expected pairs as they stand."
