@@ -53,8 +53,8 @@ for copy in strategy.experimental_local_results(kernel):
     print(copy.name, copy.shape, copy.device)
 
 # %% [markdown]
-# Two variables, one name: a **mirrored variable**. Each replica reads its own. A training step changes both alike, so they
-# stay equal. (The averages of `BatchNormalization` do not: each replica keeps its own.)
+# Two variables, one name: a **mirrored variable**. Each replica reads its own. A training step changes both alike: what
+# is trained stays equal.
 #
 # There are six strategies, on two axes: do the replicas train in step, and where are the variables?
 
@@ -243,7 +243,7 @@ except NotImplementedError:
     print("write `differs` first")
 
 # %% [markdown]
-# Each replica clips its own part of the gradient, and normalizes by its own half of the batch.
+# Each replica clips its own part of the gradient (chapter 12 shows it), and normalizes by its own half of the batch.
 
 # %% [markdown]
 # ## Five and five

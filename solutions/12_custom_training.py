@@ -565,11 +565,11 @@ class Run:  # what `train_to` trains with, on two replicas; each model begins ot
 
 
 # %% check="train_to" points=4 answers=["train_to", "step", "in_replica"]
-with attempt("train_to", after=["step"]):
+with attempt("train_to", after=["step"]), tempfile.TemporaryDirectory() as parent:
     straight, broken = Run(), Run()
-    whole = train_to(20, tempfile.mkdtemp(), straight.make, straight.train, straight.batches)
+    whole = train_to(20, tempfile.mkdtemp(dir=parent), straight.make, straight.train, straight.batches)
     expect(len(straight.losses) == 20, f"`train_to(20, ...)` in an empty folder made {len(straight.losses)} steps")
-    folder = tempfile.mkdtemp()
+    folder = tempfile.mkdtemp(dir=parent)
     for stop in (5, 20, 20):
         parts = train_to(stop, folder, broken.make, broken.train, broken.batches)
     figure, axes = pictures.plot(title="One run of 20 steps, and one that stops after 5", x="step", y="loss")
