@@ -5,13 +5,18 @@ A server extension: it serves nbgrader's own routes, validates by nbgrader's own
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 from jupyter_server.utils import url_path_join
 from nbgrader.server_extensions.validate_assignment.handlers import NbGraderVersionHandler, ValidateAssignmentHandler
+from tornado import web
 
+SAVING = 10.0  # seconds that a save may last
 LISTS = ("failed", "passed", "changed")  # of cells, in what nbgrader says of a notebook
 
 
@@ -32,8 +37,30 @@ def named(result: dict[str, Any], notebook: dict[str, Any]) -> dict[str, Any]:
     return {**result, **shown}
 
 
+async def saved(notebook: Path, seconds: float = SAVING) -> None:
+    """Return once the file is whole, or `seconds` are over: a save empties it, and fills it when the server has time again.
+
+    A notebook whose last save is still under way was answered with "Notebook does not appear to be JSON".
+    """
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and notebook.is_file():
+        with contextlib.suppress(ValueError):
+            json.loads(notebook.read_text(encoding="utf-8"))
+            return
+        await asyncio.sleep(0.05)  # the save goes on
+
+
 class Handler(ValidateAssignmentHandler):
     """Answers the Validate button."""
+
+    @web.authenticated
+    async def post(self) -> None:
+        """nbgrader's answer, after a save that is under way."""
+        path = self.get_argument("path", None) or (self.get_json_body() or {}).get("path", "")
+        root = Path(self.root_dir).resolve()
+        if (notebook := (root / path).resolve()).is_relative_to(root):  # nbgrader refuses any other
+            await saved(notebook)
+        super().post()
 
     def validate_notebook(self, path: str) -> dict[str, Any]:
         """What nbgrader says of the notebook at `path`, for readers."""
