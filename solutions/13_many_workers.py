@@ -15,7 +15,7 @@
 # machines, and let the training go on. Here a machine is a process.
 
 # %%
-from across import digits, expecting, fresh, replicas, workers
+from across import digits, expecting, fresh, replicas, scripts, workers
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.clusters import LocalCluster
 
@@ -837,15 +837,23 @@ with attempt("from_slurm"):
 
 # %% [markdown]
 # ## Then: the Estimator
-# In 2019 an *Estimator* took a strategy as `train_distribute`, and trained in one call. TensorFlow has removed it. This is a
-# **recorded run** of `estimator.py`, beside this notebook, of November 2026:
+# In 2019 an *Estimator* took a strategy, and trained in one call. TensorFlow has removed it.
+# ```python
+# config = tf.estimator.RunConfig(folder, train_distribute=strategy, eval_distribute=strategy)
+# regressor = tf.estimator.LinearRegressor(columns, optimizer="SGD", config=config)
+# regressor.train(data)
+# ```
+# `estimator.py`, beside this notebook, runs it in an environment of its own. It begins with `train_and_evaluate`: four
+# processes with one program, each with another `TF_CONFIG`. Then it counts steps.
 
 # %% tags=["show"] covers=["S67"]
-print(Path("estimator_recorded.txt").read_text())
+print(scripts.output("estimator.py", "estimator_recorded.txt"))
 
 # %% [markdown]
-# Keras divides a batch over the replicas. An Estimator gave *each replica a batch*: two replicas take two in a step. Batches
-# that are left at the end, too few for all replicas, make no step.
+# Chief and worker share the 400 steps. The evaluator is in no cluster; it tests each checkpoint that appears.
+#
+# In the second part Keras divides a batch over the replicas. The Estimator gave *each replica a batch*: two replicas take two
+# in a step. Batches that are left at the end, too few for all replicas, make no step.
 
 # %% [markdown]
 # ### Exercise: `epoch_steps` (2 points)
