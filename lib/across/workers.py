@@ -223,18 +223,18 @@ class _Remote:
 def fault_of(events: Sequence[tuple[str, bool, bool]], steps: int) -> tuple[str, str]:
     """What is wrong with how an epoch of `steps` steps was handed out, see `Pretended`: its name and a sentence, or "", ""."""
     handed = [event for event in events if event[0] == "schedule"]
+    early = next((i for i, event in enumerate(events) if event[0] != "schedule"), len(events))
+    if early < len(handed):
+        return (
+            "one_by_one",
+            f"`epoch` of {steps} steps waited when {early} of them were handed out; expected all before",
+        )
     if len(handed) != steps:
         return "too_few" if len(handed) < steps else "", f"`epoch` of {steps} steps handed out {len(handed)}"
     if not all(same for _, same, _ in handed):
         return "another_function", "`epoch` handed out something else than `step` itself"
     if not all(same for *_, same in handed):
         return "without_batches", "`epoch` handed `step` out without its one argument: `args=(batches,)`"
-    early = next((i for i, event in enumerate(events) if event[0] != "schedule"), steps)
-    if early < steps:
-        return (
-            "one_by_one",
-            f"`epoch` of {steps} steps waited when {early} of them were handed out; expected all before",
-        )
     if early == len(events):
         return "no_wait", "`epoch` waited for nothing: the steps may still run"
     return "", ""
