@@ -61,13 +61,13 @@ MISPACKED = {
 
 
 def cases_of_packs(rng: np.random.Generator) -> list[tuple[list[int], int]]:
-    """Sizes and limits on which each misconception but that of 0 tells."""
+    """Sizes and limits on which each misconception tells."""
     while True:
         limit = int(rng.integers(2, 9)) * 100
         sizes = [int(each) * limit // 2 for each in rng.choice([1, 1, 1, 2, 3, 4], size=8)]
         right = packed(sizes, limit)
         if all(packed(sizes, limit, each) != right for each in MISPACKED if each != "zero_packs_nothing"):
-            return [(sizes, limit), ([4 * int(each) for each in rng.integers(1, 999, size=6)], limit)]
+            return [(sizes, limit), ([4 * int(each) for each in rng.integers(1, 999, size=6)], limit), (sizes[:4], 0)]
 
 
 # epoch

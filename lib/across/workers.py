@@ -65,6 +65,8 @@ def resolved(resolver: Any, says: str) -> tuple[tuple[Any, Any], dict[str, list[
     """The task, (job, index), and the cluster that a `ClusterResolver` tells. NotYet, begun by `says`, of others."""
     if not all(hasattr(resolver, name) for name in ("cluster_spec", "task_type", "task_id")):
         raise NotYet(f"{says} returned {type(resolver).__name__}; expected a ClusterResolver")
+    if isinstance(resolver.task_id, str):
+        raise NotYet(f"{says} has the index {resolver.task_id!r}, a text; expected an integer")
     return (resolver.task_type, resolver.task_id), resolver.cluster_spec().as_dict()
 
 
