@@ -130,7 +130,7 @@ def start(text):
 
 fresh.run(int)
 for which, its_text in wrong.items():
-    tried = fresh.call(start, its_text, timeout=3)
+    tried = fresh.call(start, its_text, env=NO_GPU, timeout=3)
     says_no = f"{type(tried.error).__name__}: {str(tried.error)[:60]}"
     print(f"{which:18}", says_no if tried.error else f"ACCEPTED, it trains with {tried.value} replica")
 
@@ -326,7 +326,7 @@ with attempt("pipeline"), tempfile.TemporaryDirectory() as folder:
             expect(
                 all(len(row) == size // of_all for each in got for row in each), f"{says}; one replica's part is off"
             )
-    one = fresh.run(alone, 20)
+    one = fresh.run(alone, 20, env=NO_GPU)
     with LocalCluster(in_step(folder, pipeline, 20), worker=2, env=NO_GPU) as both:
         losses = [both.result("worker", index) for index in (0, 1)]
     for name, each in zip(("one device", "worker:0", "worker:1"), (one, *losses), strict=True):
@@ -726,7 +726,7 @@ with attempt("resume", after=["pipeline"]), tempfile.TemporaryDirectory() as fol
         fault = workers.fault_of_lives(lives, got, begins, 20, saves)
         expect(not fault, f"{says}: {fault}")
         expect(chief or not files, f"{says}: {files} files in the folder; expected none")
-    one = fresh.run(alone, 30)
+    one = fresh.run(alone, 30, env=NO_GPU)
     with LocalCluster(lasting(folder, 30), worker=2, env=NO_GPU) as both:
         workers.wait_for_step(both, 12)
         both.kill("worker", 1)

@@ -276,6 +276,7 @@ def check_losses(says: str, got: list[float], wanted: np.ndarray, begins: int) -
 def test_after_a_death_it_goes_on_as_if_nothing_had_been(student, rng):
     dies = int(rng.integers(11, 15))
     check_resume(student, rng, 20, [(dies, True), (-1, True)])
+    check_resume(student, rng, 20, [(dies, True), (-1, False)])
 
 
 @exercise("resume")
