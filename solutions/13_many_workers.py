@@ -11,8 +11,8 @@
 # # Many workers
 # **How do I train on many machines and survive losing one?**
 #
-# Every machine starts the same program. In about 80 minutes you tell each one who it is, train in step and out of step, kill
-# machines, and let the training go on. Here a machine is a process.
+# Every machine starts the same program. In about 80 minutes you tell each who it is, train in step and out of step, kill
+# machines, and go on. Here a machine is a process.
 
 # %%
 from across import digits, expecting, fresh, replicas, workers
@@ -97,7 +97,7 @@ with attempt("tf_config"):
 
 # %% [markdown]
 # ## What TensorFlow says of wrong texts
-# Eight texts are wrong, the last is right. Each goes to a fresh process, which makes a strategy from it, and has 3 seconds:
+# Eight texts are wrong, the last is right. Each goes to a fresh process, which has 3 seconds to make a strategy:
 
 # %% tags=["folded"]
 here = workers.addresses(2)
@@ -136,7 +136,7 @@ for which, its_text in wrong.items():
 
 # %% [markdown]
 # `no cluster` and `index "0"` are accepted. Without a cluster, a machine trains alone, with no error. The last three wait for
-# others: so does the right text, and a wait tells nothing. Better check the text *before* you start a hundred machines.
+# others: the right text, too. So check the text *before* you start a hundred machines.
 
 # %% [markdown]
 # | word | when |
@@ -352,7 +352,7 @@ with LocalCluster(by_fit, worker=2, env=NO_GPU) as fitting:
         print(f"worker:{who}", type(why_not).__name__, " ".join(str(why_not).split())[:76], "...")
 
 # %% [markdown]
-# Keras 3 cannot. Your own loop works, and so does Keras 2, which lives on as the package `tf_keras`: see below.
+# Keras 3 cannot. Your own loop can, and so can Keras 2, the package `tf_keras`: see below.
 
 # %% [markdown]
 # ## What goes over the network
@@ -397,7 +397,7 @@ for most, adds in ((0, ways.RING), (1000, ways.RING), (1, ways.AUTO), (0, ways.N
     print(f"bytes_per_pack {most:4}, {adds.value:4}: hint {its_hint}, collectives of {sent} bytes, 1 + 1 = {its_sum:g}")
 
 # %% [markdown]
-# These workers see no GPU, and `NCCL` works all the same: on CPUs it is only a hint.
+# On CPUs, `NCCL` is only a hint.
 
 # %% [markdown]
 # ### Exercise: `packs` (3 points)
@@ -472,8 +472,8 @@ def shuffled():  # each worker makes its own
 
 
 # %% [markdown]
-# A first version of an epoch. `schedule` hands a step out to a worker that is free. It returns at once, with a `RemoteValue`.
-# `fetch` waits for its number. `join()` waits for all that was handed out.
+# `schedule` hands a step out to a worker that is free, and returns a `RemoteValue` at once. `fetch` waits for its number.
+# `join()` waits for all that was handed out. A first version of an epoch:
 
 
 # %% covers=["S59"]
@@ -544,7 +544,7 @@ with attempt("epoch"):
     print(cluster.logs("chief").splitlines()[0])
 
 # %% [markdown]
-# Both workers sleep at the same time: their steps overlap. Each half of `w` is on another ps; `done`, one number, is on one.
+# Both workers sleep at the same time: their steps overlap. Each half of `w` is on another ps; `done` is whole.
 
 # %% [markdown]
 # ## Losing one
@@ -632,8 +632,9 @@ with attempt("guesses", done="recorded before it was measured"), tempfile.Tempor
 # %% [markdown]
 # In step, one death ends all: nobody can add up without it. A coordinator gives a dead worker's step to another one. So a
 # step runs *at least once*: if the dead one had counted it, but not answered, it is counted twice. A dead ps takes variables
-# with it. A dead chief is started again, and goes on from its checkpoint.
-#
+# with it. A chief that is started again goes on from its checkpoint.
+
+# %% [markdown]
 # A dead process's connections close. A machine without power is only silent. `SIGSTOP` makes a process silent:
 
 # %% tags=["show"] covers=["S58"]
@@ -646,18 +647,18 @@ with (
     print("worker:1 is silent; worker:0", *said_by(workers.ended(silent, "worker", 0)))
 
 # %% [markdown]
-# The *heartbeat* tells: who is silent for 4 seconds counts as dead. Both strategies need a checkpoint, and somebody who starts
-# the programs again.
+# Only the *heartbeat* tells: who is silent for 4 seconds counts as dead. So both strategies need a checkpoint, and somebody who
+# starts programs again.
 
 # %% [markdown]
-# The program is given a `state` to save, `{"model": ..., "optimizer": ...}`. `train(n)` is an endless iterator: each `next`
-# does a step, the first with batch n, and gives its loss.
+# A *life* is one run of a program, until it is killed. The program is given a `state` to save, `{"model": ..., "optimizer":
+# ...}`. `train(n)` is an endless iterator: each `next` does a step, the first with batch n, and gives its loss.
 
 # %% [markdown]
 # ### Exercise: `resume` (4 points)
-# A *life* is one run of the program, until it is killed. Train until `last` steps are done, in all lives together. Return the
-# losses of this life. Save the state, and how many steps are done, after every 5 steps. All restore; only the chief saves.
-# **Budget: at most one checkpoint in 5 steps.** Roughly 9 lines are missing.
+# Train until `last` steps are done, in all lives together. Return the losses of this life. After every 5 steps, save the state
+# and the number of steps done. All restore; only the chief saves. **Budget: at most one checkpoint in 5 steps.** Roughly 9
+# lines are missing.
 
 
 # %% answer="resume" covers=["S58"]
@@ -680,8 +681,7 @@ def resume(state, train, last, folder, chief):  # ..., 30, "/checkpoints", True 
 
 
 # %% [markdown]
-# The check first lets a small program die in this process. Then two workers train, `worker:1` is killed, and we start both
-# again.
+# The check lets a small program die. Then two workers train, `worker:1` is killed, and both are started again.
 
 
 # %%
@@ -744,13 +744,13 @@ with attempt("resume", after=["pipeline"]), tempfile.TemporaryDirectory() as fol
     print(f"30 steps; {len(seen) - 30} were done twice. The losses are those of a run without a death")
 
 # %% [markdown]
-# The curve goes back to the checkpoint, and on from there. The chief could save alone, because model and SGD need nobody else
-# to be read. With Keras metrics in the state, *all* must call `save`, the others into folders of their own.
+# The curve goes back to the checkpoint, and on from there. The chief can read model and SGD alone. With Keras metrics in the
+# state, *all* must call `save`, the others into folders of their own.
 
 # %% [markdown]
 # ## The same by `fit`
-# The callback `BackupAndRestore` of Keras 2 saves after each epoch, and goes on with the next. But the data begin anew, with
-# their first batch. So the losses are others than without a death:
+# The callback `BackupAndRestore` of Keras 2 saves after each epoch, and goes on with the next. But the data begin anew. So the
+# losses are others than without a death:
 
 
 # %% covers=["S58"]
@@ -788,9 +788,9 @@ for life, lived in (("without a death", unbroken), ("in both lives", broken)):
 
 # %% [markdown]
 # ## Somebody who starts it again
-# On real machines that is Kubernetes or Slurm. Each tells a program in another way who it is. In Kubernetes a *pod* is where a
-# program runs; a *StatefulSet* starts a number of them, with lasting names. These two files, beside this notebook, were **not
-# run**: there is neither here.
+# On real machines that is Kubernetes or Slurm. Each tells a program in another way who it is. In Kubernetes a program runs in a
+# *pod*; a *StatefulSet* starts some, with lasting names. These files, beside this notebook, were **not run**: there is neither
+# here.
 
 # %% tags=["show"] covers=["S68"]
 for file in ("trainer.yaml", "trainer.sbatch"):
@@ -800,8 +800,8 @@ for file in ("trainer.yaml", "trainer.sbatch"):
 # %% [markdown]
 # ### Exercise: `from_pod` (2 points)
 # Pod number 2 of the StatefulSet `trainer` has the host name `trainer-2`. The others find it at `trainer-2.SERVICE`. All pods are
-# workers. Return a `tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type=..., task_id=...)`, which does without
-# `TF_CONFIG`; `spec` is a `tf.train.ClusterSpec`. Roughly 4 lines.
+# workers. Return a `tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type=..., task_id=...)`; `spec` is a
+# `tf.train.ClusterSpec`. Roughly 4 lines.
 
 
 # %% answer="from_pod" covers=["S68"]
@@ -831,8 +831,8 @@ with attempt("from_pod"):
         print(hostname, "is at", mine, "among", *spec["worker"][:2], "...")
 
 # %% [markdown]
-# For Slurm's variables TensorFlow has a resolver of its own. A *rank* is Slurm's number of a task. Slurm fills the first node of
-# its list with tasks, then the next: so its manual says, of `--distribution=block`. So rank 0 runs on the first node:
+# For Slurm's variables TensorFlow has a resolver. A *rank* is Slurm's number of a task. Slurm fills the first node of its list
+# with tasks, then the next: so its manual says, of `--distribution=block`. So rank 0 runs on the first node:
 
 # %%
 SLURM = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "n[2,10]", "SLURM_STEP_TASKS_PER_NODE": "2,1"}
@@ -852,7 +852,7 @@ for listed, cards in (("n[1,2]", 2), ("n[2,10]", 2), ("n[1,2]", 0)):
 # %% [markdown]
 # ### The resolver's order
 # With `n[2,10]`, rank 0 runs on n2, and believes it is on n10: TensorFlow sorts the names as text. Names like `n02` hide the
-# fault. And without GPUs this resolver raises an error: hence the 2.
+# fault. Without GPUs this resolver raises an error: hence the 2.
 
 # %% [markdown]
 # ### Exercise: `from_slurm` (2 points)
@@ -960,11 +960,11 @@ with attempt("epoch_steps"):
 # %% [markdown]
 # ## Recipe
 # ```python
-# assert not faults(os.environ["TF_CONFIG"])               # before anything else
+# assert not faults(os.environ["TF_CONFIG"])
 # strategy = tf.distribute.MultiWorkerMirroredStrategy()   # in step; one death ends all
 # checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, done=done)
 # manager = tf.train.CheckpointManager(checkpoint, shared_folder, max_to_keep=2)
 # checkpoint.restore(manager.latest_checkpoint)            # all; then data from step `done` on
-# if chief and int(done) % 100 == 0: manager.save()        # with metrics: all save, each into a folder of its own
+# if chief and int(done) % 100 == 0: manager.save()        # with metrics, all save
 # # out of step: ParameterServerStrategy; hand out all, then join; a dead ps ends it
 # ```

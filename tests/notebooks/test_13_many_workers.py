@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -50,6 +51,7 @@ def resolved(nodes: str, gpus: int) -> str:
 def test_tensorflow_sorts_the_names_of_nodes_as_text():
     assert fresh.run(resolved, "n[1,2]", 2, timeout=120) == "n1:8888"
     assert fresh.run(resolved, "n[2,10]", 2) == "n10:8888"
+    assert fresh.run(resolved, "n[02,10]", 2) == "n02:8888"
 
 
 def test_the_resolver_of_slurm_wants_gpus():
@@ -122,6 +124,32 @@ def test_a_metric_is_saved_by_all_or_the_chief_waits_for_the_others(tmp_path):
         assert both.result("worker", 0, 30)
     with saving(str(tmp_path / "one"), (0,), metric=True) as both, pytest.raises(TimeoutError, match="did not return"):
         both.result("worker", 0, 5)
+
+
+def epochs_of_keras_2(parts: list[int], folder: str) -> list[float]:
+    """The loss of each epoch of 5 steps, where `fit` is called anew, and the data begin anew, before each of `parts`."""
+    import tensorflow as tf
+    import tf_keras
+
+    from across import digits
+
+    tf_keras.utils.set_random_seed(1)
+    model = tf_keras.Sequential([tf_keras.layers.Flatten(), tf_keras.layers.Dense(10)])
+    model.compile("sgd", tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    data, found = tf.data.Dataset.from_tensor_slices(tuple(digits.load()[0])).repeat().batch(60), []
+    for first, last in itertools.pairwise(parts):
+        callbacks = [tf_keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)]
+        told = {"initial_epoch": first, "epochs": last, "callbacks": callbacks}
+        found += model.fit(data, steps_per_epoch=5, verbose=0, **told).history["loss"]
+    return found
+
+
+def test_backup_and_restore_begins_the_data_anew(tmp_path):
+    """The epochs of the chapter's two lives, killed after epoch 1, and those without a death."""
+    losses = fresh.run(epochs_of_keras_2, [0, 5], str(tmp_path / "one"), timeout=120)
+    again = fresh.run(epochs_of_keras_2, [0, 2, 5], str(tmp_path / "two"), timeout=120)
+    assert losses == pytest.approx([2.4714, 2.4594, 2.4416, 2.4404, 2.4042], abs=2e-4)
+    assert again == pytest.approx([2.4714, 2.4594, 2.4348, 2.4262, 2.4077], abs=2e-4)
 
 
 def cells(*names: str) -> str:
