@@ -76,8 +76,11 @@ WORDS = list_of(one_of(roles.RULES)).named(f"a list of words, each one of {', '.
 
 
 def check_faults(student: Any, cases: list[roles.Case]) -> None:
-    asked = [[each] for each, _ in cases]
-    for (_, wanted), (arguments, got) in zip(cases, student.call("faults", asked, returns=WORDS), strict=True):
+    told = list(student.call("faults", [[each] for each, _ in cases], returns=WORDS))
+    if not any(set(got) - {"json", "no cluster"} for _, got in told):
+        words = f"`faults` found none of the six faults in {len(told)} texts."
+        raise Misconception("nothing_wrong", words)
+    for (_, wanted), (arguments, got) in zip(cases, told, strict=True):
         found = set(got)
         if found != wanted:
             words = roles.why(wanted, found)
@@ -307,7 +310,7 @@ def check_members(student: Any, function: str, cases: list[list[Any]], wanted: l
         assert not kind, f"{says} returned {shown(kind)}; expected a ClusterResolver."
         if type(its_index) is str and its_index == str(index):
             raise Misconception("index_as_text", f"{says} has the index {its_index!r}, a text; expected an integer.")
-        assert job == "worker", f"{says} has the job {shown(job)}; expected 'worker'."
+        assert type(job) is str and job == "worker", f"{says} has the job {shown(job)}; expected 'worker'."
         its_index = whole(its_index, f"{says} has the index")
         assert its_index == index, f"{says} has the index {its_index}; expected {index}."
         assert set(cluster) == {"worker"}, f"{says} has the jobs {shown(sorted(cluster))}; expected only workers."
@@ -341,7 +344,7 @@ def test_a_rank_is_on_the_node_on_which_slurm_starts_it(student, rng):
         while nodes in (by_number, by_name):
             nodes = rng.permutation(by_number).tolist()
         counts = [1, 2, 2, 3]
-        while counts == sorted(counts) or 4 * counts[0] == sum(counts):
+        while 4 * counts[0] <= sum(counts):  # the first node has more than the mean
             counts = rng.permutation([1, 2, 3, int(rng.integers(2, 5))]).tolist()
         cases.append([nodes, counts, int(rng.integers(1, sum(counts))), int(rng.integers(2000, 9000))])
     wanted = [
