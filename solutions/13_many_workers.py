@@ -710,19 +710,10 @@ with attempt("resume", after=["pipeline"]), tempfile.TemporaryDirectory() as fol
     kind = expecting.list_of(expecting.number)
     cases = ((17, True, True, 15, 4), (17, True, False, 15, 3), (99, True, True, 20, 4), (3, False, False, 0, 0))
     for dies, chief, then, begins, saves in cases:
-        lives, got = [workers.Life(dies), workers.Life(99)], []
-        with tempfile.TemporaryDirectory() as small:
-            with lives[0].survived():
-                resume(lives[0].state, lives[0].train, 20, small, chief)
-            with lives[1].survived():
-                got = read(resume(lives[1].state, lives[1].train, 20, small, then), "`resume` returned", kind)
-            files = len(os.listdir(small))
-        says = (
-            f"`last` is 20; the first life died in step {dies}"
-            if dies < 20
-            else "after all 20 steps it was started again"
-        )
-        says += "" if then else ", the second life is not the chief" if chief else ", and nobody is the chief"
+        lives, returned, files = workers.two_lives(resume, dies, chief, then, 20)
+        got = read(returned, "`resume` returned", kind)
+        says = f"`last` is 20, died in step {dies}" if dies < 20 else "all 20 steps done, started again"
+        says += "" if then else ", the second life is not the chief" if chief else ", nobody is the chief"
         fault = workers.fault_of_lives(lives, got, begins, 20, saves)
         expect(not fault, f"{says}: {fault}")
         expect(chief or not files, f"{says}: {files} files in the folder; expected none")
@@ -925,7 +916,7 @@ with attempt("epoch_steps"):
         print(f"{asked}: {got}")
         parts = zip(("the Estimator's steps", "Keras's steps", "Keras's batch"), got, wanted, strict=True)
         off = [part for part, mine, right in parts if mine != right]
-        expect(not off, f"`epoch_steps{asked}` is {got}: {' and '.join(off)} not so; look at the recorded run")
+        expect(not off, f"`epoch_steps{asked}` is {got}; not right: {' and '.join(off)}; look at the recorded run")
 
 # %% [markdown]
 # ## Explain it to a colleague

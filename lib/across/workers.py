@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ __all__ = [
     "resolved",
     "silence",
     "start_again",
+    "two_lives",
     "wait_for_step",
 ]
 
@@ -305,6 +307,20 @@ def _counted() -> Any:
             pass
 
     return Counted()
+
+
+def two_lives(resume: Any, dies: int, chief: bool, then: bool, last: int) -> tuple[list[Life], Any, int]:
+    """Let `resume(state, train, last, folder, chief)` die in step `dies`, and live again, `then` the chief or not.
+
+    Both lives, what the second one returned (an empty list if it went on and on), and how many files are in the folder.
+    """
+    lives, got = [Life(dies), Life(last + 50)], []
+    with tempfile.TemporaryDirectory() as folder:
+        for life, is_chief in zip(lives, (chief, then), strict=True):
+            with life.survived():
+                got = resume(life.state, life.train, last, folder, is_chief)
+        ends = len(lives[1].did) and lives[1].did[-1] >= lives[1].dies - 1
+        return lives, [] if ends else got, len(os.listdir(folder))
 
 
 def fault_of_lives(lives: Sequence[Life], got: Sequence[float], begins: int, last: int, saves: int) -> str:

@@ -167,6 +167,26 @@ def test_each_fault_of_a_life_is_told(first, last, kept, says):
     assert says in workers.fault_of_lives([life], losses[:kept], 0, 10, 2)
 
 
+def goes_on(state, train, last, folder, chief):
+    """Two steps a life; who is chief notes it in a file."""
+    if chief:
+        (Path(folder) / f"life-{len(list(Path(folder).iterdir()))}").touch()
+    return [loss for _, loss in zip(range(2), train(3), strict=False)]
+
+
+def test_a_second_life_has_the_folder_of_the_first_and_its_own_return():
+    (first, second), got, files = workers.two_lives(goes_on, 4, True, True, 20)
+    assert (first.did, second.did) == ([3], [3, 4])
+    assert (len(got), files) == (2, 2)
+    assert workers.two_lives(goes_on, 4, False, False, 20)[2] == 0
+
+
+def test_a_life_that_never_ends_returns_nothing():
+    lives, got, _ = workers.two_lives(lambda state, train, *_: list(train(0)), 4, True, True, 20)
+    assert got == []
+    assert "did step 20, and more" in workers.fault_of_lives(lives, got, 0, 20, 0)
+
+
 def test_a_life_that_did_not_restore_has_other_losses():
     life, losses = lived(5, 10)
     assert "step 5 has another loss" in workers.fault_of_lives([life], losses, 5, 10, 1)
