@@ -61,13 +61,13 @@ MISPACKED = {
 
 
 def cases_of_packs(rng: np.random.Generator) -> list[tuple[list[int], int]]:
-    """Sizes and limits on which each misconception but that of 0 tells."""
+    """Sizes and limits on which each misconception tells."""
     while True:
         limit = int(rng.integers(2, 9)) * 100
         sizes = [int(each) * limit // 2 for each in rng.choice([1, 1, 1, 2, 3, 4], size=8)]
         right = packed(sizes, limit)
         if all(packed(sizes, limit, each) != right for each in MISPACKED if each != "zero_packs_nothing"):
-            return [(sizes, limit), ([4 * int(each) for each in rng.integers(1, 999, size=6)], limit)]
+            return [(sizes, limit), ([4 * int(each) for each in rng.integers(1, 999, size=6)], limit), (sizes[:4], 0)]
 
 
 # epoch
@@ -91,13 +91,24 @@ def lived(student, lives, batches, start, rate, momentum, last):
     """Call `resume` in each of `lives`, (the step in which it dies or -1, chief): what it returned, and what was seen.
 
     Each life has a model of its own, whose weights are `start`, and others once something was saved. Seen: the argument
-    of each call of `train`, and after how many steps the folder had changed.
+    of each call of `train`, after how many steps the folder had changed, how often TensorFlow saved the model, and whether
+    it was ended because it went on and on.
     """
     import os
     import tempfile
 
     class DiedError(Exception):
         pass
+
+    class Counted(tf.train.experimental.PythonState):
+        count = 0
+
+        def serialize(self):
+            self.count += 1
+            return ""
+
+        def deserialize(self, _value):
+            pass
 
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +123,8 @@ def lived(student, lives, batches, start, rate, momentum, last):
             model.set_weights([np.array(start, np.float32)[:, None] + bool(look())])
             optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
             optimizer.build(model.trainable_variables)
-            begun, saved, before = [], [], [look()]
+            model.counted = counted = Counted()
+            begun, saved, before, beyond = [], [], [look()], []
 
             def looked(step, before=before, saved=saved):
                 now = look()
@@ -120,10 +132,13 @@ def lived(student, lives, batches, start, rate, momentum, last):
                     saved.append(step)
                 before[0] = now
 
-            def steps(step, dies=dies, looked=looked, model=model, optimizer=optimizer):
+            def steps(step, dies=dies, looked=looked, model=model, optimizer=optimizer, beyond=beyond):
                 while True:
                     looked(step)
                     if step == dies:
+                        raise DiedError
+                    if step > last + 2:
+                        beyond.append(step)
                         raise DiedError
                     x, y = batches[step % len(batches)]
                     with tf.GradientTape() as tape:
@@ -142,7 +157,7 @@ def lived(student, lives, batches, start, rate, momentum, last):
             except DiedError:
                 got = []
             looked(last)
-            found.append([got, begun, saved])
+            found.append([got, begun, saved, counted.count, len(beyond)])
     return found
 
 
@@ -166,8 +181,18 @@ def losses_of(
 def steps_in_epoch(count: int, batch: int, replicas: int, wrong: str = "") -> tuple[int, int, int]:
     """Steps by the Estimator, by Keras, and Keras's batch for as many examples a replica; or by a misconception."""
     batches = -(-count // batch)
-    estimator = {"divided_like_keras": batches, "rest_makes_a_step": -(-batches // replicas)}.get(wrong)
-    keras = {"keras_drops_the_rest": count // batch, "keras_divides_steps": batches // replicas}.get(wrong)
+    nearest = round(count / batch)
+    estimator = {
+        "divided_like_keras": batches,
+        "rest_makes_a_step": -(-batches // replicas),
+        "whole_batches_only": count // batch // replicas,
+        "nearest_batch": nearest // replicas,
+    }.get(wrong)
+    keras = {
+        "keras_drops_the_rest": count // batch,
+        "keras_divides_steps": batches // replicas,
+        "nearest_batch": nearest,
+    }.get(wrong)
     right = batches // replicas if estimator is None else estimator, batches if keras is None else keras
     return *right, batch if wrong == "same_batch" else batch * replicas
 
@@ -177,6 +202,8 @@ MISCOUNTED = {
     "rest_makes_a_step": "batches that are not enough for all replicas make no step of the Estimator.",
     "keras_drops_the_rest": "Keras trains on the last batch, too, if it is smaller.",
     "keras_divides_steps": "Keras divides each batch over its replicas, not the steps.",
+    "whole_batches_only": "an Estimator counts the last batch, too, if it is smaller.",
+    "nearest_batch": "a last batch counts however small it is.",
     "same_batch": "Keras divides its batch: each replica would have fewer examples than before.",
 }
 

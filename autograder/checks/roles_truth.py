@@ -18,7 +18,7 @@ RULES = {
     "port": "an address ends with `:` and a whole number.",
     "twice": "no two tasks have one address, not even tasks of two jobs.",
     "task": "the task's job is one of the cluster's; only an evaluator need not be.",
-    "index": "the index is an integer from 0 to one less than there are tasks of its job.",
+    "index": "of a job in the cluster the index is an integer from 0 to one less than it has tasks.",
 }
 
 
@@ -45,7 +45,7 @@ Case = tuple[str, set[str]]  # a text, its faults
 
 
 def single(rng: np.random.Generator) -> list[Case]:
-    """One text for each way to have one fault, among texts without."""
+    """One text for each way to have one fault, among texts without any and with several."""
     n = int(rng.integers(2, 5))
     full = cluster(rng, chief=True, ps=int(rng.integers(2, 4)), workers=n)
     plain = cluster(rng, chief=False, ps=0, workers=n)
@@ -71,6 +71,10 @@ def single(rng: np.random.Generator) -> list[Case]:
         (text({**plain, "worker": ["8080", *plain["worker"][1:]]}, "worker", 0), {"port"}),
         (text({**plain, "worker": ["n9:port", *plain["worker"][1:]]}, "worker", 0), {"port"}),
         (text({**plain, "worker": ["n9:", *plain["worker"][1:]]}, "worker", 0), {"port"}),
+        (text({**plain, "worker": [*plain["worker"][:-1], "n9:80x"]}, "worker", 0), {"port"}),
+        (text({"worker": ["[::1]:2001", "[::1]:2002"]}, "worker", 0), set()),
+        (text({**plain, "worker": ["n1", "n1"]}, "worker", 0), {"port", "twice"}),
+        (text({"master": ["m:1"], "ps": ["p:1"]}, "ps", 1), {"job", "chief", "index"}),
         ("{", {"json"}),
         (json.dumps({"task": {"type": "worker", "index": 0}}), {"no cluster"}),
     ]
@@ -88,6 +92,8 @@ def several(rng: np.random.Generator) -> list[Case]:
         (text({**full, "chief": ["c:1", "c:1"]}, "boss", 0), {"chief", "twice", "task"}),
         (text({**full, "ps": ["p:x", *full["worker"][:1]]}, "ps", 2), {"port", "twice", "index"}),
         (text(full, "ps", 1), set()),
+        (text({**full, "master": ["m:1"]}, "boss", 0), {"job", "task"}),
+        (text({**full, "master": ["m:1"]}, "chief", 1), {"job", "index"}),
     ]
     return [found[i] for i in rng.permutation(len(found))]
 

@@ -46,9 +46,15 @@ def check_config(says: str, got: str, jobs: roles.Jobs, job: str, index: int) ->
         assert cluster[name] == addresses, f"{says} {shown(cluster[name])} for {name!r}; expected all, in their order."
 
 
+def unsorted(addresses: list[str]) -> list[str]:
+    """The same, the greatest first: so their order tells."""
+    return sorted(addresses, key=lambda address: address != max(addresses))
+
+
 @exercise("tf_config")
 def test_each_task_of_a_cluster_has_its_text(student, rng):
     jobs = roles.cluster(rng, chief=True, ps=int(rng.integers(1, 3)), workers=int(rng.integers(2, 5)))
+    jobs["worker"] = unsorted(jobs["worker"])
     cases = [[jobs, job, index] for job in jobs for index in range(len(jobs[job]))]
     for (_, job, index), got in student.call("tf_config", cases, returns=text):
         check_config(f"`tf_config({shown(jobs)}, {job!r}, {index})` has", got, jobs, job, index)
@@ -57,9 +63,11 @@ def test_each_task_of_a_cluster_has_its_text(student, rng):
 @exercise("tf_config")
 def test_an_evaluator_is_beside_the_cluster(student, rng):
     inside = roles.cluster(rng, chief=bool(rng.integers(2)), ps=0, workers=int(rng.integers(2, 4)))
+    inside["worker"] = unsorted(inside["worker"])
     jobs = {"evaluator": ["tests:1"], **inside}
-    for (_, job, index), got in student.call("tf_config", [[jobs, "evaluator", 0], [jobs, "worker", 1]], returns=text):
-        check_config(f"`tf_config({shown(jobs)}, {job!r}, {index})` has", got, inside, job, index)
+    cases = [[jobs, "evaluator", 0], [jobs, "worker", 1], [inside, "worker", 0]]
+    for (given, job, index), got in student.call("tf_config", cases, returns=text):
+        check_config(f"`tf_config({shown(given)}, {job!r}, {index})` has", got, inside, job, index)
 
 
 # faults
@@ -68,8 +76,11 @@ WORDS = list_of(one_of(roles.RULES)).named(f"a list of words, each one of {', '.
 
 
 def check_faults(student: Any, cases: list[roles.Case]) -> None:
-    asked = [[each] for each, _ in cases]
-    for (_, wanted), (arguments, got) in zip(cases, student.call("faults", asked, returns=WORDS), strict=True):
+    told = list(student.call("faults", [[each] for each, _ in cases], returns=WORDS))
+    if not any(set(got) - {"json", "no cluster"} for _, got in told):
+        words = f"`faults` found none of the six faults in {len(told)} texts."
+        raise Misconception("nothing_wrong", words)
+    for (_, wanted), (arguments, got) in zip(cases, told, strict=True):
         found = set(got)
         if found != wanted:
             words = roles.why(wanted, found)
@@ -89,11 +100,12 @@ def test_all_faults_of_a_text_are_found(student, rng):
 # pipeline
 
 ROWS = list_of(row(list_of(number), list_of(whole)))
+EPOCHS = 6  # that tell whether a dataset ends
 
 
 def check_pipeline(student: Any, workers: int, replicas: int, count: int, batch: int) -> None:
     """Compare each step's digits, over all workers, with the next ones of the data."""
-    own, size, steps = replicas // workers, batch // replicas, 2 * count // batch + 1
+    own, size, steps = replicas // workers, batch // replicas, EPOCHS * count // batch + 1
     answer = student.ask(many.piped, workers=workers, replicas=replicas, count=count, batch=batch, steps=steps)
     found = list_of(ROWS, workers).named("(images, labels) in each batch")(answer, "Your dataset has")
     says = f"`pipeline` of digits 0 to {count - 1}, batch {batch}, {workers} workers, {replicas} replicas:"
@@ -121,7 +133,8 @@ def check_pipeline(student: Any, workers: int, replicas: int, count: int, batch:
 def test_the_workers_share_each_batch(student, rng):
     workers = int(rng.integers(2, 5))
     size = int(rng.integers(2, 4))
-    check_pipeline(student, workers, workers, workers * size * int(rng.integers(3, 5)), workers * size)
+    count = workers * size * int(rng.integers(3, 5)) + 1  # the workers' shares of an epoch differ
+    check_pipeline(student, workers, workers, count, workers * size)
     check_pipeline(student, 1, 1, 12, 4)
 
 
@@ -129,7 +142,7 @@ def test_the_workers_share_each_batch(student, rng):
 def test_a_worker_may_have_several_replicas_and_an_epoch_end_within_a_step(student, rng):
     workers, own = int(rng.integers(2, 4)), int(rng.integers(2, 4))
     batch = workers * own * 2
-    check_pipeline(student, workers, workers * own, 2 * batch + batch // 2, batch)
+    check_pipeline(student, workers, workers * own, 2 * batch + batch // 2 + 1, batch)
 
 
 # packs
@@ -146,7 +159,9 @@ def check_packs(student: Any, cases: list[tuple[list[int], int]]) -> None:
         says = f"`packs({case[0]}, {case[1]})` returned {shown(got, 120)}"
         if missed:
             raise Misconception(missed[0], f"{says}: {many.MISPACKED[missed[0]]}")
-        assert sum(map(sum, got)) == sum(case[0]), f"{says}; expected each gradient once."
+        flat = [size for pack in got for size in pack]
+        assert sorted(flat) == sorted(case[0]), f"{says}; expected each gradient once, with its own bytes."
+        assert flat == case[0][::-1], f"{says}; expected the gradients from the last to the first, in a pack, too."
         raise AssertionError(f"{says}; TensorFlow has other packs.")
 
 
@@ -180,7 +195,7 @@ def check_epoch(student: Any, losses: list[float]) -> None:
 
 @exercise("epoch")
 def test_all_steps_are_handed_out_first(student, rng):
-    check_epoch(student, [float(each) for each in rng.integers(1, 50, size=int(rng.integers(3, 6)))])
+    check_epoch(student, [float(each) for each in rng.integers(1, 50, size=int(rng.integers(6, 10)))])
 
 
 @exercise("epoch")
@@ -217,16 +232,19 @@ def check_resume(student: Any, rng: np.random.Generator, last: int, lives: list[
         momentum=momentum,
         last=last,
     )
-    seen = row(list_of(number), list_of(whole), list_of(whole)).named("a list of losses")
+    seen = row(list_of(number), list_of(whole), list_of(whole), whole, whole).named("a list of losses")
     told = list_of(seen, len(lives)).named("a list of losses")(answer, "`resume` returned, in one of its lives, in")
     wanted, done, kept = many.losses_of(batches, start, rate, momentum, last), 0, 0
-    for life, ((dies, chief), (got, begun, saved)) in enumerate(zip(lives, told, strict=True), start=1):
+    for life, ((dies, chief), (got, begun, saved, times, beyond)) in enumerate(zip(lives, told, strict=True), start=1):
         says = f"`last` is {last}, life {life}{'' if chief else ', not the chief'}:"
         begins = begun[0] if begun else last
         if begins != kept:
             after = f" (the one before died in step {done})" if life > 1 else ""
             words = f"{says} it began with `train({begins})`{after}; expected {kept}."
+            if begins == 0 and not chief:
+                raise Misconception("only_the_chief_restores", f"{words} Here all restore, not only the chief.")
             raise Misconception("begins_anew", words) if begins == 0 else AssertionError(words)
+        assert not beyond, f"{says} it did step {last}, and more; expected step {last - 1} to be the last."
         if dies < 0:
             check_losses(says, got, wanted[kept:], kept)
         ends = dies if dies >= 0 else last
@@ -238,6 +256,8 @@ def check_resume(student: Any, rng: np.random.Generator, last: int, lives: list[
         due = [step for step in range(kept + EVERY, ends + 1, EVERY) if step <= last]
         missing = [step for step in due if chief and step not in saved]
         assert not missing, f"{says} after {missing[0]} steps there is no new checkpoint; expected every {EVERY}."
+        most = (ends - kept) // EVERY + (ends == last and last % EVERY > 0) if chief else 0
+        assert times <= most, f"{says} it saved {times} checkpoints in {ends - kept} steps; expected {most} at most."
         kept, done = (due[-1] if due and chief else kept), ends
 
 
@@ -259,6 +279,7 @@ def check_losses(says: str, got: list[float], wanted: np.ndarray, begins: int) -
 def test_after_a_death_it_goes_on_as_if_nothing_had_been(student, rng):
     dies = int(rng.integers(11, 15))
     check_resume(student, rng, 20, [(dies, True), (-1, True)])
+    check_resume(student, rng, 20, [(dies, True), (-1, False)])
 
 
 @exercise("resume")
@@ -271,6 +292,7 @@ def test_it_may_die_again_and_be_started_when_all_is_done(student, rng):
 @exercise("resume")
 def test_others_restore_and_do_not_save(student, rng):
     check_resume(student, rng, 15, [(int(rng.integers(11, 15)), True), (-1, False)])
+    check_resume(student, rng, 10, [(-1, True), (-1, False)])
 
 
 # from_pod, from_slurm
@@ -288,7 +310,7 @@ def check_members(student: Any, function: str, cases: list[list[Any]], wanted: l
         assert not kind, f"{says} returned {shown(kind)}; expected a ClusterResolver."
         if type(its_index) is str and its_index == str(index):
             raise Misconception("index_as_text", f"{says} has the index {its_index!r}, a text; expected an integer.")
-        assert job == "worker", f"{says} has the job {shown(job)}; expected 'worker'."
+        assert type(job) is str and job == "worker", f"{says} has the job {shown(job)}; expected 'worker'."
         its_index = whole(its_index, f"{says} has the index")
         assert its_index == index, f"{says} has the index {its_index}; expected {index}."
         assert set(cluster) == {"worker"}, f"{says} has the jobs {shown(sorted(cluster))}; expected only workers."
@@ -316,10 +338,13 @@ def test_a_pod_knows_all(student, rng):
 def test_a_rank_is_on_the_node_on_which_slurm_starts_it(student, rng):
     cases = []
     for _ in range(3):
-        nodes = [f"n{each}" for each in sorted(int(i) for i in rng.choice(range(2, 10), size=2, replace=False))]
-        nodes += [f"n{int(rng.integers(10, 19))}", f"n{int(rng.integers(100, 199))}"]
+        numbers = [*rng.choice(range(2, 10), size=2, replace=False), rng.integers(10, 20), rng.integers(100, 200)]
+        nodes = [f"n{each}" for each in sorted(map(int, numbers))]
+        by_number, by_name = list(nodes), sorted(nodes)
+        while nodes in (by_number, by_name):
+            nodes = rng.permutation(by_number).tolist()
         counts = [1, 2, 2, 3]
-        while counts == sorted(counts) or 4 * counts[0] == sum(counts):
+        while 4 * counts[0] <= sum(counts):  # the first node has more than the mean
             counts = rng.permutation([1, 2, 3, int(rng.integers(2, 5))]).tolist()
         cases.append([nodes, counts, int(rng.integers(1, sum(counts))), int(rng.integers(2000, 9000))])
     wanted = [
@@ -334,13 +359,17 @@ def test_a_rank_is_on_the_node_on_which_slurm_starts_it(student, rng):
 
 @exercise("epoch_steps")
 def test_an_epoch_of_both(student, rng):
-    cases: list[list[int]] = []
-    while len(cases) < 4:
-        count, batch, replicas = int(rng.integers(50, 300)), int(rng.integers(4, 12)), int(rng.integers(2, 6))
-        batches = -(-count // batch)
-        if count % batch and batches % replicas:
-            cases.append([count, batch, replicas])
-    cases.append([60, 5, 4])  # nothing is left
+    cases = [[60, 5, 4]]  # nothing is left
+    for even in (
+        False,
+        False,
+        False,
+        True,
+        True,
+    ):  # whether the batches are enough for all replicas, the last one smaller
+        batch, replicas = int(rng.integers(4, 12)), int(rng.integers(2, 6))
+        batches = replicas * int(rng.integers(3, 9)) - (0 if even else int(rng.integers(1, replicas)))
+        cases.append([batch * (batches - 1) + int(rng.integers(1, (batch + 1) // 2)), batch, replicas])
     asked = list(student.call("epoch_steps", cases, returns=row(whole, whole, whole)))
     missed = [
         each for each in many.MISCOUNTED if all(got == many.steps_in_epoch(*case, wrong=each) for case, got in asked)

@@ -3,6 +3,7 @@
 workers.heartbeat(count, 2.0)                       # in a worker, before its strategy: a silent peer is dead after 2 s
 workers.leave_together(folder, index, count)        # in a worker, last: nobody leaves while another still receives
 workers.note(step, loss)                            # printed with the time; read back by `notes(cluster)`
+workers.silence(cluster, "worker", 1)               # it lives, and says nothing, like a machine without power
 seconds, error = workers.ended(cluster, "worker", 0)   # when a task's program ended, and how
 """
 
@@ -10,8 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import re
+import signal
 import socket
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,12 +35,15 @@ __all__ = [
     "draw_losses",
     "ended",
     "fault_of",
+    "fault_of_lives",
     "heartbeat",
     "leave_together",
     "note",
     "notes",
     "resolved",
+    "silence",
     "start_again",
+    "two_lives",
     "wait_for_step",
 ]
 
@@ -60,6 +67,8 @@ def resolved(resolver: Any, says: str) -> tuple[tuple[Any, Any], dict[str, list[
     """The task, (job, index), and the cluster that a `ClusterResolver` tells. NotYet, begun by `says`, of others."""
     if not all(hasattr(resolver, name) for name in ("cluster_spec", "task_type", "task_id")):
         raise NotYet(f"{says} returned {type(resolver).__name__}; expected a ClusterResolver")
+    if isinstance(resolver.task_id, str):
+        raise NotYet(f"{says} has the index {resolver.task_id!r}, a text; expected an integer")
     return (resolver.task_type, resolver.task_id), resolver.cluster_spec().as_dict()
 
 
@@ -86,9 +95,10 @@ def leave_together(folder: str, index: int, count: int, seconds: float = 20.0) -
     """Return when `count` tasks are here: a task that ends cuts off who still receives from it. TimeoutError."""
     until = time.monotonic() + seconds
     Path(folder, f"leaves-{index}").touch()
-    while not all(Path(folder, f"leaves-{each}").exists() for each in range(count)):
+    while missing := [each for each in range(count) if not Path(folder, f"leaves-{each}").exists()]:
         if time.monotonic() > until:
-            raise TimeoutError(f"task {index} waited {seconds:g} s for the others")
+            who = ", ".join(map(str, missing))
+            raise TimeoutError(f"task {index} waited {seconds:g} s: task {who} did not end as it did; did it restore?")
         time.sleep(POLL)
 
 
@@ -122,6 +132,14 @@ def ended(cluster: LocalCluster, job: str, index: int, seconds: float = 20.0) ->
     except Exception as error:
         return time.monotonic() - start, error
     return time.monotonic() - start, None
+
+
+def silence(cluster: LocalCluster, job: str, index: int) -> None:
+    """Stop a task where it is: its connections stay open, and it says nothing. OSError where that cannot be (Windows)."""
+    stop = getattr(signal, "SIGSTOP", None)
+    if stop is None:
+        raise OSError("this system cannot stop a process")
+    os.kill(cluster.pid(job, index), stop)
 
 
 def start_again(cluster: LocalCluster, tasks: Sequence[tuple[str, int]]) -> None:
@@ -209,18 +227,18 @@ class _Remote:
 def fault_of(events: Sequence[tuple[str, bool, bool]], steps: int) -> tuple[str, str]:
     """What is wrong with how an epoch of `steps` steps was handed out, see `Pretended`: its name and a sentence, or "", ""."""
     handed = [event for event in events if event[0] == "schedule"]
+    early = next((i for i, event in enumerate(events) if event[0] != "schedule"), len(events))
+    if early < len(handed):
+        return (
+            "one_by_one",
+            f"`epoch` of {steps} steps waited when {early} of them were handed out; expected all before",
+        )
     if len(handed) != steps:
         return "too_few" if len(handed) < steps else "", f"`epoch` of {steps} steps handed out {len(handed)}"
     if not all(same for _, same, _ in handed):
         return "another_function", "`epoch` handed out something else than `step` itself"
     if not all(same for *_, same in handed):
         return "without_batches", "`epoch` handed `step` out without its one argument: `args=(batches,)`"
-    early = next((i for i, event in enumerate(events) if event[0] != "schedule"), steps)
-    if early < steps:
-        return (
-            "one_by_one",
-            f"`epoch` of {steps} steps waited when {early} of them were handed out; expected all before",
-        )
     if early == len(events):
         return "no_wait", "`epoch` waited for nothing: the steps may still run"
     return "", ""
@@ -229,17 +247,24 @@ def fault_of(events: Sequence[tuple[str, bool, bool]], steps: int) -> tuple[str,
 class Life:
     """A training run in this process, which may die in a step: `train(n)` is an endless iterator of losses from step n on.
 
-    `begun` has the n of each call of `train`; `state` is a model and an optimizer, each of one variable, which a step changes.
+    `state` is a model and an optimizer, each of one variable, which a step changes. `begun` has the n of each call of
+    `train`, `did` each step, `saves` how often TensorFlow saved the model.
     """
 
     def __init__(self, dies: int) -> None:
         import tensorflow as tf
 
-        self.dies, self.begun = dies, list[int]()
+        self.dies, self.begun, self.did = dies, list[int](), list[int]()
         self.state: dict[str, Any] = {"model": tf.Module(), "optimizer": tf.Module()}
         self._held = [tf.Variable(tf.constant(each)) for each in (1.0, 0.0)]
         for part, variable in zip(self.state.values(), self._held, strict=True):
             part.w = variable
+        self._saved = self.state["model"].saved = _counted()
+
+    @property
+    def saves(self) -> int:
+        """How many checkpoints the model is in, of this life."""
+        return self._saved.count
 
     def train(self, first: int) -> Iterator[float]:
         """Losses, from step `first` on."""
@@ -253,6 +278,7 @@ class Life:
             weight, speed = self._held
             speed.assign(0.5 * speed + step)
             weight.assign_sub(0.01 * speed)
+            self.did.append(step)
             yield float(weight)
 
     @contextlib.contextmanager
@@ -264,3 +290,56 @@ class Life:
 
 class _DiedError(Exception):
     """The end of a `Life`."""
+
+
+def _counted() -> Any:
+    """A part of a model that counts how often it is saved."""
+    import tensorflow as tf
+
+    class Counted(tf.train.experimental.PythonState):
+        count = 0
+
+        def serialize(self) -> str:
+            self.count += 1
+            return ""
+
+        def deserialize(self, _value: str) -> None:
+            pass
+
+    return Counted()
+
+
+def two_lives(resume: Any, dies: int, chief: bool, then: bool, last: int) -> tuple[list[Life], Any, int]:
+    """Let `resume(state, train, last, folder, chief)` die in step `dies`, and live again, `then` the chief or not.
+
+    Both lives, what the second one returned (an empty list if it went on and on), and how many files are in the folder.
+    """
+    lives, got = [Life(dies), Life(last + 50)], []
+    with tempfile.TemporaryDirectory() as folder:
+        for life, is_chief in zip(lives, (chief, then), strict=True):
+            with life.survived():
+                got = resume(life.state, life.train, last, folder, is_chief)
+        ends = len(lives[1].did) and lives[1].did[-1] >= lives[1].dies - 1
+        return lives, [] if ends else got, len(os.listdir(folder))
+
+
+def fault_of_lives(lives: Sequence[Life], got: Sequence[float], begins: int, last: int, saves: int) -> str:
+    """What is wrong with the last of `lives`, which returned `got`: it should begin at `begins`; "" if nothing is.
+
+    All lives together should have made `saves` checkpoints at most, and `last` steps.
+    """
+    life, whole = lives[-1], Life(last)
+    wanted = list(itertools.islice(whole.train(0), last))[begins:]
+    begun = life.begun[0] if life.begun else last
+    if begun != begins:
+        return f"the second life began with step {begun}; expected {begins}"
+    if any(step > last for step in life.did):
+        return f"the second life did step {last}, and more; expected step {last - 1} to be the last"
+    if len(got) != len(wanted):
+        return f"the second life returned {len(got)} losses; expected {len(wanted)}, those of its own steps"
+    off = [step for step, (mine, true) in enumerate(zip(got, wanted, strict=True), begins) if abs(mine - true) > 1e-4]
+    if off:
+        return f"step {off[0]} has another loss than in a run without a death; what did you not restore?"
+    if (made := sum(each.saves for each in lives)) > saves:
+        return f"both lives made {made} checkpoints; expected {saves} at most"
+    return ""
