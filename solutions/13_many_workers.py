@@ -822,8 +822,8 @@ with attempt("from_pod"):
         print(hostname, "is at", mine, "among", *spec["worker"][:2], "...")
 
 # %% [markdown]
-# For Slurm's variables TensorFlow has a resolver. A *rank* is Slurm's number of a task. Slurm fills the first node of its list
-# with tasks, then the next: so its manual says, of `--distribution=block`. So rank 0 runs on the first node:
+# For Slurm's variables TensorFlow has a resolver. A *rank* is Slurm's number of a task. With `--distribution=block`
+# Slurm fills its first node with tasks, then the next. So rank 0 runs on the first:
 
 # %%
 SLURM = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "n[2,10]", "SLURM_STEP_TASKS_PER_NODE": "2,1"}
@@ -881,24 +881,24 @@ with attempt("from_slurm"):
         print(*nodes, "are filled in this order:", *addresses)
 
 # %% [markdown]
-# ## Then: the Estimator
-# In 2019 an *Estimator* took a strategy, and trained in one call. TensorFlow has removed it.
+# ## In 2019: the Estimator
+# An *Estimator* took a strategy, and trained in one call. TensorFlow has removed it.
 # ```python
 # config = tf.estimator.RunConfig(folder, train_distribute=strategy, eval_distribute=strategy)
 # regressor = tf.estimator.LinearRegressor(columns, optimizer="SGD", config=config)
 # regressor.train(data)
 # ```
-# `estimator.py`, beside this notebook, runs it in an environment of its own. It begins with `train_and_evaluate`: four
-# processes with one program, each with another `TF_CONFIG`. Then it counts steps.
+# `estimator.py`, beside this notebook, runs it with TensorFlow 2.15: first `train_and_evaluate` in four processes, each with
+# another `TF_CONFIG`; then epochs.
 
 # %% tags=["show"] covers=["S67"]
 print(scripts.output("estimator.py", "estimator_recorded.txt"))
 
 # %% [markdown]
-# Chief and worker share the 400 steps. The evaluator is in no cluster; it tests each checkpoint that appears.
+# Chief and worker share 400 steps; the evaluator tests checkpoints.
 #
-# In the second part Keras divides a batch over the replicas. The Estimator gave *each replica a batch*: two replicas take two
-# in a step. Batches that are left at the end, too few for all replicas, make no step.
+# Keras divides a batch over the replicas. An Estimator gave *each replica a batch*: two replicas take two in a step. Batches
+# that are left at the end, too few for all replicas, make no step.
 
 # %% [markdown]
 # ### Exercise: `epoch_steps` (2 points)
