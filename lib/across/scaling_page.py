@@ -8,19 +8,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from across import pictures
-from across.study import Ratio, Study, machine
+from across.study import Ratio, Stated, Study, machine
 
 __all__ = ["Page", "draw", "page"]
 
-COLUMNS = ("configuration", "predicted", "measured", "smallest to largest", "pairs", "left out", "chance")
+COLUMNS = (
+    "configuration",
+    "predicted",
+    "measured",
+    "smallest to largest",
+    "pairs",
+    "left out",
+    "chance, if the prediction is right",
+)
 
 
 @dataclass(frozen=True)
@@ -50,18 +56,18 @@ def page(
 ) -> Page:
     """The page of `study`: a row for each configuration but `base`, then the `headings`, under which somebody writes.
 
-    `chance` gives of the ratios of a row the number in its last column; one that is not written yet leaves it empty.
+    `chance` gets what was measured of a row, each ratio divided by the row's prediction, and gives the number in its last
+    column; a function that is not written yet leaves it empty. A prediction that was changed when there were runs is
+    shown behind the one that counts.
     """
     stated = study.stated()
-    values = stated.values if stated else {}
     rows = []
     for name, ratio in _ratios(study, base, work).items():
-        said = f"{values[name]:.2f}" if name in values else ""
-        row = [name, said, "not measured", "", "0", str(_failed(study, base, name)), ""]
+        row = [name, _predicted(stated, name), "not measured", "", "0", str(_failed(study, base, name)), ""]
         if ratio:
             row[2:5] = [f"{ratio.median:.2f}", f"{ratio.low:.2f} to {ratio.high:.2f}", str(len(ratio.values))]
-            with contextlib.suppress(NotImplementedError):
-                row[6] = f"{chance(list(ratio.values)):.3f}" if chance else ""
+            if chance and stated and name in stated.values:
+                row[6] = _number(chance, [each / stated.values[name] for each in ratio.values])
         rows.append(row)
     note = f"{machine()}. Examples a second, times those of {base}, in each of {study.repeats} repeats. {_when(study)}"
     lines = [" | ".join(COLUMNS), "|".join(["---"] * len(COLUMNS)), *(" | ".join(row) for row in rows)]
@@ -73,7 +79,6 @@ def page(
 def draw(study: Study, base: str, work: Mapping[str, float] | None = None, *, title: str) -> pictures.Picture:
     """A row for each configuration but `base`: each repeat's ratio a dot, their median a line, the prediction dashed."""
     stated = study.stated()
-    values = stated.values if stated else {}
     found = _ratios(study, base, work)
     x = f"examples a second, times those of {base} (dots: each repeat; line: median; dashed: predicted)"
     figure, axes = pictures.plot(7.5, 1.1 + 0.5 * max(1, len(found)), title=title, x=x, y="")
@@ -88,9 +93,10 @@ def draw(study: Study, base: str, work: Mapping[str, float] | None = None, *, ti
             axes.plot(ratio.values, [row] * len(ratio.values), "o", **dots)
             axes.vlines(ratio.median, row - 0.3, row + 0.3, color=pictures.PALETTE[5], linewidth=2.2)
             said = f"measured {ratio}"
-        if name in values:
-            axes.vlines(values[name], row - 0.4, row + 0.4, color=pictures.ALERT, linestyle="--", linewidth=1.8)
-            said = f"predicted {values[name]:.2f}, {said}"
+        if stated and name in stated.values:
+            at = stated.values[name]
+            axes.vlines(at, row - 0.4, row + 0.4, color=pictures.ALERT, linestyle="--", linewidth=1.8)
+            said = f"predicted {_predicted(stated, name)}, {said}"
         words.append(f"{name}: {said}")
     axes.set_yticks(range(len(found)), list(found))
     axes.set_ylim(max(1, len(found)) - 0.5, -0.5)
@@ -109,14 +115,26 @@ def _failed(study: Study, base: str, name: str) -> int:
     return len({run.repeat for run in study.runs() if run.error and run.name in (base, name)})
 
 
-def _when(study: Study) -> str:
-    """When the prediction was stated, and whether that was before the first run."""
-    stated = study.stated()
+def _predicted(stated: Stated | None, name: str) -> str:
+    """The prediction that counts, and what it was changed to later."""
     if stated is None:
-        return "Nothing was predicted."
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stated.at))
-    if stated.before:
-        return f"Predicted at {at}, before the first run."
-    return f"Predicted at {at}, after runs had been seen" + (
-        "; changed since the first one." if stated.changed else "."
-    )
+        return ""
+    later = [f"later {each.values[name]:.2f}" for each in stated.later if name in each.values]
+    return ", ".join([f"{stated.values[name]:.2f}" if name in stated.values else "", *later]).removeprefix(", ")
+
+
+def _number(chance: Callable[[list[float]], float], ratios: list[float]) -> str:
+    try:
+        return f"{float(chance(ratios)):.3f}"
+    except NotImplementedError:
+        return ""
+    except Exception as error:  # the student's own function, which its check speaks of
+        return type(error).__name__
+
+
+def _when(study: Study) -> str:
+    """When the prediction was stated, before or after which runs; and what else is in the file."""
+    stated = study.stated()
+    told = [f"The prediction was {stated}." if stated else "Nothing was predicted."]
+    told += [f"Not counted: {count} run{'s' * (count != 1)} of {why}." for why, count in study.others().items()]
+    return " ".join(told)

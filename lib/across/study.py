@@ -1,38 +1,42 @@
 """A scaling study: configurations x repeats, each run in a fresh process, kept in a file so that an interrupted one goes on.
 
     study = Study("study.jsonl", program, {"1 replica": {"replicas": 1}, "2 replicas": {"replicas": 2}}, repeats=6)
-    study.state({"2 replicas": 1.8})               # a prediction, with the time at which it was made
+    study.state({"2 replicas": 1.8})               # a prediction, with its time: what is compared is what stood before the runs
     study.run()                                    # what is not in the file yet
     study.speedup("1 replica", "2 replicas")       # 1.74 (1.60 to 1.81, 6 pairs)
 
 `program(**arguments)` returns seconds. A run that fails or hangs is a run with a message: the study goes on. The repeats are
-the outer loop, every other one in reverse order, so that what the machine does meanwhile falls on all configurations alike.
+the outer loop; each has an order of its own, such that any two configurations are about as far apart as any other two.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import inspect
+import itertools
 import json
 import math
 import os
 import platform
+import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 from across import fresh
+from across._process.sources import digest, sources
 
-__all__ = ["Ratio", "Run", "Stated", "Study", "cores", "machine"]
+__all__ = ["Later", "Ratio", "Run", "Stated", "Study", "cores", "machine"]
 
 TIMEOUT = 30.0  # seconds of one run, the start of its process included
 FAILURES = 160  # characters of what a failed run says
+DRAWS = 400  # orders of which the best is taken
+DIFFERS = ("another version of the program", "other arguments", "another machine")  # by the parts of a key
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Run:
     error: str  # empty when it did not
     took: float  # seconds, the process's start included
     at: float  # when it ended, in seconds since 1970
-    key: str  # of program, arguments and machine: a run of others is none of this study
+    key: str  # of program, arguments and machine, with a dot between: a run of others is none of this study
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,43 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Stated:
-    """A prediction, and when it was stated."""
+class Later:
+    """A prediction that was stated when another one stood already and had runs."""
 
     values: dict[str, float]
     at: float
-    before: bool  # whether no run of the study had ended by then
-    changed: int  # how often another one was stated after the first
+    seen: int  # how many runs had ended by then, those of other versions too
+
+
+@dataclass(frozen=True)
+class Stated:
+    """The prediction that counts: the last one before the first run in the file, or else the first one."""
+
+    values: dict[str, float]
+    at: float
+    seen: int  # how many runs had ended by then, those of other versions too
+    same_program: bool  # whether the program is still the one for which it was stated
+    later: tuple[Later, ...]  # what was stated afterwards
+
+    @property
+    def before(self) -> bool:
+        """Whether no run of the file had ended by then."""
+        return not self.seen
+
+    def __str__(self) -> str:
+        said = [f"recorded at {_clock(self.at)}, {_when(self.seen)}"]
+        if not self.same_program:
+            said.append("for another version of the program")
+        said += [f"changed at {_clock(each.at)}, {_when(each.seen)}" for each in self.later]
+        return "; ".join(said)
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _when(seen: int) -> str:
+    return f"after {seen} run{'s' * (seen != 1)} had been seen" if seen else "before the first run"
 
 
 class Study:
@@ -114,16 +148,31 @@ class Study:
         self.timeout = timeout
         self.cpus = cpus
         self.env = env
-        self.keys = {name: _key(program, arguments) for name, arguments in self.configurations.items()}
+        self.program_digest = digest(*sources(program))
+        self.keys = {
+            name: ".".join([self.program_digest, digest(json.dumps(arguments, sort_keys=True)), digest(machine())])
+            for name, arguments in self.configurations.items()
+        }
 
     def runs(self) -> list[Run]:
         """The runs of this study that are in the file, in the order in which they ended; one for each of its places."""
         found: dict[tuple[str, int], Run] = {}
-        for line in self._lines():
-            run = _run(line)
-            if run and self.keys.get(run.name) == run.key and 0 <= run.repeat < self.repeats:
+        for run in self._runs():
+            if self.keys.get(run.name) == run.key and 0 <= run.repeat < self.repeats:
                 found.setdefault((run.name, run.repeat), run)
         return list(found.values())
+
+    def others(self) -> dict[str, int]:
+        """How many runs in the file are none of this study, by the reason; repeats beyond its own are not counted."""
+        return dict(Counter(why for run in self._runs() if (why := self._why_not(run))))
+
+    def _why_not(self, run: Run) -> str:
+        mine = self.keys.get(run.name, next(iter(self.keys.values())))
+        pairs = zip(DIFFERS, mine.split("."), str(run.key).split("."), strict=False)
+        differs = [reason for reason, one, other in pairs if one != other]
+        if differs and differs[0] == DIFFERS[0]:
+            return DIFFERS[0]
+        return "another configuration" if run.name not in self.keys else next(iter(differs), "")
 
     def seconds(self) -> dict[str, list[float]]:
         """Of each configuration the seconds of each repeat; NaN where a run failed or is still to come."""
@@ -134,10 +183,11 @@ class Study:
         return table
 
     def left(self) -> list[tuple[str, int]]:
-        """The runs to come, in their order: every other repeat goes through the configurations backwards."""
+        """The runs to come, in their order; see `orders`."""
         have = {(run.name, run.repeat) for run in self.runs()}
         names = list(self.configurations)
-        order = [(name, repeat) for repeat in range(self.repeats) for name in (names, names[::-1])[repeat % 2]]
+        drawn = orders(len(names), self.repeats)
+        order = [(names[number], repeat) for repeat, each in enumerate(drawn) for number in each]
         return [place for place in order if place not in have]
 
     def run(self, most: int | None = None, say: Callable[[str], None] | None = None) -> Study:
@@ -155,7 +205,11 @@ class Study:
             self._append(asdict(self._one(name, repeat)))
         failed = [run for run in self.runs() if run.error]
         done = total - len(self.left())
-        line(f"{done} of {total} runs" + (f"; {len(failed)} failed, the first: {failed[0].error}" if failed else ""))
+        said = [f"{done} of {total} runs"]
+        if failed:
+            said.append(f"{len(failed)} failed, the first: {failed[0].error}")
+        said += [f"not counted: {count} of {why}" for why, count in self.others().items()]
+        line("; ".join(said))
         if say is None:
             print()
         return self
@@ -179,23 +233,29 @@ class Study:
         return Ratio(values, self.repeats - len(values)) if values else None
 
     def state(self, prediction: Mapping[str, float]) -> Stated:
-        """Write a prediction down, with the time; the same one again changes nothing. Returns what stands."""
+        """Write a prediction down, with the time and the program's digest; the same one again changes nothing.
+
+        Returns what counts.
+        """
         values = {name: float(value) for name, value in prediction.items()}
-        before = self.stated()
-        if before is None or before.values != values:
-            self._append({"prediction": values, "at": time.time(), "keys": sorted(self.keys.values())})
+        if next((line["prediction"] for line in reversed(self._predictions())), None) != values:
+            self._append({"prediction": values, "at": time.time(), "program": self.program_digest})
         stated = self.stated()
         assert stated is not None
         return stated
 
     def stated(self) -> Stated | None:
-        """The prediction that stands: the last one, and whether it was there before the first run."""
-        mine = sorted(self.keys.values())
-        lines = [line for line in self._lines() if isinstance(line.get("prediction"), dict) and line["keys"] == mine]
+        """The prediction that counts, and what was stated after it. It counts for all that the file holds."""
+        lines = self._predictions()
         if not lines:
             return None
-        first_run = min((run.at for run in self.runs()), default=math.inf)
-        return Stated(lines[-1]["prediction"], lines[-1]["at"], lines[-1]["at"] <= first_run, len(lines) - 1)
+        ended = [run.at for run in self._runs()]
+        seen = [sum(at <= line["at"] for at in ended) for line in lines]
+        first = max(seen.count(0) - 1, 0)
+        later = [Later(line["prediction"], line["at"], count) for line, count in zip(lines, seen, strict=True)]
+        counts = lines[first]
+        same = counts.get("program") == self.program_digest
+        return Stated(counts["prediction"], counts["at"], seen[first], same, tuple(later[first + 1 :]))
 
     def _one(self, name: str, repeat: int) -> Run:
         arguments = self.configurations[name]
@@ -210,6 +270,14 @@ class Study:
         else:
             seconds = float(outcome.value)  # pyright: ignore[reportArgumentType]
         return Run(name, repeat, seconds, error[:FAILURES], outcome.seconds, time.time(), self.keys[name])
+
+    def _predictions(self) -> list[dict[str, Any]]:
+        lines = [line for line in self._lines() if isinstance(line.get("prediction"), dict)]
+        return sorted(lines, key=lambda line: line["at"])
+
+    def _runs(self) -> Iterator[Run]:
+        """Every run in the file, of whatever study."""
+        return filter(None, map(_run, self._lines()))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         """What stands in the file. A line that was cut off when its writer died is no line."""
@@ -235,6 +303,30 @@ class Study:
             os.fsync(file.fileno())
 
 
+@cache
+def orders(count: int, repeats: int) -> tuple[tuple[int, ...], ...]:
+    """An order of `count` configurations for each repeat: drawn, and the same for every call.
+
+    Of many draws the one is taken after which, over all repeats so far, any two are most nearly as far apart as any
+    other two, and none is early more often than another: the sum of the squares is least where all are equal.
+    """
+    draw, found = random.Random(0), list[tuple[int, ...]]()
+    pairs = list(itertools.combinations(range(count), 2))
+    apart, early = dict.fromkeys(pairs, 0), dict.fromkeys(range(count), 0)
+
+    def uneven(order: tuple[int, ...]) -> int:
+        place = {number: at for at, number in enumerate(order)}
+        distances = sum((so_far + abs(place[a] - place[b])) ** 2 for (a, b), so_far in apart.items())
+        return 2 * distances + sum((so_far + place[number]) ** 2 for number, so_far in early.items())
+
+    for _ in range(repeats):
+        best = min((tuple(draw.sample(range(count), count)) for _ in range(DRAWS)), key=uneven)
+        apart = {(a, b): so_far + abs(best.index(a) - best.index(b)) for (a, b), so_far in apart.items()}
+        early = {number: so_far + best.index(number) for number, so_far in early.items()}
+        found.append(best)
+    return tuple(found)
+
+
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -258,43 +350,6 @@ def _run(line: Mapping[str, Any]) -> Run | None:
         return Run(**line)
     except TypeError:  # a prediction, or what another version wrote
         return None
-
-
-def _key(program: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
-    """What a run is of. Raises TypeError for arguments that JSON does not know."""
-    parts = [json.dumps(arguments, sort_keys=True), machine(), *_sources(program, set())]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def _sources(function: Callable[..., Any], seen: set[int]) -> list[str]:
-    """The source of a function, and of what it names of its own module or encloses: functions, and plain constants."""
-    if id(function) in seen or not isinstance(function, FunctionType):
-        return []
-    seen.add(id(function))
-    try:
-        found = [inspect.getsource(function)]
-    except (OSError, TypeError):  # typed at a prompt, or made by exec
-        found = [function.__code__.co_code.hex()]
-    named = {name: function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__}
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, cell in cells:
-        try:
-            named[name] = cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
-    for name in sorted(named):
-        value = named[name]
-        if isinstance(value, FunctionType) and value.__module__ == function.__module__:
-            found += _sources(value, seen)
-        elif isinstance(value, bool | int | float | str):
-            found.append(f"{name} = {value!r}")
-    return found
-
-
-def _names(code: CodeType) -> Sequence[str]:
-    """The global names of a function, those of functions in it, too."""
-    inner = (name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each))
-    return sorted({*code.co_names, *inner})
 
 
 def _over() -> Callable[[str], None]:
