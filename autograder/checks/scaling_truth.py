@@ -46,19 +46,26 @@ def one_device(
 ) -> tuple[list[float], list[np.ndarray]]:
     """The loss before each of the steps, and the weights after them, computed in float64.
 
-    `wrong` "sum", "replica_means" (added) or "mean_of_means": what the loss would be divided by.
+    `wrong` "sum", "replica_means" (added) or "mean_of_means": what the loss would be divided by. "first_layer_first" or
+    "last_layer_first": each layer moves before the next one's gradient is taken.
     """
     w = [np.asarray(each, np.float64) for each in weights]
     total, losses = sum(len(y) for _, y in parts), []
+    every = list(range(len(w)))
+    turns = {"first_layer_first": [[i] for i in every], "last_layer_first": [[i] for i in every[::-1]]}.get(
+        wrong, [every]
+    )
     for _ in range(steps):
-        loss, gradients = 0.0, [np.zeros_like(each) for each in w]
-        for x, y in parts:
-            count = {"sum": 1, "replica_means": len(y), "mean_of_means": len(y) * len(parts)}.get(wrong, total)
-            own, slopes = _backward(w, x.astype(np.float64), y)
-            loss += own / count
-            gradients = [g + slope / count for g, slope in zip(gradients, slopes, strict=True)]
-        losses.append(loss)
-        w = [each - rate * g for each, g in zip(w, gradients, strict=True)]
+        for number, turn in enumerate(turns):
+            loss, gradients = 0.0, [np.zeros_like(each) for each in w]
+            for x, y in parts:
+                count = {"sum": 1, "replica_means": len(y), "mean_of_means": len(y) * len(parts)}.get(wrong, total)
+                own, slopes = _backward(w, x.astype(np.float64), y)
+                loss += own / count
+                gradients = [g + slope / count for g, slope in zip(gradients, slopes, strict=True)]
+            if number == 0:
+                losses.append(loss)
+            w = [each - rate * g if i in turn else each for i, (each, g) in enumerate(zip(w, gradients, strict=True))]
     return losses, w
 
 
@@ -69,15 +76,15 @@ def _backward(w: Sequence[np.ndarray], x: np.ndarray, y: np.ndarray) -> tuple[fl
         held.append(np.maximum(held[-1] @ matrix, 0))
     scores = held[-1] @ w[-1]
     scores = scores - scores.max(axis=1, keepdims=True)
-    soft = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    chances = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
     rows = np.arange(len(y))
-    back = soft.copy()
+    back = np.exp(chances)
     back[rows, y] -= 1
     gradients = []
     for layer in reversed(range(len(w))):
         gradients.append(held[layer].T @ back)
         back = (back @ w[layer].T) * (held[layer] > 0)
-    return float(-np.log(soft[rows, y]).sum()), gradients[::-1]
+    return float(-chances[rows, y].sum()), gradients[::-1]
 
 
 def line(batches: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
@@ -103,7 +110,16 @@ def other_lines(batches: Sequence[float], seconds: Sequence[float]) -> dict[str,
         "means_of_batches": line(list(means), list(means.values())),
         "medians_of_batches": line(list(middles), list(middles.values())),
         "other_way_round": _inverted(*line(seconds, batches)),
+        "sorted_apart": line(sorted(x), sorted(y)),
+        "outliers_dropped": _without(np.abs(y - fixed - example * x), x, y),
+        "outliers_of_all_dropped": _without(np.abs(y - y.mean()), x, y, spread=float(y.std())),
     }
+
+
+def _without(far: np.ndarray, x: np.ndarray, y: np.ndarray, spread: float | None = None) -> tuple[float, float]:
+    """The line without the runs that are more than two standard deviations away."""
+    kept = far <= 2 * (float(np.sqrt(np.mean(far**2))) if spread is None else spread) + 1e-12
+    return line(x[kept].tolist(), y[kept].tolist())
 
 
 def _inverted(fixed: float, example: float) -> tuple[float, float]:
@@ -125,6 +141,9 @@ MISREAD = {
     "latency_once": "each of the ring's steps has a latency.",
     "whole_rounds": "three replicas on two cores take turns: 1.5 times as long, no whole rounds.",
     "fixed_shared": "`fixed` is not work that cores share.",
+    "ring_of_two": "that ring is right for two replicas; each of its 2 (n - 1) messages is 1/n of the gradients.",
+    "no_ring_if_weak": "with `weak`, the ring costs nothing in it.",
+    "no_ring_beyond_cores": "with more replicas than cores, the ring costs nothing in it.",
 }
 
 
@@ -143,6 +162,10 @@ def predicted(n: int, batch: float, weak: bool, machine: Machine, wrong: str = "
         ring = hops * (machine["latency"] + piece)
         if wrong == "latency_once":
             ring = (n > 1) * machine["latency"] + hops * piece
+        if wrong == "ring_of_two":
+            ring = (n - 1) * (2 * machine["latency"] + machine["size"] / machine["rate"])
+        if (wrong == "no_ring_if_weak" and weak) or (wrong == "no_ring_beyond_cores" and n > machine["cores"]):
+            ring = 0.0
         fixed = 0.0 if wrong == "no_fixed" else machine["fixed"] * (turns if wrong == "fixed_shared" else 1)
         return fixed + machine["example"] * share * turns + (0.0 if wrong == "no_ring" else ring)
 
@@ -158,13 +181,15 @@ def paired(base: Sequence[float], other: Sequence[float], wrong: str = "") -> tu
     good = [(one, two) for one, two in pairs if not math.isnan(one + two)]
     if wrong == "filtered_apart":
         good = list(zip(*([each for each in side if not math.isnan(each)] for side in (base, other)), strict=False))
-    if not good:
+    if len(good) < (2 if wrong == "none_for_one" else 1):
         return None
     if wrong == "inverted":
         good = [(two, one) for one, two in good]
     found = [one / two for one, two in good]
     middle = float(np.mean(found) if wrong == "mean" else np.median(found))
     low, high = min(found), max(found)
+    if wrong == "even_by_ends" and len(found) % 2 == 0:
+        middle = (low + high) / 2
     if wrong == "ratio_of_medians":
         middle = float(np.nanmedian([one for one, _ in good]) / np.nanmedian([two for _, two in good]))
     if wrong == "widest":
@@ -186,11 +211,17 @@ MISPAIRED = {
     "widest": "runs of different repeats are compared.",
     "counts_runs": "its last number counts failed runs, not repeats that were left out.",
     "counts_good": "its last number counts the repeats that were kept.",
+    "even_by_ends": "of an even number of ratios, the median is the mean of the middle two, not of the two ends.",
+    "none_for_one": "one pair is a ratio, too: its own median, smallest and largest.",
 }
 
 
 def unevenly(ratios: Sequence[float], wrong: str = "") -> float:
     """How probable coins are that fall at least as unevenly, counted one by one."""
+    if wrong == "equal_once":
+        ratios = sorted(set(ratios))
+    if wrong == "near_ties":
+        ratios = [ratio for ratio in ratios if abs(ratio - 1) > 0.05]
     above = sum(ratio > 1 for ratio in ratios)
     count = len(ratios) if wrong == "ties_count" else sum(ratio != 1 for ratio in ratios)
     if wrong == "ties_above":
@@ -219,6 +250,8 @@ MISCOUNTED = {
     "complement": "that is the chance of all other results.",
     "ties_count": "a ratio of exactly 1 is no coin.",
     "ties_above": "a ratio of exactly 1 is no coin.",
+    "equal_once": "equal ratios are a coin each.",
+    "near_ties": "a ratio close to 1 is above or below it, too; leave out exactly 1 only.",
 }
 
 

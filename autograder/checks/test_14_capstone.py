@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -15,11 +16,11 @@ from autograder.probe.asking import Misconception, exercise, recorded
 
 
 def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> None:
-    """Two steps of a small network on `shares`, against one device that has all examples."""
-    inputs, hidden, classes, rate = 3, int(rng.integers(3, 6)), int(rng.integers(3, 5)), 0.25
-    weights = [rng.normal(size=shape).astype(np.float32) for shape in ((inputs, hidden), (hidden, classes))]
+    """Two steps of a small network of three layers on `shares`, against one device that has all examples."""
+    widths, rate = [6, *(int(each) for each in rng.integers(6, 9, size=2)), int(rng.integers(3, 5))], 0.25
+    weights = [rng.normal(size=shape).astype(np.float32) for shape in itertools.pairwise(widths)]
     parts = [
-        (rng.normal(size=(share, inputs)).astype(np.float32), rng.integers(0, classes, size=share)) for share in shares
+        (rng.normal(size=(share, 6)).astype(np.float32), rng.integers(0, widths[-1], size=share)) for share in shares
     ]
     batch = sum(shares)
     answer = student.ask(
@@ -33,7 +34,7 @@ def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> Non
     kinds = [list_of(array(each.shape), len(shares)) for each in weights]
     copies = [
         kind(kept, "The copies are")
-        for kind, kept in zip(kinds, row(*[anything] * 2)(copies, "The weights are"), strict=True)
+        for kind, kept in zip(kinds, row(*[anything] * 3)(copies, "The weights are"), strict=True)
     ]
     right, after = truth.one_device(weights, parts, rate, 2)
     got = [float(sum(each.sum() for each in step)) for step in losses]
@@ -66,6 +67,13 @@ def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> Non
         moved = truth.one_device(weights, parts, rate * factor, 2)[1]
         if factor != 1.0 and alike(copies, moved):
             raise Misconception(name, f"{call}: {words}")
+    for i, (kept, before) in enumerate(zip(copies, weights, strict=True)):
+        if near(kept[0], before) and not near(after[i], before):
+            raise Misconception("layer_left_out", f"{call}: `w[{i}]` stays as it is; expected a step of all of `w`.")
+    for name in ("first_layer_first", "last_layer_first"):
+        if alike(copies, truth.one_device(weights, parts, rate, 2, name)[1]) and not alike(copies, after):
+            says = "takes the gradient of a layer after another layer has moved; expected all gradients first, then one step."
+            raise Misconception("layer_by_layer", f"{call} {says}")
     assert alike(copies, after), f"{call}: the weights are not those that one device has after two steps."
     if len(shares) > 1 and near(got, [len(shares) * each for each in right]):
         raise Misconception("whole_loss", f"{call}: each replica returns the whole loss; expected its own part.")
@@ -117,14 +125,19 @@ WRONG_LINES = {
     "means_of_batches": "each batch counts once there, however often it was run; expected each run to count.",
     "medians_of_batches": "that is a line through medians; expected each run to count.",
     "other_way_round": "that line makes the distances in examples small; expected those in seconds.",
+    "sorted_apart": "batches and seconds were sorted apart; a run's seconds belong to its batch.",
+    "outliers_dropped": "runs far from the others were dropped; all of them count.",
+    "outliers_of_all_dropped": "runs far from the others were dropped; all of them count.",
 }
 
 
 def drawn_runs(rng: np.random.Generator, noise: float) -> tuple[list[float], list[float]]:
-    """Batches, some several times, in any order, and seconds near a line."""
-    batches = [float(each) for each in rng.permutation([64, 64, 64, 128, 256, 256, 512, 512, 512, 1024])]
+    """Batches, some several times, in any order, and seconds near a line; with noise, one of two runs of 128 is far off."""
+    batches = [float(each) for each in rng.permutation([64, 64, 64, 128, 128, 256, 256, 512, 512, 512, 1024])]
     fixed, example = rng.uniform(0.05, 0.2), rng.uniform(1e-4, 4e-4)
-    return batches, [float(fixed + example * b + noise * rng.normal()) for b in batches]
+    seconds = [float(fixed + example * b + noise * rng.normal()) for b in batches]
+    seconds[batches.index(128.0)] += 100 * noise
+    return batches, seconds
 
 
 @exercise("calibrate")
@@ -182,7 +195,8 @@ def test_strong_scaling_with_cores_for_all(student, rng):
 
 @exercise("speedup")
 def test_weak_scaling_with_cores_for_all(student, rng):
-    check_speedups(student, [(n, 192, True, drawn_machine(rng, 8)) for n in (2, 3, 8)])
+    cases = [(n, 192, True, drawn_machine(rng, 8)) for n in (2, 3, 8)]
+    check_speedups(student, [*cases, (4, 192, False, drawn_machine(rng, 8))])
 
 
 @exercise("speedup", 2.0)
@@ -270,8 +284,13 @@ def check_chances(student: Any, cases: list[list[float]]) -> None:
 
 
 def drawn_ratios(rng: np.random.Generator, above: int, below: int, ties: int = 0) -> list[float]:
-    found = [*rng.uniform(1.01, 2, size=above), *rng.uniform(0.5, 0.99, size=below)]
-    return [float(each) for each in rng.permutation([*(round(float(each), 2) for each in found), *[1.0] * ties])]
+    """Ratios; of each side two that are close to 1, and equal; ratios of exactly 1 if wanted."""
+    found = [*_side(rng, above, 1.06, 2.0, 1.02), *_side(rng, below, 0.5, 0.94, 0.98), *[1.0] * ties]
+    return [float(each) for each in rng.permutation(found)]
+
+
+def _side(rng: np.random.Generator, count: int, low: float, high: float, close: float) -> list[float]:
+    return [close, close, *(round(float(each), 2) for each in rng.uniform(low, high, size=count))][:count]
 
 
 @exercise("chance")

@@ -36,7 +36,7 @@ __all__ = ["Later", "Ratio", "Run", "Stated", "Study", "cores", "machine"]
 TIMEOUT = 30.0  # seconds of one run, the start of its process included
 FAILURES = 160  # characters of what a failed run says
 DRAWS = 400  # orders of which the best is taken
-DIFFERS = ("another version of the program", "other arguments", "another machine")  # by the parts of a key
+DIFFERS = ("another version of the program", "other arguments or settings", "another machine")  # by the parts of a key
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,7 @@ class Study:
         self.cpus = cpus
         self.env = env
         self.program_digest = digest(*sources(program))
-        self.keys = {
-            name: ".".join([self.program_digest, digest(json.dumps(arguments, sort_keys=True)), digest(machine())])
-            for name, arguments in self.configurations.items()
-        }
+        self.keys = {name: self._key(arguments) for name, arguments in self.configurations.items()}
 
     def runs(self) -> list[Run]:
         """The runs of this study that are in the file, in the order in which they ended; one for each of its places."""
@@ -238,7 +235,7 @@ class Study:
         Returns what counts.
         """
         values = {name: float(value) for name, value in prediction.items()}
-        if next((line["prediction"] for line in reversed(self._predictions())), None) != values:
+        if next((line["prediction"] for line, _ in reversed(self._predictions())), None) != values:
             self._append({"prediction": values, "at": time.time(), "program": self.program_digest})
         stated = self.stated()
         assert stated is not None
@@ -249,13 +246,15 @@ class Study:
         lines = self._predictions()
         if not lines:
             return None
-        ended = [run.at for run in self._runs()]
-        seen = [sum(at <= line["at"] for at in ended) for line in lines]
-        first = max(seen.count(0) - 1, 0)
-        later = [Later(line["prediction"], line["at"], count) for line, count in zip(lines, seen, strict=True)]
-        counts = lines[first]
-        same = counts.get("program") == self.program_digest
-        return Stated(counts["prediction"], counts["at"], seen[first], same, tuple(later[first + 1 :]))
+        first = max(sum(seen == 0 for _, seen in lines) - 1, 0)  # the last one before any run, or else the first one
+        later = tuple(Later(line["prediction"], line["at"], seen) for line, seen in lines[first + 1 :])
+        counts, seen = lines[first]
+        return Stated(counts["prediction"], counts["at"], seen, counts.get("program") == self.program_digest, later)
+
+    def _key(self, arguments: Mapping[str, Any]) -> str:
+        """What a run is of: a part for each of DIFFERS. Raises TypeError for arguments that JSON does not know."""
+        settings = [arguments, self.cpus(arguments) if self.cpus else None, dict(self.env or {})]
+        return ".".join([self.program_digest, digest(json.dumps(settings, sort_keys=True)), digest(machine())])
 
     def _one(self, name: str, repeat: int) -> Run:
         arguments = self.configurations[name]
@@ -271,9 +270,15 @@ class Study:
             seconds = float(outcome.value)  # pyright: ignore[reportArgumentType]
         return Run(name, repeat, seconds, error[:FAILURES], outcome.seconds, time.time(), self.keys[name])
 
-    def _predictions(self) -> list[dict[str, Any]]:
-        lines = [line for line in self._lines() if isinstance(line.get("prediction"), dict)]
-        return sorted(lines, key=lambda line: line["at"])
+    def _predictions(self) -> list[tuple[dict[str, Any], int]]:
+        """Each prediction in the file, and how many runs stand before it there."""
+        found, seen = list[tuple[dict[str, Any], int]](), 0
+        for line in self._lines():
+            if isinstance(line.get("prediction"), dict):
+                found.append((line, seen))
+            elif _run(line):
+                seen += 1
+        return found
 
     def _runs(self) -> Iterator[Run]:
         """Every run in the file, of whatever study."""

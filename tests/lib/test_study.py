@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import signal
+import statistics
 import subprocess
 import sys
 import textwrap
@@ -60,12 +62,29 @@ def test_each_run_is_one_line_of_the_file_and_is_not_run_again(tmp_path):
 
 
 @needs_fork
-def test_configurations_alternate_and_every_other_repeat_goes_backwards(tmp_path):
+def test_the_repeats_are_the_outer_loop_and_run_in_their_orders(tmp_path):
     made = Study(tmp_path / "s", seconds_of, {"a": {"value": 1}, "b": {"value": 2}}, 3)
-    wanted = [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
+    wanted = [("ab"[number], repeat) for repeat, order in enumerate(study.orders(2, 3)) for number in order]
+    assert [repeat for _, repeat in wanted] == [0, 0, 1, 1, 2, 2]
     assert made.left() == wanted
     made.run(say=quiet)
     assert [(run.name, run.repeat) for run in made.runs()] == wanted
+
+
+@pytest.mark.parametrize(("count", "repeats"), [(2, 6), (3, 5), (4, 6), (5, 6), (6, 6), (1, 3)])
+def test_any_two_configurations_are_about_as_far_apart_as_any_other_two(count, repeats):
+    plan = study.orders(count, repeats)
+    assert all(sorted(order) == list(range(count)) for order in plan)
+    assert len(plan) == repeats
+    pairs = itertools.combinations(range(count), 2)
+    apart = [statistics.mean(abs(order.index(a) - order.index(b)) for order in plan) for a, b in pairs]
+    assert apart == pytest.approx([(count + 1) / 3] * len(apart), abs=0.51)
+    places = [statistics.mean(order.index(number) for order in plan) for number in range(count)]
+    assert places == pytest.approx([(count - 1) / 2] * count, abs=0.51)
+
+
+def test_a_plan_for_more_repeats_begins_like_the_one_for_fewer():
+    assert study.orders(5, 6)[:4] == study.orders(5, 4)
 
 
 @needs_fork
@@ -178,17 +197,60 @@ def test_the_line_says_how_many_runs_are_done_and_what_failed(tmp_path):
 
 
 @needs_fork
-def test_a_prediction_stands_with_its_time_and_a_later_one_shows(tmp_path):
+def test_what_counts_is_the_prediction_before_the_first_run_and_a_later_one_shows(tmp_path):
     made = Study(tmp_path / "s", seconds_of, {"one": {"value": 1}}, 1)
     assert made.stated() is None
+    made.state({"one": 3})
+    assert made.state({"one": 1.5}).values == {"one": 1.5}  # nothing has run yet: one may think again
     assert made.state({"one": 1.5}).before
-    assert made.state({"one": 1.5}).changed == 0
     made.run(say=quiet)
     assert made.stated() == made.state({"one": 1.5})
+    assert str(made.stated()).endswith(", before the first run")
     later = made.state({"one": 2})
-    assert later.values == {"one": 2.0}
-    assert not later.before
-    assert later.changed == 1
+    assert later.values == {"one": 1.5}
+    assert later.before
+    assert [(each.values, each.seen) for each in later.later] == [({"one": 2.0}, 1)]
+    assert "; changed at " in str(later)
+    assert str(later).endswith(", after 1 run had been seen")
+
+
+def test_a_prediction_that_came_after_runs_says_so_also_when_they_were_of_another_program(tmp_path):
+    path = tmp_path / "s"
+    filled(path, {"one": [1.0, 1.0]})
+    other = Study(path, moody, {"one": {"value": 0.0}}, 2)
+    stated = other.state({"one": 1.5})
+    assert not stated.before
+    assert stated.seen == 2
+    assert other.others() == {"another version of the program": 2}
+
+
+def test_a_prediction_stays_when_the_program_is_changed_and_says_that_it_was(tmp_path):
+    path = tmp_path / "s"
+    Study(path, seconds_of, {"one": {"value": 0.0}}, 2).state({"one": 1.5})
+    filled(path, {"one": [1.0, 1.0]})
+    other = Study(path, moody, {"one": {"value": 0.0}}, 2)
+    stated = other.state({"one": 1.5})
+    assert stated.before
+    assert not stated.same_program
+    assert str(stated).endswith("before the first run; for another version of the program")
+
+
+def test_runs_that_do_not_count_are_told_with_the_reason(tmp_path, monkeypatch):
+    path = tmp_path / "s"
+    filled(path, {"one": [1.0, 1.0], "two": [1.0, 1.0]})
+    same: dict[str, dict[str, float]] = {"one": {"value": 0.0}, "two": {"value": 1.0}}
+    assert Study(path, seconds_of, same, 2).others() == {}
+    assert Study(path, seconds_of, same, 1).others() == {}  # a repeat more than wanted is no other program
+    assert Study(path, seconds_of, {"one": {"value": 0.0}}, 2).others() == {"another configuration": 2}
+    other = Study(path, seconds_of, {**same, "two": {"value": 5.0}}, 2)
+    assert other.others() == {"other arguments or settings": 2}
+    assert Study(path, seconds_of, same, 2, env={"A": "1"}).others() == {"other arguments or settings": 4}
+    monkeypatch.setattr(study, "machine", lambda: "another")
+    made = Study(path, seconds_of, same, 2)
+    assert made.others() == {"another machine": 4}
+    said: list[str] = []
+    made.run(most=0, say=said.append)
+    assert said == ["0 of 4 runs; not counted: 4 of another machine"]
 
 
 def test_a_study_of_nothing_and_arguments_that_cannot_be_written_are_refused(tmp_path):

@@ -57,6 +57,33 @@ def test_every_known_mistake_of_the_model_shows_on_the_cases_of_the_checks():
         assert max(abs(each - 1) for each in seen) > 1e-3, wrong
 
 
+def test_every_known_mistake_of_ratios_and_chance_shows_on_the_cases_of_the_visible_checks():
+    pairs = [
+        ([9.0, 2.0, 3.0, 4.0], [1.0] * 4),
+        ([5.0, math.nan], [2.0, 1.0]),
+        ([4.0, math.nan, math.nan, 8.0], [1.0, 1.0, math.nan, 4.0]),
+    ]
+    for wrong in scaling_truth.MISPAIRED:
+        assert any(scaling_truth.paired(*each, wrong) != scaling_truth.paired(*each) for each in pairs), wrong
+    found = [
+        [1.01, 0.98, 1.01, 1.01, 1.02],
+        [2.0] * 6,
+        [1.0, 1.5, 1.0, 2.0, 3.0],
+        [0.8, 0.9, 0.7],
+        [1.2, 0.9, 1.1, 1.3],
+    ]
+    for wrong in scaling_truth.MISCOUNTED:
+        assert any(scaling_truth.unevenly(each, wrong) != scaling_truth.unevenly(each) for each in found), wrong
+
+
+def test_at_least_one_of_four_rows_with_a_common_base_is_at_the_smallest_chance_in_about_one_page_of_nine():
+    draw = np.random.default_rng(1).normal
+    above = (draw(size=(100_000, 4, 6)) > draw(size=(100_000, 1, 6))).sum(axis=2)
+    luck = (above == 0) | (above == 6)
+    assert luck[:, 0].mean() == pytest.approx(2 / 64, abs=0.002)
+    assert 0.1 < luck.any(axis=1).mean() < 4 * 2 / 64
+
+
 def test_the_line_and_the_coins_of_the_exercise_are_those_of_the_checks(answers):
     x, y = [64.0, 64.0, 128.0, 512.0], [3.0, 2.0, 4.0, 9.0]
     assert answers["calibrate"](x, y) == pytest.approx(scaling_truth.line(x, y))
