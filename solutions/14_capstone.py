@@ -60,8 +60,7 @@ def logits(w, x):
 # <details><summary>Hint</summary>
 #
 # `tf.distribute.get_replica_context().all_reduce("sum", gradients)` and, for each example,
-# `tf.nn.sparse_softmax_cross_entropy_with_logits(y, ...)`. Descend by `assign_sub`: a Keras optimizer makes variables, which
-# TensorFlow refuses here.
+# `tf.nn.sparse_softmax_cross_entropy_with_logits(y, ...)`. Descend by `assign_sub`: a Keras optimizer makes variables.
 # </details>
 
 
@@ -239,8 +238,11 @@ with attempt("calibrate", after=["replica_step"]):
 # %% [markdown]
 # ## A model of n replicas
 # `fixed` is paid once a step, whatever `n` is. Each replica computes its share. Where there are more replicas than **cores**,
-# they share those: the work takes `n / cores` times as long, 1.5 times for three on two. Then the ring of chapter 10 adds the
-# gradients: `2 (n − 1) (latency + size / n / rate)`. The *latency* is what a message costs, however short it is.
+# they share those: the work takes `n / cores` times as long, 1.5 times for three on two.
+
+# %% [markdown]
+# Then the ring of chapter 10 adds the gradients: `2 (n − 1) (latency + size / n / rate)`. The *latency* is what a message
+# costs, however short it is.
 
 # %% [markdown]
 # A ring is how several GPUs add. **What you measure here is none**: `ReductionToOneDevice` copies all gradients to one device,
@@ -561,8 +563,8 @@ scaling_page.page(scaling, "1 replica", WORK, headings=headings, chance=chance)
 # ```python
 # # 1. is n replicas' result that of one device?   2. calibrate one device   3. write the prediction down
 # study = Study("study.jsonl", program, configurations, repeats=6)  # each run in a fresh process; goes on where it stopped
-# study.state(prediction)  # before the first run: what comes later is shown as later
+# study.state(prediction)  # before the first run
 # study.run()
-# print(study.speedup("1 replica", "2 replicas"))  # median (smallest to largest, pairs): a ratio has a spread
+# print(study.speedup("1 replica", "2 replicas"))  # median (smallest to largest, pairs)
 # # 4. a control: the same program twice   5. measured / predicted   6. the page: also what failed
 # ```

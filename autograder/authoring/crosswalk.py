@@ -1,7 +1,7 @@
 """What became of the names of TensorFlow that a course's sources use, and where a chapter runs each of them.
 
 The names stand in the course's docs/crosswalk.toml, with what became of each; a name runs where a cell's code has it, as
-`tf.X`, `v1.X` or `tf.compat.v1.X`.
+`tf.X`, `v1.X` or `tf.compat.v1.X`. A link leads to that cell of the released notebook, as JupyterLab opens it.
 
 python -m autograder.authoring.crosswalk       # writes docs/crosswalk.md
 """
@@ -11,13 +11,12 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-import jupytext
-
-from autograder.model.course import Course, CourseError, find
+from autograder.authoring import build
+from autograder.model.course import Course, CourseError, find, text
 
 BECAME = {
     "same": "still `tf.{0}`",
@@ -42,10 +41,12 @@ class Name:
 
 @dataclass(frozen=True)
 class Place:
-    """A part of a chapter: the heading above the cell."""
+    """A cell of a chapter, and the heading above it."""
 
     chapter: str
     heading: str
+    cell: str = field(default="", compare=False)  # its id in the released notebook: the first one under that heading
+    number: int = field(default=0, compare=False)  # of the cell, from the top
 
 
 def names(course: Course) -> list[Name]:
@@ -86,15 +87,15 @@ def run(course: Course) -> dict[str, list[Place]]:
     """Where the chapters' code has each dotted name, TensorFlow's without root, and each attribute or argument, as ".name"."""
     found: dict[str, list[Place]] = {}
     for chapter in course.chapters:
-        heading = ""
-        for cell in jupytext.read(course.source(chapter)).cells:
-            if cell.cell_type == "markdown":
-                titles = [line.lstrip("# ") for line in cell.source.splitlines() if line.startswith("#")]
-                title = next((title for title in reversed(titles) if "SOLUTION" not in title), heading)
-                heading = title.partition(" (")[0]  # without an exercise's points
-            elif cell.cell_type == "code":
-                for name in set(_used(cell.source)):
-                    places, here = found.setdefault(name, []), Place(chapter, heading)
+        heading, solved = "", build.solution_source(course, chapter)
+        for number, cell in enumerate(course.chapter(chapter).release["cells"]):
+            source = solved.get(cell["metadata"].get("nbgrader", {}).get("grade_id", ""), text(cell))
+            if cell["cell_type"] == "markdown":
+                titles = [line.lstrip("# ") for line in source.splitlines() if line.startswith("#")]
+                heading = titles[-1].partition(" (")[0] if titles else heading  # without an exercise's points
+            elif cell["cell_type"] == "code":
+                for name in set(_used(source)):
+                    places, here = found.setdefault(name, []), Place(chapter, heading, cell["id"], number)
                     if here not in places:
                         places.append(here)
     return found
@@ -108,8 +109,9 @@ def page(course: Course) -> str:
     lines = [
         "# Crosswalk",
         "",
-        "Every name of TensorFlow in the four sources of this course, what became of it in TensorFlow 2.21, and where a cell",
-        "runs it, or the name of today. Written by `python -m autograder.authoring.crosswalk` from `docs/crosswalk.toml`:",
+        "Every name of TensorFlow in the four sources of this course and in its list of rows, what became of it in TensorFlow",
+        "2.21, and a link to the first cell of a chapter that runs it, or the name of today; JupyterLab opens it at the cell.",
+        "Written by `python -m autograder.authoring.crosswalk` from `docs/crosswalk.toml`:",
         f"{counts}; {missing} are run by no chapter yet, neither themselves nor by the name of today.",
         "",
         "| in the sources | what became of it | today | runs in |",
@@ -127,8 +129,10 @@ def where(name: Name, ran: dict[str, list[Place]]) -> list[Place]:
     """The first place in each chapter whose code has `name`, or a name in it."""
     key = name.code or ("." + name.name.rpartition(".")[2] if name.member else name.name)
     spots = [place for used, places in ran.items() if used == key or used.startswith(f"{key}.") for place in places]
-    first = {place.chapter: place for place in sorted(spots, key=lambda place: place.chapter, reverse=True)}
-    return [first[chapter] for chapter in sorted(first)]
+    first: dict[str, Place] = {}
+    for place in sorted(spots, key=lambda place: (place.chapter, place.number)):
+        first.setdefault(place.chapter, place)
+    return list(first.values())
 
 
 def _today(name: Name, ran: dict[str, list[Place]]) -> list[Place]:
@@ -138,7 +142,11 @@ def _today(name: Name, ran: dict[str, list[Place]]) -> list[Place]:
 
 def _shown(places: list[Place]) -> str:
     more = f"; and {len(places) - PLACES} more" if len(places) > PLACES else ""
-    return "; ".join(f"{place.chapter[:2]} {place.heading}" for place in places[:PLACES]) + more
+    return "; ".join(map(_link, places[:PLACES])) + more
+
+
+def _link(place: Place) -> str:
+    return f"[{place.chapter[:2]} {place.heading}](../notebooks/{place.chapter}.ipynb#cell-id={place.cell})"
 
 
 def _used(source: str) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from autograder.authoring import crosswalk
@@ -28,6 +30,33 @@ def test_the_name_of_today_exists(each):
 
 def test_a_name_that_is_not_the_same_says_what_to_write_instead():
     assert [each.name for each in NAMES if each.became != "same" and not (each.now or each.note)] == []
+
+
+def test_every_link_leads_to_a_cell_that_has_the_name_or_the_one_of_today():
+    ran = crosswalk.run(COURSE)
+    found = {(place.chapter, place.cell): set[str]() for places in ran.values() for place in places}
+    for name, places in ran.items():
+        for place in places:
+            found[place.chapter, place.cell].add(name)
+    links = re.findall(r"^\| `tf\.([\w.]+)` .*?\| ([^|]*) \|$", crosswalk.page(COURSE), re.MULTILINE)
+    assert len(links) == len(NAMES)
+    listed = {each.name: each for each in NAMES}
+    for name, places in links:
+        each = listed[name]
+        names = {each.code, each.name, f".{name.rpartition('.')[2]}", each.now.removeprefix("tf.")} - {""}
+        for chapter, cell in re.findall(r"\(\.\./notebooks/(\w+)\.ipynb#cell-id=([\w-]+)\)", places):
+            released = COURSE.chapter(chapter).release["cells"]
+            assert [one["cell_type"] for one in released if one["id"] == cell] == ["code"]
+            used = found[chapter, cell]
+            assert any(one == name or one.startswith(f"{name}.") for one in used for name in names), (name, cell)
+
+
+def test_a_name_that_still_runs_and_is_run_by_a_cell_has_a_link():
+    ran = crosswalk.run(COURSE)
+    rows = crosswalk.page(COURSE).splitlines()
+    for each in NAMES:
+        if each.became != "gone" and crosswalk.where(each, ran):
+            assert "](../notebooks/" in next(row for row in rows if row.startswith(f"| `tf.{each.name}` |"))
 
 
 def test_the_crosswalk_is_fresh():
