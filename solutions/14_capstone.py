@@ -452,8 +452,8 @@ print(f"SIMULATED: a given row {luck[:, 0].mean():.3f}, at least one of four {lu
 
 # %% [markdown]
 # ## State it, then measure it
-# Your study: 512 examples on 1, 2 and 4 replicas; and 1024 on 2. The last one is a **control**: one replica again, under
-# another name. Its prediction is 1. Your model says:
+# Your study: 512 examples on 1, 2 and 4 replicas, and 1024 on 2. The fifth configuration is a **control**: one replica again,
+# under another name. Its prediction is 1. Your model says:
 
 # %% tags=["show"]
 shared = {f"{n} replica{'s' * (n > 1)}": {"replicas": n, "batch": 512} for n in (1, 2, 4)}
@@ -471,8 +471,8 @@ for name, n, weak in zip(list(shared)[1:4], (2, 4, 2), (False, False, True), str
 # %% [markdown]
 # ### Exercise: `prediction` (1 point)
 # How many times the examples a second of one replica? Write the model's numbers, or others if you know what it leaves out. Any
-# complete prediction earns the point. The check writes it into the file, with its time and the program's digest. Then it
-# measures.
+# complete prediction earns the point. The check writes it into the file, with the time and a digest of the program's code.
+# Then it measures.
 
 # %% answer="prediction" covers=["S63"]
 ### BEGIN SOLUTION
