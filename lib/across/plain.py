@@ -56,8 +56,7 @@ def plainer(item: Any) -> Any:
         if isinstance(item, base):
             return convert(item)
     if isinstance(item, fractions.Fraction | decimal.Decimal):
-        with contextlib.suppress(OverflowError):
-            return float(item)
+        return _as_float(item)
     if isinstance(item, set | frozenset):
         with contextlib.suppress(TypeError):
             return sorted(item)
@@ -66,6 +65,13 @@ def plainer(item: Any) -> Any:
     if callable(getattr(item, "numpy", None)) and hasattr(item, "dtype"):  # tf.Tensor, tf.Variable
         return np.asarray(item.numpy())
     return item
+
+
+def _as_float(item: fractions.Fraction | decimal.Decimal) -> Any:
+    try:
+        return float(item)
+    except (OverflowError, ValueError):  # too large, or a signalling NaN
+        return item
 
 
 def refused(item: Any) -> NotPlainError:
