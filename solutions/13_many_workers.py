@@ -315,7 +315,10 @@ with attempt("pipeline"), tempfile.TemporaryDirectory() as folder:
         given, numbers = [tf.distribute.InputContext(n, i, of_all) for i in range(n)], np.arange(count)
         size, own = 8 if n < 3 else 6, of_all // n
         for step in (0, 1, 2, 50):  # the second epoch begins within step 1
-            batches = [list(pipeline(c, numbers, numbers, size).skip(step * own).take(own)) for c in given]
+            made = [pipeline(c, numbers, numbers, size) for c in given]
+            odd = [type(each).__name__ for each in made if not isinstance(each, tf.data.Dataset)]
+            expect(not odd, f"`pipeline` returned {''.join(odd[:1])}; expected a tf.data.Dataset")
+            batches = [list(each.skip(step * own).take(own)) for each in made]
             got = [[x.numpy().tolist() for x, _ in each] for each in batches]
             same = all(x.numpy().tolist() == y.numpy().tolist() for each in batches for x, y in each)
             expect(same, "each label was the same number as its image; now some are not")
