@@ -38,8 +38,8 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 # %% [markdown]
 # ## Who am I?
-# Each program reads `TF_CONFIG`, a JSON text in its environment: `"cluster"` lists everybody's address, `"task"` says who of them
-# this program is. There are four roles:
+# Each program reads `TF_CONFIG`, a JSON text in its environment: `"cluster"` lists everybody's address, `"task"` says who of
+# them this program is. There are four roles:
 #
 # | role | what it does |
 # |---|---|
@@ -404,8 +404,8 @@ for most, adds in ((0, ways.RING), (1000, ways.RING), (1, ways.AUTO), (0, ways.N
 
 # %% [markdown]
 # ### Exercise: `packs` (3 points)
-# Return the packs that TensorFlow makes, each a list of its gradients' bytes. It begins with the last gradient, which is computed first. A
-# pack is full as soon as it has *more* than `bytes_per_pack`. With 0 there is one pack. Roughly 6 lines.
+# Return the packs that TensorFlow makes, each a list of its gradients' bytes. It begins with the last gradient, which is
+# computed first. A pack is full as soon as it has *more* than `bytes_per_pack`. With 0 there is one pack. Roughly 6 lines.
 
 
 # %% answer="packs" covers=["S58"]
@@ -793,8 +793,8 @@ for file in ("trainer.yaml", "trainer.sbatch"):
 
 # %% [markdown]
 # ### Exercise: `from_pod` (2 points)
-# Pod number 2 of the StatefulSet `trainer` has the host name `trainer-2`. The others find it at `trainer-2.SERVICE`. All pods are
-# workers. Return a `tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type=..., task_id=...)`; `spec` is a
+# Pod number 2 of the StatefulSet `trainer` has the host name `trainer-2`. The others find it at `trainer-2.SERVICE`. All pods
+# are workers. Return a `tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type=..., task_id=...)`; `spec` is a
 # `tf.train.ClusterSpec`. Roughly 4 lines.
 
 
@@ -897,8 +897,8 @@ print(Path("estimator_recorded.txt").read_text())
 
 # %% [markdown]
 # ### Exercise: `epoch_steps` (2 points)
-# You port such a program. How many steps has an epoch, by the Estimator and by Keras, both with the old `batch`? Which batch must
-# Keras get, so that each replica has as many examples as before? Roughly 3 lines.
+# You port such a program. How many steps has an epoch, by the Estimator and by Keras, both with the old `batch`? Which batch
+# must Keras get, so that each replica has as many examples as before? Roughly 3 lines.
 
 
 # %% answer="epoch_steps" covers=["S67"]
