@@ -134,12 +134,12 @@ def ended(cluster: LocalCluster, job: str, index: int, seconds: float = 20.0) ->
     return time.monotonic() - start, None
 
 
-def silence(cluster: LocalCluster, job: str, index: int) -> None:
-    """Stop a task where it is: its connections stay open, and it says nothing. OSError where that cannot be (Windows)."""
+def silence(cluster: LocalCluster, job: str, index: int) -> bool:
+    """Stop a task where it is: its connections stay open, and it says nothing. False where that cannot be (Windows)."""
     stop = getattr(signal, "SIGSTOP", None)
-    if stop is None:
-        raise OSError("this system cannot stop a process")
-    os.kill(cluster.pid(job, index), stop)
+    if stop is not None:
+        os.kill(cluster.pid(job, index), stop)
+    return stop is not None
 
 
 def start_again(cluster: LocalCluster, tasks: Sequence[tuple[str, int]]) -> None:
