@@ -28,7 +28,7 @@ def build(
 
     stale = builder.build(opened(context), check=check)
     for name in stale:
-        console.print(f"{'stale' if check else 'built'}: notebooks/{name}.ipynb", highlight=False)
+        console.print(f"{'stale' if check else 'built'}: notebooks/{name}", highlight=False)
     if check and stale:
         end(AUTHOR, "notebooks/ is older than solutions/; run `autograder build` and commit what it writes")
 

@@ -227,7 +227,8 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     kept = _filled(columns, rows)
     for column in kept:
-        table.add_column(columns[column], no_wrap=True)
+        width = max(map(len, (columns[column], *(row[column] for row in rows)))) if column == kept[0] else None
+        table.add_column(columns[column], no_wrap=True, min_width=width)  # what a row is about is never cut
     for row in rows:
         table.add_row(*(Text(row[column]) for column in kept))
     out = io.StringIO()
