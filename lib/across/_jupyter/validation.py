@@ -99,7 +99,7 @@ def answers_digest(notebook: Mapping[str, Any], graded: Mapping[str, Any]) -> st
     """Of the student's cells that the exercise of a graded cell looks at."""
     wanted = set(graded["metadata"].get("across", {}).get("answers", [])) | {graded["metadata"]["nbgrader"]["grade_id"]}
     cells = (cell for cell in notebook["cells"] if cell["metadata"].get("nbgrader", {}).get("solution"))
-    sources = [_text(cell) for cell in cells if cell["metadata"]["nbgrader"].get("grade_id") in wanted]
+    sources = [text(cell) for cell in cells if cell["metadata"]["nbgrader"].get("grade_id") in wanted]
     return hashlib.sha256(json.dumps(sources).encode()).hexdigest()
 
 
@@ -192,7 +192,7 @@ def answered(cell: Mapping[str, Any]) -> bool:
     """Whether an answer cell is no longer as it was released: nbgrader's checksum of the stub is in its metadata."""
     from nbgrader.utils import compute_checksum  # 0.5 s
 
-    node = nbformat.from_dict({**cell, "source": _text(cell)})
+    node = nbformat.from_dict({**cell, "source": text(cell)})
     return node["metadata"].get("nbgrader", {}).get("checksum") != compute_checksum(node)
 
 
@@ -227,7 +227,8 @@ def _name(cell: NotebookNode) -> str:
     return cell.metadata.get("across", {}).get("exercise") or cell.metadata.nbgrader.grade_id
 
 
-def _text(cell: Mapping[str, Any]) -> str:
+def text(cell: Mapping[str, Any]) -> str:
+    """The source of a cell as nbformat, or JSON, has it."""
     return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
 
 
