@@ -107,8 +107,10 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     """A block that checks exercise `name`, once those named in `after` have passed.
 
     Prints one line when the block ends well; with a `done` that begins with "recorded before", that of a prediction, it says
-    whether the answer, the global of that name, is no longer the one that was measured first. Otherwise raises NotAttempted (the answer raised NotImplementedError),
-    Waiting, NotYet (a failed `expect` or assert), or Broke (any other exception, with the student's own line).
+    whether the answer, the global of that name, is no longer the one that was measured first.
+
+    Otherwise raises NotAttempted (the answer raised NotImplementedError), Waiting, NotYet (a failed `expect` or assert), or
+    Broke (any other exception, with the student's own line).
     """
 
     def __init__(

@@ -160,7 +160,9 @@ def _top_bound(node: ast.AST) -> set[str]:
 
 def _bound(source: str) -> frozenset[str]:
     table = symtable.symtable(source, FILE, "exec")
-    return frozenset(s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace())
+    return frozenset(
+        s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()
+    )
 
 
 def _inner(table: symtable.SymbolTable) -> set[str]:

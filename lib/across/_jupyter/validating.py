@@ -77,13 +77,13 @@ def _note(done: int, of: int) -> None:
 def told(found: validation.Validation) -> dict[str, Any]:
     """What the dialog says, as plain values: what was run, and each exercise with its sentence."""
     kept = [each for each in found.exercises if not each.again]
+    ran = "No cell ran."
     if found.ran:
-        ran = f"{found.ran} of {found.cells} code cells ran in a fresh kernel, in {found.seconds:.1f} s: those that the checks need."
-    else:
-        ran = "No cell ran."
-    if kept:
-        count = "No check was" if len(kept) == len(found.exercises) else f"{len(kept)} check{'s were' if len(kept) > 1 else ' was'} not"
-        ran += f" {count} run again: nothing that {'they use' if len(kept) > 1 else 'it uses'} has changed."
+        ran = f"{found.ran} of {found.cells} code cells ran in a fresh kernel, in {found.seconds:.1f} s: what the checks need."
+    if len(kept) == 1:
+        ran += " One check was not run again: nothing that it uses has changed."
+    elif kept:
+        ran += f" {len(kept)} checks were not run again: nothing that they use has changed."
     return {
         "passed": found.passed,
         "ran": ran,

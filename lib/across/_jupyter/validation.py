@@ -1,7 +1,7 @@
 """How each exercise of a notebook stands: a fresh kernel runs what its checks need, and what it said before is kept.
 
-Cells that only show something are left out unless a check uses their names. A check that has passed, or whose answer was not
-attempted, is not run again while nothing that it uses has changed; `anew` runs them all.
+Cells that only show something are left out unless a check uses their names. A check is not run again while nothing that it
+uses has changed, unless it was interrupted, or never reached; `anew` runs them all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,9 @@ from across.attempt import CHANGED
 
 KIND = "validated"  # of what is kept
 CELL_SECONDS = 120
+FOUND = "found"  # stands for the digest of a check until all have run
 PASSES, OPEN, NOT_YET, BY_HAND = "passes", "open", "not yet", "by hand"  # how an exercise stands; open: not attempted
-STAYS = (PASSES, OPEN)  # what is not run again while nothing has changed
+UNSURE = ("CellTimeoutError", "KeyboardInterrupt")  # errors that another run may not have
 NOT_ATTEMPTED = ("NotAttempted", "Waiting")  # of across.attempt, by name
 PACKAGES = ("across", "tensorflow", "keras", "numpy")
 
@@ -44,7 +45,8 @@ class Standing:
     cell: str  # grade id of the cell to go to
     state: str
     says: str = ""  # the check's sentence, or what is to be known of one that passes
-    digest: str = ""  # of all that decided it
+    check: bool = True  # there is a visible check; without one a person reads it
+    digest: str = ""  # of all that decided it; empty: another run may say something else
     answers: str = ""  # digest of the student's cells that it looks at
     when: str = ""  # ISO 8601
     again: bool = True  # run just now
@@ -66,7 +68,9 @@ class Validation:
         return not self.changed and all(each.state in (PASSES, BY_HAND) for each in self.exercises)
 
 
-def validate(path: Path, anew: bool = False, on_progress: Callable[[int, int], None] = lambda done, of: None) -> Validation:
+def validate(
+    path: Path, anew: bool = False, on_progress: Callable[[int, int], None] = lambda done, of: None
+) -> Validation:
     """Run of the notebook at `path` what its checks need, in its folder; the file stays as it is.
 
     `on_progress` is called with how many cells are done, and of how many. A cell that takes longer than 120 s is interrupted.
@@ -86,7 +90,7 @@ def validate(path: Path, anew: bool = False, on_progress: Callable[[int, int], N
     digests = {each.exercise: each.digest(sources, here, passing) for each in slices(notebook.cells)}
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     found = [
-        Standing(**{**asdict(each), "digest": digests.get(each.exercise, ""), "when": now}) if each.again else each
+        replace(each, digest=digests[each.exercise] if each.digest else "", when=now) if each.again else each
         for each in found
     ]
     kept.write(KIND, path, {"exercises": {each.exercise: asdict(each) for each in found}})
@@ -114,7 +118,7 @@ def _wanted(
         waits = [name for name in each.after if any(name == other.exercise for other in wanted)]
         said = before.get(each.exercise) or {}
         try:
-            same = said["state"] in STAYS and said["digest"] == each.digest(sources, here, passing)
+            same = said["digest"] == each.digest(sources, here, passing)
             if same and not waits:
                 stays[each.exercise] = Standing(**{**said, "again": False})
                 continue
@@ -173,27 +177,27 @@ def _standing(notebook: NotebookNode, number: int, stays: Mapping[str, Standing]
     made["answers"] = answers_digest(notebook, cell)
     if not is_check(cell.metadata):
         state, says = (BY_HAND, "A person reads it.") if answered(cell) else (OPEN, f"{name}: not attempted yet.")
-        return Standing(**made, state=state, says=says)
+        return Standing(**made, state=state, says=says, check=False)
     if cell.execution_count is None:
         where = "" if died is None else f", at cell {died + 1}"
         return Standing(**made, state=NOT_YET, says=f"{name}: did not run. The kernel died before{where}.")
     error = next((output for output in cell.outputs if output.output_type == "error"), None)
     if error is None:
         lines = [line for output in cell.outputs for line in output.get("text", "").splitlines() if CHANGED in line]
-        return Standing(**made, state=PASSES, says=headless.ANSI.sub("", lines[-1]) if lines else "")
+        return Standing(**made, state=PASSES, says=headless.ANSI.sub("", lines[-1]) if lines else "", digest=FOUND)
     says = headless.error(cell)
     if own is not cell and (why := headless.error(own)):
         says += f" (The cell of your answer raised: {why})"
     state = OPEN if error.ename in NOT_ATTEMPTED else NOT_YET
-    return Standing(**made, state=state, says=says)
+    return Standing(**made, state=state, says=says, digest="" if error.ename in UNSURE else FOUND)
 
 
 def answered(cell: Mapping[str, Any]) -> bool:
     """Whether an answer cell is no longer as it was released: nbgrader's checksum of the stub is in its metadata."""
     from nbgrader.utils import compute_checksum  # 0.5 s
 
-    node = nbformat.from_dict({**cell, "source": text(cell)})
-    return node["metadata"].get("nbgrader", {}).get("checksum") != compute_checksum(node)
+    node = NotebookNode(nbformat.from_dict({**cell, "source": text(cell)}))
+    return node.metadata.get("nbgrader", {}).get("checksum") != compute_checksum(node)
 
 
 def _whole(notebook: NotebookNode) -> None:

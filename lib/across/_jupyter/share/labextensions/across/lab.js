@@ -139,7 +139,7 @@
       const changed = said.exercises.filter((each) => each.state === "passes" && each.says);
       const by_hand = said.exercises.filter((each) => each.state === "by hand");
       const passing = said.exercises.filter((each) => each.state === "passes").length;
-      const checks = said.exercises.filter((each) => each.digest).length;
+      const checks = said.exercises.filter((each) => each.check).length;
       node.append(element("p", { textContent: said.passed
         ? "Success! Your notebook passes all the tests that it shows. Marks come from others."
         : `${passing} of ${checks} checks pass.` }));
