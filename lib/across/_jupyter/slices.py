@@ -48,7 +48,9 @@ def slices(cells: Sequence[Mapping[str, Any]]) -> list[Slice]:
         metadata = cells[number]["metadata"]
         if is_check(metadata):
             names = metadata.get("across", {}).get("exercise") or metadata["nbgrader"]["grade_id"]
-            before = _closure(number, source, {each: text for each, text in code.items() if each < number}, always)
+            answers = metadata.get("across", {}).get("answers", [])
+            own = {each for each in code if cells[each]["metadata"].get("nbgrader", {}).get("grade_id") in answers}
+            before = _closure(source, {each: text for each, text in code.items() if each < number}, always | own)
             found.append(Slice(names, number, before, waits_for(source)))
     return found
 
@@ -66,7 +68,7 @@ def _always(metadata: Mapping[str, Any]) -> bool:
     return not own and "show" not in metadata.get("tags", [])
 
 
-def _closure(check: int, source: str, code: Mapping[int, str], always: set[int]) -> tuple[int, ...]:
+def _closure(source: str, code: Mapping[int, str], always: set[int]) -> tuple[int, ...]:
     needed = {number for number in code if number in always}
     names = set(reads(source)).union(*(reads(code[number]) for number in needed))
     fresh = True
@@ -118,7 +120,8 @@ def reads(source: str) -> frozenset[str]:
     """
     try:
         top = symtable.symtable(source, FILE, "exec")
-        own, later = _read(ast.parse(source, FILE).body, set()), set[str]()
+        tree = ast.parse(source, FILE)
+        own, later = _read(tree.body, set()), _added_to(tree)
         for child in top.get_children():
             later |= _inner(child)
         return frozenset(own | later)
@@ -156,6 +159,12 @@ def _top(node: ast.AST) -> set[str]:
 
 def _top_bound(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def _added_to(tree: ast.AST) -> set[str]:
+    """The names of `x += 1`, which reads x but is no reading for the symbol table."""
+    targets = [each.target for each in ast.walk(tree) if isinstance(each, ast.AugAssign)]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _bound(source: str) -> frozenset[str]:
