@@ -70,7 +70,8 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser", "--port", str(port)]
-    env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), "HOME": str(home)}
+    user = {"HOME": str(home), "JUPYTER_DATA_DIR": str(home / ".local/share/jupyter")}
+    env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), **user}
     log = home / "log"
     with log.open("wb") as out:
         server = subprocess.Popen(command, cwd=home, env=env, stdout=out, stderr=out, start_new_session=True)
@@ -173,6 +174,8 @@ def test_the_solved_chapter_runs_to_its_end_and_validate_says_that_it_passes(
     said = validated(browser)
     browser.save_screenshot(screenshots / "solved_validated.png")
     assert "passes all the tests" in said
+    kept = next((lab.home / ".local/share/jupyter/across/measured").glob("solved-*.json"))
+    assert set(json.loads(kept.read_text())) == {"prediction"}  # its kernel knew which notebook it runs
 
 
 def contrast(screenshot: bytes) -> float:
@@ -259,7 +262,12 @@ def test_validate_on_the_blank_chapter_lists_every_exercise_and_leads_to_it_by_k
     again = validated(browser)
     assert "No cell ran." in again
     assert "checks were not run again: nothing that they use has changed." in again
+    button = '//*[contains(@class, "jp-Dialog-button")][contains(., "Run all again")]'
+    browser.find_element(By.XPATH, button).click()
+    anew = "return [...document.querySelectorAll('.jp-Dialog-content')].some(each => each.textContent.includes('cells ran'))"
+    until(browser, RUNS, lambda b: b.execute_script(anew), "the answer of a run of all")
     pressed(browser, Keys.ESCAPE)
+    until(browser, LOADS, lambda b: not shown(b, ".jp-Dialog-content"), "the dialog gone")
 
 
 def themed(lab: Lab, theme: str) -> None:

@@ -13,7 +13,8 @@
     return (await (versions.find((each) => each.loaded) || versions[0]).get())();
   }
 
-  function plugins({ widgets, apputils, services, coreutils }) {
+  function plugins({ widgets, apputils, services, coreutils, icons }) {
+    const icon = icons.homeIcon || icons.listIcon;
     const settings = services.ServerConnection.makeSettings();
     const url = (path) => coreutils.URLExt.join(settings.baseUrl, path);
     const ask = (path, init = {}) => services.ServerConnection.makeRequest(url(path), init, settings);
@@ -94,12 +95,14 @@
         let tab;
         app.commands.addCommand(OPEN, {
           label: "Start page",
+          icon,
           caption: "The chapters, your progress, and the next step",
           execute: () => {
             if (!tab || tab.isDisposed) {
               tab = new apputils.MainAreaWidget({ content: new Start(app) });
               tab.id = "across-start";
               tab.title.label = "Start here";
+              tab.title.icon = icon;
               tab.title.closable = true;
             }
             if (!tab.isAttached) app.shell.add(tab, "main", { rank: 0 });
@@ -193,7 +196,8 @@
       label("Saving …");
       let said, timer;
       try {
-        await panel.context.save();
+        for (let tries = 0; button.saving && tries < 200; tries++) await new Promise((done) => setTimeout(done, 50));
+        if (panel.context.model.dirty) await panel.context.save(); // beside another one, JupyterLab takes it for somebody else's
         label("Validating …");
         timer = setInterval(async () => {
           const { done, of } = await (await ask("across/validate")).json();
@@ -223,6 +227,7 @@
               tooltip: "Run what the checks need in a fresh kernel, and list each open exercise",
               onClick: () => validate(panel, button),
             });
+            panel.context.saveState.connect((_, state) => { button.saving = state === "started"; });
             const home = new apputils.ToolbarButton({
               className: "across-home",
               label: "Start page",
@@ -237,22 +242,20 @@
       },
     };
 
-    // ---- the ways to the start page that need a service of JupyterLab ----
-
     return [start, validating];
   }
 
   async function extension() {
-    const names = { widgets: "@lumino/widgets", apputils: "@jupyterlab/apputils", services: "@jupyterlab/services", coreutils: "@jupyterlab/coreutils" };
+    const names = { widgets: "@lumino/widgets", apputils: "@jupyterlab/apputils", services: "@jupyterlab/services", coreutils: "@jupyterlab/coreutils", icons: "@jupyterlab/ui-components" };
     const found = {};
     for (const [key, name] of Object.entries(names)) found[key] = await module(name);
     const made = plugins(found);
     const optional = async (name) => { try { return await module(name); } catch { return {}; } };
+    // the ways to the start page besides: a card of the launcher, and the palette
     const { ILauncher } = await optional("@jupyterlab/launcher");
     made.push({
       id: "across:ways",
       autoStart: true,
-      requires: [],
       optional: [found.apputils.ICommandPalette, ILauncher].filter(Boolean),
       activate: (app, palette, launcher) => {
         palette?.addItem({ command: OPEN, category: "Course" });
