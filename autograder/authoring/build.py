@@ -159,7 +159,9 @@ def release(course: Course, name: str) -> NotebookNode:
         _clear(cell, node)
     for preprocessor in (LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums):
         notebook, _ = preprocessor().preprocess(notebook, {})
-    released.finish(notebook, {"chapter": name, **chapter_header.read(course, name, source.metadata)})
+    released.finish(
+        notebook, {"chapter": name, **course.place(name), **chapter_header.read(course, name, source.metadata)}
+    )
     slips = _stub_slips(cells, notebook)
     if slips:
         raise CourseError("\n".join(slips))

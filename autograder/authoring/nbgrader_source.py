@@ -39,7 +39,7 @@ def release(course: Course, name: str) -> NotebookNode:
     header = chapter_header.read(course, name, {"across": source.metadata.get("across", {})})
     from_where = {"assignment": settings.get("assignment", name), "notebook": settings.get("notebook", name)}
     cleared.nbformat, cleared.nbformat_minor = 4, 5
-    released.finish(cleared, {"chapter": name, **header, **from_where})
+    released.finish(cleared, {"chapter": name, **course.place(name), **header, **from_where})
     return cleared
 
 

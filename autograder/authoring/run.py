@@ -1,7 +1,7 @@
 """Executing the solved notebooks from top to bottom by papermill: what CI calls on every kind of machine.
 
 A chapter passes if no cell raises and no output holds a warning, a traceback or a line on stderr: what a student would
-have to wonder about. Kernels are cold and unboxed here: the source is the author's.
+have to wonder about; and if each picture is told in words. Kernels are cold and unboxed here: the source is the author's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from autograder.authoring import build
+from autograder.authoring import build, readable
 from autograder.model.course import Course, CourseError
 from autograder.model.limits import Limits
 
@@ -125,6 +125,8 @@ def found(notebook: NotebookNode) -> Iterator[str]:
                 yield f"{_called(index, cell)}: writes to stderr: {_short(output.text)}"
             elif alarm := ALARMING.search(ANSI.sub("", _text(output))):
                 yield f"{_called(index, cell)}: shows a warning or a traceback: {_short(alarm[0])}"
+            for slip in readable.picture_slips(output):
+                yield f"{_called(index, cell)}: {slip}"
 
 
 def table(ran: list[Ran]) -> Table:

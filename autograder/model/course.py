@@ -122,6 +122,7 @@ class Course:
     demo: str = ""  # the chapter that `autograder demo` makes a class of; the first, if it is not said
     rows: str = ""  # all that the course teaches, as in "S1-S76": see `headers.rows`
     planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
+    needs: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the chapters that each builds on
     step: float = STEP  # see `Chapter.step`
     follow_through: float | None = None  # of chapters whose header says nothing of it
 
@@ -144,16 +145,19 @@ class Course:
                     f'{path}: chapters: {name!r}; write names in order, as in chapters = ["01_pipes"]; a chapter that was '
                     "imported is called like its notebook in solutions/"
                 )
+        names = found.chapters or _sources(path.parent)
+        _needs(path, found.needs, (*names, *found.planned))
         return cls(
             root=path.parent,
             id=found.id,
             title=found.title,
-            chapters=found.chapters or _sources(path.parent),
+            chapters=names,
             checks=found.checks,
             preload=found.preload,
             demo=found.demo,
             rows=found.rows,
             planned=tuple(found.planned.items()),
+            needs=tuple(found.needs.items()),
             step=found.step,
             follow_through=found.follow_through,
         )
@@ -166,6 +170,11 @@ class Course:
     def loads(cls, text: str) -> Course:
         """What `dumps` wrote."""
         return msgspec.json.decode(text, type=cls, dec_hook=lambda kind, value: kind(value))
+
+    def place(self, name: str) -> dict[str, list[str]]:
+        """What a chapter's notebook says of its place in the course, for the start page: the chapters that it needs."""
+        needs = dict(self.needs).get(name)
+        return {headers.NEEDS: list(needs)} if needs else {}
 
     @property
     def file(self) -> Path:
@@ -340,6 +349,17 @@ def _files(folder: Path) -> tuple[tuple[str, bytes], ...]:
 def _short_names(full: str) -> tuple[str, ...]:
     """`03` and `device_placement` of `03_device_placement`."""
     return (full[:2], full[3:]) if headers.NUMBERED.match(full) else ()
+
+
+def _needs(path: Path, needs: Mapping[str, tuple[str, ...]], chapters: tuple[str, ...]) -> None:
+    """Raise CourseError unless each chapter needs chapters that stand before it."""
+    for name, before in needs.items():
+        for each in (name, *before):
+            if each not in chapters:
+                raise CourseError(f"{path}: needs: there is no chapter {each!r}; {near(each, chapters)}")
+        late = [each for each in before if chapters.index(each) >= chapters.index(name)]
+        if late:
+            raise CourseError(f"{path}: needs: {name} comes before {late[0]}, which it needs; change their order")
 
 
 def _sources(root: Path) -> tuple[str, ...]:

@@ -33,10 +33,10 @@ def of_files(files: Iterable[tuple[str, bytes]]) -> str:
 
 
 def without_header(release: Mapping[str, Any]) -> dict[str, Any]:
-    """A release with none of the keys of its header in its metadata: a new due date makes no other release."""
+    """A release without its header and its place in the course: a new due date makes no other release."""
     metadata = dict(release["metadata"])
     if "across" in metadata:
-        metadata["across"] = {key: value for key, value in metadata["across"].items() if key not in headers.KEYS}
+        metadata["across"] = {key: value for key, value in metadata["across"].items() if key not in headers.LEFT_OUT}
     return {**release, "metadata": metadata}
 
 

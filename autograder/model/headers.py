@@ -52,6 +52,10 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Meta(ge=0, le=100, description="the points between two marks, as in step = 0.5; 0: parts are not rounded"),
     ] = STEP
     follow_through: Annotated[float, Meta(ge=0, le=1, description=FOLLOW)] | None = None
+    needs: Annotated[
+        dict[ChapterName, tuple[ChapterName, ...]],
+        Meta(description='the chapters that come before each, as in 03_jobs = ["01_pipes"]'),
+    ] = {}
     planned: Annotated[
         dict[ChapterName, str], Meta(description='chapters to come and their rows, as in 05_jobs = "S24-S26"')
     ] = {}
@@ -86,9 +90,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (self.gpu_memory_mib or 0) * MIB
 
 
+NEEDS = "needs"  # what course.toml says of a chapter's place in the course: for the start page
 # what building adds to the header in the notebook's metadata
-OURS = frozenset({"chapter", "release", "assignment", "notebook"})
+OURS = frozenset({"chapter", "release", "assignment", "notebook", NEEDS})
 KEYS = frozenset(Header.__struct_fields__)
+LEFT_OUT = KEYS | {NEEDS}  # of the digest of a release
 Kind = TypeVar("Kind", CourseFile, Header)
 
 

@@ -23,14 +23,14 @@ def _parts(course: Course, chapter: Chapter, solutions: bool) -> list[str]:
         "On a machine with Python and pip, in this folder:",
         "```bash\npip install uv && uv run across lab\n```",
         "The first start installs all that is needed, TensorFlow and JupyterLab among it, which takes some minutes; later "
-        "ones take seconds. JupyterLab opens on `notebooks/`. Without a browser on that machine: `uv run across lab "
+        "ones take seconds. JupyterLab opens on a start page. Without a browser on that machine: `uv run across lab "
         "--no-browser --port 8890`, then open the address that it prints.",
         "Without uv, with a Python from 3.11 to 3.13:",
         "```bash\npython -m venv .venv\n.venv/bin/pip install ./lib\n.venv/bin/across lab\n```",
         "## Work",
         f"{_answering(chapter)}\n"
-        "- *Validate* in the toolbar runs the saved notebook from top to bottom in a fresh kernel and lists every check "
-        f"that does not pass. `uv run across run {short(name)}` does the same in a terminal.\n"
+        "- *Validate* in the toolbar runs what the checks need in a fresh kernel and lists each exercise that is open; a click "
+        f"on it leads there. `uv run across run {short(name)}` runs the whole notebook in a terminal.\n"
         f"- To start afresh, take `notebooks/{name}.ipynb` out of your download again.",
         "## Hand in",
         f"Save, press *Validate*, and hand in `notebooks/{name}.ipynb`, this one file. Keep its name, and keep all cells"

@@ -18,11 +18,15 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+from across._process import measured
 from across._process.tracebacks import Frame, is_own, own_line
 from across.expecting import Expected, anything, called
 from across.plain import NotPlainError, plain
 
 _passed: set[str] = set()
+PREDICTION = "recorded before"  # how `done` begins of a guess that its own check measures
+CHANGED = "changed after it was measured"
+SHOWN = 300  # characters of it
 
 
 class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
@@ -103,8 +107,11 @@ def count_as_passed(names: Iterable[str]) -> None:
 class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     """A block that checks exercise `name`, once those named in `after` have passed.
 
-    Prints one line when the block ends well. Otherwise raises NotAttempted (the answer raised NotImplementedError),
-    Waiting, NotYet (a failed `expect` or assert), or Broke (any other exception, with the student's own line).
+    Prints one line when the block ends well; with a `done` that begins with "recorded before", that of a prediction, it says
+    whether the answer, the global of that name, is no longer the one that was measured first.
+
+    Otherwise raises NotAttempted (the answer raised NotImplementedError), Waiting, NotYet (a failed `expect` or assert), or
+    Broke (any other exception, with the student's own line).
     """
 
     def __init__(
@@ -115,6 +122,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
         self.after = [after] if isinstance(after, str) else list(after)
 
     def __enter__(self) -> attempt:
+        self.caller = sys._getframe(1).f_globals
         _passed.discard(self.name)
         for first in self.after:
             if first not in _passed:
@@ -126,11 +134,19 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     ) -> None:
         if error is None:
             _passed.add(self.name)
-            print(_bold(f"✓ {self.name}: {self.done}."))
+            print(_bold(f"✓ {self.name}: {self._says()}."))
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
             return
         else:
             raise self._outcome(error, trace) from None
+
+    def _says(self) -> str:
+        """What the line says: of a prediction that is not the one that was measured first, what that was."""
+        if not self.done.startswith(PREDICTION) or self.name not in self.caller:
+            return self.done
+        said = repr(self.caller[self.name])[:SHOWN]
+        first = measured.first(self.name, said, self.caller.get("__vsc_ipynb_file__", ""))
+        return self.done if said == first else f"{CHANGED}; at first it was {first}"
 
     def _outcome(self, error: BaseException, trace: TracebackType | None) -> Attempt:
         walked = traceback.walk_tb(trace)

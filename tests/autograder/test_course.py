@@ -224,6 +224,38 @@ def test_a_new_header_makes_no_new_release_and_a_new_word_does(tmp_path: Path):
     assert digests.of_release(headed_) == digests.of_release(plain) != digests.of_release(other)
 
 
+def test_what_a_chapter_needs_is_in_its_notebook_and_makes_no_new_release(tmp_path: Path):
+    courses.write(tmp_path, NAME, SOURCE)
+    before = courses.write(tmp_path, "02_second", SOURCE).chapter("02_second")
+    with (tmp_path / "course.toml").open("a") as file:
+        file.write(f'[needs]\n02_second = ["{NAME}"]\n')
+    course = Course.read(tmp_path)
+    assert build.build(course) == ["02_second"]
+    after = course.chapter("02_second")
+    assert after.release["metadata"]["across"]["needs"] == [NAME]
+    assert after.release["metadata"]["across"]["release"] == before.release["metadata"]["across"]["release"]
+    assert parts(after) == parts(before)
+    assert Course.loads(course.dumps()) == course
+
+
+@pytest.mark.parametrize(
+    ("needs", "says"),
+    [
+        ('02_secnd = ["01_first"]', "there is no chapter '02_secnd'; did you mean 02_second"),
+        ('02_second = ["01_frst"]', "there is no chapter '01_frst'; did you mean 01_first"),
+        ('01_first = ["02_second"]', "01_first comes before 02_second, which it needs; change their order"),
+        ('01_first = ["01_first"]', "01_first comes before 01_first"),
+    ],
+)
+def test_a_chapter_needs_chapters_that_stand_before_it(tmp_path: Path, needs: str, says: str):
+    courses.write(tmp_path, NAME, SOURCE)
+    courses.write(tmp_path, "02_second", SOURCE)
+    with (tmp_path / "course.toml").open("a") as file:
+        file.write(f"[needs]\n{needs}\n")
+    with pytest.raises(CourseError, match=f"{tmp_path}/course.toml: needs: {says}"):
+        Course.read(tmp_path)
+
+
 GRAPHS = """\
 from autograder.probe.asking import exercise, probe
 

@@ -70,7 +70,8 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser", "--port", str(port)]
-    env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), "HOME": str(home)}
+    user = {"HOME": str(home), "JUPYTER_DATA_DIR": str(home / ".local/share/jupyter")}
+    env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), **user}
     log = home / "log"
     with log.open("wb") as out:
         server = subprocess.Popen(command, cwd=home, env=env, stdout=out, stderr=out, start_new_session=True)
@@ -173,6 +174,8 @@ def test_the_solved_chapter_runs_to_its_end_and_validate_says_that_it_passes(
     said = validated(browser)
     browser.save_screenshot(screenshots / "solved_validated.png")
     assert "passes all the tests" in said
+    kept = next((lab.home / ".local/share/jupyter/across/measured").glob("solved-*.json"))
+    assert set(json.loads(kept.read_text())) == {"prediction"}  # its kernel knew which notebook it runs
 
 
 def contrast(screenshot: bytes) -> float:
@@ -193,9 +196,7 @@ def _luminance(colour: tuple[int, ...]) -> float:
 def test_run_all_on_the_blank_chapter_runs_every_cell_and_what_a_check_says_can_be_read(
     browser: Chrome, lab: Lab, screenshots: Path, theme: str
 ):
-    settings = lab.home / ".jupyter/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({"theme": theme}), encoding="utf-8")
+    themed(lab, theme)
     path = lab.notebooks / "blank.ipynb"
     path.write_bytes((lab.notebooks / f"{CHAPTER}.ipynb").read_bytes())
     opened(browser, lab, path.name)
@@ -212,23 +213,99 @@ def test_run_all_on_the_blank_chapter_runs_every_cell_and_what_a_check_says_can_
     assert contrast(picture) >= 4.5
 
 
-def test_validate_on_the_blank_chapter_lists_every_check(browser: Chrome, lab: Lab, screenshots: Path):
+def pressed(browser: Chrome, *keys: str) -> None:
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def focused(browser: Chrome) -> str:
+    return browser.execute_script("return document.activeElement.textContent.trim()")
+
+
+def active_cell(browser: Chrome) -> str:
+    """The source of the notebook's active cell, if it is on the screen."""
+    cell = shown(browser, f"{PANEL} .jp-Cell.jp-mod-active")
+    if cell is None:
+        return ""
+    inside = "const r = arguments[0].getBoundingClientRect(); return r.top >= 0 && r.top < window.innerHeight"
+    return cell.text if browser.execute_script(inside, cell) else ""
+
+
+def test_validate_on_the_blank_chapter_lists_every_exercise_and_leads_to_it_by_keyboard(
+    browser: Chrome, lab: Lab, screenshots: Path
+):
     path = lab.notebooks / f"{CHAPTER}.ipynb"
     released = json.loads(path.read_text(encoding="utf-8"))
     opened(browser, lab, path.name)
     said = validated(browser)
     browser.save_screenshot(screenshots / "blank_validated.png")
     graded = [cell for cell in released["cells"] if cell["metadata"].get("nbgrader", {}).get("grade")]
-    assert said.count("The following cell failed:") == len(graded)
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".across-validation li")) == len(graded)
     for cell in graded:
         exercise = cell["metadata"]["across"]["exercise"]
         assert f"Exercise {exercise} ({cell['metadata']['nbgrader']['points']:g} point" in said
-        assert f"{exercise}: " in said or cell["cell_type"] == "markdown"
+        assert f"{exercise}: " in said
     assert "with attempt(" not in said  # no source of a check
-    failed = browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog-content pre")
+    assert "code cells ran in a fresh kernel" in said
+    failed = browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog-content pre, .jp-Dialog-content a")
     assert failed
     for place in failed[:4]:
         assert contrast(place.screenshot_as_png) >= 4.5, place.text
+    assert focused(browser) == "Exercise where (2 points)"
+    pressed(browser, Keys.TAB, Keys.TAB)
+    assert focused(browser) == "Exercise prediction (1 point)"
+    pressed(browser, Keys.ENTER)
+    until(
+        browser, LOADS, lambda b: "ReadVariableOp" in active_cell(b), "the cell of the exercise, active on the screen"
+    )
+    browser.save_screenshot(screenshots / "led_to_the_exercise.png")
+    assert not browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog-content")
+    again = validated(browser)
+    assert "No cell ran." in again
+    assert "checks were not run again: nothing that they use has changed." in again
+    button = '//*[contains(@class, "jp-Dialog-button")][contains(., "Run all again")]'
+    browser.find_element(By.XPATH, button).click()
+    anew = "return [...document.querySelectorAll('.jp-Dialog-content')].some(each => each.textContent.includes('cells ran'))"
+    until(browser, RUNS, lambda b: b.execute_script(anew), "the answer of a run of all")
+    pressed(browser, Keys.ESCAPE)
+    until(browser, LOADS, lambda b: not shown(b, ".jp-Dialog-content"), "the dialog gone")
+
+
+def themed(lab: Lab, theme: str) -> None:
+    settings = lab.home / ".jupyter/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"theme": theme}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_the_start_page_opens_first_is_used_by_keyboard_alone_and_is_current_when_one_comes_back(
+    browser: Chrome, lab: Lab, screenshots: Path, theme: str
+):
+    themed(lab, theme)
+    name = theme[-5:].strip()
+    path = lab.notebooks / f"{CHAPTER}.ipynb"
+    released = path.read_bytes()
+    browser.get(lab.url.replace("?", "?reset&"))
+    until(browser, LOADS, lambda b: shown(b, ".across-start h1"), "the start page")
+    until(browser, LOADS, lambda b: not shown(b, ".across-start[data-looking]"), "what this machine shows")
+    browser.save_screenshot(screenshots / f"start_{name}.png")
+    assert "runs on 4" in shown(browser, ".across-start .chapters").text
+    for css in (".next a", ".chapters h3", ".facts", ".legend"):
+        assert contrast(shown(browser, f".across-start {css}").screenshot_as_png) >= 4.5, css
+    until(browser, LOADS, lambda b: pressed(b, Keys.TAB) or focused(b).startswith("Begin"), "the next step by Tab")
+    assert focused(browser) == "Begin 03 Device placement"
+    pressed(browser, Keys.ENTER)
+    until(browser, LOADS, has_idle_kernel, "the chapter, opened from the start page")
+    try:
+        notebook = json.loads(released)
+        answer = next(cell for cell in notebook["cells"] if cell["id"] == "where")
+        answer["source"] = "def where(tensor):\n    return tensor.backing_device"
+        path.write_text(json.dumps(notebook), encoding="utf-8")
+        button = '//jp-button[contains(., "Start page")]'
+        until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "the button Start page")
+        until(browser, LOADS, lambda b: "1 of 9 exercises answered" in shown(b, ".across-start").text, "the answer")
+        assert "Go on with 03 Device placement: exercise where" in shown(browser, ".across-start .next").text
+    finally:
+        path.write_bytes(released)
 
 
 def test_nothing_but_validate_is_offered_of_nbgrader(browser: Chrome, lab: Lab):

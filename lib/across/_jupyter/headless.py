@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import time
 from collections.abc import Callable
@@ -64,7 +65,7 @@ def run(path: Path, on_progress: Callable[[int, int], None] = lambda done, of: N
     started = time.monotonic()
     errors = []
     try:
-        client.execute()
+        client.execute(env=environment(path))
     except DeadKernelError:
         errors.append("the kernel died; cells after that did not run")
     except CellTimeoutError:
@@ -73,13 +74,18 @@ def run(path: Path, on_progress: Callable[[int, int], None] = lambda done, of: N
     checks = []
     for number, cell in enumerate(notebook.cells, 1):
         metadata = cell.metadata.get("nbgrader", {})
-        sentence = _error(cell)
+        sentence = error(cell)
         if metadata.get("grade"):
             name = cell.metadata.get("across", {}).get("exercise", metadata["grade_id"])
             checks.append(Check(name, float(metadata["points"]), *_outcome(cell, sentence)))
         elif sentence:
             errors.append(f"cell {number}: {sentence}")
     return Report(path.stem, seconds, tuple(checks), tuple(errors))
+
+
+def environment(path: Path) -> dict[str, str]:
+    """The variables of a kernel that runs the notebook at `path` for its checks alone: nothing counts as measured by it."""
+    return {**os.environ, "NBGRADER_VALIDATING": "1", "JPY_SESSION_NAME": str(path)}
 
 
 def _outcome(cell: nbformat.NotebookNode, sentence: str) -> tuple[bool | None, str]:
@@ -90,7 +96,7 @@ def _outcome(cell: nbformat.NotebookNode, sentence: str) -> tuple[bool | None, s
     return not sentence, sentence
 
 
-def _error(cell: nbformat.NotebookNode) -> str:
+def error(cell: nbformat.NotebookNode) -> str:
     """The sentence of the exception that a cell raised, or ""."""
     for output in cell.get("outputs", []):
         if output.output_type == "error":

@@ -1,7 +1,7 @@
-"""JupyterLab on the course: nbgrader's Validate button, warm kernels, nothing else to set up.
+"""JupyterLab on the course: the start page, the Validate button, warm kernels, nothing else to set up.
 
-Students work in notebooks/ itself. Settings come from `config/`, found by JUPYTER_CONFIG_PATH: this leaves the
-settings of the user and of the environment as they are.
+Students work in notebooks/ itself. Settings come from `config/`, found by JUPYTER_CONFIG_PATH, and our JupyterLab extension
+from `share/`, found by JUPYTER_PATH: this leaves the settings of the user and of the environment as they are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from across._jupyter import chapters
 from across._process import provisioner, warm
 
 SETTINGS = Path(__file__).parent / "config"
+DATA = Path(__file__).parent / "share"  # the start page and Validate, as a JupyterLab extension
 PORT = 8888
 TRIES = 50  # ports tried after the first, unless one was asked for
 
@@ -43,10 +44,10 @@ def start(browser: bool = True, port: int | None = None) -> None:
 
 def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
     """The variables that JupyterLab and its kernels need on top of `env`."""
-    before = env.get("JUPYTER_CONFIG_PATH", "")
     binaries = os.path.dirname(sys.executable)  # nbgrader and the kernels call programs by name
     return {
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [str(SETTINGS), before])),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [str(SETTINGS), env.get("JUPYTER_CONFIG_PATH", "")])),
+        "JUPYTER_PATH": os.pathsep.join(filter(None, [str(DATA), env.get("JUPYTER_PATH", "")])),
         "PATH": os.pathsep.join([binaries, env.get("PATH", "")]),
     }
 

@@ -1,6 +1,6 @@
-"""nbgrader's Validate with a dialog for readers: the exercise's name and its sentence, in place of its check's source.
+"""Our server extension: the Validate button's answers, and the start page.
 
-A server extension: it serves nbgrader's own routes, validates by nbgrader's own code, and rewrites what the dialog shows.
+What a notebook says is run by `validation`, in a thread of its own, so that the server goes on serving.
 """
 
 from __future__ import annotations
@@ -9,32 +9,17 @@ import asyncio
 import contextlib
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
-from nbgrader.server_extensions.validate_assignment.handlers import NbGraderVersionHandler, ValidateAssignmentHandler
 from tornado import web
 
+from across._jupyter import start, validation
+
 SAVING = 10.0  # seconds that a save may last
-LISTS = ("failed", "passed", "changed")  # of cells, in what nbgrader says of a notebook
-
-
-def named(result: dict[str, Any], notebook: dict[str, Any]) -> dict[str, Any]:
-    """What nbgrader says of a notebook, each check's source replaced by its exercise and points."""
-    names = {}
-    for cell in notebook.get("cells", []):
-        metadata = cell.get("metadata", {})
-        exercise, points = metadata.get("across", {}).get("exercise"), metadata.get("nbgrader", {}).get("points")
-        if exercise and points is not None:
-            source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-            names[source.strip()] = f"Exercise {exercise} ({points:g} point{'s' * (points != 1)})"
-    shown = {
-        key: [{**cell, "source": names.get(cell["source"], cell["source"])} for cell in result[key]]
-        for key in LISTS
-        if key in result
-    }
-    return {**result, **shown}
 
 
 async def saved(notebook: Path, seconds: float = SAVING) -> None:
@@ -50,29 +35,66 @@ async def saved(notebook: Path, seconds: float = SAVING) -> None:
         await asyncio.sleep(0.05)  # the save goes on
 
 
-class Handler(ValidateAssignmentHandler):
-    """Answers the Validate button."""
+class Handler(APIHandler):
+    """Answers the Validate button, one notebook at a time."""
+
+    busy: asyncio.Lock | None = None
+    done: tuple[int, int] = (0, 0)  # code cells that the notebook under way has run, and of how many
+
+    @web.authenticated
+    def get(self) -> None:
+        """How far the notebook is that is being validated."""
+        self.finish(json.dumps({"done": Handler.done[0], "of": Handler.done[1]}))
 
     @web.authenticated
     async def post(self) -> None:
-        """nbgrader's answer, after a save that is under way."""
-        path = self.get_argument("path", None) or (self.get_json_body() or {}).get("path", "")
-        root = Path(self.root_dir).resolve()
-        if (notebook := (root / path).resolve()).is_relative_to(root):  # nbgrader refuses any other
+        """How each exercise of the notebook stands that the body names: `{"path": ..., "anew": false}`."""
+        asked = self.get_json_body() or {}
+        root = Path(self.settings["root_dir"]).resolve()
+        notebook = (root / str(asked.get("path", ""))).resolve()
+        if not notebook.is_relative_to(root):
+            raise web.HTTPError(403, "the notebook is not in the folder that is served")
+        if not notebook.is_file():
+            raise web.HTTPError(404, f"{asked.get('path')}: there is no such file; save it first")
+        Handler.busy = Handler.busy or asyncio.Lock()
+        async with Handler.busy:
             await saved(notebook)
-        super().post()
+            try:
+                found = await asyncio.to_thread(validation.validate, notebook, bool(asked.get("anew")), _note)
+            except Exception as error:  # a student's file, or what its cells did to the kernel
+                self.log.warning("validating %s", notebook, exc_info=True)
+                await self.finish(json.dumps({"fault": f"{type(error).__name__}: {error}"}))
+                return
+            finally:
+                Handler.done = (0, 0)
+        await self.finish(json.dumps(told(found)))
 
-    def validate_notebook(self, path: str) -> dict[str, Any]:
-        """What nbgrader says of the notebook at `path`, for readers."""
-        said = super().validate_notebook(path)
-        if said["success"]:
-            text = (Path(self.root_dir) / path).read_text(encoding="utf-8")  # that nbgrader has just read
-            said["value"] = named(said["value"], json.loads(text))
-        return said
+
+def _note(done: int, of: int) -> None:
+    Handler.done = (done, of)
+
+
+def told(found: validation.Validation) -> dict[str, Any]:
+    """What the dialog says, as plain values: what was run, and each exercise with its sentence."""
+    kept = [each for each in found.exercises if not each.again]
+    ran = "No cell ran."
+    if found.ran:
+        ran = f"{found.ran} of {found.cells} code cells ran in a fresh kernel, in {found.seconds:.1f} s: what the checks need."
+    if len(kept) == 1:
+        ran += " One check was not run again: nothing that it uses has changed."
+    elif kept:
+        ran += f" {len(kept)} checks were not run again: nothing that they use has changed."
+    return {
+        "passed": found.passed,
+        "ran": ran,
+        "kept": bool(kept),
+        "changed": list(found.changed),
+        "exercises": [asdict(each) for each in found.exercises],
+    }
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
     web, base = server.web_app, server.web_app.settings["base_url"]
     web.settings["root_dir"] = server.root_dir
-    handlers = [(r"/assignments/validate", Handler), (r"/nbgrader_version", NbGraderVersionHandler)]
+    handlers = [("across/validate", Handler), ("across/start", start.Handler)]
     web.add_handlers(".*$", [(url_path_join(base, route), handler) for route, handler in handlers])

@@ -1,0 +1,38 @@
+"""What `across doctor` says of this machine, asked once in a process of its own: TensorFlow takes seconds to look."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+SECONDS = 120.0  # that it may take
+COMMAND = (sys.executable, "-c", "from across.cli import main; main()", "doctor", "--json")
+
+_asked: asyncio.Task[dict[str, Any]] | None = None
+
+
+def known() -> dict[str, Any] | None:
+    """What it says, {} if it said nothing; None while it looks, which the first call begins. Call in an event loop."""
+    global _asked
+    if _asked is None:
+        _asked = asyncio.get_running_loop().create_task(facts())
+    return _asked.result() if _asked.done() else None
+
+
+async def facts(seconds: float = SECONDS) -> dict[str, Any]:
+    """What it says, within so many seconds; {} if it failed."""
+    try:
+        return await asyncio.to_thread(_ask, seconds)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+
+
+def _ask(seconds: float) -> dict[str, Any]:
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    ended = subprocess.run(COMMAND, capture_output=True, text=True, timeout=seconds, check=True, env=env)
+    found = json.loads(ended.stdout)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,203 @@
+"""Where a student is: each chapter as its own notebook says, and what Validate last said of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from across._jupyter import chapters, validation
+from across._process import kept
+
+MINUTES = re.compile(r"\b(\d{2,3})\s+minutes\b|\b(an)\s+hour\b")
+QUESTION = re.compile(r"^\*\*(.+\?)\*\*$", re.MULTILINE)
+TITLE = re.compile(r"^# +(.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise of a chapter."""
+
+    name: str
+    points: float
+    cell: str  # grade id of the cell to go to
+    answered: bool  # the cell is no longer as it was released
+    passes: bool  # its visible check passed, and the answer is the same since
+    by_hand: bool  # a person reads it
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do in it here."""
+        return self.passes or (self.by_hand and self.answered)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter, and how far the student is in it."""
+
+    name: str
+    title: str
+    question: str
+    minutes: int | None  # as its first prose says
+    needs: tuple[str, ...]  # names of chapters
+    exercises: tuple[Exercise, ...]
+    worked: float  # when its file was last written, in seconds since 1970
+    torn: bool = False  # the file is no notebook
+
+    @property
+    def number(self) -> str:
+        """Its number, as in 03; its name, if it has none."""
+        return self.name[:2] if self.name[:2].isdigit() else self.name
+
+    @property
+    def answered(self) -> int:
+        """How many exercises are answered."""
+        return sum(each.answered for each in self.exercises)
+
+    @property
+    def passing(self) -> int:
+        """How many visible checks pass, of those that there are."""
+        return sum(each.passes for each in self.exercises)
+
+    @property
+    def checks(self) -> int:
+        """How many exercises have a visible check."""
+        return sum(not each.by_hand for each in self.exercises)
+
+    @property
+    def points(self) -> float:
+        """What the exercises are worth together."""
+        return sum(each.points for each in self.exercises)
+
+    @property
+    def points_passing(self) -> float:
+        """What those are worth whose visible checks pass."""
+        return sum(each.points for each in self.exercises if each.passes)
+
+    @property
+    def state(self) -> str:
+        """`done`, `begun` or `new`."""
+        if self.exercises and all(each.done for each in self.exercises):
+            return "done"
+        return "begun" if self.answered else "new"
+
+    @property
+    def open(self) -> Exercise | None:
+        """The first exercise that is left to do."""
+        return next((each for each in self.exercises if not each.done), None)
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to do next."""
+
+    chapter: Chapter
+    exercise: Exercise | None  # None: begin, or read on
+
+
+def course() -> list[Chapter]:
+    """Every chapter here, in order. Raises chapters.NoSuchChapter."""
+    folder = chapters.folder()
+    found = []
+    for name in chapters.names():
+        path = folder / f"{name}.ipynb"
+        try:
+            stamps = [(each.stat().st_mtime_ns, each.stat().st_size) for each in (path, *_kept(path))]
+            found.append(_read(path, tuple(stamps)))
+        except OSError:  # removed meanwhile
+            continue
+    return found
+
+
+def next_step(course: Sequence[Chapter]) -> Next | None:
+    """Go on with what was worked on last; else begin the first chapter whose needs are done, else the first that is left."""
+    begun = [each for each in course if each.state == "begun"]
+    if begun:
+        latest = max(begun, key=lambda each: each.worked)
+        return Next(latest, latest.open)
+    done = {each.name for each in course if each.state == "done"}
+    here = {each.name for each in course}
+    left = [each for each in course if each.state == "new" and not each.torn and each.exercises]
+    ready = [each for each in left if all(need in done or need not in here for need in each.needs)]
+    first = next(iter([*ready, *left]), None)
+    return Next(first, None) if first else None
+
+
+def levels(course: Sequence[Chapter]) -> list[list[Chapter]]:
+    """The chapters in columns: each stands one further right than the furthest that it needs."""
+    depth: dict[str, int] = {}
+    for each in course:  # a chapter needs only chapters before it
+        depth[each.name] = 1 + max((depth[need] for need in each.needs if need in depth), default=-1)
+    return [[each for each in course if depth[each.name] == level] for level in sorted(set(depth.values()))]
+
+
+def _kept(path: Path) -> list[Path]:
+    said = kept.file(validation.KIND, path)
+    return [said] if said.exists() else []
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, stamps: tuple[tuple[int, int], ...]) -> Chapter:
+    """The chapter in a file, as it was when the file and what is kept of it had these `stamps`."""
+    worked = stamps[0][0] / 1e9
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        return _chapter(path, notebook, worked)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a student's file
+        return Chapter(path.stem, path.stem, "", None, (), (), worked, torn=True)
+
+
+def _chapter(path: Path, notebook: Mapping[str, Any], worked: float) -> Chapter:
+    said = kept.read(validation.KIND, path).get("exercises", {})
+    prose = "\n\n".join(validation.text(cell) for cell in notebook["cells"][:4] if cell["cell_type"] == "markdown")
+    minutes = MINUTES.search(prose)
+    title, question = TITLE.search(prose), QUESTION.search(prose)
+    needs = notebook["metadata"].get("across", {}).get("needs", [])
+    return Chapter(
+        name=path.stem,
+        title=_plain(title[1]) if title else path.stem,
+        question=_plain(question[1]) if question else "",
+        minutes=(60 if minutes[2] else int(minutes[1])) if minutes else None,
+        needs=tuple(str(each) for each in needs),
+        exercises=tuple(_exercises(notebook, said)),
+        worked=worked,
+    )
+
+
+def _exercises(notebook: Mapping[str, Any], said: Mapping[str, Any]) -> list[Exercise]:
+    cells = notebook["cells"]
+    answers = {
+        cell["metadata"]["nbgrader"]["grade_id"]: cell
+        for cell in cells
+        if cell["metadata"].get("nbgrader", {}).get("solution")
+    }
+    found = []
+    for cell in cells:
+        meta = cell["metadata"].get("nbgrader", {})
+        if not meta.get("grade"):
+            continue
+        ours = cell["metadata"].get("across", {})
+        name = ours.get("exercise", meta["grade_id"])
+        own = [name] if name in answers else [each for each in ours.get("answers", []) if each in answers]
+        last = said.get(name) or {}
+        same = last.get("answers") == validation.answers_digest(notebook, cell)
+        found.append(
+            Exercise(
+                name=name,
+                points=float(meta.get("points", 0)),
+                cell=own[0] if own else meta["grade_id"],
+                answered=any(validation.answered(answers[each]) for each in own),
+                passes=same and last.get("state") == validation.PASSES,
+                by_hand=bool(meta.get("solution")),
+            )
+        )
+    return found
+
+
+def _plain(text: str) -> str:
+    """A line of Markdown without its marks."""
+    return re.sub(r"[`*]", "", text).strip()

@@ -1,0 +1,273 @@
+// The start page as a tab, and Validate with a dialog that leads to each open exercise.
+//
+// A federated extension written by hand: JupyterLab calls `init` with the modules that it shares and `get` with "./extension".
+// It needs no build. What it uses of JupyterLab is public: docRegistry, commands, Dialog, ToolbarButton, Widget.
+"use strict";
+(() => {
+  const OPEN = "across:start";
+  const MARKS = { passes: "✓", open: "○", "not yet": "✗", "by hand": "✎" };
+  let shared;
+
+  async function module(name) {
+    const versions = Object.values(shared[name]);
+    return (await (versions.find((each) => each.loaded) || versions[0]).get())();
+  }
+
+  function plugins({ widgets, apputils, services, coreutils, icons }) {
+    const icon = icons.homeIcon || icons.listIcon;
+    const settings = services.ServerConnection.makeSettings();
+    const url = (path) => coreutils.URLExt.join(settings.baseUrl, path);
+    const ask = (path, init = {}) => services.ServerConnection.makeRequest(url(path), init, settings);
+
+    function element(tag, properties = {}, ...children) {
+      const made = Object.assign(document.createElement(tag), properties);
+      made.append(...children);
+      return made;
+    }
+
+    // Bring the reader to the cell with that grade id, and select it.
+    async function go(panel, cell) {
+      await panel.revealed;
+      const at = panel.content.widgets.findIndex((each) => (each.model.getMetadata("nbgrader") || {}).grade_id === cell);
+      if (at < 0) return;
+      panel.content.activeCellIndex = at;
+      panel.content.mode = "command";
+      await panel.content.scrollToItem(at, "center");
+      panel.content.node.focus();
+    }
+
+    // ---- the start page ----
+
+    class Start extends widgets.Widget {
+      constructor(app) {
+        super({ node: element("div", { tabIndex: 0 }) });
+        this.app = app;
+        this.node.style.overflow = "auto";
+        this.node.style.background = "var(--jp-layout-color1)";
+        this.node.setAttribute("aria-label", "Start page");
+        this.node.addEventListener("click", (event) => this.follow(event));
+        this.back = () => document.visibilityState === "visible" && this.isVisible && this.show_();
+        document.addEventListener("visibilitychange", this.back);
+      }
+      dispose() {
+        document.removeEventListener("visibilitychange", this.back);
+        super.dispose();
+      }
+      onAfterShow() { this.show_(); }
+      onAfterAttach() { if (this.isVisible) this.show_(); }
+      onActivateRequest() { this.node.focus(); }
+
+      async show_() {
+        let text;
+        try {
+          const response = await ask("across/start?part=1");
+          text = await response.text();
+          if (!response.ok) throw new Error(text);
+        } catch (error) {
+          this.node.textContent = `The start page could not be made: ${error.message}`;
+          return;
+        }
+        if (this.isDisposed) return;
+        const focused = this.node.contains(document.activeElement) && document.activeElement.getAttribute("href");
+        const top = this.node.scrollTop;
+        if (text !== this.text) this.node.innerHTML = this.text = text; // our own server's, escaped
+        this.node.scrollTop = top;
+        if (focused) this.node.querySelector(`.across-start a[href="${CSS.escape(focused)}"]`)?.focus();
+        clearTimeout(this.timer);
+        if (this.isVisible && this.node.querySelector("[data-looking]")) this.timer = setTimeout(() => this.show_(), 2000);
+      }
+
+      async follow(event) {
+        const link = event.target.closest("a[data-path]");
+        if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        const panel = await this.app.commands.execute("docmanager:open", { path: link.dataset.path });
+        if (!panel || !panel.context) return;
+        await panel.context.ready;
+        if (link.dataset.cell) await go(panel, link.dataset.cell);
+      }
+    }
+
+    const start = {
+      id: "across:start-page",
+      autoStart: true,
+      activate: (app) => {
+        let tab;
+        app.commands.addCommand(OPEN, {
+          label: "Start page",
+          icon,
+          caption: "The chapters, your progress, and the next step",
+          execute: () => {
+            if (!tab || tab.isDisposed) {
+              tab = new apputils.MainAreaWidget({ content: new Start(app) });
+              tab.id = "across-start";
+              tab.title.label = "Start here";
+              tab.title.icon = icon;
+              tab.title.closable = true;
+            }
+            if (!tab.isAttached) app.shell.add(tab, "main", { rank: 0 });
+            app.shell.activateById(tab.id);
+          },
+        });
+        const document_ = new URL(window.location.href).pathname.includes("/tree/"); // one was asked for by its address
+        app.restored.then(() => document_ || app.commands.execute(OPEN));
+      },
+    };
+
+    // ---- Validate ----
+
+    function line(each, leave) {
+      const points = `${each.points} point${each.points === 1 ? "" : "s"}`;
+      const link = element("a", { href: "#", textContent: `Exercise ${each.exercise} (${points})` });
+      link.dataset.cell = each.cell;
+      link.addEventListener("click", (event) => { event.preventDefault(); leave(each.cell); });
+      const head = element("div", {}, `${MARKS[each.state]} `, link);
+      const item = element("li", {}, head);
+      if (each.says) item.append(element("pre", { textContent: each.says }));
+      return item;
+    }
+
+    function list(title, items) {
+      return items.length ? [element("h3", { textContent: title }), element("ul", {}, ...items)] : [];
+    }
+
+    function body(said, leave) {
+      const node = element("div", { className: "across-validation" });
+      node.append(element("style", { textContent: STYLE }));
+      if (said.fault) {
+        node.append(element("p", { textContent: "The notebook could not be validated:" }), element("pre", { textContent: said.fault }));
+        return node;
+      }
+      const left = said.exercises.filter((each) => each.state === "open" || each.state === "not yet");
+      const changed = said.exercises.filter((each) => each.state === "passes" && each.says);
+      const by_hand = said.exercises.filter((each) => each.state === "by hand");
+      const passing = said.exercises.filter((each) => each.state === "passes").length;
+      const checks = said.exercises.filter((each) => each.check).length;
+      node.append(element("p", { textContent: said.passed
+        ? "Success! Your notebook passes all the tests that it shows. Marks come from others."
+        : `${passing} of ${checks} checks pass.` }));
+      node.append(
+        ...list("Open exercises", left.map((each) => line(each, leave))),
+        ...list("Changed after it was measured", changed.map((each) => line(each, leave))),
+        ...list("Read by a person", by_hand.map((each) => line(each, leave))),
+        ...list("A check that is no longer the released one", said.changed.map((name) => element("li", {}, `Exercise ${name}: Edit, Undo, or take its cell out of your download again. What it says here may be wrong.`))),
+        element("p", { className: "ran", textContent: said.ran }),
+      );
+      return node;
+    }
+
+    const STYLE = `
+      .across-validation { max-width: 46rem; }
+      .across-validation h3 { font-size: var(--jp-ui-font-size2); margin: 0.8em 0 0.3em; }
+      .across-validation ul { list-style: none; margin: 0; padding: 0; }
+      .across-validation li { margin: 0 0 0.6em; }
+      .across-validation a { color: var(--jp-content-link-color); text-decoration: underline; }
+      .across-validation a:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+      .across-validation pre { margin: 0.1em 0 0 1.3em; white-space: pre-wrap; color: var(--jp-ui-font-color1); }
+      .across-validation .ran { color: var(--jp-ui-font-color1); }`;
+
+    async function show(panel, said, again) {
+      let dialog, target;
+      const leave = (cell) => { target = cell; dialog.reject(); };
+      const node = body(said, leave);
+      const buttons = [apputils.Dialog.okButton({ label: "OK" })];
+      if (said.kept) buttons.unshift(apputils.Dialog.cancelButton({ label: "Run all again" }));
+      dialog = new apputils.Dialog({ title: "Validation Results", body: new widgets.Widget({ node }), buttons,
+        defaultButton: buttons.length - 1, focusNodeSelector: ".across-validation a" });
+      const enter = (event) => { // the dialog takes Enter for its default button, also on a link
+        const link = document.activeElement && document.activeElement.closest(".across-validation a");
+        if (event.key !== "Enter" || !link) return;
+        event.preventDefault();
+        event.stopImmediatePropagation();
+        link.click();
+      };
+      window.addEventListener("keydown", enter, true);
+      const result = await dialog.launch();
+      window.removeEventListener("keydown", enter, true);
+      if (target) await go(panel, target);
+      else if (result.button.label === "Run all again") again();
+      else panel.content.node.focus();
+    }
+
+    async function validate(panel, button, anew = false) {
+      const label = (text) => { const place = button.node.querySelector(".jp-ToolbarButtonComponent-label"); if (place) place.textContent = text; };
+      if (button.busy) return;
+      button.busy = true;
+      label("Saving …");
+      let said, timer;
+      try {
+        for (let tries = 0; button.saving && tries < 200; tries++) await new Promise((done) => setTimeout(done, 50));
+        if (panel.context.model.dirty) await panel.context.save(); // beside another one, JupyterLab takes it for somebody else's
+        label("Validating …");
+        timer = setInterval(async () => {
+          const { done, of } = await (await ask("across/validate")).json();
+          if (button.busy && of) label(`Validating ${done} of ${of}`);
+        }, 700);
+        const response = await ask("across/validate", { method: "POST", body: JSON.stringify({ path: panel.context.path, anew }) });
+        said = await response.json();
+        if (!response.ok) said = { fault: said.message };
+      } catch (error) {
+        said = { fault: error.message };
+      }
+      clearInterval(timer);
+      button.busy = false;
+      label("Validate");
+      await show(panel, said, () => validate(panel, button, true));
+    }
+
+    const validating = {
+      id: "across:validate",
+      autoStart: true,
+      activate: (app) => {
+        app.docRegistry.addWidgetExtension("Notebook", {
+          createNew: (panel) => {
+            const button = new apputils.ToolbarButton({
+              className: "across-validate",
+              label: "Validate",
+              tooltip: "Run what the checks need in a fresh kernel, and list each open exercise",
+              onClick: () => validate(panel, button),
+            });
+            panel.context.saveState.connect((_, state) => { button.saving = state === "started"; });
+            const home = new apputils.ToolbarButton({
+              className: "across-home",
+              label: "Start page",
+              tooltip: "The chapters, your progress, and the next step",
+              onClick: () => app.commands.execute(OPEN),
+            });
+            panel.toolbar.insertItem(0, "across-start", home);
+            panel.toolbar.insertItem(1, "across-validate", button);
+            return button;
+          },
+        });
+      },
+    };
+
+    return [start, validating];
+  }
+
+  async function extension() {
+    const names = { widgets: "@lumino/widgets", apputils: "@jupyterlab/apputils", services: "@jupyterlab/services", coreutils: "@jupyterlab/coreutils", icons: "@jupyterlab/ui-components" };
+    const found = {};
+    for (const [key, name] of Object.entries(names)) found[key] = await module(name);
+    const made = plugins(found);
+    const optional = async (name) => { try { return await module(name); } catch { return {}; } };
+    // the ways to the start page besides: a card of the launcher, and the palette
+    const { ILauncher } = await optional("@jupyterlab/launcher");
+    made.push({
+      id: "across:ways",
+      autoStart: true,
+      optional: [found.apputils.ICommandPalette, ILauncher].filter(Boolean),
+      activate: (app, palette, launcher) => {
+        palette?.addItem({ command: OPEN, category: "Course" });
+        launcher?.add({ command: OPEN, category: "Other", rank: 0 });
+      },
+    });
+    return made;
+  }
+
+  const scope = (window._JUPYTERLAB = window._JUPYTERLAB || {});
+  scope.across = {
+    init: (modules) => { shared = modules; },
+    get: async () => { const made = await extension(); return () => ({ __esModule: true, default: made }); },
+  };
+})();

@@ -1,0 +1,179 @@
+"""Which cells of a notebook each of its checks needs: those before it on which it depends, told by the names in them.
+
+A cell tagged `show` binds nothing that is used later, and a check needs no other exercise's answer but by its name. What no
+name tells, a setting for one, is in a cell without a tag: each of these before a check is needed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import symtable
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+FILE = "<cell of the notebook>"
+NAME = re.compile(r"[^\W\d]\w*")
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # a magic for one
+warnings.filterwarnings("ignore", module=re.escape(FILE))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One check of a notebook, and what has to run before it."""
+
+    exercise: str
+    cell: int  # which of the notebook's cells it is
+    before: tuple[int, ...]  # cells, in order
+    after: tuple[str, ...]  # exercises that have to pass first: `attempt(..., after=)`
+
+    def digest(self, sources: Mapping[int, str], here: Sequence[str], passed: Iterable[str]) -> str:
+        """Of all that decides what the check says: sources by cell, what is installed `here`, which others have passed."""
+        seen = [*(sources[cell] for cell in self.before), sources[self.cell]]
+        ready = [name in passed for name in self.after]
+        return hashlib.sha256(json.dumps([seen, list(here), ready]).encode()).hexdigest()
+
+
+def slices(cells: Sequence[Mapping[str, Any]]) -> list[Slice]:
+    """Every check of a notebook (its cells as nbformat has them, sources as text), in order."""
+    code = {number: str(cell["source"]) for number, cell in enumerate(cells) if cell["cell_type"] == "code"}
+    always = {number for number in code if _always(cells[number]["metadata"])}
+    found = []
+    for number, source in code.items():
+        metadata = cells[number]["metadata"]
+        if is_check(metadata):
+            names = metadata.get("across", {}).get("exercise") or metadata["nbgrader"]["grade_id"]
+            answers = metadata.get("across", {}).get("answers", [])
+            own = {each for each in code if cells[each]["metadata"].get("nbgrader", {}).get("grade_id") in answers}
+            before = _closure(source, {each: text for each, text in code.items() if each < number}, always | own)
+            found.append(Slice(names, number, before, waits_for(source)))
+    return found
+
+
+def is_check(metadata: Mapping[str, Any]) -> bool:
+    """Whether a code cell is graded and not the student's."""
+    nbgrader = metadata.get("nbgrader", {})
+    return bool(nbgrader.get("grade") and not nbgrader.get("solution"))
+
+
+def _always(metadata: Mapping[str, Any]) -> bool:
+    """Whether a cell is neither answer nor check, and does not only show something."""
+    nbgrader = metadata.get("nbgrader", {})
+    own = bool(nbgrader.get("grade") or nbgrader.get("solution"))
+    return not own and "show" not in metadata.get("tags", [])
+
+
+def _closure(source: str, code: Mapping[int, str], always: set[int]) -> tuple[int, ...]:
+    needed = {number for number in code if number in always}
+    names = set(reads(source)).union(*(reads(code[number]) for number in needed))
+    fresh = True
+    while fresh:
+        fresh = {number for number in code if number not in needed and binds(code[number]) & names}
+        needed |= fresh
+        names = names.union(*(reads(code[number]) for number in fresh))
+    return tuple(sorted(needed))
+
+
+@lru_cache(maxsize=2048)
+def waits_for(source: str) -> tuple[str, ...]:
+    """The exercises that a check names in `attempt(..., after=)`."""
+    try:
+        tree = ast.parse(source, FILE)
+    except UNREADABLE:
+        return ()
+    values = (
+        keyword.value
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "attempt"
+        for keyword in call.keywords
+        if keyword.arg == "after"
+    )
+    return tuple(
+        str(each.value)
+        for value in values
+        for each in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
+        if isinstance(each, ast.Constant)
+    )
+
+
+@lru_cache(maxsize=2048)
+def binds(source: str) -> frozenset[str]:
+    """The global names that a cell binds; of what is no plain Python every word."""
+    try:
+        return _bound(source) | {
+            name for node in ast.walk(ast.parse(source, FILE)) if isinstance(node, ast.Global) for name in node.names
+        }
+    except UNREADABLE:
+        return frozenset(NAME.findall(source))
+
+
+@lru_cache(maxsize=2048)
+def reads(source: str) -> frozenset[str]:
+    """The global names that a cell needs from others: those that it reads before it has bound them for sure.
+
+    What its functions read counts in any case: they may be called when another cell has bound the name anew.
+    """
+    try:
+        top = symtable.symtable(source, FILE, "exec")
+        tree = ast.parse(source, FILE)
+        own, later = _read(tree.body, set()), _added_to(tree)
+        for child in top.get_children():
+            later |= _inner(child)
+        return frozenset(own | later)
+    except UNREADABLE:
+        return frozenset(NAME.findall(source))
+
+
+def _read(body: Iterable[ast.stmt], bound: set[str]) -> set[str]:
+    """The names that statements read before these, or `bound`, have bound them; `bound` grows."""
+    found: set[str] = set()
+    for statement in body:
+        match statement:
+            case ast.For(target=target, iter=header):
+                found |= _top(header) - bound
+                bound |= _top_bound(target)
+                found |= _read([*statement.body, *statement.orelse], bound)
+            case ast.With(items=items):
+                for item in items:
+                    found |= _top(item.context_expr) - bound
+                    bound |= _top_bound(item.optional_vars) if item.optional_vars else set()
+                found |= _read(statement.body, bound)
+            case ast.If() | ast.While() | ast.Try():
+                found |= _top(statement) - bound
+            case _:
+                found |= _top(statement) - bound
+                bound |= _bound(ast.unparse(statement))
+    return found
+
+
+def _top(node: ast.AST) -> set[str]:
+    """The names that are read at the cell's own level."""
+    table = symtable.symtable(ast.unparse(node), FILE, "exec")
+    return {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
+
+
+def _top_bound(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def _added_to(tree: ast.AST) -> set[str]:
+    """The names of `x += 1`, which reads x but is no reading for the symbol table."""
+    targets = [each.target for each in ast.walk(tree) if isinstance(each, ast.AugAssign)]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _bound(source: str) -> frozenset[str]:
+    table = symtable.symtable(source, FILE, "exec")
+    return frozenset(
+        s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()
+    )
+
+
+def _inner(table: symtable.SymbolTable) -> set[str]:
+    names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and symbol.is_global()}
+    return names.union(*(_inner(child) for child in table.get_children()))

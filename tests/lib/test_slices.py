@@ -1,0 +1,87 @@
+"""What a check needs is found by names, and no less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from across._jupyter.slices import reads, slices, waits_for
+
+
+def cell(source: str, kind: str = "plain", name: str = "") -> dict[str, Any]:
+    own = {
+        "grade": kind == "check",
+        "solution": kind == "answer",
+        "grade_id": f"check_{name}" if kind == "check" else name,
+    }
+    metadata: dict[str, Any] = {"nbgrader": own, "across": {"exercise": name}} if name else {}
+    if kind == "show":
+        metadata["tags"] = ["show"]
+    return {"cell_type": "code", "source": source, "metadata": metadata}
+
+
+NOTEBOOK = [
+    cell("import math"),
+    cell("print(slow())", "show"),
+    cell("def helper(n):\n    return n", "show"),
+    cell("def pick(): return 1", "answer", "pick"),
+    cell("assert pick() == 1", "check", "pick"),
+    cell("def place(): return helper(rows)", "answer", "place"),
+    cell("rows = 3"),
+    cell("with attempt('place', after=['pick']):\n    place()", "check", "place"),
+    cell("after = 1"),
+]
+
+
+def test_a_check_needs_the_cells_before_it_that_are_no_exercise_and_those_whose_names_it_uses():
+    pick, place = slices(NOTEBOOK)
+    assert (pick.exercise, pick.before, pick.after) == ("pick", (0, 3), ())
+    assert (place.exercise, place.before, place.after) == ("place", (0, 2, 5, 6), ("pick",))
+
+
+@pytest.mark.parametrize(
+    ("changed", "source", "others"),
+    [
+        (3, "def pick(): return 2", ["pick"]),
+        (2, "def helper(n):\n    return -n", ["place"]),
+        (1, "print(2)", []),
+        (8, "after = 2", []),
+    ],
+)
+def test_what_it_depends_on_changes_its_digest_and_nothing_else_does(changed, source, others):
+    sources = {number: each["source"] for number, each in enumerate(NOTEBOOK)}
+    before = {each.exercise: each.digest(sources, ["1"], []) for each in slices(NOTEBOOK)}
+    after = {each.exercise: each.digest({**sources, changed: source}, ["1"], []) for each in slices(NOTEBOOK)}
+    assert [name for name in before if before[name] != after[name]] == others
+
+
+def test_a_digest_knows_what_is_installed_and_whether_the_exercises_that_it_waits_for_passed():
+    sources = {number: each["source"] for number, each in enumerate(NOTEBOOK)}
+    place = slices(NOTEBOOK)[1]
+    assert len({place.digest(sources, *more) for more in ((["1"], []), (["2"], []), (["1"], ["pick"]))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("for name in names:\n    print(name)", {"names", "print"}),
+        ("with open(path) as file:\n    file.read()", {"open", "path"}),
+        ("x = 1\nprint(x)", {"print"}),
+        ("print(x)\nx = 1", {"print", "x"}),
+        ("if a:\n    x = 1\nprint(x)", {"a", "print", "x"}),
+        ("def f():\n    return x\nx = 1", {"x"}),
+        ("x = 1\ndef f():\n    return x", {"x"}),
+        ("[y for y in rows]", {"rows"}),
+        ("x += 1", {"x"}),
+        ("%%timeit\nf(x)", {"timeit", "f", "x"}),
+    ],
+)
+def test_a_cell_reads_what_it_has_not_bound_itself_before_and_whatever_its_functions_read(source, names):
+    assert reads(source) == names
+
+
+def test_what_a_check_waits_for_may_be_one_name_or_several():
+    assert waits_for("with attempt('a', after='b'):\n    pass") == ("b",)
+    assert waits_for("with attempt('a', after=('b', 'c')):\n    pass") == ("b", "c")
+    assert waits_for("1 +") == ()

@@ -1,0 +1,213 @@
+"""The start page: what it says of each chapter, the order, the next step, and that nothing in a student's file gets through."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbgrader.utils import compute_checksum
+
+from across._jupyter import chapters, machine, progress, start, validation
+from across._process import kept
+
+STUB = 'raise NotImplementedError("your turn")'
+FACTS = {
+    "system": "Linux x86_64",
+    "limits": {"cores": 2},
+    "diagnosis": {"says": "There is no GPU.", "mend": ""},
+    "chapters": {"01_pipes": "runs on the CPU", "02_jobs": "runs on 4 logical CPUs"},
+}
+
+
+@pytest.fixture(autouse=True)
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three chapters, the third needing the second, the second the first: its folder of notebooks."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
+    (tmp_path / "notebooks").mkdir()
+    for name, needs in (("01_pipes", []), ("02_jobs", ["01_pipes"]), ("03_signals", ["02_jobs", "09_absent"])):
+        write(tmp_path / "notebooks" / f"{name}.ipynb", needs)
+    return tmp_path / "notebooks"
+
+
+def write(path: Path, needs: list[str], prose: str = "") -> None:
+    """A chapter as released: one exercise with a check, one that a person reads."""
+    title = path.stem[3:].capitalize()
+    head = nbformat.v4.new_markdown_cell(prose or f"# {title}\n**What are {title}?**\n\nIn about 50 minutes you see.")
+    cells = [head]
+    for name, kind in (("pick", "answer"), ("check_pick", "check"), ("explain", "prose")):
+        make = nbformat.v4.new_markdown_cell if kind == "prose" else nbformat.v4.new_code_cell
+        cell = make({"answer": f"def pick(): {STUB}", "check": "pick()", "prose": "*Yours.*"}[kind])
+        cell.metadata["nbgrader"] = {
+            "grade_id": name, "grade": kind != "answer", "solution": kind != "check", "points": 2.5, "locked": kind == "check",
+        }  # fmt: skip
+        if kind != "answer":
+            cell.metadata["across"] = {
+                "exercise": name.removeprefix("check_"),
+                "answers": [name.removeprefix("check_")],
+            }
+        cell.metadata.nbgrader["checksum"] = compute_checksum(cell)
+        cells.append(cell)
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"across": {"needs": needs} if needs else {}})
+    nbformat.write(notebook, path)
+
+
+def change(path: Path, name: str, source: str) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    next(each for each in notebook.cells if each.metadata.get("nbgrader", {}).get("grade_id") == name).source = source
+    nbformat.write(notebook, path)
+
+
+def passes(path: Path, name: str) -> None:
+    """What Validate keeps when that exercise passes."""
+    notebook = json.loads(path.read_text())
+    graded = next(each for each in notebook["cells"] if each["metadata"].get("across", {}).get("exercise") == name)
+    standing: dict[str, Any] = {"state": validation.PASSES, "answers": validation.answers_digest(notebook, graded)}
+    kept.write(validation.KIND, path, {"exercises": {name: standing}})
+
+
+def page(facts: dict[str, Any] | None = FACTS) -> BeautifulSoup:
+    return BeautifulSoup(start.render(progress.course(), facts, base="/base/", whole=True), "html.parser")
+
+
+def said(name: str) -> str:
+    """What the page says of a chapter."""
+    item = next(each for each in page().select(".chapters li") if name in each.get_text())
+    return " ".join(item.get_text(" ").split())
+
+
+def test_a_chapter_says_its_question_minutes_needs_points_and_what_it_shows_here():
+    assert said("Jobs") == (
+        "02 Jobs What are Jobs? ○ not begun · 50 minutes · after 01 · runs on 4 logical CPUs "
+        "0 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points"
+    )
+    assert "after 02 and 09 (not here)" in said("Signals")
+
+
+def test_an_answer_counts_when_it_is_no_longer_the_stub_and_passes_once_validate_said_so(course: Path):
+    path = course / "01_pipes.ipynb"
+    change(path, "pick", "def pick(): return 1")
+    assert "◐ begun" in said("Pipes")
+    assert "1 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points" in said("Pipes")
+    passes(path, "pick")
+    assert "1 of 2 exercises answered · 1 of 1 checks pass · 2.5 of 5 points" in said("Pipes")
+    change(path, "pick", "def pick(): return 2")
+    assert "1 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points" in said("Pipes")
+
+
+def test_the_next_step_is_the_first_chapter_then_what_was_begun_last_then_what_builds_on_it(course: Path):
+    def step() -> tuple[str, str | None]:
+        found = progress.next_step(progress.course())
+        assert found is not None
+        return found.chapter.name, found.exercise.name if found.exercise else None
+
+    assert step() == ("01_pipes", None)
+    for name, seconds in (("01_pipes", 2_000_000_000), ("02_jobs", 1_900_000_000)):
+        change(course / f"{name}.ipynb", "pick", "def pick(): return 1")
+        os.utime(course / f"{name}.ipynb", (seconds, seconds))
+    assert step() == ("01_pipes", "pick")
+    passes(course / "01_pipes.ipynb", "pick")
+    assert step() == ("01_pipes", "explain")
+    change(course / "01_pipes.ipynb", "explain", "Because.")
+    assert step() == ("02_jobs", "pick")
+    change(course / "02_jobs.ipynb", "explain", "Because.")
+    passes(course / "02_jobs.ipynb", "pick")
+    assert step() == ("03_signals", None)
+
+
+def test_when_all_is_done_the_page_says_to_hand_in(course: Path):
+    for name in ("01_pipes", "02_jobs", "03_signals"):
+        change(course / f"{name}.ipynb", "explain", "Because.")
+        change(course / f"{name}.ipynb", "pick", "def pick(): return 1")
+        passes(course / f"{name}.ipynb", "pick")
+    assert "hand it in" in page().select_one(".next").get_text()
+    assert "✓ done" in said("Signals")
+
+
+def test_links_lead_to_the_chapter_and_to_its_open_exercise(course: Path):
+    change(course / "02_jobs.ipynb", "pick", "def pick(): return 1")
+    link = page().select_one(".next a")
+    assert link["href"] == "/base/lab/tree/02_jobs.ipynb"
+    assert (link["data-path"], link["data-cell"]) == ("02_jobs.ipynb", "pick")
+
+
+def test_the_map_puts_what_needs_another_to_the_right_of_it_and_says_itself_in_words():
+    drawn = page().select_one("svg")
+    assert drawn["aria-label"] == (
+        "What needs what. 01 Pipes: not begun; 02 Jobs: not begun, after 01; 03 Signals: not begun, after 02 and 09."
+    )
+    left = [int(box["x"]) for box in drawn.select("rect")]
+    assert left == sorted(set(left))
+    assert len(drawn.select("path.arrow")) == 2
+
+
+def test_a_bundle_of_one_chapter_has_no_map(course: Path):
+    for name in ("01_pipes", "02_jobs"):
+        (course / f"{name}.ipynb").unlink()
+    assert page().select("svg") == []
+    assert "Begin 03 Signals" in page().select_one(".next").get_text()
+
+
+def test_a_file_that_is_no_notebook_says_so_and_hides_no_other(course: Path):
+    (course / "02_jobs.ipynb").write_text("{")
+    assert "This file is no notebook any more." in said("02_jobs")
+    assert "What are Pipes?" in said("Pipes")
+
+
+def test_what_a_notebook_says_is_text_and_never_markup(course: Path):
+    write(
+        course / "01_pipes.ipynb",
+        ["<b>x</b>"],
+        prose='# <script>alert("t")</script>\n**Is <img src=x onerror=y> one?**',
+    )
+    found = page()
+    assert found.select("script, img, b") == []
+    assert '<script>alert("t")</script>' in found.select_one("h3").get_text()
+
+
+def test_headings_go_down_one_level_at_a_time_and_a_state_is_told_by_a_word():
+    levels = [int(each.name[1]) for each in page().find_all(["h1", "h2", "h3"])]
+    assert levels[0] == 1
+    assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
+    assert all(any(word in each.get_text() for _, word in start.STATES.values()) for each in page().select(".facts"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [(None, "is looking at this machine"), ({}, "across doctor"), (FACTS, "2 processor cores. There is no GPU.")],
+)
+def test_the_page_does_not_wait_for_the_machine_to_be_looked_at(facts, words):
+    assert words in " ".join(page(facts).get_text().split())
+    assert bool(page(facts).select("[data-looking]")) == (facts is None)
+
+
+def test_a_doctor_that_fails_or_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    for program in ("import sys; sys.exit(1)", "print('no JSON')", "import time; time.sleep(60)"):
+        monkeypatch.setattr(machine, "COMMAND", (sys.executable, "-c", program))
+        assert asyncio.run(asyncio.wait_for(machine.facts(seconds=2), 20)) == {}
+
+
+def test_nothing_is_written_beside_the_notebooks(course: Path):
+    before = sorted(course.parent.rglob("*"))
+    page()
+    passes(course / "01_pipes.ipynb", "pick")
+    page()
+    assert [each for each in sorted(course.parent.rglob("*")) if "user" not in each.parts] == before
+
+
+def test_the_chapters_of_this_course_say_how_long_they_take_and_what_they_need(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACROSS_COURSE", str(Path(__file__).resolve().parents[2]))
+    found = progress.course()
+    assert [each.name for each in found] == chapters.names()
+    assert [each.name for each in found if not each.minutes or not each.exercises or each.torn] == []
+    first = [each.name for each in found if not each.needs]
+    assert first[0] == found[0].name
+    assert len(first) < len(found) / 2

@@ -1,0 +1,71 @@
+"""Chapters for people who hear them: headings in order in each, and what `autograder run` says of a picture without words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder.authoring import readable
+from autograder.authoring.run import found
+from autograder.model.course import find
+
+GOOD = "Two lanes: CPU:0 runs a, then b; CPU:1 runs c."
+
+
+@pytest.mark.parametrize("chapter", find().chapters)
+def test_the_headings_of_a_chapter_are_in_order(chapter: str):
+    assert list(readable.heading_slips(find().chapter(chapter).release["cells"])) == []
+
+
+@pytest.mark.parametrize(
+    ("prose", "slip"),
+    [
+        ("# One\n### Three", "'Three': ### follows #; a level is left out"),
+        ("## Two", "'Two': ## follows nothing; a level is left out"),
+        ("# One\n## Two\n# Again", "'Again': a second heading of the first level; make it ## or lower"),
+        ("no heading", "there is no heading; begin with `# Title`"),
+    ],
+)
+def test_a_heading_out_of_order_is_named(prose: str, slip: str):
+    assert list(readable.heading_slips([{"cell_type": "markdown", "source": prose}])) == [slip]
+
+
+def test_going_up_several_levels_and_a_comment_in_a_fence_are_no_slip():
+    prose = "# One\n## Two\n### Three\n```python\n# a comment\n```\n## Two again"
+    assert list(readable.heading_slips([{"cell_type": "markdown", "source": prose}])) == []
+
+
+def shown(**data: Any) -> list[str]:
+    """What `autograder run` says of a cell that showed this."""
+    output = nbformat.v4.new_output(
+        "display_data", data={key.replace("_", "/", 1): value for key, value in data.items()}
+    )
+    return list(found(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("show()", outputs=[output])])))
+
+
+def test_a_picture_that_says_what_it_shows_is_no_problem():
+    assert shown(text_html=f'<img src="data:," alt="{GOOD}">', image_png="iVBORw0KGgo=") == []
+    assert shown(text_html=f'<svg role="img" aria-label="{GOOD}"></svg><svg aria-hidden="true"></svg>') == []
+
+
+@pytest.mark.parametrize(
+    "html", ['<img src="data:,">', '<img src="data:," alt=" ">', "<svg></svg>", '<img alt="plot">']
+)
+def test_a_picture_without_words_is_a_problem(html: str):
+    [said] = shown(text_html=html)
+    assert said.startswith("cell 1 (show()): a picture says ")
+    assert said.endswith("give it alt text made of its data")
+
+
+def test_a_figure_as_matplotlib_shows_it_is_a_problem():
+    assert len(shown(text_plain="<Figure size 640x480 with 1 Axes>", image_png="iVBORw0KGgo=")) == 1
+
+
+@pytest.mark.parametrize(
+    "dump", ["[[1. 2.]\n [3. 4.]]", "array([1.0, 2.0])", "0.1234 0.5678 0.9123 1.2345", "<tf.Tensor: shape=()>"]
+)
+def test_values_as_printed_are_no_words(dump: str):
+    [said] = shown(text_html=f'<img src="data:," alt="The values are {dump.replace("<", "&lt;")} here.">')
+    assert "values as printed" in said

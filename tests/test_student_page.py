@@ -1,0 +1,150 @@
+"""Every command on docs/student.md is run, in a copy of the course, with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "student.md").read_text(encoding="utf-8")
+PROGRAMS = ("uv", "pip", "git", "across", "jupyter", "python")
+SERVES = re.compile(r"http://127\.0\.0\.1:(\d+)/lab\?token=\w+")
+SECONDS = 300.0
+CARDS = "--extra gpu"  # 3 GB to install, and of use only where there is an NVIDIA GPU
+
+
+def commands(page: str) -> list[str]:
+    """What the page tells its reader to type: lines of fenced shell, and code in prose that begins with a program."""
+    fenced = [
+        line
+        for block in re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+    ]
+    prose = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
+    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+    found = [*fenced, *(code for code in inline if code.split(" ")[0] in PROGRAMS)]
+    return list(dict.fromkeys(line for line in found if line.strip() and not line.startswith("#")))
+
+
+def test_the_commands_are_found_in_fences_and_in_prose():
+    page = "Type `uv run a\nb`, not `a.py`.\n\n```bash\n# why\npip install uv && uv run c\n```\n"
+    assert commands(page) == ["pip install uv && uv run c", "uv run a b"]
+    assert len(commands(PAGE)) >= 8
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The course as a student has it: a git checkout of its own."""
+    course = tmp_path / "course"
+    for name in ("notebooks", "lib", "autograder", "pyproject.toml", "uv.lock", "README.md", "course.toml"):
+        place = ROOT / name
+        if place.is_dir():
+            shutil.copytree(place, course / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            course.mkdir(exist_ok=True)
+            shutil.copy(place, course / name)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "as handed out"]):
+        subprocess.run([*git, *arguments], cwd=course, check=True, timeout=60)
+    return course
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """The environment of this test run, which `uv run` uses as it is: nothing is installed, no browser opens."""
+    found = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "ACROSS_COURSE")}
+    return {
+        **found,
+        "UV_PROJECT_ENVIRONMENT": sys.prefix,
+        "UV_NO_SYNC": "1",
+        "UV_OFFLINE": "1",
+        "HOME": str(tmp_path),
+        "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv")),
+        "BROWSER": "true",
+        "PYTHONUSERBASE": os.environ.get("PYTHONUSERBASE", str(Path.home() / ".local")),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+    }
+
+
+@pytest.mark.parametrize("command", commands(PAGE))
+def test_a_command_of_the_page_does_what_the_page_says(command: str, copy: Path, env: dict[str, str]):
+    if not shutil.which("uv"):
+        pytest.skip("no uv here: pip install uv")
+    if CARDS in command and command.startswith("uv sync"):
+        assert {"gpu"} == extras(command)  # that it is one of those that the lock knows, is asked of uv
+        command = command.replace("uv sync", "uv export --frozen --no-emit-workspace --quiet -o gpu.txt")
+    notebook = copy / "notebooks" / "03_device_placement.ipynb"
+    as_handed_out = notebook.read_bytes()
+    if command.startswith("git checkout"):
+        notebook.write_text("{}", encoding="utf-8")
+    command = here(command)
+    if "across lab" in command:
+        with started(command, copy, env) as url, urllib.request.urlopen(url, timeout=60) as page:
+            assert page.status == 200
+    else:
+        ended = subprocess.run(
+            command, shell=True, cwd=copy, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        blank = command.startswith("uv run across run")  # exit code 1: of a blank chapter not every check passes
+        assert ended.returncode == (1 if blank else 0), ended.stdout[-1000:] + ended.stderr[-3000:]
+        assert not blank or "does not pass" in ended.stdout
+    assert notebook.read_bytes() == as_handed_out
+
+
+def extras(command: str) -> set[str]:
+    words = shlex.split(command)
+    return {words[number + 1] for number, word in enumerate(words) if word == "--extra"}
+
+
+def here(command: str) -> str:
+    """The command with what cannot be had twice on a machine: this environment's Python, a port that is free, uv as it is."""
+    command = re.sub(r"--python \S+", f"--python {sys.version_info.major}.{sys.version_info.minor}", command)
+    if found := re.search(r"--port (\d+)", command):
+        with socket.socket() as probe:
+            taken = probe.connect_ex(("127.0.0.1", int(found[1]))) == 0
+            if not taken:
+                return command
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return command.replace(found[0], f"--port {probe.getsockname()[1]}")
+    return command.replace(
+        "pip install uv", f"{shlex.quote(sys.executable)} -c 'import shutil, sys; sys.exit(not shutil.which(\"uv\"))'"
+    )
+
+
+@contextlib.contextmanager
+def started(command: str, folder: Path, env: dict[str, str]) -> Iterator[str]:
+    """JupyterLab's address, once it serves; ended with the block."""
+    log = folder.parent / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            command, shell=True, cwd=folder, env=env, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        until = time.monotonic() + SECONDS
+        while not (found := SERVES.search(log.read_text(errors="replace"))):
+            assert server.poll() is None, log.read_text(errors="replace")[-3000:]
+            assert time.monotonic() < until, (
+                f"does not serve after {SECONDS:.0f} s: {log.read_text(errors='replace')[-3000:]}"
+            )
+            time.sleep(0.2)
+        yield found[0]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(30)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
