@@ -123,6 +123,7 @@ class Course:
     rows: str = ""  # all that the course teaches, as in "S1-S76": see `headers.rows`
     planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
     step: float = STEP  # see `Chapter.step`
+    published: str = ""  # where released folders are pushed to: see `model.address`; empty: nobody has said
     follow_through: float | None = None  # of chapters whose header says nothing of it
 
     @classmethod
@@ -155,6 +156,7 @@ class Course:
             rows=found.rows,
             planned=tuple(found.planned.items()),
             step=found.step,
+            published=found.published,
             follow_through=found.follow_through,
         )
 
