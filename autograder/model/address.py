@@ -55,7 +55,8 @@ class Address:
         """Opens the chapter in JupyterLab on a machine of Binder's."""
         host = BINDER_HOSTS.get(self.host, "git")
         place = quote(self.path, safe="/" if host == "gh" else "") if host != "git" else quote(self.url, safe="")
-        return f"https://mybinder.org/v2/{host}/{place}/{quote(self.ref, safe='')}?urlpath=lab/tree/notebooks/{quote(name)}.ipynb"
+        page = f"lab/tree/notebooks/{quote(name)}.ipynb"
+        return f"https://mybinder.org/v2/{host}/{place}/{quote(self.ref, safe='')}?urlpath={page}"
 
     def library(self) -> str:
         """What pip installs the library from."""

@@ -24,9 +24,9 @@ import nbformat
 
 from autograder.authoring import build as builder
 from autograder.authoring import coverage
+from autograder.model.address import Address
 from autograder.model.course import Course, CourseError
 from autograder.release import leaks
-from autograder.model.address import Address
 from autograder.site import about, links, outputs, pages, staged
 
 MARK = ".site"  # in a folder that this command has made, and may replace
@@ -108,9 +108,9 @@ def _fresh(course: Course, names: Sequence[str]) -> None:
 def _stage(course: Course, source: Path, shown: dict[str, outputs.Executed], published: Address | None) -> None:
     """Write what Sphinx reads."""
     static = source / "_static"
-    shutil.copytree(TEMPLATES, static, ignore=shutil.ignore_patterns("conf.py"))
+    shutil.copytree(TEMPLATES, static, ignore=shutil.ignore_patterns("conf.py.in"))
     (source / "conf.py").write_text(
-        f"project = {course.title!r}\n" + (TEMPLATES / "conf.py").read_text(encoding="utf-8"), encoding="utf-8"
+        f"project = {course.title!r}\n" + (TEMPLATES / "conf.py.in").read_text(encoding="utf-8"), encoding="utf-8"
     )
     abouts = [about.read(course, name) for name in shown]
     others = {"coverage.md": "coverage.md"} if course.rows else {}

@@ -1,4 +1,4 @@
-"""What in a built site leads nowhere: links to pages, anchors and pictures that are not there, and anything loaded elsewhere."""
+"""What in a built site leads to no page, anchor or picture that is there, and what is loaded from elsewhere."""
 
 from __future__ import annotations
 

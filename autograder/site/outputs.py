@@ -45,7 +45,7 @@ def kept(course: Course, name: str) -> Executed | None:
     try:
         known = json.loads(cache.read(_place(course, name)))
         if known["key"] == key(course, name):
-            return Executed(nbformat.from_dict(known["notebook"]), known["machine"])
+            return Executed(_notebook(known["notebook"]), known["machine"])
     except (ValueError, KeyError, TypeError):  # none, or of another form
         pass
     return None
@@ -64,10 +64,9 @@ def made(course: Course, name: str, on_progress: Callable[[int], None] = lambda 
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
     notebook.metadata.pop("papermill", None)
-    notebook = nbformat.from_dict(_scrubbed(notebook, str(course.root)))
-    says = {"key": key(course, name), "machine": _machine(), "notebook": notebook}
-    cache.keep(_place(course, name), json.dumps(says))
-    return Executed(notebook, says["machine"])
+    clean = _scrubbed(notebook, str(course.root))
+    cache.keep(_place(course, name), json.dumps({"key": key(course, name), "machine": _machine(), "notebook": clean}))
+    return Executed(_notebook(clean), _machine())
 
 
 def unexecuted(course: Course, name: str) -> Executed:
@@ -81,6 +80,10 @@ def key(course: Course, name: str) -> str:
     parts = [str(FORM), build.release(course, name).metadata["across"]["release"], _library(), _machine()]
     parts += [f"{path} {hashlib.sha256(content).hexdigest()}" for path, content in chapter.files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _notebook(values: dict[str, Any]) -> NotebookNode:
+    return nbformat.reads(json.dumps(values), as_version=4)
 
 
 def _place(course: Course, name: str) -> str:

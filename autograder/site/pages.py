@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from autograder.model.course import Course
 from autograder.model.address import Address
+from autograder.model.course import Course
 from autograder.site.about import About, Task
 from autograder.site.staged import exercises
 
@@ -56,7 +56,7 @@ def _table(abouts: list[About], page: str, second: tuple[str, str]) -> str:
 
 
 def after(about: About, picture: str, published: Address | None, coverage: bool) -> str:
-    """What one can do after a chapter: its question, what it asks for, what one takes along, its rows. `picture`: of it, HTML."""
+    """What one can do after a chapter: its question, what it asks for, what one takes along, rows. `picture`: HTML."""
     core = [task for task in about.tasks if not task.optional]
     beyond = [task for task in about.tasks if task.optional]
     facts = [f"{about.minutes} minutes" if about.minutes else "", exercises(about)]

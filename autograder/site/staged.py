@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import copy
 import hashlib
 import html
 import re
@@ -29,7 +30,7 @@ DROPPED = ("application/vnd.jupyter.widget-view+json",)  # needs scripts from el
 
 def chapter(about: About, executed: Executed, pictures: Path, links: list[str]) -> NotebookNode:
     """A chapter for Sphinx; its pictures are written into the folder `pictures`. `links`: Markdown, of where it is opened."""
-    notebook = nbformat.from_dict(executed.notebook)
+    notebook = copy.deepcopy(executed.notebook)
     for cell in notebook.cells:
         meta = cell.metadata
         tags = [tag for tag in meta.get("tags", []) if tag == HIDDEN]
