@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from autograder.commands import grading
-from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
+from autograder.commands.application import AUTHORS, ChapterName, app, end, opened, published_at
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
 
 if TYPE_CHECKING:
@@ -190,15 +190,14 @@ def site(
 
     For example: autograder site --out site && python -m http.server --directory site
     """
-    from autograder.model.address import Address
     from autograder.site import built
 
     course = opened(context)
-    said = published or course.published
-    address = Address.read("--published" if published else f"{course.file}: published:", said) if said else None
     names = [course.full_name(name) for name in chapters or ()]
     with progress("site") as advance:
-        made = built.build(course, out, names=names, execute=execute, published=address, on_progress=advance)
+        made = built.build(
+            course, out, names=names, execute=execute, published=published_at(course, published), on_progress=advance
+        )
     for name in made.bare:
         console.print(f"bare: {name}, whose outputs are not kept; without --no-execute it is run", highlight=False)
     console.print(f"{made.pages} pages of {made.chapters} chapters; {len(made.executed)} were run", highlight=False)

@@ -1,4 +1,4 @@
-"""Where a released folder is pushed to, and the links that follow from it: to Colab, to Binder, to the library.
+"""Where a released folder is pushed to, and the links that follow from it: to Colab and to Binder.
 
     Address.read("https://github.com/OWNER/NAME")         the branch main
     Address.read("https://github.com/OWNER/NAME@autumn")  another branch or tag
@@ -57,7 +57,3 @@ class Address:
         place = quote(self.path, safe="/" if host == "gh" else "") if host != "git" else quote(self.url, safe="")
         page = f"lab/tree/notebooks/{quote(name)}.ipynb"
         return f"https://mybinder.org/v2/{host}/{place}/{quote(self.ref, safe='')}?urlpath={page}"
-
-    def library(self) -> str:
-        """What pip installs the library from."""
-        return f"git+{self.url}@{self.ref}#subdirectory=lib"
