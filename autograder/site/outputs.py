@@ -14,7 +14,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ from autograder.authoring.run import execute
 from autograder.model.course import Course, CourseError
 from autograder.store import cache
 
+PATIENCE: dict[str, Any] = {
+    "cell_seconds": 600.0,
+    "notebook_seconds": 1800.0,
+}  # the machine may be busy; nobody is graded
 FORM = 1  # of what is kept
 ANYWHERE = re.compile(r"/tmp/ipykernel_\d+/\d+\.py|/tmp/[\w.-]+(?=/)")  # that a machine invents for each run
 
@@ -57,7 +61,7 @@ def made(course: Course, name: str, on_progress: Callable[[int], None] = lambda 
     Raises CourseError if a cell kills the kernel or does not end: the pages would lack what comes after it.
     """
     notebook, chapter = build.release(course, name), course.chapter(name)
-    ran = execute(name, notebook, chapter.limits, on_progress, chapter.files)
+    ran = execute(name, notebook, replace(chapter.limits, **PATIENCE), on_progress, chapter.files)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     if ran.cells < len(code):
         raise CourseError(f"{name}: {ran.problems[0] if ran.problems else 'a cell did not run'}")
