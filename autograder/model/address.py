@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from autograder.model.limits import CourseError
 
-FORM = re.compile(r"https://([\w.-]+)/([\w.~-]+(?:/[\w.~-]+)+?)(?:\.git)?/?(?:@([\w./-]+))?")
+FORM = re.compile(r"https://([\w.-]+)/([\w.~-]+(?:/[\w.~-]+)+)/?(?:@([\w./-]+))?")
 MAIN = "main"
 COLAB_FOLDER = "colab"  # of a released folder: the variants that install what they need
 BINDER_HOSTS = {"github.com": "gh", "gitlab.com": "gl"}
@@ -37,7 +37,7 @@ class Address:
                 f"{where} {said!r}: is no address of a public repository; write it like https://HOST/OWNER/NAME, and "
                 "@BRANCH behind it if it is not main"
             )
-        return cls(found[1].lower(), found[2], found[3] or MAIN)
+        return cls(found[1].lower(), found[2].removesuffix(".git"), found[3] or MAIN)
 
     @property
     def url(self) -> str:
