@@ -33,6 +33,7 @@ PATIENCE: dict[str, Any] = {
     "notebook_seconds": 1800.0,
 }  # the machine may be busy; nobody is graded
 FORM = 1  # of what is kept
+CHECKS_OWN = re.compile(r"^cell \"check_\w+\": (NotAttempted|AssertionError)\b")  # of a blank notebook
 ANYWHERE = re.compile(r"/tmp/ipykernel_\d+/\d+\.py|/tmp/[\w.-]+(?=/)")  # that a machine invents for each run
 
 
@@ -64,7 +65,10 @@ def made(course: Course, name: str, on_progress: Callable[[int], None] = lambda 
     ran = execute(name, notebook, replace(chapter.limits, **PATIENCE), on_progress, chapter.files)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     if ran.cells < len(code):
-        raise CourseError(f"{name}: {ran.problems[0] if ran.problems else 'a cell did not run'}")
+        stopped = [said for said in ran.problems if not CHECKS_OWN.search(said)] or ["a cell did not run"]
+        raise CourseError(
+            f"{name}: {stopped[-1]}; the pages need all of it: try `autograder site` again, or mend the cell"
+        )
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
     notebook.metadata.pop("papermill", None)
