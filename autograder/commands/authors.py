@@ -177,7 +177,7 @@ def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[
 def site(
     context: typer.Context,
     chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
-    out: Annotated[Path, typer.Option(help="a new folder, or that of an earlier site")] = Path("site"),
+    out: Annotated[Path, typer.Option(help="a new folder, or that of an earlier site")] = Path("_site"),
     execute: Annotated[
         bool, typer.Option(help="run chapters whose outputs are not kept: minutes; else they are shown bare")
     ] = True,
@@ -188,7 +188,7 @@ def site(
 ) -> None:
     """Write the course as HTML pages without answers: chapters with their pictures, what one can do after each, search.
 
-    For example: autograder site --out site && python -m http.server --directory site
+    For example: autograder site --out _site && python -m http.server --directory _site
     """
     from autograder.site import built
 
