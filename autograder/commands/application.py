@@ -12,6 +12,7 @@ import typer
 from autograder.commands.terminal import errors, plain
 
 if TYPE_CHECKING:
+    from autograder.model.address import Address
     from autograder.model.course import Course
 
 HELP = """Grade notebooks that nobody trusts, and write them.
@@ -23,6 +24,11 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 ChapterName = Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER")]
 Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, feedback and reports")]
+
+Published = Annotated[
+    str,
+    typer.Option(help="where released folders are pushed to, https://HOST/OWNER/NAME: else as course.toml says"),
+]
 
 
 def end(code: int, says: str) -> None:
@@ -48,6 +54,15 @@ def opened(context: typer.Context) -> Course:
     from autograder.model import course
 
     return course.find(context.obj)
+
+
+def published_at(course: Course, said: str) -> Address | None:
+    """Where released folders are pushed to, as the command says or else the course. Raises CourseError."""
+    from autograder.model.address import Address
+
+    if said:
+        return Address.read("--published", said)
+    return Address.read(f"{course.file}: published:", course.published) if course.published else None
 
 
 def spelled(context: typer.Context) -> str:

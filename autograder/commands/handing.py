@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from autograder.commands import grading
-from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened
+from autograder.commands.application import (
+    INSTRUCTORS,
+    ChapterName,
+    Out,
+    Published,
+    app,
+    end,
+    opened,
+    published_at,
+)
 from autograder.commands.terminal import AUTHOR, OK, console, errors, plain, progress
 
 Chapters = Annotated[
@@ -26,6 +35,7 @@ def release(
     due: Annotated[
         str | None, typer.Option(help="with --solutions, where the header says none: 2026-11-30T23:59+01:00")
     ] = None,
+    published: Published = "",
 ) -> None:
     """Write one chapter for students: its notebook, a README, and the library alone; no answer, no check, no grader.
 
@@ -35,7 +45,8 @@ def release(
 
     course = opened(context)
     name = course.full_name(chapter)
-    written = bundle.release(course, name, out, solutions=solutions, due=due)
+    address = published_at(course, published)
+    written = bundle.release(course, name, out, solutions=solutions, due=due, published=address)
     said = f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab"
     console.print(plain(said), highlight=False, soft_wrap=True)
 

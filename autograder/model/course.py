@@ -124,6 +124,7 @@ class Course:
     planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
     needs: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the chapters that each builds on
     step: float = STEP  # see `Chapter.step`
+    published: str = ""  # where released folders are pushed to: see `model.address`; empty: nobody has said
     follow_through: float | None = None  # of chapters whose header says nothing of it
 
     @classmethod
@@ -159,6 +160,7 @@ class Course:
             planned=tuple(found.planned.items()),
             needs=tuple(found.needs.items()),
             step=found.step,
+            published=found.published,
             follow_through=found.follow_through,
         )
 

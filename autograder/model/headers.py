@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from autograder.model.address import Address
 from autograder.model.limits import MIB, STEP, CheckerCaps, CourseError, Limits, checked, near
 
 SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
@@ -56,6 +57,12 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         dict[ChapterName, tuple[ChapterName, ...]],
         Meta(description='the chapters that come before each, as in 03_jobs = ["01_pipes"]'),
     ] = {}
+    published: Annotated[
+        str,
+        Meta(
+            description='the repository that released folders are pushed to, as in published = "https://HOST/OWNER/NAME"'
+        ),
+    ] = ""
     planned: Annotated[
         dict[ChapterName, str], Meta(description='chapters to come and their rows, as in 05_jobs = "S24-S26"')
     ] = {}
@@ -102,6 +109,8 @@ def course_file(where: str, values: object) -> CourseFile:
     """What course.toml says. Raises CourseError, which begins with `where`."""
     found = _typed(where, values, CourseFile)
     rows(f"{where}: rows", found.rows)
+    if found.published:
+        Address.read(f"{where}: published:", found.published)
     if 0 < found.step < SMALLEST:
         raise CourseError(f"{where}: step: {found.step!r}; write {_mends(CourseFile)['step']}")
     for name, text in found.planned.items():

@@ -6,6 +6,7 @@
     DIR/notebooks/...                    what lies beside it in the course's files/NAME/
     DIR/notebooks/solutions/NAME.ipynb   with `--solutions`, after the deadline
     DIR/lib/                             the distribution `across`, as source
+    DIR/colab/NAME.ipynb, DIR/binder/    where it is said to which repository the folder is pushed: see `elsewhere`
 
 Before anything is written the notebook is built anew and compared, and what would be handed out is searched for every
 reference, listed answer and check (`leaks`). The folder comes whole or not at all.
@@ -31,8 +32,9 @@ from packaging.utils import canonicalize_name
 import across
 from autograder.authoring import build
 from autograder.model import headers
+from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
-from autograder.release import leaks, readme
+from autograder.release import elsewhere, leaks, readme
 
 LIBRARY = "across"
 JUNK = ("__pycache__", "*.pyc", "*.egg-info", ".*")
@@ -46,12 +48,15 @@ def release(
     solutions: bool = False,
     due: str | None = None,
     now: datetime | None = None,
+    published: Address | None = None,
 ) -> list[Path]:
     """Write the bundle of chapter `name` into the folder `out`, which must be new or empty; return its files.
 
     `due` is when the chapter was due (ISO 8601 with an offset) where its header does not say it; `solutions` adds its answers,
-    after that time. Raises CourseError for a notebook that is stale, an answer or a check that would be handed out, a folder
-    with something in it, and solutions before the deadline; OSError.
+    after that time; `published` is where the folder is pushed to, for links to Colab and Binder.
+
+    Raises CourseError for a notebook that is stale, an answer or a check that would be handed out, a folder with something in
+    it, and solutions before the deadline; OSError.
     """
     out = Path(out).absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -63,7 +68,8 @@ def release(
     chapter = course.chapter(name)
     if solutions:
         _over(name, due or chapter.due, now or datetime.now(UTC))
-    released = build.dumps(build.release(course, name))
+    notebook = build.release(course, name)
+    released = build.dumps(notebook)
     if course.notebook(name).read_text(encoding="utf-8") != released:
         raise CourseError(
             f"notebooks/{name}.ipynb: is older than solutions/{course.source(name).name}; run `autograder build`"
@@ -72,7 +78,7 @@ def release(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
         new = Path(aside) / "new"
         answers = new / "notebooks" / "solutions" / f"{name}.ipynb"
-        _put(new / "README.md", readme.text(course, chapter, solutions=solutions))
+        _put(new / "README.md", readme.text(course, chapter, solutions=solutions, published=published))
         _put(new / "pyproject.toml", _project(course, name, _library()))
         _put(new / "notebooks" / f"{name}.ipynb", released)
         for path, content in chapter.files:
@@ -81,6 +87,13 @@ def release(
             place.write_bytes(content)
         if solutions:
             _put(answers, build.dumps(build.solved(course, name)))
+        if published is not None:
+            if not chapter.assignment:
+                variant = elsewhere.colab(notebook, chapter, _library(), published)
+                _put(new / COLAB_FOLDER / f"{name}.ipynb", build.dumps(variant))
+            for file, content in elsewhere.binder(f"{sys.version_info.major}.{sys.version_info.minor}").items():
+                _put(new / "binder" / file, content)
+            (new / "binder" / "start").chmod(0o755)
         shutil.copytree(_library(), new / "lib", ignore=shutil.ignore_patterns(*JUNK, "handout.toml"))
         found = leaks.leaks(new, leaks.secrets(course, name), but=frozenset([answers]))
         if found:

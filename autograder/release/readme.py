@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from autograder.model.address import Address
 from autograder.model.course import Chapter, Course
+from autograder.release import elsewhere
 from autograder.submissions.instead import short
 
 
-def text(course: Course, chapter: Chapter, *, solutions: bool) -> str:
-    """The README, in Markdown; each of its links leads to a file beside it. `chapter` is as released."""
-    return "\n\n".join(part for part in _parts(course, chapter, solutions) if part) + "\n"
+def text(course: Course, chapter: Chapter, *, solutions: bool, published: Address | None = None) -> str:
+    """The README, in Markdown; each of its links leads to a file beside it, or to where it is `published`.
+
+    `chapter` is as released.
+    """
+    return "\n\n".join(part for part in _parts(course, chapter, solutions, published) if part) + "\n"
 
 
-def _parts(course: Course, chapter: Chapter, solutions: bool) -> list[str]:
+def _parts(course: Course, chapter: Chapter, solutions: bool, published: Address | None) -> list[str]:
     name = chapter.name
     notebook = f"[{name}.ipynb](notebooks/{name}.ipynb)"
     tensorflow = any(module.partition(".")[0] == "tensorflow" for module in course.preload)
@@ -27,6 +32,7 @@ def _parts(course: Course, chapter: Chapter, solutions: bool) -> list[str]:
         "--no-browser --port 8890`, then open the address that it prints.",
         "Without uv, with a Python from 3.11 to 3.13:",
         "```bash\npython -m venv .venv\n.venv/bin/pip install ./lib\n.venv/bin/across lab\n```",
+        _elsewhere(chapter, published) if published else "",
         "## Work",
         f"{_answering(chapter)}\n"
         "- *Validate* in the toolbar runs what the checks need in a fresh kernel and lists each exercise that is open; a click "
@@ -63,6 +69,13 @@ def _exercises(chapter: Chapter) -> str:
 
 def _due(chapter: Chapter) -> str:
     return f" It is due {chapter.due}." if chapter.due else ""
+
+
+def _elsewhere(chapter: Chapter, published: Address) -> str:
+    return (
+        f"Without installing anything: {elsewhere.links(published, chapter)}. These machines forget what you do: download the "
+        "notebook before you leave."
+    )
 
 
 def _devices() -> str:

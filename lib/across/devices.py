@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from across import _system
 from across.pictures import table_html, table_text
 
 MIB = 1 << 20
@@ -165,7 +166,7 @@ def _facts(physical: Any) -> tuple[str, int | None, tuple[int, int] | None]:
     import tensorflow as tf
 
     if physical.device_type == "CPU":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = _system.cores()
         return f"{cores} core{'s' * (cores > 1)}", _ram(), None
     details = tf.config.experimental.get_device_details(physical)
     model = details.get("device_name", physical.device_type)

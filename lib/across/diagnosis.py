@@ -13,7 +13,6 @@ import ctypes
 import importlib.metadata
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
 
-from across import smi
+from across import _system, smi
 
 if TYPE_CHECKING:
     from across.pictures import Picture
@@ -300,7 +299,7 @@ def ladder(facts: Facts, *, title: str = "From the program down to the card") ->
 
 
 def _loads(library: str) -> bool:
-    if sys.platform != "linux":
+    if not _system.linux():
         return False
     try:
         ctypes.CDLL(library)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from across import devices, diagnosis
+from across import _system, devices, diagnosis
 from across._jupyter import chapters
 from across._process import unprivileged, warm
 
@@ -48,7 +46,7 @@ def facts() -> dict[str, Any]:
             for device in here.devices
         ],
         "limits": {
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "cores": _system.cores(),
             "cgroup": cgroup(),
             "cpus": cpu_limit(),
             "memory": limit("memory.max", "memory/memory.limit_in_bytes"),
@@ -79,8 +77,8 @@ def advice(names: list[str], sandbox: str) -> list[str]:
     if not names:
         sentences.append("No chapters here: start in the course's folder, or set ACROSS_COURSE to it.")
     if not warm.available():
-        sentences.append(f"No fork server on {sys.platform}: kernels and fresh processes start cold, about 4 s each.")
-    if sys.platform != "linux":
+        sentences.append(f"No fork server on {_system.name()}: kernels and fresh processes start cold, about 4 s each.")
+    if not _system.linux():
         sentences.append("Grading needs Linux with bubblewrap; students need neither.")
     elif sandbox:
         sentences.append(f"Grading needs a box, students do not: {sandbox}.")

@@ -12,6 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
+from across import _system
 from across._jupyter import chapters
 from across._process import provisioner, warm
 
@@ -33,7 +34,7 @@ def start(browser: bool = True, port: int | None = None) -> None:
     if warm.available():
         provisioner.turn_on()
     else:
-        print(f"across lab: kernels start cold on {sys.platform}: about 4 s each. Everything else is the same.")
+        print(f"across lab: kernels start cold on {_system.name()}: about 4 s each. Everything else is the same.")
     from jupyterlab.labapp import LabApp
 
     try:
@@ -62,7 +63,7 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
         f"--ServerApp.open_browser={browser}",
         "--log-level=WARN",  # the address is shown all the same
     ]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    if _system.administrator():
         options.append("--ServerApp.allow_root=True")  # in a container one is often root
     return options
 
@@ -83,7 +84,7 @@ def free_port(wanted: int | None = None) -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        if sys.platform != "win32":
+        if _system.listens_again():
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server itself does
         try:
             probe.bind(("127.0.0.1", port))

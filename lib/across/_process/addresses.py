@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-import sys
+
+from across import _system
 
 HOST = "127.0.0.1"
 
@@ -17,10 +18,10 @@ def free_address(held: list[socket.socket]) -> str:
     """
     one = socket.socket()
     held.append(one)
-    if sys.platform == "linux":
+    if _system.linux():
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     one.bind((HOST, 0))
     port = one.getsockname()[1]
-    if sys.platform != "linux":
+    if not _system.linux():
         one.close()
     return f"{HOST}:{port}"

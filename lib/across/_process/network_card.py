@@ -12,7 +12,8 @@ import contextlib
 import os
 import socket
 import struct
-import sys
+
+from across import _system
 
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h; not among Python's constants
 LISTENS = getattr(socket, "SO_ACCEPTCONN", 30)
@@ -21,7 +22,7 @@ LISTENS = getattr(socket, "SO_ACCEPTCONN", 30)
 def slow(bytes_per_second: float) -> int:
     """Pace the connections that this process will accept; of how many listening sockets. 0 where this is not Linux."""
     found = 0
-    for one in _listening() if sys.platform == "linux" else ():
+    for one in _listening() if _system.linux() else ():
         with one:
             one.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("=Q", round(bytes_per_second)))
             found += 1

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from across import _system
 from across._process import warm
 
 LOG = 16 << 20  # bytes of each of a member's two files, about
@@ -280,7 +281,7 @@ if os.getppid() == int(sys.argv[1]):
 
 def _bound() -> list[str]:
     """What to write before a command, so that it ends with the thread that starts it: in 20 ms, Linux only."""
-    if sys.platform != "linux":
+    if not _system.linux():
         return []
     return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid())]
 

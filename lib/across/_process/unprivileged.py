@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+from across import _system
 
 BWRAP = "bwrap --ro-bind / / --dev /dev --proc /proc --unshare-user --unshare-pid --unshare-net --unshare-ipc true"
 PROFILE = r"abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap {bwrap} flags=(unconfined) {{ userns, }}\n"
@@ -26,8 +27,8 @@ SYSCTL = Path("/proc/sys")
 
 def problem(deadline: float = 20.0) -> str:
     """Why no box can be built here, with the mend; empty where one was built. Takes some milliseconds."""
-    if sys.platform != "linux":
-        return "it needs Linux (on macOS and Windows: a Linux container)"
+    if not _system.linux():
+        return _system.NEEDS_LINUX
     if shutil.which("bwrap") is None:
         return INSTALL
     command = BWRAP.replace(" --unshare-user", "") if os.getuid() == 0 else BWRAP

@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from across import _system
 from across._process import forking
 from across._process.forking import FOLDER, MESSAGE, ServerError, die_with_parent
 
@@ -34,7 +35,7 @@ __all__ = ["MESSAGE", "Child", "ForkServer", "ServerError", "answers", "availabl
 
 def available() -> bool:
     """Whether this system can fork warm processes (Linux: fork, pidfd and SOCK_SEQPACKET)."""
-    return sys.platform == "linux" and hasattr(os, "pidfd_open")
+    return _system.forks()
 
 
 class Child:

@@ -1,0 +1,1 @@
+"""The course as pages that anyone may read: chapters without answers, what one can do after each, search."""

@@ -1,0 +1,259 @@
+"""The site: chapters as students get them, no answer on any page, no link that leads nowhere, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import zlib
+from pathlib import Path
+
+import courses
+import pytest
+from bs4 import BeautifulSoup
+from small_course import CHECKS, NAME, SOURCE, command
+
+from autograder.authoring import build
+from autograder.model.course import Course, CourseError, find
+from autograder.probe import listed
+from autograder.release import leaks
+from autograder.site import about, built, links, outputs
+
+TWO = ["01_gpu_setup", "03_device_placement"]
+PICTURE = """
+# %% [markdown]
+# ## A picture
+# About 20 minutes.
+
+# %% tags=["show"]
+import base64
+from IPython.display import display
+
+class Dot:
+    def _repr_mimebundle_(self, **_):
+        data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+        page = f'<img src="data:image/png;base64,{data}" alt="One dot." width="7">'
+        return {"text/html": page, "image/png": data, "text/plain": "One dot."}, {"image/png": {"height": 5}}
+
+print("printed when it was run")
+display(Dot())
+"""
+LONG = "    total = sum(weight * share for weight, share in zip(x, x, strict=True))\n    return total"
+
+
+def squeezed(text: str) -> str:
+    """Text without its layout."""
+    return " ".join(text.split())
+
+
+def read(folder: Path) -> dict[str, str]:
+    """What can be read in the files of a site: pages as they are shown, scripts and notebooks as they are."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix in (".html", ".js", ".ipynb", ".json"):
+            text = path.read_text(encoding="utf-8")
+            found[path.relative_to(folder).as_posix()] = text
+            if path.suffix == ".html":
+                found[f"{path.relative_to(folder).as_posix()}, as shown"] = BeautifulSoup(
+                    text, "html.parser"
+                ).get_text()
+            if path.suffix == ".ipynb":
+                cells = json.loads(text)["cells"]
+                found[f"{path.name}, its cells"] = "\n".join("".join(cell["source"]) for cell in cells)
+    return found
+
+
+def answers(course: Course, names: list[str]) -> dict[str, str]:
+    """Every reference and listed answer of some chapters that is not what students are given, and long enough to be one."""
+    found = {}
+    for name in names:
+        stubs, references = course.chapter(name).answers, build.solution_source(course, name)
+        written = {f"{name}, {answer}": source for answer, source in references.items()}
+        for variant in listed.variants(course.listed_file(name)):
+            source = variant.written_over(references[variant.answer])
+            written[f"{name}, {variant.answer}, {variant.name}"] = source
+        given = {squeezed(stub) for stub in stubs.values()}
+        found |= {what: text for what, each in written.items() if (text := squeezed(each)) not in given}
+    return {what: text for what, text in found.items() if len(text) >= leaks.SHORT}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, Path]:
+    """A course of one chapter, and its site, for which the chapter was run."""
+    course = courses.write(tmp_path_factory.mktemp("small") / "course", NAME, SOURCE + PICTURE, CHECKS)
+    out = course.root.parent / "site"
+    done = command("site", "--out", out, root=course.root)
+    assert done.returncode == 0, done.stderr
+    assert "of 1 chapters; 1 were run" in done.stdout
+    return course, out
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of two chapters of this course, without outputs."""
+    out = tmp_path_factory.mktemp("two") / "site"
+    built.build(find(), out, names=TWO, execute=False)
+    return out
+
+
+def test_a_chapter_is_shown_with_what_it_prints_and_draws_before_anyone_answers(small: tuple[Course, Path]):
+    _, out = small
+    page = BeautifulSoup((out / "chapters" / f"{NAME}.html").read_text(), "html.parser")
+    assert "printed when it was run" in page.get_text()
+    assert 'NotImplementedError("your turn")' in page.get_text()
+    picture = page.select_one(".cell_output img")
+    assert picture
+    assert (picture["alt"], picture["width"], picture["height"]) == ("One dot.", "7", "5")
+    assert (out / "chapters" / str(picture["src"])).resolve().read_bytes().startswith(b"\x89PNG")
+    assert str(Path.cwd()) not in page.get_text()
+
+
+def test_what_was_run_is_not_run_again_until_the_chapter_changes(small: tuple[Course, Path], tmp_path: Path):
+    course, out = small
+    (out / "left_over.html").write_text("")
+    again = built.build(course, out)  # in the place of the earlier one
+    assert not (out / "left_over.html").exists()
+    assert (again.executed, again.bare) == ((), ())
+    other = courses.write(tmp_path / "course", NAME, SOURCE + PICTURE.replace("printed", "said"), CHECKS)
+    assert outputs.key(other, NAME) != outputs.key(course, NAME)
+    bare = built.build(other, tmp_path / "bare", execute=False)
+    assert bare.bare == (NAME,)
+    page = (tmp_path / "bare" / "chapters" / f"{NAME}.html").read_text()
+    assert "no output and no picture is shown" in page
+    assert "said when it was run</span>" not in page
+
+
+def test_the_notebook_that_one_downloads_is_the_released_one(small: tuple[Course, Path]):
+    course, out = small
+    page = BeautifulSoup((out / "chapters" / f"{NAME}.html").read_text(), "html.parser")
+    link = next(str(each["href"]) for each in page.find_all("a", download=True))
+    assert (out / "chapters" / link).resolve().read_bytes() == course.notebook(NAME).read_bytes()
+
+
+def test_a_chapter_that_shows_an_answer_makes_no_site(tmp_path: Path):
+    leaky = SOURCE.replace("    return 2 * x", LONG)
+    told = "".join(f"# {line}\n" for line in LONG.splitlines())
+    course = courses.write(
+        tmp_path / "course", NAME, f"{leaky}\n# %% [markdown]\n# For the curious:\n# ```python\n{told}# ```\n", CHECKS
+    )
+    with pytest.raises(CourseError, match=rf'chapters/{NAME}.html: holds the reference of "double"'):
+        built.build(course, tmp_path / "site", execute=False)
+    assert not (tmp_path / "site").exists()
+
+
+def test_an_answer_that_only_an_output_shows_makes_no_site_either(tmp_path: Path):
+    hidden = zlib.compress(LONG.encode())
+    shown = f'\n# %% tags=["show"]\nimport zlib\nprint(zlib.decompress({hidden!r}).decode())\n'
+    course = courses.write(tmp_path / "course", NAME, SOURCE.replace("    return 2 * x", LONG) + shown, CHECKS)
+    with pytest.raises(CourseError, match='holds the reference of "double"'):
+        built.build(course, tmp_path / "site")
+
+
+def test_a_link_that_leads_nowhere_makes_no_site(tmp_path: Path):
+    course = courses.write(tmp_path / "course", NAME, SOURCE + "\n# %% [markdown]\n# See [there](#nowhere).\n", CHECKS)
+    with pytest.raises(CourseError, match="nowhere"):
+        built.build(course, tmp_path / "site", execute=False)
+
+
+def test_what_leads_nowhere_is_named(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.html").write_text(
+        '<a href="two.html#here">x</a><a href="two.html#gone">x</a><a href="three.html">x</a><a href="#me" id="me">x</a>'
+        '<img src="../none.png"><script src="https://example.org/x.js"></script><a href="https://example.org">x</a>'
+        '<a href="../../outside">x</a>'
+    )
+    (tmp_path / "a" / "two.html").write_text('<p id="here">x</p>')
+    (tmp_path.parent / "outside").write_text("not of the site")
+    assert links.broken(tmp_path) == [
+        "a/one.html: links to ../../outside, which is not there",
+        "a/one.html: links to ../none.png, which is not there",
+        "a/one.html: links to three.html, which is not there",
+        "a/one.html: links to two.html#gone, which has no such anchor",
+        "a/one.html: loads https://example.org/x.js from elsewhere",
+    ]
+
+
+def test_no_folder_of_ones_own_is_replaced(small: tuple[Course, Path], tmp_path: Path):
+    course, _ = small
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("mine")
+    with pytest.raises(CourseError, match="something else already"):
+        built.build(course, mine, execute=False)
+    assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
+
+
+def test_a_stale_notebook_makes_no_site(tmp_path: Path):
+    course = courses.write(tmp_path / "course", NAME, SOURCE, CHECKS)
+    course.source(NAME).write_text(SOURCE.replace("# # Small", "# # Smaller"))
+    with pytest.raises(CourseError, match="run `autograder build`"):
+        built.build(course, tmp_path / "site", execute=False)
+
+
+def test_a_page_of_two_chapters_links_well_and_shows_no_answer(two: Path):
+    assert links.broken(two) == []
+    texts = {path: squeezed(text) for path, text in read(two).items()}
+    assert {f"chapters/{name}.html, as shown" for name in TWO} <= texts.keys()
+    wanted = answers(find(), TWO)
+    assert len(wanted) > 100
+    assert [(what, path) for what, source in wanted.items() for path, text in texts.items() if source in text] == []
+    assert not [path for path, text in texts.items() if "BEGIN SOLUTION" in text or "autograder.probe" in text]
+
+
+def test_the_search_finds_a_chapter_by_its_words(two: Path):
+    index = (two / "searchindex.js").read_text()
+    names = json.loads(index[index.index("(") + 1 : index.rindex(")")])
+    found = names["terms"]["pin"]
+    where = [names["docnames"][number] for number in (found if isinstance(found, list) else [found])]
+    assert "chapters/03_device_placement" in where
+
+
+@pytest.mark.parametrize("name", find().chapters)
+def test_a_chapter_says_of_itself_all_that_its_page_needs(name: str):
+    found, course = about.read(find(), name), find()
+    assert found.question.endswith("?")
+    assert found.lead
+    assert 30 <= found.minutes <= 120
+    assert found.recipe
+    assert [task.name for task in found.tasks if not task.asks] == []
+    assert sum(task.points for task in found.tasks) == found.points == course.chapter(name).max_points
+    assert set(found.rows) <= set(
+        re.findall(r"^\| (S\d+) \|", (course.root / "docs" / "coverage.md").read_text(), re.M)
+    )
+
+
+def test_a_teachers_page_says_what_the_chapter_says(two: Path):
+    page = BeautifulSoup((two / "about" / "03_device_placement.html").read_text(), "html.parser").get_text()
+    for said in (
+        "Which device runs each op, and how do I decide it?",
+        "60 minutes, 9 exercises, 23 points, 1 read by a person",
+        "Return the name of the device that holds a tensor",
+        "placement.trace(model, x).draw()",
+        "S20",
+    ):
+        assert said in page
+    assert "DeviceSpec.from_string" not in page  # a hint
+
+
+def test_links_to_colab_and_binder_are_there_where_an_address_is(small: tuple[Course, Path], two: Path, tmp_path: Path):
+    course, _ = small
+    assert not [path for path, text in read(two).items() if "colab.research" in text or "mybinder" in text]
+    done = command(
+        "site", "--no-execute", "--out", tmp_path / "site", "--published", "https://github.com/o/n", root=course.root
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "chapters" / f"{NAME}.html").read_text()
+    assert f"https://colab.research.google.com/github/o/n/blob/main/colab/{NAME}.ipynb" in page
+    assert f"https://mybinder.org/v2/gh/o/n/main?urlpath=lab/tree/notebooks/{NAME}.ipynb" in page
+
+
+@pytest.mark.slow
+def test_the_whole_course_is_built_in_a_minute_and_shows_no_answer(tmp_path: Path):
+    course, started = find(), time.monotonic()
+    built.build(course, tmp_path / "site", execute=False)
+    assert time.monotonic() - started < 60  # on two quiet processors
+    texts = {path: squeezed(text) for path, text in read(tmp_path / "site").items()}
+    wanted = answers(course, list(course.chapters))
+    assert [(what, path) for what, source in wanted.items() for path, text in texts.items() if source in text] == []
+    if (course.root / "docs" / "crosswalk.md").is_file():
+        assert (tmp_path / "site" / "crosswalk.html").is_file()

@@ -1,0 +1,48 @@
+"""A chapter in Notebook 7, which `across lab` serves beside JupyterLab: folded sources, pictures, checks and Validate."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from test_chapter_in_jupyterlab import CHAPTER, LOADS, RUNS, Lab, browser, lab, until
+
+__all__ = ["browser", "lab"]  # fixtures
+pytestmark = pytest.mark.browser
+IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
+NUMBER = re.compile(r"\[\d+\]:")
+PICTURES = ".jp-OutputArea-output img[alt]"
+
+
+def address(lab: Lab) -> str:
+    base, query = lab.url.split("?", 1)
+    return f"{base.removesuffix('/lab')}/notebooks/{CHAPTER}.ipynb?{query}"
+
+
+def ended(browser: Chrome) -> bool:
+    """Whether the last cell has a number."""
+    return bool(
+        NUMBER.fullmatch(browser.find_elements(By.CSS_SELECTOR, ".jp-CodeCell .jp-InputPrompt")[-1].text.strip())
+    )
+
+
+def test_a_chapter_runs_and_is_validated_in_notebook_7(browser: Chrome, lab: Lab, screenshots):
+    browser.get(address(lab))
+    until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, IDLE), "an idle kernel")
+    until(browser, LOADS, lambda b: b.find_elements(By.CSS_SELECTOR, ".jp-InputPlaceholder"), "folded sources")
+    menu = '//*[contains(@class, "lm-MenuBar-itemLabel") and text()="Run"]'
+    until(browser, LOADS, lambda b: b.find_element(By.XPATH, menu).click() or True, "the menu Run")
+    item = '.lm-Menu-item[data-command="runmenu:run-all"]'
+    until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, item).click() or True, "Run All Cells")
+    said = "//*[contains(@class, 'jp-OutputArea')]//*[contains(text(), 'not attempted yet')]"
+    until(browser, RUNS, lambda b: b.find_elements(By.XPATH, said), "a check's sentence")
+    until(browser, RUNS, lambda b: len(b.find_elements(By.CSS_SELECTOR, PICTURES)) > 5, "pictures with alt text")
+    until(browser, RUNS, ended, "the end of the run")
+    browser.save_screenshot(str(screenshots / "notebook_7.png"))
+    button = "//jp-button[contains(., 'Validate')]"
+    until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "Validate")
+    dialog = until(browser, RUNS, lambda b: b.find_element(By.CSS_SELECTOR, ".jp-Dialog-content pre"), "its dialog")
+    browser.save_screenshot(str(screenshots / "notebook_7_validated.png"))
+    assert "Exercise" in dialog.text

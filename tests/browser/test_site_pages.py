@@ -1,0 +1,106 @@
+"""The site in a real browser: read on a phone and on a screen, light and dark, by the keyboard, and searched."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import http.server
+import itertools
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import browsers
+import pytest
+from selenium.webdriver import Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from autograder.model.course import find
+from autograder.site import built
+
+pytestmark = pytest.mark.browser
+
+READ = (Path(__file__).parent / "read_page.js").read_text(encoding="utf-8")
+CHAPTER = "03_device_placement"
+PAGES = ("index.html", f"chapters/{CHAPTER}.html", f"about/{CHAPTER}.html", "about/index.html", "coverage.html")
+LEVELS = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((each) => +each.nodeName[1])"
+SEARCHED = 30.0  # seconds; a deadline
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a site of two chapters without outputs: what browsers do not search in files they search there."""
+    out = tmp_path_factory.mktemp("site") / "site"
+    built.build(find(), out, names=["01_gpu_setup", CHAPTER], execute=False)
+    handler = functools.partial(Quiet, directory=str(out))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join(10)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with browsers.started(chromium, tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+def opened(browser: Chrome, address: str, width: int, theme: str = "light") -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get(address)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")])
+def test_a_page_is_as_wide_as_the_screen_breaks_no_word_and_can_be_read(browser, site, screenshots, page, width, theme):
+    opened(browser, f"{site}/{page}", width, theme)
+    height = min(browser.execute_script("return document.documentElement.scrollHeight"), 6000)
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    seen = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    (screenshots / f"site_{page.replace('/', '_')}_{width}_{theme}.png").write_bytes(base64.b64decode(seen["data"]))
+    stumbled = browser.execute_script(READ)
+    assert not stumbled, "\n".join(stumbled)
+
+
+def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, site):
+    opened(browser, f"{site}/chapters/{CHAPTER}.html", 1280)
+    folded = browser.find_elements(By.CSS_SELECTOR, "div.cell details.hide")
+    assert folded
+    source = folded[0].find_element(By.CSS_SELECTOR, ".cell_input")
+    assert not source.is_displayed()
+    folded[0].find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
+    assert source.is_displayed()
+    assert "with attempt(" in source.text
+
+
+def test_a_search_leads_to_the_chapter(browser, site):
+    opened(browser, f"{site}/index.html", 1280)
+    browser.find_element(By.CSS_SELECTOR, "input[name=q]").send_keys("pinned", Keys.ENTER)
+    found = WebDriverWait(browser, SEARCHED).until(
+        lambda driver: [
+            each for each in driver.find_elements(By.CSS_SELECTOR, "#search-results li a") if each.is_displayed()
+        ]
+    )
+    assert [each for each in found if f"chapters/{CHAPTER}.html" in (each.get_attribute("href") or "")]
+
+
+@pytest.mark.parametrize("page", PAGES[:3])
+def test_headings_are_in_order_and_nothing_is_loaded_from_elsewhere(browser, site, page):
+    opened(browser, f"{site}/{page}", 1280)
+    levels = browser.execute_script(LEVELS)
+    assert levels[0] == 1
+    assert [(one, two) for one, two in itertools.pairwise(levels) if two > one + 1] == []
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)")
+    assert loaded
+    assert [name for name in loaded if not name.startswith((site, "data:"))] == []
