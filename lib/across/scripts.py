@@ -21,6 +21,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from across import _system
+
 PLACE = Path(sys.prefix) / "share" / "across"
 SECONDS = 90.0  # that a script may run
 INSTALLS = 900.0  # seconds; a slow network
@@ -53,7 +55,7 @@ def prepare(script: str | Path) -> Path:
     there = folder(script)
     if there.is_dir():
         return there
-    if sys.platform == "win32":
+    if _system.name() == "win32":
         raise NotPrepared(f"{Path(script).name} is not run on Windows; its chapter shows a recorded run")
     uv = shutil.which("uv")
     if uv is None:

@@ -30,6 +30,7 @@ from typing import Any
 
 from across import fresh
 from across._process.sources import digest, sources
+from across._system import cores
 
 __all__ = ["Later", "Ratio", "Run", "Stated", "Study", "cores", "machine"]
 
@@ -330,11 +331,6 @@ def orders(count: int, repeats: int) -> tuple[tuple[int, ...], ...]:
         early = {number: so_far + best.index(number) for number, so_far in early.items()}
         found.append(best)
     return tuple(found)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine() -> str:

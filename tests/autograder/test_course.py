@@ -230,7 +230,7 @@ def test_what_a_chapter_needs_is_in_its_notebook_and_makes_no_new_release(tmp_pa
     with (tmp_path / "course.toml").open("a") as file:
         file.write(f'[needs]\n02_second = ["{NAME}"]\n')
     course = Course.read(tmp_path)
-    assert build.build(course) == ["02_second"]
+    assert build.build(course) == ["02_second.ipynb"]
     after = course.chapter("02_second")
     assert after.release["metadata"]["across"]["needs"] == [NAME]
     assert after.release["metadata"]["across"]["release"] == before.release["metadata"]["across"]["release"]

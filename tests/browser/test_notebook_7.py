@@ -43,6 +43,6 @@ def test_a_chapter_runs_and_is_validated_in_notebook_7(browser: Chrome, lab: Lab
     browser.save_screenshot(str(screenshots / "notebook_7.png"))
     button = "//jp-button[contains(., 'Validate')]"
     until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "Validate")
-    dialog = until(browser, RUNS, lambda b: b.find_element(By.CSS_SELECTOR, ".jp-Dialog-content pre"), "its dialog")
+    dialog = until(browser, RUNS, lambda b: b.find_element(By.CSS_SELECTOR, ".jp-Dialog-content"), "its dialog")
     browser.save_screenshot(str(screenshots / "notebook_7_validated.png"))
     assert "Exercise" in dialog.text

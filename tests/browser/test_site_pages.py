@@ -80,7 +80,7 @@ def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, si
     source = folded[0].find_element(By.CSS_SELECTOR, ".cell_input")
     assert not source.is_displayed()
     folded[0].find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
-    assert source.is_displayed()
+    WebDriverWait(browser, SEARCHED).until(lambda _: source.is_displayed())
     assert "with attempt(" in source.text
 
 

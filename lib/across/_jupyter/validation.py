@@ -33,6 +33,7 @@ FOUND = "found"  # stands for the digest of a check until all have run
 PASSES, OPEN, NOT_YET, BY_HAND = "passes", "open", "not yet", "by hand"  # how an exercise stands; open: not attempted
 UNSURE = ("CellTimeoutError", "KeyboardInterrupt")  # errors that another run may not have
 NOT_ATTEMPTED = ("NotAttempted", "Waiting")  # of across.attempt, by name
+STUB = "NotImplementedError"  # what an answer that was not begun raises
 PACKAGES = ("across", "tensorflow", "keras", "numpy")
 
 
@@ -186,9 +187,12 @@ def _standing(notebook: NotebookNode, number: int, stays: Mapping[str, Standing]
         lines = [line for output in cell.outputs for line in output.get("text", "").splitlines() if CHANGED in line]
         return Standing(**made, state=PASSES, says=headless.ANSI.sub("", lines[-1]) if lines else "", digest=FOUND)
     says = headless.error(cell)
-    if own is not cell and (why := headless.error(own)):
-        says += f" (The cell of your answer raised: {why})"
-    state = OPEN if error.ename in NOT_ATTEMPTED else NOT_YET
+    raised = (
+        [output.ename for output in own.get("outputs", []) if output.output_type == "error"] if own is not cell else []
+    )
+    if raised:
+        says += f" (The cell of your answer raised: {headless.error(own)})"
+    state = OPEN if error.ename in NOT_ATTEMPTED and raised in ([], [STUB]) else NOT_YET
     return Standing(**made, state=state, says=says, digest="" if error.ename in UNSURE else FOUND)
 
 
