@@ -44,16 +44,17 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
+from across._language.catalogue import ENGLISH
 from autograder.authoring import chapter_header, hidden_regions, nbgrader_source, no_python, released
 from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
 from autograder.model import names as global_names
+from autograder.model import stubs
 from autograder.model.course import Course, CourseError
 
 __all__ = ["build", "dumps", "reference", "release", "release_digest", "solution_source", "solved"]
 
 STUB = 'raise NotImplementedError("your turn")'
-PROSE_STUB = "*Your answer goes here.*"
 BEGIN, END, SEEN = "### BEGIN SOLUTION", "### END SOLUTION", "#:"
 HEADER = re.compile(r"# ?%%(?!%)")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -109,7 +110,7 @@ def build(course: Course, check: bool = False) -> list[str]:
             continue
         changed.append(name)
         if not check:
-            _write(path, text)
+            write(path, text)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
         strays = [name for name in built if name not in course.chapters]
@@ -356,7 +357,7 @@ def _clear(cell: Cell, node: NotebookNode) -> None:
     seen = textwrap.dedent(_seen(cell.node.source)) if cell.kind in ("answer", "prose") else ""
     clear = ClearSolutions(
         code_stub={"python": seen or STUB},
-        text_stub=seen or PROSE_STUB,
+        text_stub=seen or stubs.PROSE[ENGLISH],
         begin_solution_delimeter=BEGIN,
         end_solution_delimeter=END,
     )
@@ -364,7 +365,8 @@ def _clear(cell: Cell, node: NotebookNode) -> None:
     node.source = "\n".join(line.rstrip() for line in node.source.split("\n"))
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """Write a file whole."""
     path.parent.mkdir(exist_ok=True)
     aside = path.with_name(f".{path.name}.new")
     aside.write_text(text, encoding="utf-8", newline="\n")

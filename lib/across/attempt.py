@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+from across._language.catalogue import said
 from across._process.tracebacks import Frame, is_own, own_line
 from across.expecting import Expected, anything, called
 from across.plain import NotPlainError, plain
@@ -26,9 +27,17 @@ _passed: set[str] = set()
 
 
 class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
-    """A visible check that did not pass. `str()` is the sentence for the student."""
+    """A visible check that did not pass. `str()` is the sentence for the student, in the language of the kernel."""
 
     mark = "…"
+
+    def __str__(self) -> str:
+        return said(self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """The sentence in English, as it was written."""
+        return super().__str__()
 
     def _render_traceback_(self) -> list[str]:
         return [_bold(f"{self.mark} {self}")]
@@ -125,7 +134,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     ) -> None:
         if error is None:
             _passed.add(self.name)
-            print(_bold(f"✓ {self.name}: {self.done}."))
+            print(_bold(said(f"✓ {self.name}: {self.done}.")))
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
             return
         else:
@@ -160,7 +169,8 @@ def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
 
 def _message(error: BaseException, limit: int = 300) -> str:
     """The line of the exception's text that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = error.sentence if isinstance(error, Attempt) else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
     line = lines[-1].removeprefix(f"{type(error).__name__}: ") if lines[0] == IN_FUNCTION else lines[0]
@@ -183,5 +193,5 @@ def _bold(text: str) -> str:
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     if os.environ.get("NO_COLOR") or not (shell or sys.stdout.isatty()):
         return text
-    head, colon, rest = text.partition(": ")
+    head, colon, rest = re.split("(: |：)", text, maxsplit=1) if re.search(": |：", text) else (text, "", "")
     return f"\x1b[1m{head}{colon}\x1b[0m{rest}"

@@ -16,6 +16,8 @@ from jupyter_server.utils import url_path_join
 from nbgrader.server_extensions.validate_assignment.handlers import NbGraderVersionHandler, ValidateAssignmentHandler
 from tornado import web
 
+from across._language.catalogue import said
+
 SAVING = 10.0  # seconds that a save may last
 LISTS = ("failed", "passed", "changed")  # of cells, in what nbgrader says of a notebook
 
@@ -28,7 +30,7 @@ def named(result: dict[str, Any], notebook: dict[str, Any]) -> dict[str, Any]:
         exercise, points = metadata.get("across", {}).get("exercise"), metadata.get("nbgrader", {}).get("points")
         if exercise and points is not None:
             source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-            names[source.strip()] = f"Exercise {exercise} ({points:g} point{'s' * (points != 1)})"
+            names[source.strip()] = said(f"Exercise {exercise} ({points:g} point{'s' * (points != 1)})")
     shown = {
         key: [{**cell, "source": names.get(cell["source"], cell["source"])} for cell in result[key]]
         for key in LISTS

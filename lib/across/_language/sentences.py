@@ -1,0 +1,176 @@
+"""Sentences in another language, found by the templates that the English ones were made from.
+
+    zh = Sentences({"{0} returned {1}; expected {2}.": "{0} 返回了 {1}；应为{2}。", "a number": "一个数"})
+    zh.said("`f(1)` returned 'x'; expected a number.")      # `f(1)` 返回了 'x'；应为一个数。
+
+A template is the English text with a number in braces for each value; braces of the text itself are doubled. Of the
+templates that fit a sentence the one with most letters is taken, and the values are looked up in turn. What fits none stays
+as it is. Matching looks for the fixed parts from left to right and never goes back: a sentence that quotes a hostile answer
+takes no longer than another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LONGEST = 8_000  # characters of a text that is looked up
+DEEPEST = 8  # templates within templates
+TRIES = 40_000  # templates held against one text and its parts
+LETTERS = 4  # that a template has at least, besides its values: "{0}: {1}" would fit anything
+PLACE = re.compile(r"\{(\d+)\}|(\{\{|\}\})")
+BETWEEN = ("; ", ", ")  # of things that were joined
+
+
+@dataclass(frozen=True)
+class Template:
+    """A text with places for values: `fixed[0] value fixed[1] value ... fixed[-1]`; `numbers` says which value where."""
+
+    fixed: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Template:
+        """`text` as it stands in a catalogue. Raises ValueError for a brace that is neither doubled nor a place."""
+        fixed, numbers, at = [""], [], 0
+        for found in PLACE.finditer(text):
+            between = text[at : found.start()]
+            if "{" in between or "}" in between:
+                break
+            fixed[-1] += between
+            at = found.end()
+            if found[2]:
+                fixed[-1] += found[2][0]
+            else:
+                numbers.append(int(found[1]))
+                fixed.append("")
+        rest = text[at:]
+        if "{" in rest or "}" in rest:
+            raise ValueError(f"{text!r}: a brace stands alone; double it, or write a place as in {{0}}")
+        fixed[-1] += rest
+        return cls(tuple(fixed), tuple(numbers))
+
+    @property
+    def letters(self) -> int:
+        """How many letters are fixed."""
+        return sum(character.isalpha() for part in self.fixed for character in part)
+
+    def values(self, text: str, *, begins: bool = False) -> tuple[dict[int, str], int] | None:
+        """The values with which the template gives `text`, or its beginning if `begins`, and where that ends; or None."""
+        first, *middle = self.fixed
+        if not middle:
+            fits = text.startswith(first) if begins else text == first
+            return ({}, len(first)) if fits else None
+        last = middle.pop()
+        if not text.startswith(first) or (begins and not last) or not (begins or text.endswith(last)):
+            return None
+        at, found = len(first), {}
+        end = len(text) if begins else len(text) - len(last)
+        for number, part in zip(self.numbers, (*middle, last if begins else ""), strict=True):
+            place = end if part == "" and number == self.numbers[-1] and not begins else text.find(part, at, end)
+            if place < at:
+                return None
+            found[number] = text[at:place]
+            at = place + len(part)
+        return found, at if begins else len(text)
+
+    def filled(self, values: Mapping[int, str]) -> str:
+        """The text with these values."""
+        parts = [self.fixed[0]]
+        for number, part in zip(self.numbers, self.fixed[1:], strict=True):
+            parts += [values.get(number, ""), part]
+        return "".join(parts)
+
+
+class Sentences:
+    """A language's sentences."""
+
+    def __init__(self, pairs: Mapping[str, str]) -> None:
+        """`pairs` are English templates and the same in the language. Raises ValueError for one that is no template."""
+        self._pairs = dict(pairs)
+        self._whole: dict[str, str] = {}
+        templates = []
+        for english, other in pairs.items():
+            ours, theirs = Template.read(english), Template.read(other)
+            if not ours.numbers:
+                self._whole[ours.fixed[0]] = theirs.filled({})
+            elif ours.letters >= LETTERS:
+                templates.append((ours, theirs))
+        self._templates = sorted(templates, key=lambda pair: -pair[0].letters)
+
+    def __bool__(self) -> bool:
+        return bool(self._whole or self._templates)
+
+    def template(self, english: str) -> str:
+        """The same template in the language, or as it is where nobody has translated it."""
+        return self._pairs.get(english, english)
+
+    def said(self, text: str) -> str:
+        """`text` in the language, or as it is where nothing fits it."""
+        if len(text) > LONGEST or not text or text.isspace():
+            return text
+        found = _Search(self._whole, self._templates).whole(text, DEEPEST)
+        return text if found is None else found
+
+
+class _Search:
+    """The look-up of one text: it ends when it has held `TRIES` templates against it."""
+
+    def __init__(self, whole: Mapping[str, str], templates: Sequence[tuple[Template, Template]]) -> None:
+        self._whole, self._templates, self._left = whole, templates, TRIES
+
+    def whole(self, text: str, depth: int) -> str | None:
+        """All of `text`: as a sentence, or as two that follow each other; None if it is not known."""
+        found = self._one(text, depth)
+        return self._two(text, depth) if found is None and depth else found
+
+    def _one(self, text: str, depth: int) -> str | None:
+        if text in self._whole:
+            return self._whole[text]
+        if not depth:
+            return None
+        for ours, theirs in self._templates:
+            self._left -= 1
+            if self._left < 0:
+                return None
+            if (found := ours.values(text)) is not None:
+                return theirs.filled({number: self._part(value, depth - 1) for number, value in found[0].items()})
+        return None
+
+    def _two(self, text: str, depth: int) -> str | None:
+        for ours, theirs in self._templates:
+            self._left -= 1
+            if self._left < 0:
+                return None
+            found = ours.values(text, begins=True)
+            if found is None or not found[1] < len(text):
+                continue
+            rest = text[found[1] :]
+            after = self._one(rest.lstrip(), depth - 1)
+            if after is not None:
+                parts = {number: self._part(value, depth - 1) for number, value in found[0].items()}
+                return theirs.filled(parts) + after
+        for first, other in self._whole.items():
+            if len(first) > LETTERS and text.startswith(first):
+                after = self._one(text[len(first) :].lstrip(), depth - 1)
+                if after is not None:
+                    return other + after
+        return None
+
+    def _part(self, value: str, depth: int) -> str:
+        """A value: itself a sentence, or several that were joined, or whatever it is."""
+        if not any(character.isalpha() for character in value):
+            return value
+        bare = value.strip()
+        found = self._one(bare, depth)
+        if found is not None:
+            return found
+        for between in BETWEEN:
+            if between in bare and depth:
+                parts = bare.split(between)
+                said = [self._one(part, depth - 1) for part in parts]
+                if any(each is not None for each in said):
+                    chinese = {"; ": "；", ", ": "，"}[between]
+                    return chinese.join(part if each is None else each for part, each in zip(parts, said, strict=True))
+        return value
