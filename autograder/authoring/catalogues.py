@@ -218,7 +218,7 @@ def _slip(words: Words, key: Key, string: str) -> str:
 def _markdown_slip(english: str, string: str) -> str:
     """Code of a cell is no text: every piece of it must be there, and nothing else that looks like it."""
     for what, split in (("block of code", "```"), ("code", "`")):
-        ours, theirs = sorted(english.split(split)[1::2]), sorted(string.split(split)[1::2])
+        ours, theirs = (sorted(_bare(each) for each in both.split(split)[1::2]) for both in (english, string))
         if what == "block of code":
             english, string = ("".join(each.split(split)[0::2]) for each in (english, string))
         if ours != theirs:
@@ -229,6 +229,11 @@ def _markdown_slip(english: str, string: str) -> str:
             return f"{mark.strip()!r} is not in both as often"
     levels = [[line.split(" ")[0] for line in each.splitlines() if line.startswith("#")] for each in (english, string)]
     return "" if levels[0] == levels[1] else "its headings are not those of the English cell"
+
+
+def _bare(code: str) -> str:
+    """Code without its comments, which are translated."""
+    return "\n".join(line.partition("  # ")[0].rstrip() for line in code.split("\n"))
 
 
 def read(path: Path) -> dict[Key, tuple[str, bool]]:

@@ -17,12 +17,14 @@ from autograder.report import words
 
 WORD = re.compile(r"[A-Za-z][a-z]+")
 FORMAT = re.compile(r"\{(\d*)\}")
+NO_TALK = re.compile(r"<\w+ |\w=\"|\(\?|-src |\\\\|\\d|@media|Bus-Id|MiB /|\A\n(?:[A-Z]\w*\s*)+\Z|  +\w+  ")  # HTML, patterns, lists of ops, tables
 CODE = re.compile(r"^[\w.\[\]()=%/:<>{}*+#$\\-]*$")  # no blank in it: a name, a path, a format
 PASSED = frozenset(  # functions whose text arguments are shown, be it one word
-    "text set_title set_xlabel set_ylabel annotate legend step plot bar style bars timeline draw Finding Layer "
-    "_library _one named Expected".split()
+    "text set_title set_xlabel set_ylabel annotate legend step plot bar style bars timeline draw Layer "
+    "_one named Expected".split()
 )
 SHOWN = frozenset("title x y unit label each done note words".split())  # keyword arguments that are
+STYLE = frozenset("loc textcoords where linestyle ha va style".split())  # keyword arguments that never are
 LEFT = frozenset("exercise getattr setattr hasattr device_count env split startswith endswith removeprefix replace".split())
 
 
@@ -115,7 +117,7 @@ class _Walk:
             yield from self.of(node.func)
             for argument in node.args:
                 yield from self.of(argument, name in PASSED)
-            for keyword in node.keywords:
+            for keyword in (each for each in node.keywords if each.arg not in STYLE):
                 yield from self.of(keyword.value, keyword.arg in SHOWN)
             return
         if isinstance(node, ast.Subscript):
@@ -154,10 +156,10 @@ class _Walk:
 
 def _is_message(fixed: str, shown: bool) -> bool:
     """Whether a text, with a NUL in place of each value, may be one that people read."""
-    found = WORD.findall(fixed)
+    found = WORD.findall(fixed.replace("TensorFlow", ""))
     if shown and found:
         return True
     bare = fixed.strip()
-    if not found or " " not in fixed.strip("\0") or CODE.match(bare.replace("\0", "x")) or "\n    " in fixed:
+    if NO_TALK.search(fixed) or not found or " " not in fixed.strip("\0") or CODE.match(bare.replace("\0", "x")) or "\n    " in fixed:
         return False
     return len(found) > 1 or (" " in fixed and "\0" in fixed)
