@@ -26,7 +26,7 @@ CODE = "code"  # the context of what a chapter's code says
 Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
 HARNESS = Path(build.__file__).parents[1]
-GENERAL = ("attempt", "expecting", "plain", "pictures", "_jupyter/validating")  # of the library, whatever a chapter imports
+GENERAL = ("attempt", "expecting", "plain", "pictures", "_jupyter/validating", "_language/pictured")  # of the library, whatever a chapter imports
 SAID = (  # of the grader's files, those whose texts students read
     "gradebook/record.py",
     "job/carried.py",
@@ -40,7 +40,7 @@ SAID = (  # of the grader's files, those whose texts students read
     "submissions/student_files.py",
 )
 NOT_READ = (  # of the library: what starts processes, and commands, whose words stay English
-    "_language", "_process", "cli.py", "doctor.py", "_jupyter/lab.py", "_jupyter/chapters.py", "_jupyter/headless.py",
+    "_process", "cli.py", "doctor.py", "_jupyter/lab.py", "_jupyter/chapters.py", "_jupyter/headless.py",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from autograder.report import words
 
 WORD = re.compile(r"[A-Za-z][a-z]+")
 FORMAT = re.compile(r"\{(\d*)\}")
+ALONE = re.compile("an? [A-Za-z0-9]+|first|second|third|fourth")  # words that stand in sentences and are told by themselves
 NO_TALK = re.compile(r"<\w+ |\w=\"|\(\?|-src |\\\\|\\d|@media|Bus-Id|MiB /|\A\n(?:[A-Z]\w*\s*)+\Z|  +\w+  ")  # HTML, patterns, lists of ops, tables
 CODE = re.compile(r"^[\w.\[\]()=%/:<>{}*+#$\\-]*$")  # no blank in it: a name, a path, a format
 PASSED = frozenset(  # functions whose text arguments are shown, be it one word
@@ -120,6 +121,11 @@ class _Walk:
             for keyword in (each for each in node.keywords if each.arg not in STYLE):
                 yield from self.of(keyword.value, keyword.arg in SHOWN)
             return
+        if isinstance(node, ast.Dict):
+            for child in filter(None, (*node.keys, *node.values)):
+                one = isinstance(child, ast.Constant) and re.fullmatch("[A-Z][a-z]+", str(child.value))
+                yield from self.of(child, bool(one) and child in node.values)
+            return
         if isinstance(node, ast.Subscript):
             yield from self.of(node.value)
             return
@@ -160,6 +166,8 @@ def _is_message(fixed: str, shown: bool) -> bool:
     if shown and found:
         return True
     bare = fixed.strip()
+    if ALONE.fullmatch(bare):
+        return True
     if NO_TALK.search(fixed) or not found or " " not in fixed.strip("\0") or CODE.match(bare.replace("\0", "x")) or "\n    " in fixed:
         return False
     return len(found) > 1 or (" " in fixed and "\0" in fixed)

@@ -147,13 +147,13 @@ class _Search:
             if found is None or not found[1] < len(text):
                 continue
             rest = text[found[1] :]
-            after = self._one(rest.lstrip(), depth - 1)
+            after = self.whole(rest.lstrip(), depth - 1)
             if after is not None:
                 parts = {number: self._part(value, depth - 1) for number, value in found[0].items()}
                 return theirs.filled(parts) + after
         for first, other in self._whole.items():
             if len(first) > LETTERS and text.startswith(first):
-                after = self._one(text[len(first) :].lstrip(), depth - 1)
+                after = self.whole(text[len(first) :].lstrip(), depth - 1)
                 if after is not None:
                     return other + after
         return None
@@ -163,7 +163,7 @@ class _Search:
         if not any(character.isalpha() for character in value):
             return value
         bare = value.strip()
-        found = self._one(bare, depth)
+        found = self.whole(bare, depth)
         if found is not None:
             return found
         for between in BETWEEN:
