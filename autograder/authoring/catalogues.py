@@ -261,9 +261,9 @@ def update(words: Words, language: str, say: Callable[[str], object] = lambda li
     from babel.messages.pofile import read_po, write_po
 
     started = datetime(2026, 1, 1, tzinfo=UTC)  # of no moment: the same sources give the same bytes
-    made = Catalog(locale=language, project="Across", version="", header_comment=HEAD, creation_date=started, fuzzy=False)
-    made.revision_date = started
-    made.last_translator, made.language_team = "Across", "zh"
+    facts = {"project": "Across", "version": "course", "msgid_bugs_address": "", "header_comment": HEAD, "fuzzy": False}
+    made = Catalog(locale=language, creation_date=started, revision_date=started, **facts)
+    made.last_translator, made.language_team = "Across", language
     template = Catalog()
     for (context, english), files in words.found.items():
         places = [f"{{{number}}}: {value}" for number, value in enumerate(words.values[context, english]) if value]

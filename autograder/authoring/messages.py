@@ -17,7 +17,7 @@ from autograder.report import words
 
 WORD = re.compile(r"[A-Za-z][a-z]+")
 FORMAT = re.compile(r"\{(\d*)\}")
-ALONE = re.compile("an? [A-Za-z0-9]+|first|second|third|fourth")  # words that stand in sentences and are told by themselves
+ALONE = re.compile(r"an? [A-Za-z0-9]+|\([a-z]+\)|first|second|third|fourth")  # words that stand in sentences and are told by themselves
 NO_TALK = re.compile(r"<\w+ |\w=\"|\(\?|-src |\\\\|\\d|@media|Bus-Id|MiB /|\A\n(?:[A-Z]\w*\s*)+\Z|  +\w+  ")  # HTML, patterns, lists of ops, tables
 CODE = re.compile(r"^[\w.\[\]()=%/:<>{}*+#$\\-]*$")  # no blank in it: a name, a path, a format
 PASSED = frozenset(  # functions whose text arguments are shown, be it one word
@@ -128,6 +128,8 @@ class _Walk:
             return
         if isinstance(node, ast.Subscript):
             yield from self.of(node.value)
+            if isinstance(node.ctx, ast.Store):  # `times["8 in one machine"] = ...`
+                yield from self.of(node.slice)
             return
         if isinstance(node, (ast.IfExp, ast.BoolOp, ast.List, ast.Tuple, ast.Starred)):
             for child in ast.iter_child_nodes(node):

@@ -134,7 +134,8 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     ) -> None:
         if error is None:
             _passed.add(self.name)
-            print(_bold(said(f"✓ {self.name}: {self.done}.")))
+            done = said(self.done)
+            print(_bold(f"✓ {self.name}: {done}." if done == self.done else f"✓ {self.name}：{done}。"))
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
             return
         else:

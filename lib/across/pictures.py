@@ -144,7 +144,7 @@ def bars(values: Mapping[str, float | Sequence[float]], *, title: str, unit: str
     if several:
         axes.set_xlabel(f"{unit} (bar: median; dots: each run)", color=INK, fontsize=FONT)
     sentences = [
-        f"{name} {median(run):.3g}"
+        f"{said(name)} {median(run):.3g}"
         + (f" ({min(run):.3g} to {max(run):.3g} in {len(run)} runs)" if len(run) > 1 else "")
         for name, run in runs.items()
     ]

@@ -46,6 +46,12 @@ def said(text: str) -> str:
     return text if language == ENGLISH else _of_this_process(language).said(text)
 
 
+def line(text: str) -> str:
+    """A printed line in the language of this process, if it is one of the course's own."""
+    language = current()
+    return text if language == ENGLISH else _of_this_process(language).line(text)
+
+
 def of_notebook(notebook: Any) -> str:
     """The language that a notebook's metadata says, whatever the file holds: one of ours, else English."""
     ours: Any = notebook

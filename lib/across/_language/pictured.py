@@ -16,23 +16,10 @@ if TYPE_CHECKING:
 
 SAMPLE = "设备图会话副本显存"  # a font that has these has what the pictures say
 KNOWN = (  # families, the better ones first: free ones, then those of Windows and macOS
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "Source Han Sans CN",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Microsoft YaHei",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "SimHei",
-    "Heiti SC",
-    "STHeiti",
-    "Noto Sans CJK JP",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
-    "SimSun",
-)
+    "Noto Sans CJK SC; Noto Sans SC; Source Han Sans SC; Source Han Sans CN; WenQuanYi Micro Hei; WenQuanYi Zen Hei; "
+    "Microsoft YaHei; PingFang SC; Hiragino Sans GB; SimHei; Heiti SC; STHeiti; "
+    "Noto Sans CJK JP; Droid Sans Fallback; Arial Unicode MS; SimSun"
+).split("; ")
 NO_FONT = (
     "Pictures keep their English words: no font with Chinese characters was found (on Debian and Ubuntu: "
     "apt install fonts-noto-cjk)."
@@ -71,6 +58,16 @@ def translate(figure: Figure) -> None:
         if words := text.get_text():
             text.set_text(_said(words))
             text.set_fontfamily([font(), *[name for name in text.get_fontfamily() if name != font()]])
+            if not _is_bold_there():
+                text.set_fontweight("normal")  # matplotlib would say so on stderr, once for each picture
+
+
+@cache
+def _is_bold_there() -> bool:
+    from matplotlib import font_manager
+
+    weights = [str(entry.weight) for entry in font_manager.fontManager.ttflist if entry.name == font()]
+    return any(weight in ("bold", "600", "700", "800", "900") for weight in weights)
 
 
 def _said(words: str) -> str:

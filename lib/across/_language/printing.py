@@ -6,6 +6,7 @@ A line that is none of the course's own stays as it is.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from across._language import catalogue
 
@@ -13,21 +14,31 @@ from across._language import catalogue
 def begin() -> None:
     """From now on translate what this kernel prints; nothing happens in English, or outside of a kernel."""
     out = sys.stdout
-    if not hasattr(out, "pub_thread") or hasattr(out, "across_write") or catalogue.current() == catalogue.ENGLISH:
+    if not hasattr(out, "pub_thread") or isinstance(out, Spoken) or catalogue.current() == catalogue.ENGLISH:
         return
-    write = out.write
+    # of the stream's class, for IPython puts a `write` of its own on the stream for the time of each cell
+    out.__class__ = type("SpokenStream", (Spoken, type(out)), {"plain": type(out).write})
 
-    def translated(text: str) -> int | None:
-        """ipykernel's own `write`, whose value counts what was given."""
+
+class Spoken:
+    """What ipykernel's stream is, besides, in a kernel that speaks another language."""
+
+    plain: Any  # ipykernel's own `write`
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "write" and getattr(value, "__func__", None) is self.plain.__func__:
+            self.__dict__.pop("write", None)  # IPython puts back what it found, in the cell that imported us
+        else:
+            super().__setattr__(name, value)
+
+    def write(self, text: str) -> int | None:
+        """ipykernel's own `write`, of the translated lines."""
         if isinstance(text, str):
             text = "".join(_line(line) for line in text.splitlines(keepends=True))
-        return write(text)
-
-    out.across_write = write  # pyright: ignore[reportAttributeAccessIssue]
-    out.write = translated  # pyright: ignore[reportAttributeAccessIssue]
+        return super().write(text)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _line(line: str) -> str:
     bare = line.rstrip()
-    said = catalogue.said(bare)
+    said = catalogue.line(bare)
     return line if said == bare else said + line[len(bare) :]

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 LONGEST = 8_000  # characters of a text that is looked up
 DEEPEST = 8  # templates within templates
 TRIES = 40_000  # templates held against one text and its parts
+SURE = 10  # letters of a template that a printed line must have
+COLUMN = re.compile(r"(\s{2,})")
 LETTERS = 4  # that a template has at least, besides its values: "{0}: {1}" would fit anything
 PLACE = re.compile(r"\{(\d+)\}|(\{\{|\}\})")
-BETWEEN = ("; ", ", ")  # of things that were joined
+BETWEEN = {"; ": "；", ": ": "：", ", ": "，"}  # of things that were joined, and of a name and what it is
 
 
 @dataclass(frozen=True)
@@ -114,16 +116,28 @@ class Sentences:
         return text if found is None else found
 
 
+    def line(self, text: str) -> str:
+        """The same of a printed line: only what is surely a sentence of the course's, and the first column of a table."""
+        if text in self._whole:
+            return self._whole[text]
+        sure = [pair for pair in self._templates if pair[0].letters >= SURE]
+        found = _Search(self._whole, sure).whole(text, 2, alone=True) if len(text) <= LONGEST else None
+        if found is not None:
+            return found
+        first, *rest = COLUMN.split(text, maxsplit=1)
+        return "".join([self._whole.get(first, first), *rest])
+
+
 class _Search:
     """The look-up of one text: it ends when it has held `TRIES` templates against it."""
 
     def __init__(self, whole: Mapping[str, str], templates: Sequence[tuple[Template, Template]]) -> None:
         self._whole, self._templates, self._left = whole, templates, TRIES
 
-    def whole(self, text: str, depth: int) -> str | None:
-        """All of `text`: as a sentence, or as two that follow each other; None if it is not known."""
+    def whole(self, text: str, depth: int, alone: bool = False) -> str | None:
+        """All of `text`: as a sentence or, unless `alone`, as two that follow each other; None if it is not known."""
         found = self._one(text, depth)
-        return self._two(text, depth) if found is None and depth else found
+        return self._two(text, depth) if found is None and depth and not alone else found
 
     def _one(self, text: str, depth: int) -> str | None:
         if text in self._whole:
@@ -146,17 +160,20 @@ class _Search:
             found = ours.values(text, begins=True)
             if found is None or not found[1] < len(text):
                 continue
-            rest = text[found[1] :]
-            after = self.whole(rest.lstrip(), depth - 1)
+            after = self._rest(text[found[1] :], depth - 1)
             if after is not None:
                 parts = {number: self._part(value, depth - 1) for number, value in found[0].items()}
                 return theirs.filled(parts) + after
         for first, other in self._whole.items():
-            if len(first) > LETTERS and text.startswith(first):
-                after = self.whole(text[len(first) :].lstrip(), depth - 1)
+            if len(first) >= LETTERS and text.startswith(first) and text != first:
+                after = self._rest(text[len(first) :], depth - 1)
                 if after is not None:
                     return other + after
         return None
+
+    def _rest(self, text: str, depth: int) -> str | None:
+        """What follows a sentence; a blank before it may be its own."""
+        return self._whole.get(text) or self.whole(text.lstrip(), depth)
 
     def _part(self, value: str, depth: int) -> str:
         """A value: itself a sentence, or several that were joined, or whatever it is."""
@@ -165,12 +182,12 @@ class _Search:
         bare = value.strip()
         found = self.whole(bare, depth)
         if found is not None:
-            return found
-        for between in BETWEEN:
-            if between in bare and depth:
+            at = value.find(bare)
+            return value[:at] + found + value[at + len(bare) :]  # as wide as a column of print was made
+        for between, theirs in BETWEEN.items() if depth else ():
+            if between in bare:
                 parts = bare.split(between)
-                said = [self._one(part, depth - 1) for part in parts]
-                if any(each is not None for each in said):
-                    chinese = {"; ": "；", ", ": "，"}[between]
-                    return chinese.join(part if each is None else each for part, each in zip(parts, said, strict=True))
+                said = [self._part(part, depth - 1) for part in parts]
+                if said != parts:
+                    return theirs.join(said)
         return value
