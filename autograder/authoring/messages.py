@@ -21,7 +21,7 @@ ALONE = re.compile(r"an? [A-Za-z0-9]+|\([a-z]+\)|first|second|third|fourth")  # 
 NO_TALK = re.compile(r"<\w+ |\w=\"|\(\?|-src |\\\\|\\d|@media|Bus-Id|MiB /|\A\n(?:[A-Z]\w*\s*)+\Z|  +\w+  ")  # HTML, patterns, lists of ops, tables
 CODE = re.compile(r"^[\w.\[\]()=%/:<>{}*+#$\\-]*$")  # no blank in it: a name, a path, a format
 PASSED = frozenset(  # functions whose text arguments are shown, be it one word
-    "text set_title set_xlabel set_ylabel annotate legend step plot bar style bars timeline draw Layer "
+    "text set_title set_xlabel set_ylabel annotate legend step plot bar style bars timeline draw table_text table_html Layer "
     "_one named Expected".split()
 )
 SHOWN = frozenset("title x y unit label each done note words".split())  # keyword arguments that are
@@ -121,6 +121,9 @@ class _Walk:
             for keyword in (each for each in node.keywords if each.arg not in STYLE):
                 yield from self.of(keyword.value, keyword.arg in SHOWN)
             return
+        if isinstance(node, ast.Assign) and any(getattr(each, "id", "") == "_COLUMNS" for each in node.targets):
+            yield from self.of(node.value, True)  # a table's head
+            return
         if isinstance(node, ast.Dict):
             for child in filter(None, (*node.keys, *node.values)):
                 one = isinstance(child, ast.Constant) and re.fullmatch("[A-Z][a-z]+", str(child.value))
@@ -172,4 +175,4 @@ def _is_message(fixed: str, shown: bool) -> bool:
         return True
     if NO_TALK.search(fixed) or not found or " " not in fixed.strip("\0") or CODE.match(bare.replace("\0", "x")) or "\n    " in fixed:
         return False
-    return len(found) > 1 or (" " in fixed and "\0" in fixed)
+    return len(re.findall("[A-Za-z]+", fixed)) > 1 or (" " in fixed and "\0" in fixed)

@@ -18,6 +18,8 @@ def begin() -> None:
         return
     # of the stream's class, for IPython puts a `write` of its own on the stream for the time of each cell
     out.__class__ = type("SpokenStream", (Spoken, type(out)), {"plain": type(out).write})
+    if now := out.__dict__.get("write"):  # the cell that imports us runs already
+        out.__dict__["write"] = lambda text: now(_lines(text))
 
 
 class Spoken:
@@ -33,9 +35,11 @@ class Spoken:
 
     def write(self, text: str) -> int | None:
         """ipykernel's own `write`, of the translated lines."""
-        if isinstance(text, str):
-            text = "".join(_line(line) for line in text.splitlines(keepends=True))
-        return super().write(text)  # pyright: ignore[reportAttributeAccessIssue]
+        return super().write(_lines(text))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _lines(text: str) -> str:
+    return "".join(_line(line) for line in text.splitlines(keepends=True)) if isinstance(text, str) else text
 
 
 def _line(line: str) -> str:

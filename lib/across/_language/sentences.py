@@ -4,23 +4,24 @@
     zh.said("`f(1)` returned 'x'; expected a number.")      # `f(1)` 返回了 'x'；应为一个数。
 
 A template is the English text with a number in braces for each value; braces of the text itself are doubled. Of the
-templates that fit a sentence the one with most letters is taken, and the values are looked up in turn. What fits none stays
+templates that fit a sentence the one with most letters is taken (at its beginning they count twice), and the values are looked up in turn. What fits none stays
 as it is. Matching looks for the fixed parts from left to right and never goes back: a sentence that quotes a hostile answer
 takes no longer than another one.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-LONGEST = 8_000  # characters of a text that is looked up
+LONGEST = 4_000  # characters of a text that is looked up
 DEEPEST = 8  # templates within templates
-TRIES = 40_000  # templates held against one text and its parts
-SURE = 10  # letters of a template that a printed line must have
+TRIES = 2_000  # templates that may fit one text and its parts
+SURE = 7  # letters of a template that a printed line must have
 COLUMN = re.compile(r"(\s{2,})")
-LETTERS = 4  # that a template has at least, besides its values: "{0}: {1}" would fit anything
+LETTERS = 3  # that a template has at least, besides its values: "{0}: {1}" would fit anything
 PLACE = re.compile(r"\{(\d+)\}|(\{\{|\}\})")
 BETWEEN = {"; ": "；", ": ": "：", ", ": "，"}  # of things that were joined, and of a name and what it is
 
@@ -58,6 +59,16 @@ class Template:
         """How many letters are fixed."""
         return sum(character.isalpha() for part in self.fixed for character in part)
 
+    @property
+    def weight(self) -> int:
+        """How surely a text that fits is meant: its letters, those at its beginning twice."""
+        return self.letters + sum(character.isalpha() for character in self.fixed[0])
+
+    @property
+    def longest(self) -> str:
+        """The longest fixed part: what fits has it."""
+        return max(self.fixed, key=len)
+
     def values(self, text: str, *, begins: bool = False) -> tuple[dict[int, str], int] | None:
         """The values with which the template gives `text`, or its beginning if `begins`, and where that ends; or None."""
         first, *middle = self.fixed
@@ -71,6 +82,9 @@ class Template:
         end = len(text) if begins else len(text) - len(last)
         for number, part in zip(self.numbers, (*middle, last if begins else ""), strict=True):
             place = end if part == "" and number == self.numbers[-1] and not begins else text.find(part, at, end)
+            if part == "" and number != self.numbers[-1]:  # of two values side by side the first takes all
+                following = self.fixed[self.numbers.index(number) + 2]
+                place = text.find(following, at, end) if following and following != last else end
             if place < at:
                 return None
             found[number] = text[at:place]
@@ -99,7 +113,9 @@ class Sentences:
                 self._whole[ours.fixed[0]] = theirs.filled({})
             elif ours.letters >= LETTERS:
                 templates.append((ours, theirs))
-        self._templates = sorted(templates, key=lambda pair: -pair[0].letters)
+                if english[0] == "\n":  # what begins a line is printed, and looked up, without its end
+                    templates.append((Template.read(english.lstrip()), Template.read(other.lstrip())))
+        self._templates = sorted(templates, key=lambda pair: -pair[0].weight)
 
     def __bool__(self) -> bool:
         return bool(self._whole or self._templates)
@@ -124,6 +140,9 @@ class Sentences:
         found = _Search(self._whole, sure).whole(text, 2, alone=True) if len(text) <= LONGEST else None
         if found is not None:
             return found
+        for known, other in self._whole.items():
+            if known.endswith(":") and text.startswith(f"{known} "):  # print("now c:", c)
+                return other + text[len(known) :]
         first, *rest = COLUMN.split(text, maxsplit=1)
         return "".join([self._whole.get(first, first), *rest])
 
@@ -144,26 +163,37 @@ class _Search:
             return self._whole[text]
         if not depth:
             return None
-        for ours, theirs in self._templates:
-            self._left -= 1
-            if self._left < 0:
-                return None
+        for ours, theirs in self._possible(text):
             if (found := ours.values(text)) is not None:
-                return theirs.filled({number: self._part(value, depth - 1) for number, value in found[0].items()})
+                return self._filled(ours, theirs, found[0], depth)
         return None
 
-    def _two(self, text: str, depth: int) -> str | None:
+    def _possible(self, text: str) -> Iterator[tuple[Template, Template]]:
         for ours, theirs in self._templates:
-            self._left -= 1
-            if self._left < 0:
-                return None
+            if ours.longest in text:
+                self._left -= 1
+                if self._left < 0:
+                    return
+                yield ours, theirs
+
+    def _filled(self, ours: Template, theirs: Template, values: dict[int, str], depth: int) -> str:
+        """A template's translation with its values, themselves looked up."""
+        for at, (one, other) in enumerate(itertools.pairwise(ours.numbers), 1):
+            if ours.fixed[at] == "" and not values[other]:
+                for known in self._whole:  # "CPU:1  <- a surprise"
+                    if len(known) > LETTERS and values[one].endswith(known):
+                        values |= {one: values[one].removesuffix(known), other: known}
+                        break
+        return theirs.filled({number: self._part(value, depth - 1) for number, value in values.items()})
+
+    def _two(self, text: str, depth: int) -> str | None:
+        for ours, theirs in self._possible(text):
             found = ours.values(text, begins=True)
             if found is None or not found[1] < len(text):
                 continue
             after = self._rest(text[found[1] :], depth - 1)
             if after is not None:
-                parts = {number: self._part(value, depth - 1) for number, value in found[0].items()}
-                return theirs.filled(parts) + after
+                return self._filled(ours, theirs, found[0], depth) + after
         for first, other in self._whole.items():
             if len(first) >= LETTERS and text.startswith(first) and text != first:
                 after = self._rest(text[len(first) :], depth - 1)
@@ -175,12 +205,18 @@ class _Search:
         """What follows a sentence; a blank before it may be its own."""
         return self._whole.get(text) or self.whole(text.lstrip(), depth)
 
+    def _listed(self, text: str, depth: int) -> str | None:
+        """Sentences that were joined, if all of them are known: the first one's template would fit them all."""
+        parts = text.split("; ") if depth else []
+        said = [self._one(part, depth - 1) for part in parts] if len(parts) > 1 else []
+        return "；".join(filter(None, said)) if said and all(said) else None
+
     def _part(self, value: str, depth: int) -> str:
         """A value: itself a sentence, or several that were joined, or whatever it is."""
         if not any(character.isalpha() for character in value):
             return value
         bare = value.strip()
-        found = self.whole(bare, depth)
+        found = self._listed(bare, depth) or self.whole(bare, depth)
         if found is not None:
             at = value.find(bare)
             return value[:at] + found + value[at + len(bare) :]  # as wide as a column of print was made
