@@ -26,7 +26,7 @@ CODE = "code"  # the context of what a chapter's code says
 Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
 HARNESS = Path(build.__file__).parents[1]
-GENERAL = ("attempt", "expecting", "plain", "pictures", "_jupyter/validating", "_language/pictured")  # of the library, whatever a chapter imports
+GENERAL = ("attempt", "expecting", "plain", "pictures", "_jupyter/validating", "_language/pictured", "_language/catalogue")  # of the library, whatever a chapter imports
 SAID = (  # of the grader's files, those whose texts students read
     "gradebook/record.py",
     "job/carried.py",

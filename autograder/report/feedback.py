@@ -193,7 +193,7 @@ def notebook(record: Record, spoken: Words = words.ENGLISH) -> str:
     shown, left = [], COLOURED_PAGE
     for cell in markup.notebook(found).cells:
         students = course.students(cell)
-        source = harmless.visible(cell.source) if students else spoken.cell(cell.source)
+        source = harmless.visible(spoken.stub(cell.source)) if students else spoken.cell(cell.source)
         coloured = cell.cell_type == "code"
         if students and coloured:
             coloured = len(source) <= left

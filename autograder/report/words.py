@@ -15,6 +15,7 @@ from pathlib import Path
 
 from across._language import catalogue
 from across._language.sentences import Sentences, Template
+from autograder.model import stubs
 from autograder.model.course import Course
 from autograder.store import files
 
@@ -49,6 +50,10 @@ class Words:
     def cell(self, source: str) -> str:
         """A cell of the release."""
         return self.prose.get(source, source)
+
+    def stub(self, source: str) -> str:
+        """An answer, which is the student's, or the release's where nothing was written."""
+        return stubs.PROSE.get(self.language, source) if source == stubs.PROSE[catalogue.ENGLISH] else source
 
     def filled(self, template: str, *values: object) -> str:
         """A line of a page, `values` in its places: both texts are HTML."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from across._language import catalogue
 from across._language.catalogue import ENGLISH
+from autograder.model import stubs as stubs_of
 from autograder.model.course import Chapter, Limits, text
 from autograder.model.unseen import UNSEEN
 from autograder.model.verdict import NOTHING
@@ -280,7 +281,7 @@ def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict
         if reason:
             invalid[grade_id] = f'{chapter.name}, cell "{grade_id}": {reason}'
             continue
-        source = _source(cells[numbers[0] - 1]) or ""
+        source = stubs_of.released(_source(cells[numbers[0] - 1]) or "", stubs[grade_id])
         answers[grade_id] = BROKEN.sub("\ufffd", source)
         if answers[grade_id] != source:
             notes.append(f'answer cell "{grade_id}" held broken characters (NUL or half a pair): replaced by \ufffd')

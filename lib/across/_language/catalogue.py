@@ -19,6 +19,11 @@ ENGLISH = "en"
 LANGUAGES = {"zh": "简体中文"}  # besides English: a folder of notebooks and of catalogues each
 VARIABLE = "ACROSS_LANGUAGE"
 BESIDE = ".sentences.json"  # what the chapters' own code says, as `autograder build` writes it beside their notebooks
+TOGETHER = (  # what `expecting` puts together of several texts, and would be cut at the wrong blank or comma
+    "{0} returned {1}; expected {2}.",
+    "{0} returned {1}; in it {2} is {3}; expected {4}.",
+    "a list of {0}, each {1}",
+)
 FOLDER = Path(__file__).parent
 GRADING = "ACROSS_GRADING"  # is in the environment of a grader's kernel
 

@@ -180,11 +180,27 @@ class _Search:
         """A template's translation with its values, themselves looked up."""
         for at, (one, other) in enumerate(itertools.pairwise(ours.numbers), 1):
             if ours.fixed[at] == "" and not values[other]:
-                for known in self._whole:  # "CPU:1  <- a surprise"
-                    if len(known) > LETTERS and values[one].endswith(known):
-                        values |= {one: values[one].removesuffix(known), other: known}
-                        break
-        return theirs.filled({number: self._part(value, depth - 1) for number, value in values.items()})
+                end = self._known_end(values[one])
+                values |= {one: values[one][: len(values[one]) - len(end)], other: end}
+        more = ""
+        if ours.numbers and not ours.fixed[-1] and depth:  # "TensorFlow ran it on {2}", and then why
+            head, colon, tail = values[ours.numbers[-1]].partition(": ")
+            why = self._one(tail.removesuffix("."), depth - 1) if tail else None
+            if why is not None:
+                values |= {ours.numbers[-1]: head}
+                more = f"：{why}。" if tail.endswith(".") else f"：{why}"
+        return theirs.filled({number: self._part(value, depth - 1) for number, value in values.items()}) + more
+
+    def _known_end(self, text: str) -> str:
+        """The end of a value that is a text of its own: of "CPU:1  <- a surprise" or "KeyError (line 2 of your cell)"."""
+        for known in self._whole:
+            if len(known) > LETTERS and text.endswith(known):
+                return known
+        for ours, _ in self._possible(text):
+            at = text.find(ours.fixed[0]) if ours.fixed[0] else -1
+            if at > 0 and ours.values(text[at:]) is not None:
+                return text[at:]
+        return ""
 
     def _two(self, text: str, depth: int) -> str | None:
         for ours, theirs in self._possible(text):
@@ -216,6 +232,8 @@ class _Search:
         if not any(character.isalpha() for character in value):
             return value
         bare = value.strip()
+        if bare != value and (found := self._one(value, depth)) is not None:
+            return found
         found = self._listed(bare, depth) or self.whole(bare, depth)
         if found is not None:
             at = value.find(bare)
