@@ -1,7 +1,7 @@
 """A chapter in another language: `notebooks/zh/NAME.ipynb`, the release with its prose translated, and nothing else changed.
 
-Cell ids, metadata, checksums, code and the digest of the release are the English notebook's, so that what is handed in of it
-is graded as what is handed in of the other. What its code says is in `notebooks/zh/.sentences.json`, for its kernels.
+Cell ids, metadata, code and the digest of the release are the English notebook's, so that what is handed in of it is graded
+as what is handed in of the other; but for the checksum of an answer in prose, whose stub is translated, too. What its code says is in `notebooks/zh/.sentences.json`, for its kernels.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from autograder.model.course import Course, CourseError, students
 
 def chapter(course: Course, language: str, name: str, release: NotebookNode | None = None) -> NotebookNode:
     """A chapter as students of a language get it; a cell that nobody has translated is English. Raises CourseError."""
+    from nbgrader.utils import compute_checksum  # 0.5 s
+
     notebook = copy.deepcopy(release or build.release(course, name))
     prose = _read(lambda: catalogues.prose(course, language, name))
     notebook.metadata["across"]["language"] = language
@@ -29,7 +31,9 @@ def chapter(course: Course, language: str, name: str, release: NotebookNode | No
         if cell.cell_type != "markdown":
             continue
         if students(cell):
-            cell.source = stubs.PROSE[language] if cell.source == stubs.PROSE[ENGLISH] else cell.source
+            if cell.source == stubs.PROSE[ENGLISH]:
+                cell.source = stubs.PROSE[language]
+                cell.metadata["nbgrader"]["checksum"] = compute_checksum(cell)  # Validate knows by it what nobody wrote
         else:
             cell.source = prose.get(cell.source, cell.source)
     nbformat.validate(notebook)
@@ -53,6 +57,16 @@ def files(course: Course) -> dict[Path, str]:
         for name in names:
             found[folder / f"{name}.ipynb"] = build.dumps(chapter(course, language, name))
         found[folder / BESIDE] = sentences(course, language, names)
+    return found
+
+
+def of_chapter(course: Course, name: str) -> dict[Path, str]:
+    """What students get of one chapter in other languages, from their folder of notebooks. Raises CourseError."""
+    found = {}
+    for language in catalogues.languages(course):
+        if catalogues.is_translated(course, language, name):
+            found[Path(language) / f"{name}.ipynb"] = build.dumps(chapter(course, language, name))
+            found[Path(language) / BESIDE] = sentences(course, language, [name])
     return found
 
 

@@ -43,13 +43,13 @@ def translate(figure: Figure) -> None:
     if catalogue.current() == catalogue.ENGLISH or not font():
         return
     from matplotlib.text import Text
-    from matplotlib.ticker import FixedFormatter
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
 
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
-            formatter = axis.get_major_formatter()
-            if isinstance(formatter, FixedFormatter):  # the names beside bars and lanes, which are set anew at each draw
-                formatter.seq = [_said(str(name)) for name in formatter.seq]  # pyright: ignore[reportAttributeAccessIssue]
+            named = axis.get_major_formatter()
+            if isinstance(named, (FixedFormatter, FuncFormatter)):  # names beside bars and lanes, set anew at each draw
+                axis.set_major_formatter(FuncFormatter(lambda at, place, named=named: _said(named(at, place))))
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
                 for label in (tick.label1, tick.label2):
                     label.set_fontfamily([font(), *label.get_fontfamily()])

@@ -128,7 +128,8 @@ class Sentences:
         """`text` in the language, or as it is where nothing fits it."""
         if len(text) > LONGEST or not text or text.isspace():
             return text
-        found = _Search(self._whole, self._templates).whole(text, DEEPEST)
+        search = _Search(self._whole, self._templates)
+        found = search.listed(text, DEEPEST) or search.whole(text, DEEPEST)
         return text if found is None else found
 
 
@@ -221,7 +222,7 @@ class _Search:
         """What follows a sentence; a blank before it may be its own."""
         return self._whole.get(text) or self.whole(text.lstrip(), depth)
 
-    def _listed(self, text: str, depth: int) -> str | None:
+    def listed(self, text: str, depth: int) -> str | None:
         """Sentences that were joined, if all of them are known: the first one's template would fit them all."""
         parts = text.split("; ") if depth else []
         said = [self._one(part, depth - 1) for part in parts] if len(parts) > 1 else []
@@ -234,7 +235,7 @@ class _Search:
         bare = value.strip()
         if bare != value and (found := self._one(value, depth)) is not None:
             return found
-        found = self._listed(bare, depth) or self.whole(bare, depth)
+        found = self.listed(bare, depth) or self.whole(bare, depth)
         if found is not None:
             at = value.find(bare)
             return value[:at] + found + value[at + len(bare) :]  # as wide as a column of print was made
