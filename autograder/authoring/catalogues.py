@@ -26,7 +26,15 @@ CODE = "code"  # the context of what a chapter's code says
 Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
 HARNESS = Path(build.__file__).parents[1]
-GENERAL = ("attempt", "expecting", "plain", "pictures", "_jupyter/validating", "_language/pictured", "_language/catalogue")  # of the library, whatever a chapter imports
+GENERAL = (  # of the library, whatever a chapter imports
+    "attempt",
+    "expecting",
+    "plain",
+    "pictures",
+    "_jupyter/validating",
+    "_language/pictured",
+    "_language/catalogue",
+)
 SAID = (  # of the grader's files, those whose texts students read
     "gradebook/record.py",
     "job/carried.py",
@@ -188,9 +196,10 @@ def state(words: Words) -> State:
     """What is to be done about a catalogue. Raises ValueError for a file that is none."""
     given = read(words.path)
     ready = {key: string for key, (string, fuzzy) in given.items() if string and not fuzzy}
-    stale = [english for (context, english), (_, fuzzy) in given.items() if fuzzy or (context, english) not in words.found]
+    stale = [key[1] for key, (_, fuzzy) in given.items() if fuzzy or key not in words.found]
     fuzzy = {key for key, (_, fuzzy) in given.items() if fuzzy}
-    broken = [f"{key[1]!r}: {why}" for key, string in ready.items() if key in words.found and (why := _slip(words, key, string))]
+    used = {key: string for key, string in ready.items() if key in words.found}
+    broken = [f"{key[1]!r}: {why}" for key, string in used.items() if (why := _slip(words, key, string))]
     return State(
         words.name,
         translated=sum(key in ready for key in words.found),

@@ -1,14 +1,15 @@
 """A chapter in another language: `notebooks/zh/NAME.ipynb`, the release with its prose translated, and nothing else changed.
 
 Cell ids, metadata, code and the digest of the release are the English notebook's, so that what is handed in of it is graded
-as what is handed in of the other; but for the checksum of an answer in prose, whose stub is translated, too. What its code says is in `notebooks/zh/.sentences.json`, for its kernels.
+as what is handed in of the other; but for the checksum of an answer in prose, whose stub is translated, too. What its code
+says is in `notebooks/zh/.sentences.json`, for its kernels.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import nbformat
@@ -42,7 +43,7 @@ def chapter(course: Course, language: str, name: str, release: NotebookNode | No
 
 def sentences(course: Course, language: str, names: Iterable[str]) -> str:
     """The file for kernels: what the code of these chapters says, English template to translated one. Raises CourseError."""
-    said = {}
+    said: dict[str, str] = {}
     for name in names:
         said |= _read(lambda name=name: catalogues.code(course, language, name))
     return json.dumps(said, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
@@ -86,7 +87,7 @@ def write(course: Course, check: bool = False) -> list[str]:
     return changed
 
 
-def _read(read):  # noqa: ANN001, ANN202 - gives what it is given
+def _read(read: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
     try:
         return read()
     except ValueError as error:

@@ -17,8 +17,12 @@ from autograder.report import words
 
 WORD = re.compile(r"[A-Za-z][a-z]+")
 FORMAT = re.compile(r"\{(\d*)\}")
-ALONE = re.compile(r"an? [A-Za-z0-9]+|\([a-z]+\)|first|second|third|fourth")  # words that stand in sentences and are told by themselves
-NO_TALK = re.compile(r"<\w+ |\w=\"|\(\?|-src |\\\\|\\d|@media|Bus-Id|MiB /|\A\n(?:[A-Z]\w*\s*)+\Z|  +\w+  ")  # HTML, patterns, lists of ops, tables
+ALONE = re.compile(
+    r"an? [A-Za-z0-9]+|\([a-z]+\)|first|second|third|fourth|given"
+)  # words that stand in sentences and are told by themselves
+NO_TALK = re.compile(
+    r"<\w+ |\w=\"|\(\?|-src |\\\\|\\d|@media|Bus-Id|MiB /|\A\n(?:[A-Z]\w*\s*)+\Z|  +\w+  "
+)  # HTML, patterns, lists of ops, tables
 CODE = re.compile(r"^[\w.\[\]()=%/:<>{}*+#$\\-]*$")  # no blank in it: a name, a path, a format
 PASSED = frozenset(  # functions whose text arguments are shown, be it one word
     "text set_title set_xlabel set_ylabel annotate legend step plot bar style bars timeline draw table_text table_html Layer "
@@ -26,7 +30,9 @@ PASSED = frozenset(  # functions whose text arguments are shown, be it one word
 )
 SHOWN = frozenset("title x y unit label each done note words".split())  # keyword arguments that are
 STYLE = frozenset("loc textcoords where linestyle ha va style".split())  # keyword arguments that never are
-LEFT = frozenset("exercise getattr setattr hasattr device_count env split startswith endswith removeprefix replace".split())
+LEFT = frozenset(
+    "exercise getattr setattr hasattr device_count env split startswith endswith removeprefix replace".split()
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def template(node: ast.expr) -> tuple[str, tuple[str, ...]] | None:
     if not any(isinstance(part, str) for part in parts):
         return None
     text, values = "", []
-    if isinstance(node, ast.Constant) and FORMAT.search(node.value):  # for str.format
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and FORMAT.search(node.value):  # for str.format
         return FORMAT.sub(lambda place: place[0] if place[1] else "{0}", node.value), ("",)
     for part in parts:
         if isinstance(part, str):
@@ -173,6 +179,12 @@ def _is_message(fixed: str, shown: bool) -> bool:
     bare = fixed.strip()
     if ALONE.fullmatch(bare):
         return True
-    if NO_TALK.search(fixed) or not found or " " not in fixed.strip("\0") or CODE.match(bare.replace("\0", "x")) or "\n    " in fixed:
+    if (
+        NO_TALK.search(fixed)
+        or not found
+        or " " not in fixed.strip("\0")
+        or CODE.match(bare.replace("\0", "x"))
+        or "\n    " in fixed
+    ):
         return False
     return len(re.findall("[A-Za-z]+", fixed)) > 1 or (" " in fixed and "\0" in fixed)

@@ -15,7 +15,9 @@ def translate(
     context: typer.Context,
     chapters: Annotated[list[str] | None, typer.Argument(help="to begin with; what is begun is kept up anyway")] = None,
     language: Annotated[str, typer.Option(help="zh")] = "zh",
-    check: Annotated[bool, typer.Option("--check", help="change nothing; fail if something is missing or stale")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="change nothing; fail if something is missing or stale")
+    ] = False,
 ) -> None:
     """Write the gettext catalogues (.po) of a language anew from the sources, and say what is to be translated.
 
@@ -40,4 +42,7 @@ def translate(
             for line in lines:
                 errors.print(f"[bold red]{what}:[/] {plain(repr(line))}", highlight=False, soft_wrap=True)
     if left:
-        end(AUTHOR, f"{left} messages of what is translated are missing, stale or broken; edit the .po files named above")
+        end(
+            AUTHOR,
+            f"{left} messages of what is translated are missing, stale or broken; edit the .po files named above",
+        )

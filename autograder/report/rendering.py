@@ -90,7 +90,9 @@ def _said(context: Context, line: str, *values: object) -> Markup:
 def said_by(template: str) -> list[str]:
     """The lines that a template says by `say`, in order, each once."""
     tree = PAGES.parse(_file(template))
-    calls = [call for call in tree.find_all(nodes.Call) if isinstance(call.node, nodes.Name) and call.node.name == "say"]
+    calls = [
+        call for call in tree.find_all(nodes.Call) if isinstance(call.node, nodes.Name) and call.node.name == "say"
+    ]
     return list(dict.fromkeys(call.args[0].value for call in calls if isinstance(call.args[0], nodes.Const)))
 
 

@@ -245,7 +245,8 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: s
     left = 'style="text-align: left"'
     head = "".join(f'<th scope="col" {left}>{html.escape(said(columns[column]))}</th>' for column in kept)
     body = "".join(
-        "<tr>" + "".join(f"<td {left}>{html.escape(said(row[column]))}</td>" for column in kept) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td {left}>{html.escape(said(row[column]))}</td>" for column in kept) + "</tr>"
+        for row in rows
     )
     end = f"<p>{html.escape(said(note))}</p>" if note else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from small_course import NAME, SOURCE, command
 
 from across._language import catalogue
-from autograder.authoring import build, catalogues, in_language, messages
+from autograder.authoring import catalogues, in_language, messages
 from autograder.gradebook import record
 from autograder.gradebook.record import Recorder
 from autograder.job.grade import Job
@@ -121,7 +121,10 @@ def test_an_answer_in_prose_that_nobody_wrote_is_the_releases_stub(stub: str):
     assert stubs.released(f"{stub} but", stubs.PROSE["en"]) == f"{stub} but"
 
 
-SAID = {"prose": {"# Tiny\nWhere does it run?": "# 小章\n它在哪里运行？"}, "sentences": {"You sent all of them to {0}.": "你全发给了{0}。", "one device": "一个设备"}}
+SAID = {
+    "prose": {"# Tiny\nWhere does it run?": "# 小章\n它在哪里运行？"},
+    "sentences": {"You sent all of them to {0}.": "你全发给了{0}。", "one device": "一个设备"},
+}
 
 
 @pytest.fixture
@@ -213,7 +216,9 @@ def small(own_small: Course) -> Course:
     for path in (catalogues.prose_file(own_small, "zh", NAME), catalogues.checks_file(own_small, "zh", NAME)):
         path.write_text(path.read_text(encoding="utf-8").replace('msgstr ""\n\n', 'msgstr "译"\n\n'), encoding="utf-8")
         last = path.read_text(encoding="utf-8").rstrip("\n")
-        path.write_text(last.removesuffix('msgstr ""') + ('msgstr "译"\n' if last.endswith('msgstr ""') else "\n"), encoding="utf-8")
+        path.write_text(
+            last.removesuffix('msgstr ""') + ('msgstr "译"\n' if last.endswith('msgstr ""') else "\n"), encoding="utf-8"
+        )
     return own_small
 
 

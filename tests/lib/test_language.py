@@ -112,7 +112,12 @@ def test_the_graders_kernel_speaks_english_whatever_its_environment_says(monkeyp
 
 @pytest.mark.parametrize(
     ("environment", "folder", "language"),
-    [({}, "zh", "zh"), ({}, "notebooks", "en"), ({"ACROSS_LANGUAGE": "en"}, "zh", "en"), ({"ACROSS_LANGUAGE": "xx"}, ".", "en")],
+    [
+        ({}, "zh", "zh"),
+        ({}, "notebooks", "en"),
+        ({"ACROSS_LANGUAGE": "en"}, "zh", "en"),
+        ({"ACROSS_LANGUAGE": "xx"}, ".", "en"),
+    ],
 )
 def test_a_kernel_speaks_the_language_that_it_was_given_or_that_of_its_folder(
     tmp_path: Path, environment: dict[str, str], folder: str, language: str
@@ -121,7 +126,13 @@ def test_a_kernel_speaks_the_language_that_it_was_given_or_that_of_its_folder(
     code = "from across._language import catalogue; print(catalogue.current())"
     env = {key: value for key, value in os.environ.items() if not key.startswith("ACROSS_")} | environment
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path / folder, env=env, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code],
+        cwd=tmp_path / folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert done.stdout.strip() == language
 
@@ -146,7 +157,7 @@ def test_a_broken_file_beside_the_notebooks_costs_nothing(tmp_path: Path):
     assert catalogue.beside([tmp_path]) == {"a": "b"}
 
 
-def words(figure) -> set[str]:  # noqa: ANN001 - matplotlib's
+def words(figure) -> set[str]:
     from matplotlib.text import Text
 
     figure.canvas.draw()

@@ -17,7 +17,8 @@ def begin() -> None:
     if not hasattr(out, "pub_thread") or isinstance(out, Spoken) or catalogue.current() == catalogue.ENGLISH:
         return
     # of the stream's class, for IPython puts a `write` of its own on the stream for the time of each cell
-    out.__class__ = type("SpokenStream", (Spoken, type(out)), {"plain": type(out).write})
+    stream: Any = out
+    stream.__class__ = type("SpokenStream", (Spoken, type(out)), {"plain": type(out).write})
     if now := out.__dict__.get("write"):  # the cell that imports us runs already
         out.__dict__["write"] = lambda text: now(_lines(text))
 

@@ -4,9 +4,9 @@
     zh.said("`f(1)` returned 'x'; expected a number.")      # `f(1)` 返回了 'x'；应为一个数。
 
 A template is the English text with a number in braces for each value; braces of the text itself are doubled. Of the
-templates that fit a sentence the one with most letters is taken (at its beginning they count twice), and the values are looked up in turn. What fits none stays
-as it is. Matching looks for the fixed parts from left to right and never goes back: a sentence that quotes a hostile answer
-takes no longer than another one.
+templates that fit a sentence the one with most letters is taken, where those at its beginning count twice, and the values are
+looked up in turn. What fits none stays as it is. Matching looks for the fixed parts from left to right and never goes back: a
+sentence that quotes a hostile answer takes no longer than another one.
 """
 
 from __future__ import annotations
@@ -132,7 +132,6 @@ class Sentences:
         found = search.listed(text, DEEPEST) or search.whole(text, DEEPEST)
         return text if found is None else found
 
-
     def line(self, text: str) -> str:
         """The same of a printed line: only what is surely a sentence of the course's, and the first column of a table."""
         if text in self._whole:
@@ -185,7 +184,7 @@ class _Search:
                 values |= {one: values[one][: len(values[one]) - len(end)], other: end}
         more = ""
         if ours.numbers and not ours.fixed[-1] and depth:  # "TensorFlow ran it on {2}", and then why
-            head, colon, tail = values[ours.numbers[-1]].partition(": ")
+            head, _, tail = values[ours.numbers[-1]].partition(": ")
             why = self._one(tail.removesuffix("."), depth - 1) if tail else None
             if why is not None:
                 values |= {ours.numbers[-1]: head}
