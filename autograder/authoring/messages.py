@@ -18,7 +18,7 @@ from autograder.report import words
 WORD = re.compile(r"[A-Za-z][a-z]+")
 FORMAT = re.compile(r"\{(\d*)\}")
 ALONE = re.compile(
-    r"an? [A-Za-z0-9]+|\([a-z]+\)|first|second|third|fourth|given"
+    r"an? [A-Za-z0-9]+|\([a-z]+\)|first|second|third|fourth|given|taken|yours"
 )  # words that stand in sentences and are told by themselves
 NO_TALK = re.compile(
     r"<\w+ |\w=\"|\(\?|-src |\\\\|\\d|@media|Bus-Id|MiB /|\A\n(?:[A-Z]\w*\s*)+\Z|  +\w+  "

@@ -200,3 +200,10 @@ def test_a_font_counts_only_if_it_has_the_characters():
 
 def test_no_font_is_said_in_the_readers_language():
     assert "字体" in catalogue.library("zh")[pictured.NO_FONT]
+
+
+def test_words_that_were_put_together_for_a_picture_are_found_one_by_one():
+    sentences = Sentences({"two programs": "两个程序", "in use": "使用中"})
+    assert sentences.label("MODEL: two programs") == "MODEL：两个程序"
+    assert sentences.label("first, in use") == "first，使用中"
+    assert sentences.label("CPU:0") == "CPU:0"

@@ -51,6 +51,12 @@ def said(text: str) -> str:
     return text if language == ENGLISH else _of_this_process(language).said(text)
 
 
+def label(text: str) -> str:
+    """A few words in a picture in the language of this process."""
+    language = current()
+    return text if language == ENGLISH else _of_this_process(language).label(text)
+
+
 def line(text: str) -> str:
     """A printed line in the language of this process, if it is one of the course's own."""
     language = current()

@@ -72,9 +72,9 @@ def _is_bold_there() -> bool:
 
 def _said(words: str) -> str:
     """The same in the language; a label of two lines is looked up as one."""
-    found = catalogue.said(words)
+    found = catalogue.label(words)
     if found == words and "\n" in words:
-        found = catalogue.said(words.replace("\n", " "))
+        found = catalogue.label(words.replace("\n", " "))
         return words if found == words.replace("\n", " ") else found
     return found
 

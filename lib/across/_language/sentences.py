@@ -132,6 +132,11 @@ class Sentences:
         found = search.listed(text, DEEPEST) or search.whole(text, DEEPEST)
         return text if found is None else found
 
+    def label(self, text: str) -> str:
+        """The same of a few words in a picture, which may be several put together: "MODEL: two programs"."""
+        found = self.said(text)
+        return found if found != text or len(text) > LONGEST else _Search(self._whole, self._templates).part(text, 3)
+
     def line(self, text: str) -> str:
         """The same of a printed line: only what is surely a sentence of the course's, and the first column of a table."""
         if text in self._whole:
@@ -189,7 +194,7 @@ class _Search:
             if why is not None:
                 values |= {ours.numbers[-1]: head}
                 more = f"：{why}。" if tail.endswith(".") else f"：{why}"
-        return theirs.filled({number: self._part(value, depth - 1) for number, value in values.items()}) + more
+        return theirs.filled({number: self.part(value, depth - 1) for number, value in values.items()}) + more
 
     def _known_end(self, text: str) -> str:
         """The end of a value that is a text of its own: of "CPU:1  <- a surprise" or "KeyError (line 2 of your cell)"."""
@@ -227,7 +232,7 @@ class _Search:
         said = [self._one(part, depth - 1) for part in parts] if len(parts) > 1 else []
         return "；".join(filter(None, said)) if said and all(said) else None
 
-    def _part(self, value: str, depth: int) -> str:
+    def part(self, value: str, depth: int) -> str:
         """A value: itself a sentence, or several that were joined, or whatever it is."""
         if not any(character.isalpha() for character in value):
             return value
@@ -241,7 +246,7 @@ class _Search:
         for between, theirs in BETWEEN.items() if depth else ():
             if between in bare:
                 parts = bare.split(between)
-                said = [self._part(part, depth - 1) for part in parts]
+                said = [self.part(part, depth - 1) for part in parts]
                 if said != parts:
                     return theirs.join(said)
         return value
