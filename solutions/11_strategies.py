@@ -119,7 +119,7 @@ with attempt("homes"):
 strategies.recorded()
 
 # %% [markdown]
-# A TPU's cell says only that there was none. `Mirrored` and `CentralStorage` had two replicas, `MultiWorkerMirrored` two
+# Keras 2 is the package `tf_keras`. A TPU's cell says only that there was none. `Mirrored` and `CentralStorage` had two replicas, `MultiWorkerMirrored` two
 # workers, `ParameterServer` one: more, out of step, would not equal one device. Run one cell.
 # `strategies.table(again=True)` runs all.
 

@@ -25,6 +25,8 @@ What a chapter wants of the grader besides the usual it says before its first ce
     #     due: 2026-11-30T23:59+01:00         for nbgrader's late policy
     # ---
 
+What lies in the folder files/NAME/ of a chapter lies beside its notebook, too.
+
 Of a solution's region students see `raise NotImplementedError("your turn")` or, if it has lines that start with `#: `,
 those lines without that mark.
 """
@@ -94,7 +96,7 @@ class Cell:
 
 
 def build(course: Course, check: bool = False) -> list[str]:
-    """Build every chapter; return the chapters whose notebook was written or, with `check`, is stale.
+    """Build every chapter; return what was written to notebooks/ or, with `check`, is stale there.
 
     Raises CourseError with a line for each slip of an author and, with `check`, for each notebook without a source.
     """
@@ -108,9 +110,17 @@ def build(course: Course, check: bool = False) -> list[str]:
             continue
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
-        changed.append(name)
+        changed.append(path.name)
         if not check:
             write(path, text)
+    for name, content in _beside(course, slips).items():
+        path = course.root / "notebooks" / name
+        if path.is_file() and path.read_bytes() == content:
+            continue
+        changed.append(name)
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, content)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
         strays = [name for name in built if name not in course.chapters]
@@ -118,6 +128,19 @@ def build(course: Course, check: bool = False) -> list[str]:
     if slips:
         raise CourseError("\n".join(slips))
     return changed
+
+
+def _beside(course: Course, slips: list[str]) -> dict[str, bytes]:
+    """The files that lie beside our chapters' notebooks; an imported chapter's lie in its release only, as each has its own."""
+    found: dict[str, tuple[str, bytes]] = {}
+    for name in course.chapters:
+        for path, content in course.beside(name) if course.source(name).suffix == ".py" else ():
+            first, there = found.setdefault(path, (name, content))
+            if there != content:
+                slips.append(
+                    f"files/{name}/{path}: files/{first}/{path} is another, and both lie in notebooks/; rename one"
+                )
+    return {path: content for path, (_, content) in found.items()}
 
 
 def release(course: Course, name: str) -> NotebookNode:
@@ -365,9 +388,9 @@ def _clear(cell: Cell, node: NotebookNode) -> None:
     node.source = "\n".join(line.rstrip() for line in node.source.split("\n"))
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: str | bytes) -> None:
     """Write a file whole."""
     path.parent.mkdir(exist_ok=True)
     aside = path.with_name(f".{path.name}.new")
-    aside.write_text(text, encoding="utf-8", newline="\n")
+    aside.write_bytes(content.encode() if isinstance(content, str) else content)
     os.replace(aside, path)

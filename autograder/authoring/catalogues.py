@@ -283,6 +283,10 @@ def update(words: Words, language: str, say: Callable[[str], object] = lambda li
                 if message.id:
                     made[message.id] = message
     made.update(template, update_creation_date=False, update_header_comment=False)
+    for message in made:
+        if message.fuzzy and message.id and (message.context, str(message.id)) not in words.needed:
+            message.string = ""  # a guess at what nobody has to translate yet would count as stale
+            message.flags.discard("fuzzy")
     words.path.parent.mkdir(parents=True, exist_ok=True)
     with words.path.open("wb") as file:
         write_po(file, made, width=110, include_lineno=False, ignore_obsolete=True)

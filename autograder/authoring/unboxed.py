@@ -10,10 +10,12 @@ import ast
 import contextlib
 import io
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from autograder.authoring import build, check_answer
@@ -99,8 +101,17 @@ def _found(asked: check_answer.Asked, each: Answered) -> Found:
 def visible(course: Course, chapter: str, each: Answered) -> str:
     """What the exercise's visible check says of an answer: "" if it passes, else its sentence after CROSS.
 
-    Runs in this process the cells that the check needs. Raises CourseError for released cells that raise.
+    Runs in this process the cells that the check needs, in a working folder of their own with what lies beside the notebook.
+    Raises CourseError for released cells that raise.
     """
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, content in course.beside(chapter):
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_bytes(content)
+        return _visible(course, chapter, each)
+
+
+def _visible(course: Course, chapter: str, each: Answered) -> str:
     from across import attempt
 
     exercises = {exercise.name: exercise.grade_id for exercise in course.chapter(chapter).exercises}

@@ -28,7 +28,7 @@ def build(
     from autograder.authoring import in_language
 
     course = opened(context)
-    stale = [f"notebooks/{name}.ipynb" for name in builder.build(course, check=check)]
+    stale = [f"notebooks/{name}" for name in builder.build(course, check=check)]
     stale += in_language.write(course, check=check)
     for file in stale:
         console.print(f"{'stale' if check else 'built'}: {file}", highlight=False)

@@ -185,6 +185,10 @@ class Course:
         """The folder of the files that lie beside a chapter's notebook, if it has any."""
         return self.root / "files" / name
 
+    def beside(self, name: str) -> tuple[tuple[str, bytes], ...]:
+        """Their paths, as seen from the notebook, and their contents. Raises CourseError."""
+        return _files(self.files(name))
+
     def check_file(self, name: str) -> Path:
         """The trusted checks of a chapter."""
         return self.root / self.checks / f"test_{name}.py"
@@ -255,7 +259,7 @@ class Course:
             follow_through=self.follow_through if says.follow_through is None else says.follow_through,
             assignment=ours.get("assignment", ""),
             notebook=ours.get("notebook", ""),
-            files=_files(self.files(name)),
+            files=self.beside(name),
         )
 
 

@@ -123,11 +123,15 @@ def fixed(tmp: int, private: tuple[str, ...] = ()) -> list[str]:
 
 
 def shown() -> list[str]:
-    """The folders that are bound read-only: the interpreter, the environment, the students' library; /usr is always."""
+    """The folders that are bound read-only: the interpreter, the environment, the students' library; /usr is always.
+
+    What `across prepare` installed lies in the environment; its interpreters may lie elsewhere.
+    """
     import across
+    from across import scripts
 
     library = Path(across.__path__[0]).resolve().parent
-    return [os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix), str(library)]
+    return [os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix), str(library), *scripts.interpreters()]
 
 
 def hidden(private: Iterable[str] = ()) -> list[str]:

@@ -80,7 +80,8 @@ def call(function: Callable[..., Any], *arguments: Any, returns: Expected = anyt
 
     Raises NotYet, with the call as text, for an answer that is not as `returns` expects it.
     """
-    return read(function(*arguments), f"{called(function.__name__, arguments)} returned", returns)
+    before = f"{called(function.__name__, arguments)} returned"  # the call may change its arguments
+    return read(function(*arguments), before, returns)
 
 
 def read(value: Any, before: str, kind: Expected) -> Any:
@@ -149,6 +150,8 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
         message = _message(error)
         if isinstance(error, NotYet) or (isinstance(error, AssertionError) and len(frames) == 1):
             return NotYet(f"{self.name}: not yet. {message or 'The check does not hold.'}")
+        if isinstance(error, NameError) and len(frames) == 1:  # the check cell's own line: nothing of the student's ran
+            return Waiting(f"{self.name}: first run the cells above. One of them makes `{error.name}`.")
         raised = type(error).__name__ + (f": {message}" if message else "")
         if type(error).__name__ in RESTARTED:
             raised += (

@@ -1,4 +1,4 @@
-"""The student's command: across lab, doctor, run."""
+"""The student's command: across lab, doctor, run, prepare."""
 
 from __future__ import annotations
 
@@ -88,3 +88,17 @@ def run(
     for error in report.errors:
         console.print(error, style="red", markup=False, highlight=False)
     sys.exit(0 if report.passed else FAILED)
+
+
+@app.command()
+def prepare(chapter: Annotated[str, typer.Argument(help="13_many_workers, many_workers or 13")]) -> None:
+    """Install what a chapter's scripts need in an environment of their own: 13 runs an old TensorFlow (1.2 GB)."""
+    from across import scripts
+    from across._jupyter import chapters
+
+    notebook = chapters.find(chapter)
+    found = scripts.beside(notebook)
+    for script in found:
+        print(f"{script.name}: {scripts.prepare(script)}")
+    if not found:
+        print(f"{notebook.stem} needs no environment of its own")

@@ -224,6 +224,7 @@ def _stacked(spans: Sequence[Span]) -> tuple[list[tuple[Span, int]], int]:
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as plain text; columns without any entry are left out."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -231,7 +232,10 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     kept = _filled(columns, rows)
     for column in kept:
-        table.add_column(said(columns[column]), no_wrap=True)
+        heads = {each: said(columns[each]) for each in kept}
+        width = max(cell_len(text) for text in (heads[column], *(said(row[column]) for row in rows)))
+        least = width if column == kept[0] else None  # what a row is about is never cut
+        table.add_column(heads[column], no_wrap=True, min_width=least)
     for row in rows:
         table.add_row(*(Text(said(row[column])) for column in kept))
     out = io.StringIO()

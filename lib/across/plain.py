@@ -4,14 +4,16 @@
     plain({"a": OrderedDict(b=range(2))})       # {"a": {"b": [0, 1]}}
 
 A NumPy number or text is Python's, an array without dimensions its one number, an array of texts or objects a list; a
-subclass of a plain type is that type, a set or a range a list; a tensor is an array. Visible checks and grading read
-answers by the same function.
+subclass of a plain type is that type, a set or a range a list; a tensor is an array; a fraction or a decimal number is a
+float. Visible checks and grading read answers by the same function.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import decimal
+import fractions
 from collections.abc import Callable, ItemsView, KeysView, ValuesView
 from typing import Any
 
@@ -53,6 +55,8 @@ def plainer(item: Any) -> Any:
     for base, convert in BASES:
         if isinstance(item, base):
             return convert(item)
+    if isinstance(item, fractions.Fraction | decimal.Decimal):
+        return _as_float(item)
     if isinstance(item, set | frozenset):
         with contextlib.suppress(TypeError):
             return sorted(item)
@@ -61,6 +65,13 @@ def plainer(item: Any) -> Any:
     if callable(getattr(item, "numpy", None)) and hasattr(item, "dtype"):  # tf.Tensor, tf.Variable
         return np.asarray(item.numpy())
     return item
+
+
+def _as_float(item: fractions.Fraction | decimal.Decimal) -> Any:
+    try:
+        return float(item)
+    except (OverflowError, ValueError):  # too large, or a signalling NaN
+        return item
 
 
 def refused(item: Any) -> NotPlainError:

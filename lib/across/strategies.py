@@ -36,7 +36,7 @@ from across.pictures import table_html, table_text
 __all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded", "table"]
 
 STRATEGIES = tuple(strategy_cell.STRATEGIES)
-WAYS = ("Keras fit", "own loop", "Estimator")
+WAYS = ("Keras fit", "Keras 2 fit", "own loop", "Estimator")  # Keras 2 is the package tf_keras
 SAME = "as one device"
 QUIET = 10.0  # seconds without work, after which a cell counts as hung
 TIMEOUT = 180.0  # seconds for one try: a machine under load is five times as slow
@@ -96,7 +96,7 @@ class Table:
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         ways = [way for way in WAYS if any(each.way == way for each in self.cells)]
         names = [name for name in STRATEGIES if any(each.strategy == name for each in self.cells)]
-        found = {(each.strategy, each.way): each.short() for each in self.cells}
+        found = {(each.strategy, each.way): each.short(52) for each in self.cells}
         return ["strategy", *ways], [[name, *(found.get((name, way), "") for way in ways)] for name in names]
 
     def __repr__(self) -> str:
@@ -184,7 +184,11 @@ def _line(error: BaseException) -> str:
 
 def _versions() -> str:
     found = []
-    for label, names in (("TensorFlow", ("tensorflow", "tensorflow-cpu")), ("Keras", ("keras",))):
+    for label, names in (
+        ("TensorFlow", ("tensorflow", "tensorflow-cpu")),
+        ("Keras", ("keras",)),
+        ("tf_keras", ("tf_keras",)),
+    ):
         for name in names:
             try:
                 found.append(f"{label} {metadata.version(name)}")

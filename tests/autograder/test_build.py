@@ -110,7 +110,7 @@ def test_the_solved_notebook_differs_from_the_release_in_the_answers_only(write:
 
 def test_the_course_reads_exercises_points_and_answers_from_what_was_built(write: Write):
     course = write(SOURCE)
-    assert build.build(course) == [NAME]
+    assert build.build(course) == [f"{NAME}.ipynb"]
     chapter = course.chapter(NAME)
     assert [(e.name, e.grade_id, e.answer_ids, e.max_points, e.manual) for e in chapter.exercises] == [
         ("pick", "check_pick", ("pick",), 2.0, False),
@@ -167,8 +167,39 @@ def test_check_says_which_notebook_is_stale_and_writes_nothing(write: Write):
     assert build.build(course, check=True) == []
     old = course.notebook(NAME).read_bytes()
     course = write(SOURCE.replace("A question.", "Another question."))
-    assert build.build(course, check=True) == [NAME]
+    assert build.build(course, check=True) == [f"{NAME}.ipynb"]
     assert course.notebook(NAME).read_bytes() == old
+
+
+def test_what_lies_beside_a_chapter_lies_in_notebooks_too(write: Write):
+    course = write(SOURCE)
+    beside = course.files(NAME) / "data" / "digits.csv"
+    beside.parent.mkdir(parents=True)
+    beside.write_bytes(b"1,2\r\n")
+    copy = course.root / "notebooks" / "data" / "digits.csv"
+    assert build.build(course, check=True) == [f"{NAME}.ipynb", "data/digits.csv"]
+    assert not copy.exists()
+    assert build.build(course) == [f"{NAME}.ipynb", "data/digits.csv"]
+    assert copy.read_bytes() == b"1,2\r\n"
+    assert build.build(course, check=True) == []
+    copy.write_text("a student's")
+    assert build.build(course, check=True) == ["data/digits.csv"]
+    assert copy.read_text() == "a student's"
+
+
+def test_two_chapters_cannot_have_another_file_of_one_name_beside_them(write: Write):
+    course = write(SOURCE)
+    course.source("91_other").write_text(SOURCE)
+    course = Course.read(course.root)
+    for name in (NAME, "91_other"):
+        course.files(name).mkdir(parents=True)
+        (course.files(name) / "same.csv").write_text("1")
+        (course.files(name) / "other.csv").write_text(name)
+    with pytest.raises(CourseError) as caught:
+        build.build(course)
+    assert str(caught.value) == (
+        f"files/91_other/other.csv: files/{NAME}/other.csv is another, and both lie in notebooks/; rename one"
+    )
 
 
 def test_check_says_which_notebook_has_no_source(write: Write):

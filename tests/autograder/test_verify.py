@@ -228,6 +228,17 @@ def test_an_answer_is_asked_on_each_seed_and_looked_at_by_the_visible_check(fixt
     assert "division by zero" in found[2].visible
 
 
+def test_a_visible_check_works_in_a_folder_of_its_own_with_the_chapters_files(fixture_course, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Course, "beside", lambda self, name: (("data/some.txt", b"given"),))
+    right = build.solution_source(fixture_course, CHAPTER)["place"]
+    keeps = "from pathlib import Path\nassert not Path('kept').exists(), 'of the one before'\nPath('kept').touch()\n"
+    keeps += "assert Path('data/some.txt').read_text() == 'given'\n"
+    asked = Answered("place", "place", keeps + right, (1,))
+    assert [unboxed.visible(fixture_course, CHAPTER, asked) for _ in range(2)] == ["", ""]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_mutants_the_listed_answers_are_graded_all_the_same(fixture_course, monkeypatch):
     monkeypatch.undo()
     made = verify.verify(fixture_course, CHAPTER, seeds=1, mutated=False)

@@ -8,7 +8,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from across import attempt as module
-from across.attempt import Broke, NotAttempted, NotYet, Waiting, attempt, expect, passed
+from across.attempt import Broke, NotAttempted, NotYet, Waiting, attempt, call, expect, passed
+from across.expecting import number
 
 
 @pytest.fixture(autouse=True)
@@ -185,3 +186,20 @@ def _stub_while_tracing() -> str:
     except module.Attempt as error:
         return type(error).__name__
     return "passed"
+
+
+def test_a_cell_that_was_not_run_is_not_the_students_answer():
+    with (
+        pytest.raises(Waiting, match=r"^pick: first run the cells above\. One of them makes `TABLE`\.$"),
+        attempt("pick"),
+    ):
+        print(TABLE)  # noqa: F821
+
+
+def test_a_call_that_empties_its_arguments_is_told_as_it_was_made():
+    def empty(numbers):
+        numbers.clear()
+        return numbers
+
+    with pytest.raises(NotYet, match=r"`empty\(\[1, 2\]\)` returned \[\]"):
+        call(empty, [1, 2], returns=number)

@@ -1,7 +1,9 @@
 """The plain value of an answer: the same for a visible check and for grading, whatever its Python type."""
 
 import collections
+import decimal
 import enum
+import fractions
 
 import numpy as np
 import pytest
@@ -36,6 +38,8 @@ PLAIN = [
     (range(3), [0, 1, 2]),
     ({"a": 1}.keys(), ["a"]),
     (collections.deque([1]), [1]),
+    (fractions.Fraction(1, 4), 0.25),
+    ([decimal.Decimal("0.5")], [0.5]),
     (Names([Colour.RED]), [3]),
     ((1, (np.float32(0.5),)), (1, (0.5,))),
 ]
@@ -66,10 +70,11 @@ def test_grading_reads_what_a_visible_check_reads(value):
     ("value", "says"),
     [
         (object(), "a value of type object; return numbers, text, lists, dictionaries or arrays"),
+        (fractions.Fraction(10**400), "a value of type Fraction; return"),
         (np.array(["2020-01-01"], "datetime64[D]"), r"an array of datetime64\[D\]; return"),
         ({"a": [lambda: 1]}, "a value of type function; return"),
     ],
-    ids=["object", "dates", "function inside"],
+    ids=["object", "huge", "dates", "function inside"],
 )
 def test_what_has_no_plain_value_says_what_to_return(value, says):
     with pytest.raises(NotPlainError, match=says):

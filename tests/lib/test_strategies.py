@@ -60,6 +60,7 @@ def test_the_shipped_table_has_every_cell_and_says_when_and_with_what():
         ("OneDevice", "own loop", "as one device", ""),
         ("Mirrored", "own loop", "as one device", ""),
         ("CentralStorage", "Keras fit", "another loss", "the weights are right"),
+        ("CentralStorage", "Keras 2 fit", "as one device", ""),
         ("TPU", "own loop", "fails", "TPU"),
         ("OneDevice", "Estimator", "fails", "has no attribute 'estimator'"),
     ],
@@ -74,6 +75,13 @@ def test_a_cell_is_what_happened(strategy, way, outcome, says):
 @pytest.mark.parametrize("strategy", ["MultiWorkerMirrored", "ParameterServer"])
 def test_servers_and_workers_end_with_their_cell(strategy):
     assert strategies.cell(strategy, "own loop").ok
+
+
+@needs_warm
+@pytest.mark.parametrize("strategy", ["MultiWorkerMirrored", "ParameterServer"])
+def test_keras_2_fits_where_keras_3_fails(strategy):
+    assert strategies.cell(strategy, "Keras 2 fit").ok
+    assert strategies.recorded()[strategy, "Keras fit"].outcome == "fails"
 
 
 @needs_warm

@@ -28,6 +28,11 @@ def test_every_row_is_promised_by_a_chapter_or_planned_for_one():
     assert {row for rows in coverage.promised(COURSE).values() for row in rows} == ROWS
 
 
+def test_the_course_teaches_and_exercises_each_of_its_76_rows():
+    rows = coverage.read(COURSE)
+    assert {f"S{n}" for n in range(1, 77)} == {row for row in rows if rows[row].taught and rows[row].exercised}
+
+
 def test_the_page_is_fresh():
     page = coverage.page(COURSE)
     Console(width=140).print(Markdown(page))

@@ -47,7 +47,11 @@ def trained(strategy: str, way: str, index: int = 0, ports: tuple[int, ...] = ()
         return tf.estimator.RunConfig(train_distribute=STRATEGIES[strategy](index, ports))
     made = STRATEGIES[strategy](index, ports)
     if way == "Keras fit":
-        return _fit(made)
+        return _fit(made, tf.keras)
+    if way == "Keras 2 fit":
+        import tf_keras
+
+        return _fit(made, tf_keras)
     return _coordinated(made) if strategy == "ParameterServer" else _loop(made)
 
 
@@ -116,11 +120,9 @@ STRATEGIES: dict[str, Callable[[int, tuple[int, ...]], Any]] = {
 }
 
 
-def _model() -> Any:
-    import tensorflow as tf
-
-    layer = tf.keras.layers.Dense(1, kernel_initializer=tf.keras.initializers.Constant(0.5))
-    return tf.keras.Sequential([tf.keras.Input((WIDTH,)), layer])
+def _model(keras: Any) -> Any:
+    layer = keras.layers.Dense(1, kernel_initializer=keras.initializers.Constant(0.5))
+    return keras.Sequential([keras.Input((WIDTH,)), layer])
 
 
 def _batches() -> Any:
@@ -133,12 +135,10 @@ def _weights(model: Any) -> list[float]:
     return [float(each) for weight in model.get_weights() for each in np.ravel(weight)]
 
 
-def _fit(strategy: Any) -> Trained:
-    import tensorflow as tf
-
+def _fit(strategy: Any, keras: Any) -> Trained:
     with strategy.scope():
-        model = _model()
-        model.compile(tf.keras.optimizers.SGD(RATE), "mse")
+        model = _model(keras)
+        model.compile(keras.optimizers.SGD(RATE), "mse")
     history = model.fit(_batches().repeat(), steps_per_epoch=STEPS, verbose=0, shuffle=False)
     return _weights(model), float(history.history["loss"][-1])
 
@@ -158,7 +158,7 @@ def _loop(strategy: Any) -> Trained:
     import tensorflow as tf
 
     with strategy.scope():
-        model, optimizer = _model(), tf.keras.optimizers.SGD(RATE)
+        model, optimizer = _model(tf.keras), tf.keras.optimizers.SGD(RATE)
         optimizer.build(model.trainable_variables)
     given = iter(strategy.experimental_distribute_dataset(_batches().repeat()))  # endless: the end of one may hang
 
@@ -176,7 +176,7 @@ def _coordinated(strategy: Any) -> Trained:
 
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
-        model, optimizer = _model(), tf.keras.optimizers.SGD(RATE)
+        model, optimizer = _model(tf.keras), tf.keras.optimizers.SGD(RATE)
         optimizer.build(model.trainable_variables)
 
     @tf.function

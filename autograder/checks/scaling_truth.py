@@ -1,0 +1,260 @@
+"""What chapter 14's answers are held against: one device's descent by NumPy, a least-squares line, the model, coins."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from autograder.probe.asking import probe
+
+Machine = dict[str, float]
+Part = tuple[np.ndarray, np.ndarray]  # images and labels of one replica
+
+
+@probe
+def descended(student, weights, parts, batch, rate, steps):
+    ways = tf.distribute.ReductionToOneDevice()
+    strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(len(parts))], cross_device_ops=ways)
+    with strategy.scope():
+        w = [tf.Variable(each) for each in weights]
+    made = [(tf.constant(x), tf.constant(y)) for x, y in parts]
+    given = strategy.experimental_distribute_values_from_function(lambda c: made[c.replica_id_in_sync_group])
+    work, back = student.replica_step, []
+
+    def replica(part):
+        loss = work(w, *part, batch, rate)
+        if loss is None or isinstance(loss, (tuple, list, dict)):
+            back.append(type(loss).__name__)
+            return tf.zeros([])
+        return tf.convert_to_tensor(loss)
+
+    run = tf.function(lambda part: strategy.run(replica, args=(part,)))
+    losses = []
+    for _ in range(steps):
+        losses.append([np.asarray(each) for each in strategy.experimental_local_results(run(given))])
+    copies = [[np.asarray(copy) for copy in strategy.experimental_local_results(each)] for each in w]
+    return [losses, copies, back[0] if back else ""]
+
+
+def one_device(
+    weights: Sequence[np.ndarray], parts: Sequence[Part], rate: float, steps: int, wrong: str = ""
+) -> tuple[list[float], list[np.ndarray]]:
+    """The loss before each of the steps, and the weights after them, computed in float64.
+
+    `wrong` "sum", "replica_means" (added) or "mean_of_means": what the loss would be divided by. "first_layer_first" or
+    "last_layer_first": each layer moves before the next one's gradient is taken.
+    """
+    w = [np.asarray(each, np.float64) for each in weights]
+    total, losses = sum(len(y) for _, y in parts), []
+    every = list(range(len(w)))
+    turns = {"first_layer_first": [[i] for i in every], "last_layer_first": [[i] for i in every[::-1]]}.get(
+        wrong, [every]
+    )
+    for _ in range(steps):
+        for number, turn in enumerate(turns):
+            loss, gradients = 0.0, [np.zeros_like(each) for each in w]
+            for x, y in parts:
+                count = {"sum": 1, "replica_means": len(y), "mean_of_means": len(y) * len(parts)}.get(wrong, total)
+                own, slopes = _backward(w, x.astype(np.float64), y)
+                loss += own / count
+                gradients = [g + slope / count for g, slope in zip(gradients, slopes, strict=True)]
+            if number == 0:
+                losses.append(loss)
+            w = [each - rate * g if i in turn else each for i, (each, g) in enumerate(zip(w, gradients, strict=True))]
+    return losses, w
+
+
+def _backward(w: Sequence[np.ndarray], x: np.ndarray, y: np.ndarray) -> tuple[float, list[np.ndarray]]:
+    """The sum of the cross-entropies of a network with ReLU between its layers, and its gradients."""
+    held = [x]
+    for matrix in w[:-1]:
+        held.append(np.maximum(held[-1] @ matrix, 0))
+    scores = held[-1] @ w[-1]
+    scores = scores - scores.max(axis=1, keepdims=True)
+    chances = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    rows = np.arange(len(y))
+    back = np.exp(chances)
+    back[rows, y] -= 1
+    gradients = []
+    for layer in reversed(range(len(w))):
+        gradients.append(held[layer].T @ back)
+        back = (back @ w[layer].T) * (held[layer] > 0)
+    return float(-chances[rows, y].sum()), gradients[::-1]
+
+
+def line(batches: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """The least-squares line: seconds at 0 examples, seconds of one more."""
+    x, y = np.asarray(batches, float), np.asarray(seconds, float)
+    example = float(np.sum((x - x.mean()) * (y - y.mean())) / np.sum((x - x.mean()) ** 2))
+    return float(y.mean() - example * x.mean()), example
+
+
+def other_lines(batches: Sequence[float], seconds: Sequence[float]) -> dict[str, tuple[float, float]]:
+    """Lines that somebody may take for it, by name."""
+    x, y = np.asarray(batches, float), np.asarray(seconds, float)
+    fixed, example = line(batches, seconds)
+    low, high = int(np.argmin(x)), int(np.argmax(x))
+    far = float((y[high] - y[low]) / (x[high] - x[low]))
+    means = {b: float(y[x == b].mean()) for b in sorted(set(x.tolist()))}
+    middles = {b: float(np.median(y[x == b])) for b in means}
+    return {
+        "swapped": (example, fixed),
+        "through_zero": (0.0, float(x @ y / (x @ x))),
+        "mean_rate": (0.0, float(np.mean(y / x))),
+        "smallest_and_largest": (float(y[low]) - far * float(x[low]), far),
+        "means_of_batches": line(list(means), list(means.values())),
+        "medians_of_batches": line(list(middles), list(middles.values())),
+        "other_way_round": _inverted(*line(seconds, batches)),
+        "sorted_apart": line(sorted(x), sorted(y)),
+        "outliers_dropped": _without(np.abs(y - fixed - example * x), x, y),
+        "outliers_of_all_dropped": _without(np.abs(y - y.mean()), x, y, spread=float(y.std())),
+    }
+
+
+def _without(far: np.ndarray, x: np.ndarray, y: np.ndarray, spread: float | None = None) -> tuple[float, float]:
+    """The line without the runs that are more than two standard deviations away."""
+    kept = far <= 2 * (float(np.sqrt(np.mean(far**2))) if spread is None else spread) + 1e-12
+    return line(x[kept].tolist(), y[kept].tolist())
+
+
+def _inverted(fixed: float, example: float) -> tuple[float, float]:
+    """The line of seconds by examples from that of examples by seconds."""
+    return (-fixed / example, 1 / example) if example else (math.nan, math.nan)
+
+
+MISREAD = {
+    "no_ring": "the ring costs nothing in it.",
+    "no_fixed": "`fixed` is not in it.",
+    "no_cores": "the replicas share no cores in it.",
+    "always_shared": "the work is divided by the cores even where there are fewer replicas than cores.",
+    "weak_is_strong": "with `weak`, each replica has `batch` examples.",
+    "strong_is_weak": "without `weak`, the replicas share `batch` examples.",
+    "steps_not_examples": "with `weak`, a step gets through `n` times the examples; count those.",
+    "inverted": "more than 1 means faster; that is the inverse.",
+    "ring_of_whole": "each message of the ring is 1/n of the gradients.",
+    "one_way": "a ring has 2 (n - 1) steps.",
+    "latency_once": "each of the ring's steps has a latency.",
+    "whole_rounds": "three replicas on two cores take turns: 1.5 times as long, no whole rounds.",
+    "fixed_shared": "`fixed` is not work that cores share.",
+    "ring_of_two": "that ring is right for two replicas; each of its 2 (n - 1) messages is 1/n of the gradients.",
+    "no_ring_if_weak": "with `weak`, the ring costs nothing in it.",
+    "no_ring_beyond_cores": "with more replicas than cores, the ring costs nothing in it.",
+}
+
+
+def predicted(n: int, batch: float, weak: bool, machine: Machine, wrong: str = "") -> float:
+    """The speed-up by the chapter's model, or by one that is `wrong` in a way of MISREAD."""
+    weak = (weak or wrong == "strong_is_weak") and wrong != "weak_is_strong"
+
+    def seconds(n: int, share: float) -> float:
+        turns = {
+            "no_cores": 1.0,
+            "always_shared": n / machine["cores"],
+            "whole_rounds": math.ceil(n / machine["cores"]),
+        }.get(wrong, max(1.0, n / machine["cores"]))
+        piece = machine["size"] / machine["rate"] / (1 if wrong == "ring_of_whole" else n)
+        hops = (n - 1) * (1 if wrong == "one_way" else 2)
+        ring = hops * (machine["latency"] + piece)
+        if wrong == "latency_once":
+            ring = (n > 1) * machine["latency"] + hops * piece
+        if wrong == "ring_of_two":
+            ring = (n - 1) * (2 * machine["latency"] + machine["size"] / machine["rate"])
+        if (wrong == "no_ring_if_weak" and weak) or (wrong == "no_ring_beyond_cores" and n > machine["cores"]):
+            ring = 0.0
+        fixed = 0.0 if wrong == "no_fixed" else machine["fixed"] * (turns if wrong == "fixed_shared" else 1)
+        return fixed + machine["example"] * share * turns + (0.0 if wrong == "no_ring" else ring)
+
+    share = batch if weak else batch / n
+    times = 1.0 if wrong == "steps_not_examples" else n * share / batch
+    found = times * seconds(1, batch) / seconds(n, share)
+    return 1 / found if wrong == "inverted" else found
+
+
+def paired(base: Sequence[float], other: Sequence[float], wrong: str = "") -> tuple[float, float, float, int] | None:
+    """Median, smallest, largest of the ratios of pairs, and how many were left out; None with no pair."""
+    pairs = list(zip(base, other, strict=True))
+    good = [(one, two) for one, two in pairs if not math.isnan(one + two)]
+    if wrong == "filtered_apart":
+        good = list(zip(*([each for each in side if not math.isnan(each)] for side in (base, other)), strict=False))
+    if len(good) < (2 if wrong == "none_for_one" else 1):
+        return None
+    if wrong == "inverted":
+        good = [(two, one) for one, two in good]
+    found = [one / two for one, two in good]
+    middle = float(np.mean(found) if wrong == "mean" else np.median(found))
+    low, high = min(found), max(found)
+    if wrong == "even_by_ends" and len(found) % 2 == 0:
+        middle = (low + high) / 2
+    if wrong == "ratio_of_medians":
+        middle = float(np.nanmedian([one for one, _ in good]) / np.nanmedian([two for _, two in good]))
+    if wrong == "widest":
+        low = min(one for one, _ in good) / max(two for _, two in good)
+        high = max(one for one, _ in good) / min(two for _, two in good)
+    left = len(pairs) - len(good)
+    if wrong == "counts_runs":
+        left = sum(math.isnan(each) for each in (*base, *other))
+    if wrong == "counts_good":
+        left = len(good)
+    return middle, low, high, left
+
+
+MISPAIRED = {
+    "filtered_apart": "what is left of the two lists is no longer of the same repeats.",
+    "inverted": "that is `other` over `base`.",
+    "mean": "its first number is the ratios' mean, not their median.",
+    "ratio_of_medians": "its first number is the ratio of two medians, not the median of the ratios.",
+    "widest": "runs of different repeats are compared.",
+    "counts_runs": "its last number counts failed runs, not repeats that were left out.",
+    "counts_good": "its last number counts the repeats that were kept.",
+    "even_by_ends": "of an even number of ratios, the median is the mean of the middle two, not of the two ends.",
+    "none_for_one": "one pair is a ratio, too: its own median, smallest and largest.",
+}
+
+
+def unevenly(ratios: Sequence[float], wrong: str = "") -> float:
+    """How probable coins are that fall at least as unevenly, counted one by one."""
+    if wrong == "equal_once":
+        ratios = sorted(set(ratios))
+    if wrong == "near_ties":
+        ratios = [ratio for ratio in ratios if abs(ratio - 1) > 0.05]
+    above = sum(ratio > 1 for ratio in ratios)
+    count = len(ratios) if wrong == "ties_count" else sum(ratio != 1 for ratio in ratios)
+    if wrong == "ties_above":
+        above, count = sum(ratio >= 1 for ratio in ratios), len(ratios)
+    gap = abs(2 * above - count)
+    heads = [sum(coins) for coins in itertools.product((0, 1), repeat=count)]
+    if wrong == "one_side":
+        good = [each >= max(above, count - above) for each in heads]
+    elif wrong == "above_only":
+        good = [each >= above for each in heads]
+    elif wrong == "exactly":
+        good = [abs(2 * each - count) == gap for each in heads]
+    elif wrong == "more_uneven":
+        good = [abs(2 * each - count) > gap for each in heads]
+    else:
+        good = [abs(2 * each - count) >= gap for each in heads]
+    found = sum(good) / 2**count
+    return 1 - found if wrong == "complement" else found
+
+
+MISCOUNTED = {
+    "one_side": "a result as uneven to the other side counts, too.",
+    "above_only": "a result with most of them below 1 is as uneven as one with most above.",
+    "exactly": "results that are still more uneven count, too.",
+    "more_uneven": "results that are just as uneven count, too.",
+    "complement": "that is the chance of all other results.",
+    "ties_count": "a ratio of exactly 1 is no coin.",
+    "ties_above": "a ratio of exactly 1 is no coin.",
+    "equal_once": "equal ratios are a coin each.",
+    "near_ties": "a ratio close to 1 is above or below it, too; leave out exactly 1 only.",
+}
+
+
+def known(names: dict[str, str], fits: Any) -> str:
+    """The first of the known mistakes that explains all answers; empty if none does."""
+    return next((name for name in names if fits(name)), "")

@@ -1,0 +1,311 @@
+"""Trusted checks of chapter 14: a step against one device's, a line against least squares, predictions against the model."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from across.expecting import anything, array, between, list_of, maybe, number, row, shown, text, whole
+from autograder.checks import scaling_truth as truth
+from autograder.probe.asking import Misconception, exercise, recorded
+
+# replica_step
+
+
+def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> None:
+    """Two steps of a small network of three layers on `shares`, against one device that has all examples."""
+    widths, rate = [6, *(int(each) for each in rng.integers(6, 9, size=2)), int(rng.integers(3, 5))], 0.25
+    weights = [rng.normal(size=shape).astype(np.float32) for shape in itertools.pairwise(widths)]
+    parts = [
+        (rng.normal(size=(share, 6)).astype(np.float32), rng.integers(0, widths[-1], size=share)) for share in shares
+    ]
+    batch = sum(shares)
+    answer = student.ask(
+        truth.descended, weights=weights, parts=[list(part) for part in parts], batch=batch, rate=rate, steps=2
+    )
+    losses, copies, wrong_kind = row(anything, anything, text)(answer, "Your notebook answered with")
+    call = f"With shares of {' and '.join(map(str, shares))} examples, `replica_step(w, x, y, {batch}, {rate})`"
+    assert not wrong_kind, f"{call} returned {'None' if wrong_kind == 'NoneType' else f'a {wrong_kind}'}."
+    losses = list_of(list_of(array(), len(shares)), 2)(losses, "The losses are")
+    assert all(each.size == 1 for step in losses for each in step), f"{call} returned no single number."
+    kinds = [list_of(array(each.shape), len(shares)) for each in weights]
+    copies = [
+        kind(kept, "The copies are")
+        for kind, kept in zip(kinds, row(*[anything] * 3)(copies, "The weights are"), strict=True)
+    ]
+    right, after = truth.one_device(weights, parts, rate, 2)
+    got = [float(sum(each.sum() for each in step)) for step in losses]
+
+    def near(one: Any, other: Any) -> bool:
+        return bool(np.allclose(one, other, rtol=1e-3, atol=1e-3))
+
+    def alike(copies: Any, wanted: Any) -> bool:
+        return all(near(kept[0], each) for kept, each in zip(copies, wanted, strict=True))
+
+    apart = max(float(np.ptp(np.stack(kept), axis=0).max()) for kept in copies)
+    if apart > 1e-3:
+        raise Misconception(
+            "no_exchange", f"{call}: the copies of a weight differ; expected all to take the same step."
+        )
+    assert not alike(copies, weights), f"{call} leaves the weights as they are; expected a step."
+    for name, words in {
+        "sum": "the loss is a sum; expected a mean over all examples.",
+        "replica_means": "it adds means of the shares; expected to divide by all examples.",
+        "mean_of_means": "each replica counts the same, however few examples it has.",
+    }.items():
+        moved = truth.one_device(weights, parts, rate, 2, name)[1]
+        if alike(copies, moved) and not all(near(one, other) for one, other in zip(moved, after, strict=True)):
+            raise Misconception(name, f"{call}: {words}")
+    for name, factor, words in (
+        ("uphill", -1.0, "the step goes uphill: subtract."),
+        ("mean_of_gradients", 1 / len(shares), "the gradients' parts are averaged over replicas; expected their sum."),
+        ("without_rate", 1 / rate, "the whole gradient was subtracted; expected `rate` times it."),
+    ):
+        moved = truth.one_device(weights, parts, rate * factor, 2)[1]
+        if factor != 1.0 and alike(copies, moved):
+            raise Misconception(name, f"{call}: {words}")
+    for i, (kept, before) in enumerate(zip(copies, weights, strict=True)):
+        if near(kept[0], before) and not near(after[i], before):
+            raise Misconception("layer_left_out", f"{call}: `w[{i}]` stays as it is; expected a step of all of `w`.")
+    for name in ("first_layer_first", "last_layer_first"):
+        if alike(copies, truth.one_device(weights, parts, rate, 2, name)[1]) and not alike(copies, after):
+            says = "takes the gradient of a layer after another layer has moved; expected all gradients first, then one step."
+            raise Misconception("layer_by_layer", f"{call} {says}")
+    assert alike(copies, after), f"{call}: the weights are not those that one device has after two steps."
+    if len(shares) > 1 and near(got, [len(shares) * each for each in right]):
+        raise Misconception("whole_loss", f"{call}: each replica returns the whole loss; expected its own part.")
+    says = f"{call}: the parts of the loss add up to {got[0]:.4g}"
+    assert near(got, right), f"{says}; expected the mean over all {batch} examples."
+
+
+@exercise("replica_step")
+def test_one_replica_descends(student, rng):
+    check_step(student, rng, [int(rng.integers(5, 9))])
+
+
+@exercise("replica_step", 2.0)
+def test_many_replicas_do_what_one_device_does(student, rng):
+    check_step(student, rng, [int(rng.integers(6, 9)), int(rng.integers(1, 3))])
+    check_step(student, rng, [int(each) for each in rng.permutation([2, 3, 7])])
+
+
+# calibrate
+
+PAIR = row(number, number).named("two numbers: fixed, example")
+
+
+def check_lines(student: Any, cases: list[tuple[list[float], list[float]]]) -> None:
+    """The line of each case."""
+    asked = list(student.call("calibrate", cases, returns=PAIR))
+
+    def near(got: Any, wanted: Any) -> bool:
+        return bool(np.allclose(got, wanted, rtol=2e-3, atol=1e-9))
+
+    right = [truth.line(*case) for case, _ in asked]
+    for (case, got), wanted in zip(asked, right, strict=True):
+        if near(got, wanted):
+            continue
+        says = f"`calibrate` of {len(case[0])} runs returned fixed {got[0]:.4g}, example {got[1]:.4g}"
+        name = truth.known(
+            WRONG_LINES, lambda name: all(near(g, truth.other_lines(*c).get(name, (math.nan,) * 2)) for c, g in asked)
+        )
+        if name:
+            raise Misconception(name, f"{says}: {WRONG_LINES[name]}")
+        raise AssertionError(f"{says}; another line has a smaller sum of squared distances.")
+
+
+WRONG_LINES = {
+    "swapped": "these are swapped; expected fixed, then example.",
+    "through_zero": "that line is forced through zero; a step has a fixed cost.",
+    "mean_rate": "that is the mean of seconds over examples; a step has a fixed cost.",
+    "smallest_and_largest": "that line goes through two of the runs; all of them count.",
+    "means_of_batches": "each batch counts once there, however often it was run; expected each run to count.",
+    "medians_of_batches": "that is a line through medians; expected each run to count.",
+    "other_way_round": "that line makes the distances in examples small; expected those in seconds.",
+    "sorted_apart": "batches and seconds were sorted apart; a run's seconds belong to its batch.",
+    "outliers_dropped": "runs far from the others were dropped; all of them count.",
+    "outliers_of_all_dropped": "runs far from the others were dropped; all of them count.",
+}
+
+
+def drawn_runs(rng: np.random.Generator, noise: float) -> tuple[list[float], list[float]]:
+    """Batches, some several times, in any order, and seconds near a line; with noise, one of two runs of 128 is far off."""
+    batches = [float(each) for each in rng.permutation([64, 64, 64, 128, 128, 256, 256, 512, 512, 512, 1024])]
+    fixed, example = rng.uniform(0.05, 0.2), rng.uniform(1e-4, 4e-4)
+    seconds = [float(fixed + example * b + noise * rng.normal()) for b in batches]
+    seconds[batches.index(128.0)] += 100 * noise
+    return batches, seconds
+
+
+@exercise("calibrate")
+def test_runs_on_a_line(student, rng):
+    check_lines(student, [drawn_runs(rng, 0.0) for _ in range(3)])
+
+
+@exercise("calibrate", 2.0)
+def test_runs_beside_a_line(student, rng):
+    check_lines(student, [drawn_runs(rng, 0.02) for _ in range(3)])
+
+
+# speedup
+
+
+def drawn_machine(rng: np.random.Generator, cores: int, **changes: float) -> truth.Machine:
+    drawn = {
+        "cores": cores,
+        "size": float(rng.integers(10, 90)) * 1e6,
+        "rate": float(rng.integers(2, 9)) * 1e9,
+        "latency": float(rng.integers(1, 5)) / 1000,
+        "fixed": float(rng.integers(3, 9)) / 1000,
+        "example": float(rng.integers(1, 5)) / 10_000,
+    }
+    return {**drawn, **changes}
+
+
+def check_speedups(student: Any, cases: list[tuple[int, int, bool, truth.Machine]]) -> None:
+    asked = list(student.call("speedup", cases, returns=number, before=said_of))
+
+    def fits(wrong: str) -> bool:
+        return all(math.isclose(got, truth.predicted(*case, wrong=wrong), rel_tol=1e-5) for case, got in asked)
+
+    if fits(""):
+        return
+    name = truth.known(truth.MISREAD, fits)
+    for case, got in asked:
+        wanted = truth.predicted(*case)
+        if not math.isclose(got, wanted, rel_tol=1e-5):
+            says = f"{said_of(case)} {got:.4g}"
+            if name:
+                raise Misconception(name, f"{says}: {truth.MISREAD[name]}")
+            raise AssertionError(f"{says}; the model says {wanted:.4g}.")
+
+
+def said_of(case: Any) -> str:
+    n, batch, weak, machine = case
+    return f"`speedup({n}, {batch}, {weak}, {{'cores': {machine['cores']}, ...}})` returned"
+
+
+@exercise("speedup")
+def test_strong_scaling_with_cores_for_all(student, rng):
+    check_speedups(student, [(n, 256, False, drawn_machine(rng, 8)) for n in (2, 4, 8, 1)])
+
+
+@exercise("speedup")
+def test_weak_scaling_with_cores_for_all(student, rng):
+    cases = [(n, 192, True, drawn_machine(rng, 8)) for n in (2, 3, 8)]
+    check_speedups(student, [*cases, (4, 192, False, drawn_machine(rng, 8))])
+
+
+@exercise("speedup", 2.0)
+def test_replicas_share_the_cores(student, rng):
+    check_speedups(student, [(n, 480, weak, drawn_machine(rng, 2)) for n in (3, 5, 2) for weak in (False, True)])
+
+
+# ratios
+
+RATIO = maybe(row(number, number, number, whole)).named("median, smallest, largest and how many were left out, or None")
+
+
+def check_ratios(student: Any, cases: list[tuple[list[float], list[float]]]) -> None:
+    asked = list(student.call("ratios", cases, returns=RATIO))
+
+    def fits(case: Any, got: Any, wrong: str = "") -> bool:
+        wanted = truth.paired(*case, wrong=wrong)
+        return got == wanted if got is None or wanted is None else bool(np.allclose(got, wanted, rtol=1e-6))
+
+    if all(fits(case, got) for case, got in asked):
+        return
+    name = truth.known(truth.MISPAIRED, lambda wrong: all(fits(case, got, wrong) for case, got in asked))
+    for case, got in asked:
+        if fits(case, got):
+            continue
+        says = f"`ratios({case[0]}, {case[1]})` returned {shown(got)}"
+        if name:
+            raise Misconception(name, f"{says}: {truth.MISPAIRED[name]}")
+        wanted = truth.paired(*case)
+        if wanted is None:
+            raise Misconception("zeros_for_none", f"{says}; there is no pair: expected None.")
+        assert got is not None, f"{says}; {len(case[0]) - wanted[3]} pairs have both runs."
+        which = ["median", "smallest ratio", "largest ratio", "number that was left out"]
+        off = next(i for i in range(4) if not math.isclose(got[i], wanted[i], rel_tol=1e-6))
+        raise AssertionError(f"{says}: the {which[off]} is {wanted[off]:g}.")
+
+
+def drawn_seconds(rng: np.random.Generator, count: int) -> tuple[list[float], list[float]]:
+    """Runs whose ratios differ much; seconds as one writes them."""
+    other = [round(float(each), 2) for each in rng.uniform(0.5, 4, size=count)]
+    return [round(each * float(by), 2) for each, by in zip(other, rng.uniform(0.6, 3, size=count), strict=True)], other
+
+
+def failing(rng: np.random.Generator, count: int) -> tuple[list[float], list[float]]:
+    """The same with failed runs: one of each side in a repeat of its own, and both runs of one."""
+    base, other = drawn_seconds(rng, count)
+    first, second, both = (int(each) for each in rng.choice(count - 2, size=3, replace=False))
+    base[first] = other[second] = base[both] = other[both] = math.nan
+    return base, other
+
+
+@exercise("ratios")
+def test_runs_of_one_repeat_are_compared(student, rng):
+    check_ratios(student, [drawn_seconds(rng, count) for count in (5, 4, 7)])
+
+
+@exercise("ratios", 2.0)
+def test_failed_runs_are_left_out_and_counted(student, rng):
+    nothing = ([math.nan, 2.0, math.nan], [1.0, math.nan, math.nan])
+    check_ratios(student, [failing(rng, 7), failing(rng, 8), ([2.5, math.nan], [0.5, 1.5]), nothing])
+
+
+# chance
+
+
+def check_chances(student: Any, cases: list[list[float]]) -> None:
+    asked = list(student.call("chance", [[case] for case in cases], returns=between(-1e9, 1e9)))
+
+    def fits(wrong: str) -> bool:
+        return all(math.isclose(got, truth.unevenly(case, wrong), abs_tol=1e-6) for (case,), got in asked)
+
+    if fits(""):
+        return
+    name = truth.known(truth.MISCOUNTED, fits)
+    for (case,), got in asked:
+        wanted = truth.unevenly(case)
+        if not math.isclose(got, wanted, abs_tol=1e-6):
+            says = f"`chance({case})` returned {got:.4g}"
+            if name:
+                raise Misconception(name, f"{says}: {truth.MISCOUNTED[name]}")
+            count = sum(ratio != 1 for ratio in case)
+            raise AssertionError(
+                f"{says}; of the {2**count} ways of {count} coins, {wanted * 2**count:g} are as uneven."
+            )
+
+
+def drawn_ratios(rng: np.random.Generator, above: int, below: int, ties: int = 0) -> list[float]:
+    """Ratios; of each side two that are close to 1, and equal; ratios of exactly 1 if wanted."""
+    found = [*_side(rng, above, 1.06, 2.0, 1.02), *_side(rng, below, 0.5, 0.94, 0.98), *[1.0] * ties]
+    return [float(each) for each in rng.permutation(found)]
+
+
+def _side(rng: np.random.Generator, count: int, low: float, high: float, close: float) -> list[float]:
+    return [close, close, *(round(float(each), 2) for each in rng.uniform(low, high, size=count))][:count]
+
+
+@exercise("chance")
+def test_all_on_one_side(student, rng):
+    counts = [int(each) for each in rng.choice(range(3, 10), size=2, replace=False)]
+    check_chances(student, [drawn_ratios(rng, counts[0], 0), drawn_ratios(rng, 0, counts[1]), drawn_ratios(rng, 1, 0)])
+
+
+@exercise("chance", 2.0)
+def test_some_on_each_side(student, rng):
+    cases = [(6, 1, 0), (2, 7, 0), (3, 3, 0), (5, 2, 2), (1, 4, 1), (0, 0, 2), (0, 0, 0)]
+    check_chances(student, [drawn_ratios(rng, *case) for case in cases])
+
+
+# prediction
+
+NAMES = ["2 replicas", "4 replicas", "2 replicas, twice the batch"]
+test_every_configuration_has_a_prediction = recorded("prediction", dict.fromkeys(NAMES, between(0.01, 100)))

@@ -1,0 +1,140 @@
+"""The page of a scaling study, made from its data: what was predicted, what was measured, and a picture of both.
+
+    draw(study, "1 replica", title="Strong scaling")              # the prediction dashed, each run a dot
+    page(study, "1 replica", headings=["Prediction", "Difference"])
+
+`work` says how many times the examples of the base a configuration gets through: {"2 replicas, twice the batch": 2}.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from across import pictures
+from across.study import Ratio, Stated, Study, machine
+
+__all__ = ["Page", "draw", "page"]
+
+COLUMNS = (
+    "configuration",
+    "predicted",
+    "measured",
+    "smallest to largest",
+    "pairs",
+    "left out",
+    "chance, if the prediction is right",
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as the last value of a cell: a table and a picture to look at, and the same as Markdown to copy."""
+
+    markdown: str
+    table: str  # HTML
+    picture: pictures.Picture
+
+    def __repr__(self) -> str:
+        return self.markdown
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        image = self.picture._repr_mimebundle_()[0]["text/html"]
+        copied = f"<p>To copy:</p><pre>{html.escape(self.markdown)}</pre>"
+        return {"text/html": f"{self.table}{image}{copied}", "text/plain": self.markdown}
+
+
+def page(
+    study: Study,
+    base: str,
+    work: Mapping[str, float] | None = None,
+    *,
+    headings: Sequence[str] = (),
+    chance: Callable[[list[float]], float] | None = None,
+) -> Page:
+    """The page of `study`: a row for each configuration but `base`, then the `headings`, under which somebody writes.
+
+    `chance` gets what was measured of a row, each ratio divided by the row's prediction, and gives the number in its last
+    column; a function that is not written yet leaves it empty. A prediction that was changed when there were runs is
+    shown behind the one that counts.
+    """
+    stated = study.stated()
+    rows = []
+    for name, ratio in _ratios(study, base, work).items():
+        row = [name, _predicted(stated, name), "not measured", "", "0", str(_failed(study, base, name)), ""]
+        if ratio:
+            row[2:5] = [f"{ratio.median:.2f}", f"{ratio.low:.2f} to {ratio.high:.2f}", str(len(ratio.values))]
+            if chance and stated and name in stated.values:
+                row[6] = _number(chance, [each / stated.values[name] for each in ratio.values])
+        rows.append(row)
+    note = f"{machine()}. Examples a second, times those of {base}, in each of {study.repeats} repeats. {_when(study)}"
+    lines = [" | ".join(COLUMNS), "|".join(["---"] * len(COLUMNS)), *(" | ".join(row) for row in rows)]
+    text = "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:]), "", note])
+    text += "".join(f"\n\n**{heading}.** …" for heading in headings)
+    return Page(text, pictures.table_html(COLUMNS, rows, note=note), draw(study, base, work, title="Speed-up"))
+
+
+def draw(study: Study, base: str, work: Mapping[str, float] | None = None, *, title: str) -> pictures.Picture:
+    """A row for each configuration but `base`: each repeat's ratio a dot, their median a line, the prediction dashed."""
+    stated = study.stated()
+    found = _ratios(study, base, work)
+    x = f"examples a second, times those of {base} (dots: each repeat; line: median; dashed: predicted)"
+    figure, axes = pictures.plot(7.5, 1.1 + 0.5 * max(1, len(found)), title=title, x=x, y="")
+    axes.xaxis.label.set_fontsize(pictures.FONT - 1)
+    axes.grid(axis="x", color=pictures.INK, alpha=0.3, linewidth=0.6)
+    axes.axvline(1.0, color=pictures.INK, linewidth=0.8)
+    words = []
+    for row, (name, ratio) in enumerate(found.items()):
+        said = "measured by no pair"
+        if ratio:
+            dots = {"color": "white", "markeredgecolor": pictures.INK, "markersize": 5}
+            axes.plot(ratio.values, [row] * len(ratio.values), "o", **dots)
+            axes.vlines(ratio.median, row - 0.3, row + 0.3, color=pictures.PALETTE[5], linewidth=2.2)
+            said = f"measured {ratio}"
+        if stated and name in stated.values:
+            at = stated.values[name]
+            axes.vlines(at, row - 0.4, row + 0.4, color=pictures.ALERT, linestyle="--", linewidth=1.8)
+            said = f"predicted {_predicted(stated, name)}, {said}"
+        words.append(f"{name}: {said}")
+    axes.set_yticks(range(len(found)), list(found))
+    axes.set_ylim(max(1, len(found)) - 0.5, -0.5)
+    axes.set_xlim(left=0.0)
+    return pictures.render(figure, f"{title}, examples a second, times those of {base}. {'; '.join(words)}.")
+
+
+def _ratios(study: Study, base: str, work: Mapping[str, float] | None) -> dict[str, Ratio | None]:
+    return {
+        name: study.speedup(base, name, (work or {}).get(name, 1.0)) for name in study.configurations if name != base
+    }
+
+
+def _failed(study: Study, base: str, name: str) -> int:
+    """Of how many repeats a run of one of the two has failed."""
+    return len({run.repeat for run in study.runs() if run.error and run.name in (base, name)})
+
+
+def _predicted(stated: Stated | None, name: str) -> str:
+    """The prediction that counts, and what it was changed to later."""
+    if stated is None:
+        return ""
+    later = [f"later {each.values[name]:.2f}" for each in stated.later if name in each.values]
+    return ", ".join([f"{stated.values[name]:.2f}" if name in stated.values else "", *later]).removeprefix(", ")
+
+
+def _number(chance: Callable[[list[float]], float], ratios: list[float]) -> str:
+    try:
+        return f"{float(chance(ratios)):.3f}"
+    except NotImplementedError:
+        return ""
+    except Exception as error:  # the student's own function, which its check speaks of
+        return type(error).__name__
+
+
+def _when(study: Study) -> str:
+    """When the prediction was stated, before or after which runs; and what else is in the file."""
+    stated = study.stated()
+    told = [f"The prediction was {stated}." if stated else "Nothing was predicted."]
+    told += [f"Not counted: {count} run{'s' * (count != 1)} of {why}." for why, count in study.others().items()]
+    return " ".join(told)

@@ -1,0 +1,264 @@
+"""A study goes on where it was cut off, survives its runs, and compares runs that stood side by side in time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import signal
+import statistics
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from across import study
+from across._process import warm
+from across.study import Ratio, Run, Study
+
+needs_fork = pytest.mark.skipif(not warm.available(), reason="each run would cost an import of TensorFlow")
+
+
+def quiet(text: str) -> None:
+    pass
+
+
+def seconds_of(value: float) -> float:
+    return value
+
+
+def moody(value: float) -> float:
+    if value == 2:
+        raise MemoryError("no room for two")
+    if value == 3:
+        time.sleep(60)
+    return value if value < 4 else math.nan
+
+
+def filled(path: Path, table: dict[str, list[float | None]], took: float = 1.0) -> Study:
+    """A study whose runs are in its file already."""
+    repeats = len(next(iter(table.values())))
+    made = Study(path, seconds_of, {name: {"value": float(i)} for i, name in enumerate(table)}, repeats)
+    for name, values in table.items():
+        for repeat, value in enumerate(values):
+            run = Run(name, repeat, value, "" if value else "Died: it did", took, 1e9 + repeat, made.keys[name])
+            with path.open("a") as file:
+                file.write(json.dumps(vars(run)) + "\n")
+    return made
+
+
+@needs_fork
+def test_each_run_is_one_line_of_the_file_and_is_not_run_again(tmp_path):
+    path = tmp_path / "study.jsonl"
+    first = Study(path, seconds_of, {"one": {"value": 1.5}, "two": {"value": 0.5}}, 3).run(say=quiet)
+    assert first.seconds() == {"one": [1.5] * 3, "two": [0.5] * 3}
+    written = path.read_bytes()
+    assert len(written.splitlines()) == 6
+    Study(path, seconds_of, {"one": {"value": 1.5}, "two": {"value": 0.5}}, 3).run(say=quiet)
+    assert path.read_bytes() == written
+
+
+@needs_fork
+def test_the_repeats_are_the_outer_loop_and_run_in_their_orders(tmp_path):
+    made = Study(tmp_path / "s", seconds_of, {"a": {"value": 1}, "b": {"value": 2}}, 3)
+    wanted = [("ab"[number], repeat) for repeat, order in enumerate(study.orders(2, 3)) for number in order]
+    assert [repeat for _, repeat in wanted] == [0, 0, 1, 1, 2, 2]
+    assert made.left() == wanted
+    made.run(say=quiet)
+    assert [(run.name, run.repeat) for run in made.runs()] == wanted
+
+
+@pytest.mark.parametrize(("count", "repeats"), [(2, 6), (3, 5), (4, 6), (5, 6), (6, 6), (1, 3)])
+def test_any_two_configurations_are_about_as_far_apart_as_any_other_two(count, repeats):
+    plan = study.orders(count, repeats)
+    assert all(sorted(order) == list(range(count)) for order in plan)
+    assert len(plan) == repeats
+    pairs = itertools.combinations(range(count), 2)
+    apart = [statistics.mean(abs(order.index(a) - order.index(b)) for order in plan) for a, b in pairs]
+    assert apart == pytest.approx([(count + 1) / 3] * len(apart), abs=0.51)
+    places = [statistics.mean(order.index(number) for order in plan) for number in range(count)]
+    assert places == pytest.approx([(count - 1) / 2] * count, abs=0.51)
+
+
+def test_a_plan_for_more_repeats_begins_like_the_one_for_fewer():
+    assert study.orders(5, 6)[:4] == study.orders(5, 4)
+
+
+@needs_fork
+def test_a_study_that_is_killed_in_the_middle_goes_on(tmp_path):
+    program = """
+        import sys, time
+        from across.study import Study
+
+        def slow(n):
+            time.sleep(0.2)
+            return n
+
+        if __name__ == "__main__":
+            Study(sys.argv[1], slow, {"one": {"n": 1}, "two": {"n": 2}}, 4).run()
+    """
+    script, path = tmp_path / "script.py", tmp_path / "study.jsonl"
+    script.write_text(textwrap.dedent(program))
+    command = [sys.executable, str(script), str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while not (path.exists() and path.read_bytes().count(b"\n") >= 3):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    cut = path.read_bytes()
+    rows = [line for line in cut.splitlines() if line.endswith(b"}")]
+    with path.open("ab") as file:
+        file.write(b'{"name": "one", "rep')  # as a full disk would leave it
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    after = path.read_bytes()
+    assert after.startswith(cut)
+    whole = [json.loads(line) for line in after.splitlines() if line.endswith(b"}")]
+    assert len(whole) == 8
+    assert len(rows) < 8
+    assert {(row["name"], row["repeat"]) for row in whole} == {(n, r) for n in ("one", "two") for r in range(4)}
+
+
+@needs_fork
+def test_a_run_that_fails_or_hangs_is_recorded_and_stops_nothing(tmp_path):
+    given: dict[str, dict[str, float]] = {
+        name: {"value": i} for i, name in enumerate(["one", "fails", "hangs", "nan", "last"], 1)
+    }
+    given["last"] = {"value": 0.25}
+    made = Study(tmp_path / "s", moody, given, 1, timeout=3.0).run(say=quiet)
+    said = {run.name: run.error for run in made.runs()}
+    assert said["one"] == said["last"] == ""
+    assert said["fails"] == "MemoryError: no room for two"
+    assert said["hangs"].startswith("TimeoutError: moody did not return within 3 s")
+    assert said["nan"].startswith("it returned nan")
+    assert made.seconds()["last"] == [0.25]
+    assert math.isnan(made.seconds()["hangs"][0])
+    assert made.left() == []
+
+
+def test_runs_of_another_program_or_with_other_arguments_are_none_of_the_study(tmp_path):
+    path = tmp_path / "s"
+    made = filled(path, {"one": [1.0, 1.0]})
+    assert not made.left()
+    assert len(Study(path, moody, {"one": {"value": 0.0}}, 2).left()) == 2
+    assert len(Study(path, seconds_of, {"one": {"value": 7.0}}, 2).left()) == 2
+    assert Study(path, seconds_of, {"one": {"value": 0.0}}, 3).left() == [("one", 2)]
+
+
+def test_a_mended_function_that_the_program_calls_makes_it_another_program(tmp_path):
+    def version(source: str) -> Study:
+        scope: dict = {"__name__": "cell"}
+        exec(f"{source}\ndef program(n):\n    return helper(n)\n", scope)
+        return Study(tmp_path / "s", scope["program"], {"one": {"n": 1}})
+
+    first, same, other = map(version, ["def helper(n): return n"] * 2 + ["def helper(n): return n + n"])
+    assert first.keys == same.keys != other.keys
+
+
+def test_a_ratio_is_of_runs_of_the_same_repeat(tmp_path):
+    made = filled(tmp_path / "s", {"base": [1.0, 2.0, 4.0, 8.0], "other": [0.5, 0.5, 2.0, 2.0]})
+    found = made.speedup("base", "other")
+    assert found == Ratio((2.0, 4.0, 2.0, 4.0), 0)
+    assert found is not None
+    assert (found.median, found.low, found.high) == (3.0, 2.0, 4.0)
+    assert made.speedup("base", "other", work=2.0) == Ratio((4.0, 8.0, 4.0, 8.0), 0)
+    assert str(found) == "3.00 (2.00 to 4.00, 4 pairs)"
+
+
+def test_a_pair_with_a_failed_run_is_left_out_and_counted(tmp_path):
+    made = filled(tmp_path / "s", {"base": [1.0, None, 3.0], "other": [None, 1.0, 1.0], "never": [None, None, None]})
+    assert made.speedup("base", "other") == Ratio((3.0,), 2)
+    assert str(made.speedup("base", "other")) == "3.00 (3.00 to 3.00, 1 pair, 2 left out)"
+    assert made.speedup("base", "never") is None
+
+
+def test_what_is_left_is_reckoned_by_the_median_of_each_configuration(tmp_path):
+    path = tmp_path / "s"
+    made = filled(path, {"one": [1.0, 1.0]}, took=3.0)
+    more = Study(path, seconds_of, {"one": {"value": 0.0}, "two": {"value": 1.0}}, 4)
+    assert more.eta() == 2 * 3.0 + 4 * 3.0
+    assert made.eta() == 0.0
+    said: list[str] = []
+    made.run(say=said.append)
+    assert said == ["2 of 2 runs"]
+
+
+@needs_fork
+def test_the_line_says_how_many_runs_are_done_and_what_failed(tmp_path):
+    said: list[str] = []
+    Study(tmp_path / "s", moody, {"fails": {"value": 2}}, 2).run(say=said.append)
+    assert [line.split(",")[0] for line in said[:2]] == ["0 of 2 runs", "1 of 2 runs"]
+    assert said[-1] == "2 of 2 runs; 2 failed, the first: MemoryError: no room for two"
+
+
+@needs_fork
+def test_what_counts_is_the_prediction_before_the_first_run_and_a_later_one_shows(tmp_path):
+    made = Study(tmp_path / "s", seconds_of, {"one": {"value": 1}}, 1)
+    assert made.stated() is None
+    made.state({"one": 3})
+    assert made.state({"one": 1.5}).values == {"one": 1.5}  # nothing has run yet: one may think again
+    assert made.state({"one": 1.5}).before
+    made.run(say=quiet)
+    assert made.stated() == made.state({"one": 1.5})
+    assert str(made.stated()).endswith(", before the first run")
+    later = made.state({"one": 2})
+    assert later.values == {"one": 1.5}
+    assert later.before
+    assert [(each.values, each.seen) for each in later.later] == [({"one": 2.0}, 1)]
+    assert "; changed at " in str(later)
+    assert str(later).endswith(", after 1 run had been seen")
+
+
+def test_a_prediction_that_came_after_runs_says_so_also_when_they_were_of_another_program(tmp_path):
+    path = tmp_path / "s"
+    filled(path, {"one": [1.0, 1.0]})
+    other = Study(path, moody, {"one": {"value": 0.0}}, 2)
+    stated = other.state({"one": 1.5})
+    assert not stated.before
+    assert stated.seen == 2
+    assert other.others() == {"another version of the program": 2}
+
+
+def test_a_prediction_stays_when_the_program_is_changed_and_says_that_it_was(tmp_path):
+    path = tmp_path / "s"
+    Study(path, seconds_of, {"one": {"value": 0.0}}, 2).state({"one": 1.5})
+    filled(path, {"one": [1.0, 1.0]})
+    other = Study(path, moody, {"one": {"value": 0.0}}, 2)
+    stated = other.state({"one": 1.5})
+    assert stated.before
+    assert not stated.same_program
+    assert str(stated).endswith("before the first run; for another version of the program")
+
+
+def test_runs_that_do_not_count_are_told_with_the_reason(tmp_path, monkeypatch):
+    path = tmp_path / "s"
+    filled(path, {"one": [1.0, 1.0], "two": [1.0, 1.0]})
+    same: dict[str, dict[str, float]] = {"one": {"value": 0.0}, "two": {"value": 1.0}}
+    assert Study(path, seconds_of, same, 2).others() == {}
+    assert Study(path, seconds_of, same, 1).others() == {}  # a repeat more than wanted is no other program
+    assert Study(path, seconds_of, {"one": {"value": 0.0}}, 2).others() == {"another configuration": 2}
+    other = Study(path, seconds_of, {**same, "two": {"value": 5.0}}, 2)
+    assert other.others() == {"other arguments or settings": 2}
+    assert Study(path, seconds_of, same, 2, env={"A": "1"}).others() == {"other arguments or settings": 4}
+    monkeypatch.setattr(study, "machine", lambda: "another")
+    made = Study(path, seconds_of, same, 2)
+    assert made.others() == {"another machine": 4}
+    said: list[str] = []
+    made.run(most=0, say=said.append)
+    assert said == ["0 of 4 runs; not counted: 4 of another machine"]
+
+
+def test_a_study_of_nothing_and_arguments_that_cannot_be_written_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="needs a configuration"):
+        Study(tmp_path / "s", seconds_of, {})
+    with pytest.raises(TypeError):
+        Study(tmp_path / "s", seconds_of, {"one": {"value": object()}})
+
+
+def test_the_machine_is_told_with_its_cores():
+    assert study.machine().startswith(f"{study.cores()} cores, ")

@@ -1,0 +1,231 @@
+"""Chapter 13: what its prose and its checks claim of TensorFlow is so; its files are what they say."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import kubernetes_validate
+import numpy as np
+import pytest
+import yaml
+
+from across import fresh, workers
+from across._process import warm
+from across.clusters import LocalCluster
+from autograder.authoring import build
+from autograder.checks import many_workers_truth as many
+from autograder.model.course import find
+
+CHAPTER = "13_many_workers"
+FILES = Path(__file__).parents[2] / "files" / CHAPTER
+forked = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
+
+
+def test_packs_are_those_of_tensorflow():
+    import tensorflow as tf
+    from tensorflow.python.distribute import cross_device_utils
+
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        counts, limit = rng.integers(1, 6, size=rng.integers(1, 9)).tolist(), int(rng.choice([0, 1, 4, 8, 12, 20, 40]))
+        tensors = [tf.TensorSpec([count], tf.float32) for count in counts][::-1]
+        groups = cross_device_utils.group_by_size(tensors, limit)
+        right = [[4 * each.shape.num_elements() for each in group] for group in groups]
+        assert many.packed([4 * count for count in counts], limit) == right
+
+
+def resolved(nodes: str, gpus: int) -> str:
+    import tensorflow as tf
+
+    variables = {"STEP_NODELIST": nodes, "STEP_TASKS_PER_NODE": "2,1", "STEP_NUM_TASKS": "3", "PROCID": "0"}
+    os.environ.update({f"SLURM_{name}": value for name, value in variables.items()})
+    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(gpus_per_node=gpus, auto_set_gpu=False)
+    return resolver.cluster_spec().task_address("worker", 0)
+
+
+def test_tensorflow_sorts_the_names_of_nodes_as_text():
+    assert fresh.run(resolved, "n[1,2]", 2, timeout=120) == "n1:8888"
+    assert fresh.run(resolved, "n[2,10]", 2) == "n10:8888"
+    assert fresh.run(resolved, "n[02,10]", 2) == "n02:8888"
+
+
+def test_the_resolver_of_slurm_wants_gpus():
+    with pytest.raises(ValueError, match="must not be zero"):
+        fresh.run(resolved, "n[1,2]", 0, timeout=120)
+
+
+def alone(text: str) -> int:
+    import tensorflow as tf
+
+    os.environ["TF_CONFIG"] = text
+    return tf.distribute.MultiWorkerMirroredStrategy().num_replicas_in_sync
+
+
+def test_without_a_cluster_a_worker_trains_alone():
+    assert fresh.run(alone, '{"task": {"type": "worker", "index": 3}}', timeout=120) == 1
+
+
+@forked
+def test_a_strategy_takes_a_simple_resolver_in_place_of_tf_config(tmp_path):
+    def program(spec, job, index):
+        import tensorflow as tf
+
+        del os.environ["TF_CONFIG"]
+        resolvers = tf.distribute.cluster_resolver
+        mine = resolvers.SimpleClusterResolver(tf.train.ClusterSpec(spec), task_type=job, task_id=index)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=mine)
+        found = float(strategy.reduce("sum", strategy.run(lambda: tf.constant(index + 1.0)), axis=None))
+        workers.leave_together(str(tmp_path), index, 2)
+        return found
+
+    with LocalCluster(program, worker=2, env={"CUDA_VISIBLE_DEVICES": ""}) as both:
+        assert [both.result("worker", index) for index in (0, 1)] == [3.0, 3.0]
+
+
+def saving(folder: str, who: tuple[int, ...], *, metric: bool):
+    """Two workers, of which those in `who` save, each into a folder of its own: a Keras metric, or model and SGD."""
+
+    def program(spec, job, index):
+        import tensorflow as tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        with strategy.scope():
+            if metric:
+                kept = {str(i): each.value for i, each in enumerate(tf.keras.metrics.Mean().variables)}
+            else:
+                model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)])
+                optimizer = tf.keras.optimizers.SGD(0.1, momentum=0.9)
+                optimizer.build(model.trainable_variables)
+                kept = {"model": model, "optimizer": optimizer}
+        if index in who:
+            tf.train.Checkpoint(**kept).save(os.path.join(folder, str(index), "state"))
+        workers.leave_together(folder, index, 2, seconds=60)
+        return True
+
+    return LocalCluster(program, worker=2, env={"CUDA_VISIBLE_DEVICES": ""})
+
+
+@forked
+def test_model_and_optimizer_are_saved_by_the_chief_alone(tmp_path):
+    with saving(str(tmp_path), (0,), metric=False) as both:
+        assert both.result("worker", 0, 30)
+
+
+@forked
+def test_a_metric_is_saved_by_all_or_the_chief_waits_for_the_others(tmp_path):
+    for each in ("all", "one"):
+        (tmp_path / each).mkdir()
+    with saving(str(tmp_path / "all"), (0, 1), metric=True) as both:
+        assert both.result("worker", 0, 30)
+    with saving(str(tmp_path / "one"), (0,), metric=True) as both, pytest.raises(TimeoutError, match="did not return"):
+        both.result("worker", 0, 5)
+
+
+def epochs_of_keras_2(parts: list[int], folder: str) -> list[float]:
+    """The loss of each epoch of 5 steps, where `fit` is called anew, and the data begin anew, before each of `parts`."""
+    import tensorflow as tf
+    import tf_keras
+
+    from across import digits
+
+    tf_keras.utils.set_random_seed(1)
+    model = tf_keras.Sequential([tf_keras.layers.Flatten(), tf_keras.layers.Dense(10)])
+    model.compile("sgd", tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    data, found = tf.data.Dataset.from_tensor_slices(tuple(digits.load()[0])).repeat().batch(60), []
+    for first, last in itertools.pairwise(parts):
+        callbacks = [tf_keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)]
+        told = {"initial_epoch": first, "epochs": last, "callbacks": callbacks}
+        found += model.fit(data, steps_per_epoch=5, verbose=0, **told).history["loss"]
+    return found
+
+
+def test_backup_and_restore_begins_the_data_anew(tmp_path):
+    """The epochs of the chapter's two lives, killed after epoch 1, and those without a death."""
+    losses = fresh.run(epochs_of_keras_2, [0, 5], str(tmp_path / "one"), timeout=120)
+    again = fresh.run(epochs_of_keras_2, [0, 2, 5], str(tmp_path / "two"), timeout=120)
+    assert losses == pytest.approx([2.4714, 2.4594, 2.4416, 2.4404, 2.4042], abs=2e-4)
+    assert again == pytest.approx([2.4714, 2.4594, 2.4348, 2.4262, 2.4077], abs=2e-4)
+
+
+def cells(*names: str) -> str:
+    """The cells of the chapter, solved, that define the functions `names`."""
+    defines = re.compile(rf"^def ({'|'.join(names)})\(", re.MULTILINE)
+    code = [cell.source for cell in build.solved(find(), CHAPTER).cells if cell.cell_type == "code"]
+    return "\n".join(cell for cell in code if defines.search(cell))
+
+
+def first_losses(source: str, first: int) -> list[list[float]]:
+    """Two steps, from step `first` on, by one device and by two in one process."""
+    import itertools
+
+    import tensorflow as tf
+
+    from across import digits
+
+    names = {"tf": tf, "itertools": itertools, "train": digits.load()[0]}
+    exec(source, names)
+    devices = ["/CPU:0", "/CPU:1"]
+    two = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
+    ways = (tf.distribute.get_strategy(), names["whole"]), (two, names["pipeline"])
+    found = []
+    for strategy, dealt in ways:
+        steps = names["steps_of"](strategy, *names["prepared"](strategy), dealt, first)
+        found.append([next(steps), next(steps)])
+    return found
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_it_goes_on_at_the_same_digit_with_two_replicas_in_a_worker(first):
+    source = cells("prepared", "steps_of", "pipeline", "whole")
+    one, two = fresh.run(first_losses, source, first, cpus=2, timeout=120)
+    assert two == pytest.approx(one, abs=1e-4)
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_the_batch_script_is_one():
+    script = FILES / "trainer.sbatch"
+    assert subprocess.run(["bash", "-n", script], capture_output=True).returncode == 0
+    options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(\S+))?$", script.read_text(), re.MULTILINE))
+    assert options["distribution"] == "block"
+    assert int(options["nodes"]) * int(options["ntasks-per-node"]) > 1
+    assert re.search(r"^srun .*python trainer.py", script.read_text(), re.MULTILINE)
+
+
+def test_kubernetes_would_take_the_manifest():
+    for each in yaml.safe_load_all((FILES / "trainer.yaml").read_text()):
+        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+        each["spec"]["replicaz"] = 3
+        with pytest.raises(kubernetes_validate.ValidationError, match="replicaz"):
+            kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_manifest_is_a_stateful_set_whose_pods_find_each_other():
+    service, pods = yaml.safe_load_all((FILES / "trainer.yaml").read_text())
+    assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
+    assert (pods["apiVersion"], pods["kind"]) == ("apps/v1", "StatefulSet")
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert pods["spec"]["serviceName"] == service["metadata"]["name"]
+    assert pods["spec"]["podManagementPolicy"] == "Parallel"
+    labels = pods["spec"]["template"]["metadata"]["labels"]
+    assert pods["spec"]["selector"]["matchLabels"] == service["spec"]["selector"] == labels
+    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    told = {each["name"]: each["value"] for each in container["env"]}
+    assert told == {"SERVICE": service["metadata"]["name"], "WORKERS": str(pods["spec"]["replicas"])}
+    volumes = {each["name"] for each in pods["spec"]["template"]["spec"]["volumes"]}
+    assert {each["name"] for each in container["volumeMounts"]} <= volumes
+
+
+def test_the_estimator_s_script_says_what_it_needs():
+    header = re.match(r"# /// script\n((?:# .*\n)+)# ///\n", (FILES / "estimator.py").read_text())
+    assert header
+    told = tomllib.loads("".join(line[2:] for line in header[1].splitlines(keepends=True)))
+    assert told["requires-python"] == "==3.11.*"
+    assert "tensorflow-cpu==2.15.1" in told["dependencies"]
+    compile((FILES / "estimator.py").read_text(), "estimator.py", "exec")
