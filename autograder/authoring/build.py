@@ -46,16 +46,17 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
+from across._language.catalogue import ENGLISH
 from autograder.authoring import chapter_header, hidden_regions, nbgrader_source, no_python, released
 from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
 from autograder.model import names as global_names
+from autograder.model import stubs
 from autograder.model.course import Course, CourseError
 
 __all__ = ["build", "dumps", "reference", "release", "release_digest", "solution_source", "solved"]
 
 STUB = 'raise NotImplementedError("your turn")'
-PROSE_STUB = "*Your answer goes here.*"
 BEGIN, END, SEEN = "### BEGIN SOLUTION", "### END SOLUTION", "#:"
 HEADER = re.compile(r"# ?%%(?!%)")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -111,7 +112,7 @@ def build(course: Course, check: bool = False) -> list[str]:
             continue
         changed.append(path.name)
         if not check:
-            _write(path, text)
+            write(path, text)
     for name, content in _beside(course, slips).items():
         path = course.root / "notebooks" / name
         if path.is_file() and path.read_bytes() == content:
@@ -119,7 +120,7 @@ def build(course: Course, check: bool = False) -> list[str]:
         changed.append(name)
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, content)
+            write(path, content)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
         strays = [name for name in built if name not in course.chapters]
@@ -381,7 +382,7 @@ def _clear(cell: Cell, node: NotebookNode) -> None:
     seen = textwrap.dedent(_seen(cell.node.source)) if cell.kind in ("answer", "prose") else ""
     clear = ClearSolutions(
         code_stub={"python": seen or STUB},
-        text_stub=seen or PROSE_STUB,
+        text_stub=seen or stubs.PROSE[ENGLISH],
         begin_solution_delimeter=BEGIN,
         end_solution_delimeter=END,
     )
@@ -389,7 +390,8 @@ def _clear(cell: Cell, node: NotebookNode) -> None:
     node.source = "\n".join(line.rstrip() for line in node.source.split("\n"))
 
 
-def _write(path: Path, content: str | bytes) -> None:
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file whole."""
     path.parent.mkdir(exist_ok=True)
     aside = path.with_name(f".{path.name}.new")
     aside.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -23,12 +23,15 @@ def build(
     context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="change nothing; fail if a notebook is stale")] = False,
 ) -> None:
-    """Write notebooks/ from solutions/."""
+    """Write notebooks/ from solutions/, and those of other languages from their catalogues."""
     from autograder.authoring import build as builder
+    from autograder.authoring import in_language
 
-    stale = builder.build(opened(context), check=check)
-    for name in stale:
-        console.print(f"{'stale' if check else 'built'}: notebooks/{name}", highlight=False)
+    course = opened(context)
+    stale = [f"notebooks/{name}" for name in builder.build(course, check=check)]
+    stale += in_language.write(course, check=check)
+    for file in stale:
+        console.print(f"{'stale' if check else 'built'}: {file}", highlight=False)
     if check and stale:
         end(AUTHOR, "notebooks/ is older than solutions/; run `autograder build` and commit what it writes")
 

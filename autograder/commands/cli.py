@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from autograder.commands import authors, handing, instructors, keeping  # the verbs register themselves
+from autograder.commands import authors, handing, instructors, keeping, translators  # the verbs register themselves
 from autograder.commands.application import app, end
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, Interrupted
 
-__all__ = ["app", "authors", "handing", "instructors", "keeping", "main"]
+__all__ = ["app", "authors", "handing", "instructors", "keeping", "main", "translators"]
 
 
 def main() -> None:

@@ -150,10 +150,11 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     Exit code 1: a page shows no notebook, and says why.
     """
     from autograder.report import class_page as reporter
-    from autograder.report import outputs
+    from autograder.report import outputs, words
 
     course = opened(context)
     full = course.chapter(course.full_name(chapter))
+    words.keep(course, full.name, out)
     with progress("feedback") as advance:
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
     console.print(reporter.class_table(out, full))

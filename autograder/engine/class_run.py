@@ -29,6 +29,7 @@ from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Result, Verdict
+from autograder.report import words
 from autograder.sandbox import boxes
 from autograder.store import files, log
 from autograder.submissions import exchange, instead, intake
@@ -107,12 +108,13 @@ def grade_class(
     key = secret(out)
     with log.kept(out), Recorder(out, chapter, db_url, extensions) as recorder:
         key = recorder.secret(key)
+        words.keep(course, chapter.name, out)
         jobs: list[Job] = []
         for submission in read:
             job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key)
             if not again and recorder.known(submission.student) == job.digest:
                 try:
-                    recorder.renew(submission.student, submission.timestamp)
+                    recorder.renew(submission.student, submission.timestamp, submission.language)
                     receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
                     result.unchanged.append(submission.student)
                 except UnrecordedError as error:
@@ -190,7 +192,8 @@ def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
     if submission is graded.submission:
         return verdict
     notes = verdict.notes[len(graded.submission.notes) :]
-    return replace(verdict, student=submission.student, notes=(*submission.notes, *notes))
+    own = {"student": submission.student, "language": submission.language, "notes": (*submission.notes, *notes)}
+    return replace(verdict, **own)
 
 
 def _run(

@@ -191,17 +191,22 @@ class Recorder:
             return None
         return digest
 
-    def renew(self, student: str, timestamp: str | None) -> bool:
-        """Apply the late policy again to a recorded verdict if it was handed in, or is due, at another time by now.
+    def renew(self, student: str, timestamp: str | None, language: str = "") -> bool:
+        """Record a verdict again if it was handed in, or is due, at another time by now, or in another `language`.
 
         Raises UnrecordedError as `write` does.
         """
-        if student not in self._known or self._known[student][1:] == (timestamp, self._applied(student)):
+        if student not in self._known:
+            return False
+        with self._gradebook.reading() as connection:
+            spoken = tables.language(connection, self.chapter.name, student)
+        language = language or spoken
+        if (spoken, *self._known[student][1:]) == (language, timestamp, self._applied(student)):
             return False
         with _of_one_submission():
             verdict = self.verdict(student)
         if verdict is not None:
-            self.write(verdict, timestamp)
+            self.write(replace(verdict, language=language), timestamp)
         return True
 
     def verdict(self, student: str) -> Verdict | None:

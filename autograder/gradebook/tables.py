@@ -329,5 +329,11 @@ def load(connection: Connection, chapter: str, student: str) -> Verdict | None:
     return None if found is None else Verdict.from_json(json.loads(found[0]), unpacked(bytes(found[1])))
 
 
+def language(connection: Connection, chapter: str, student: str) -> str:
+    """The language of a student's page."""
+    found = connection.execute(select(VERDICTS.c.verdict).where(_key(chapter, student))).scalar()
+    return "en" if found is None else json.loads(found).get("language", "en")
+
+
 def _key(chapter: str, student: str) -> Any:
     return (VERDICTS.c.chapter == chapter) & (VERDICTS.c.student == student)

@@ -146,4 +146,5 @@ def _verdict(job: Job, started: float, graded: session.Graded) -> Verdict:
         (*submission.notes, *graded.notes),
         replace(graded.evidence, parts=job.parts),
         graded.behaviour,
+        submission.language,
     )

@@ -146,6 +146,7 @@ class Verdict:
     notes: tuple[str, ...] = ()  # for the instructor: limits reached, restarts, what intake noticed
     evidence: Evidence = field(default_factory=Evidence)  # empty in records older than it
     behaviour: tuple[Seen, ...] = field(default=(), repr=False)  # to be compared with; not kept
+    language: str = "en"  # of the student's page: see `intake.Submission`; no part of the digest
 
     @classmethod
     def from_json(cls, value: dict[str, Any], notebook: dict[str, Any]) -> Verdict:

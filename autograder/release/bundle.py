@@ -3,6 +3,7 @@
     DIR/README.md                        how it is opened, worked on and handed in
     DIR/pyproject.toml                   what `uv run across lab` installs: the library alone, in the versions of this machine
     DIR/notebooks/NAME.ipynb             the chapter as it is released, byte by byte what grading rests on
+    DIR/notebooks/zh/NAME.ipynb          the same in Chinese, where the course has it, and what its code says
     DIR/notebooks/...                    what lies beside it in the course's files/NAME/
     DIR/notebooks/solutions/NAME.ipynb   with `--solutions`, after the deadline
     DIR/lib/                             the distribution `across`, as source
@@ -30,7 +31,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import across
-from autograder.authoring import build
+from autograder.authoring import build, in_language
 from autograder.model import headers
 from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
@@ -81,6 +82,8 @@ def release(
         _put(new / "README.md", readme.text(course, chapter, solutions=solutions, published=published))
         _put(new / "pyproject.toml", _project(course, name, _library()))
         _put(new / "notebooks" / f"{name}.ipynb", released)
+        for path, content in in_language.of_chapter(course, name).items():
+            _put(new / "notebooks" / path, content)
         for path, content in chapter.files:
             place = new / "notebooks" / path
             place.parent.mkdir(parents=True, exist_ok=True)

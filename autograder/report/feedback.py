@@ -24,7 +24,8 @@ from autograder.gradebook.record import Record
 from autograder.model import course, harmless, markup
 from autograder.model.course import Chapter
 from autograder.model.verdict import CARRIED, Fault, Result
-from autograder.report import rendering
+from autograder.report import rendering, words
+from autograder.report.words import Words
 from autograder.store import files
 
 PAGE = 16 << 20  # bytes of one page
@@ -74,7 +75,7 @@ def write(out: Path, chapter: Chapter, record: Record) -> Path:
 
     Raises PageError; ValueError where the notebook cannot be read; whatever else odd notebooks bring about.
     """
-    page = render(chapter, record).encode("utf-8")
+    page = render(chapter, record, _words(out, chapter, record)).encode("utf-8")
     if len(page) > PAGE:
         raise PageError(f"the page would have more than {PAGE >> 20} MiB")
     return _put(out, chapter, record.student, page)
@@ -82,7 +83,8 @@ def write(out: Path, chapter: Chapter, record: Record) -> Path:
 
 def write_without_notebook(out: Path, chapter: Chapter, record: Record, why: str) -> Path:
     """Write the page with the marks alone, and why there is no more."""
-    return _put(out, chapter, record.student, _page(chapter, record.student, record, trouble=why).encode("utf-8"))
+    page = _page(chapter, record.student, record, trouble=why, spoken=_words(out, chapter, record))
+    return _put(out, chapter, record.student, page.encode("utf-8"))
 
 
 def write_ungraded(out: Path, chapter: Chapter, student: str, why: str) -> Path:
@@ -90,9 +92,14 @@ def write_ungraded(out: Path, chapter: Chapter, student: str, why: str) -> Path:
     return _put(out, chapter, student, _page(chapter, student, None, trouble=why).encode("utf-8"))
 
 
-def render(chapter: Chapter, record: Record) -> str:
+def render(chapter: Chapter, record: Record, spoken: Words = words.ENGLISH) -> str:
     """Return the page as HTML: any characters in the record, none of them hidden, no markup of the student's kept."""
-    return _page(chapter, record.student, record, shown=notebook(record))
+    return _page(chapter, record.student, record, shown=notebook(record, spoken), spoken=spoken)
+
+
+def _words(out: Path, chapter: Chapter, record: Record) -> Words:
+    """The words of the student's language: the one of the notebook that was handed in."""
+    return words.of(out, chapter.name, record.verdict.language)
 
 
 def prepare(chapter: Chapter) -> None:
@@ -115,9 +122,17 @@ def _put(out: Path, chapter: Chapter, student: str, page: bytes) -> Path:
     return files.replace(place, page)
 
 
-def _page(chapter: Chapter, student: str, record: Record | None, shown: str = "", trouble: str = "") -> str:
+def _page(
+    chapter: Chapter,
+    student: str,
+    record: Record | None,
+    shown: str = "",
+    trouble: str = "",
+    spoken: Words = words.ENGLISH,
+) -> str:
     return rendering.render(
         "feedback.html",
+        words=spoken,
         pictures=True,
         code_style=_code_style(),
         chapter=chapter,
@@ -154,16 +169,10 @@ def _held(record: Record) -> dict[str, list[str]]:
         passed[each.test] = each.passed and passed.get(each.test, True)
     shown = {row.exercise for row in record.rows if row.verdict in CHECKED}
     return {
-        exercise: list(dict.fromkeys(_sentence(test) for test, holds in passed.items() if holds))
+        exercise: list(dict.fromkeys(words.held(test) for test, holds in passed.items() if holds))
         for exercise, passed in found.items()
         if exercise in shown
     }
-
-
-def _sentence(test: str) -> str:
-    """`test_two_of_them_take_turns[3]` as people say it."""
-    words = test.partition("[")[0].removeprefix("test_").replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
 
 
 def _comment(said: str) -> Markup:
@@ -176,7 +185,7 @@ def _place(grade_id: str) -> str:
     return f"answer-{quote(grade_id, safe='')}"
 
 
-def notebook(record: Record) -> str:
+def notebook(record: Record, spoken: Words = words.ENGLISH) -> str:
     """Return the executed notebook as a piece of HTML. Raises ValueError where it cannot be read."""
     found = record.notebook
     if not found:
@@ -184,7 +193,7 @@ def notebook(record: Record) -> str:
     shown, left = [], COLOURED_PAGE
     for cell in markup.notebook(found).cells:
         students = course.students(cell)
-        source = harmless.visible(cell.source) if students else cell.source
+        source = harmless.visible(spoken.stub(cell.source)) if students else spoken.cell(cell.source)
         coloured = cell.cell_type == "code"
         if students and coloured:
             coloured = len(source) <= left

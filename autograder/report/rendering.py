@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, nodes, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from autograder.gradebook.record import number
 from autograder.model import harmless
+from autograder.report.words import ENGLISH
 
 CODE = re.compile("`([^`<>]{1,1000})`")
 PARTS = re.compile("(?<!<)([_/:]+)(?=[^ <]{4})")  # after which a long name may go on in the next line
@@ -33,7 +35,7 @@ def render(template: str, *, script: str = "", pictures: bool = False, code_styl
     policy = [NOTHING_ELSE, "style-src 'unsafe-inline'; img-src data:" if pictures else f"style-src {_digest(style)}"]
     policy += [f"script-src {_digest(run)}"] if run else []
     page = {"policy": Markup("; ".join(policy)), "style": Markup(style), "script": Markup(run)}
-    return PAGES.get_template(template).render(values | page)
+    return PAGES.get_template(template).render({"words": ENGLISH} | values | page)
 
 
 @cache
@@ -79,6 +81,21 @@ def moment(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
+@pass_context
+def _said(context: Context, line: str, *values: object) -> Markup:
+    """A line of the page in its language: `{{ say("{0} of {1} points", got, all) }}`. Values are escaped, the line is ours."""
+    return Markup(context["words"].filled(line, *(escape(_seen(value)) for value in values)))
+
+
+def said_by(template: str) -> list[str]:
+    """The lines that a template says by `say`, in order, each once."""
+    tree = PAGES.parse(_file(template))
+    calls = [
+        call for call in tree.find_all(nodes.Call) if isinstance(call.node, nodes.Name) and call.node.name == "say"
+    ]
+    return list(dict.fromkeys(call.args[0].value for call in calls if isinstance(call.args[0], nodes.Const)))
+
+
 def _tenth(length: float) -> str:
     return f"{length:.1f}".removesuffix(".0")
 
@@ -96,6 +113,7 @@ PAGES = Environment(
     lstrip_blocks=True,
     finalize=_seen,
 )
+PAGES.globals["say"] = _said
 PAGES.filters |= {
     "number": number,
     "line": harmless.line,

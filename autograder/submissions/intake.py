@@ -16,6 +16,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from across._language import catalogue
+from across._language.catalogue import ENGLISH
+from autograder.model import stubs as stubs_of
 from autograder.model.course import Chapter, Limits, text
 from autograder.model.unseen import UNSEEN
 from autograder.model.verdict import NOTHING
@@ -57,6 +60,7 @@ class Submission:
     notes: tuple[str, ...] = ()  # what was odd about it and did not count
     other_chapter: str = ""  # whose notebook it is, if it is another chapter's
     added: tuple[Added, ...] = ()  # the student's own cells, where they count
+    language: str = ENGLISH  # of the notebook, as it says itself: of the student's page, and of nothing that counts
 
     @property
     def nothing(self) -> bool:
@@ -117,7 +121,7 @@ def read(found: Found, chapter: Chapter) -> Submission:
     Raises OSError only for what is no fault of the submission (a disk or file server that fails).
     """
     notes: list[str] = []
-    timestamp = None
+    timestamp, language = None, ENGLISH
     try:
         with student_files.folder(found.folder, [folder for folder, _ in chapter.handed_in_as]) as folder:
             if folder is None:
@@ -134,10 +138,13 @@ def read(found: Found, chapter: Chapter) -> Submission:
                     )
                 notes.insert(0, f"{NOTHING}: no file {chapter.name}.ipynb")
                 return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
-        cells = _cells(_parse(data, notes), chapter, notes)
+        notebook = _parse(data, notes)
+        language = catalogue.of_notebook(notebook)
+        cells = _cells(notebook, chapter, notes)
     except RefusedError as refusal:
         refused = f"{chapter.name}.ipynb: {refusal}"
         said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}
+        said["language"] = language
         return Submission(found.student, chapter.name, timestamp=timestamp, **said)
     if chapter.assignment:
         cells = added_cells.unique(cells)
@@ -146,7 +153,8 @@ def read(found: Found, chapter: Chapter) -> Submission:
     if chapter.assignment:
         taken = added_cells.added(cells, chapter, _source, notes)
         added = tuple((above, kind, BROKEN.sub("\ufffd", source)) for above, kind, source in taken)
-    return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]), added=added)
+    said = {"added": added, "language": language}
+    return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]), **said)
 
 
 def invalid_exercises(submission: Submission, chapter: Chapter) -> dict[str, str]:
@@ -273,7 +281,7 @@ def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict
         if reason:
             invalid[grade_id] = f'{chapter.name}, cell "{grade_id}": {reason}'
             continue
-        source = _source(cells[numbers[0] - 1]) or ""
+        source = stubs_of.released(_source(cells[numbers[0] - 1]) or "", stubs[grade_id])
         answers[grade_id] = BROKEN.sub("\ufffd", source)
         if answers[grade_id] != source:
             notes.append(f'answer cell "{grade_id}" held broken characters (NUL or half a pair): replaced by \ufffd')

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+from across._language.catalogue import said
 from across._process import measured
 from across._process.tracebacks import Frame, is_own, own_line
 from across.expecting import Expected, anything, called
@@ -30,9 +31,17 @@ SHOWN = 300  # characters of it
 
 
 class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
-    """A visible check that did not pass. `str()` is the sentence for the student."""
+    """A visible check that did not pass. `str()` is the sentence for the student, in the language of the kernel."""
 
     mark = "…"
+
+    def __str__(self) -> str:
+        return said(self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """The sentence in English, as it was written."""
+        return super().__str__()
 
     def _render_traceback_(self) -> list[str]:
         return [_bold(f"{self.mark} {self}")]
@@ -134,7 +143,9 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     ) -> None:
         if error is None:
             _passed.add(self.name)
-            print(_bold(f"✓ {self.name}: {self._says()}."))
+            says = self._says()
+            done = said(says)
+            print(_bold(f"✓ {self.name}: {done}." if done == says else f"✓ {self.name}：{done}。"))
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
             return
         else:
@@ -146,7 +157,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
             return self.done
         said = repr(self.caller[self.name])[:SHOWN]
         first = measured.first(self.name, said, self.caller.get("__vsc_ipynb_file__", ""))
-        return self.done if said == first else f"{CHANGED}; at first it was {first}"
+        return self.done if said == first else f"changed after it was measured; at first it was {first}"
 
     def _outcome(self, error: BaseException, trace: TracebackType | None) -> Attempt:
         walked = traceback.walk_tb(trace)
@@ -179,7 +190,8 @@ def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
 
 def _message(error: BaseException, limit: int = 300) -> str:
     """The line of the exception's text that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = error.sentence if isinstance(error, Attempt) else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
     line = lines[-1].removeprefix(f"{type(error).__name__}: ") if lines[0] == IN_FUNCTION else lines[0]
@@ -202,5 +214,5 @@ def _bold(text: str) -> str:
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     if os.environ.get("NO_COLOR") or not (shell or sys.stdout.isatty()):
         return text
-    head, colon, rest = text.partition(": ")
+    head, colon, rest = re.split("(: |：)", text, maxsplit=1) if re.search(": |：", text) else (text, "", "")
     return f"\x1b[1m{head}{colon}\x1b[0m{rest}"

@@ -11,20 +11,23 @@ from typing import Annotated
 
 import typer
 
+from across._language.catalogue import LANGUAGES
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 FAILED, USAGE = 1, 2  # exit codes
+Language = Annotated[str, typer.Option("--lang", help=f"en, or another language: {', '.join(LANGUAGES)}")]
 
 
 def main() -> None:
     """Run the command; what is in its way is one line with the mend, and exit code 2."""
-    from across._jupyter.chapters import NoSuchChapter
+    from across._jupyter.chapters import NoSuchChapter, NoSuchLanguage
     from across._process import bytecode
 
     bytecode.keep()
     try:
         app()
-    except (NoSuchChapter, OSError) as error:
+    except (NoSuchChapter, NoSuchLanguage, OSError) as error:
         print(f"across: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         sys.exit(USAGE)
 
@@ -33,11 +36,12 @@ def main() -> None:
 def lab(
     browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
     port: Annotated[int | None, typer.Option(help="8888, or the next that is free", min=1, max=65535)] = None,
+    lang: Language = "",
 ) -> None:
     """Open JupyterLab on the course."""
     from across._jupyter import lab as jupyter
 
-    jupyter.start(browser, port)
+    jupyter.start(browser, port, lang)
 
 
 @app.command()
@@ -57,10 +61,13 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="for programs: one 
 
 
 @app.command()
-def run(chapter: Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03")]) -> None:
+def run(
+    chapter: Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03")], lang: Language = ""
+) -> None:
     """Run a chapter from top to bottom and say which of its checks pass (exit code 1: not all)."""
     from across._jupyter import chapters
 
+    chapters.speak(lang)
     path = chapters.find(chapter)
 
     from rich.console import Console

@@ -6,9 +6,30 @@ import json
 import os
 from pathlib import Path
 
+from across._language import catalogue
+
 
 class NoSuchChapter(LookupError):  # noqa: N818 - reads as the sentence it is
     """There is no such chapter here; the message says which there are."""
+
+
+class NoSuchLanguage(LookupError):  # noqa: N818 - reads as the sentence it is
+    """Nothing of the course is in that language; the message says what there is."""
+
+
+def speak(language: str) -> None:
+    """Have this process, and the kernels that it starts, speak a language; "" leaves it as it is. Raises NoSuchLanguage."""
+    if language and language != catalogue.ENGLISH and language not in catalogue.LANGUAGES:
+        there = ", ".join(f"{name} ({called})" for name, called in catalogue.LANGUAGES.items())
+        raise NoSuchLanguage(f"--lang {language}: there are en (English), {there}")
+    if language:
+        os.environ[catalogue.VARIABLE] = language
+
+
+def translated(name: str) -> Path:
+    """The notebook of a chapter in the language of this process; in English where there is no other. Raises NoSuchChapter."""
+    other = folder() / catalogue.current() / f"{name}.ipynb"
+    return other if other.is_file() else folder() / f"{name}.ipynb"
 
 
 def folder() -> Path:
@@ -53,4 +74,4 @@ def find(name: str) -> Path:
     matching = [full for full in names() if Path(name).stem in (full, full[:2], full[3:])]
     if len(matching) != 1:
         raise NoSuchChapter(f"no chapter {name!r}; there are: {', '.join(names())}")
-    return folder() / f"{matching[0]}.ipynb"
+    return translated(matching[0])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from across import _system
 from across._jupyter import chapters
+from across._language import catalogue, pictured
 from across._process import provisioner, warm
 
 SETTINGS = Path(__file__).parent / "config"
@@ -26,9 +27,15 @@ class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
     """Another program listens on the port; the message has the mend."""
 
 
-def start(browser: bool = True, port: int | None = None) -> None:
-    """Serve the course's notebooks/ until interrupted. Raises PortTaken, chapters.NoSuchChapter."""
+def start(browser: bool = True, port: int | None = None, language: str = "") -> None:
+    """Serve the course's notebooks/ until interrupted, opened on those of a language.
+
+    Raises PortTaken, chapters.NoSuchChapter, chapters.NoSuchLanguage.
+    """
+    chapters.speak(language)
     notebooks = chapters.folder()
+    if catalogue.current() != catalogue.ENGLISH and not pictured.font():
+        print(f"across lab: {catalogue.said(pictured.NO_FONT)}")
     port = free_port(port)
     os.environ.update(environment(os.environ))
     if warm.available():
@@ -38,7 +45,7 @@ def start(browser: bool = True, port: int | None = None) -> None:
     from jupyterlab.labapp import LabApp
 
     try:
-        LabApp.launch_instance(arguments(notebooks, browser, port))
+        LabApp.launch_instance([*arguments(notebooks, browser, port), *in_language(notebooks)])
     finally:
         provisioner.turn_off()
 
@@ -66,6 +73,14 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
     if _system.administrator():
         options.append("--ServerApp.allow_root=True")  # in a container one is often root
     return options
+
+
+def in_language(notebooks: Path) -> list[str]:
+    """What JupyterLab's command line has besides in another language: it opens on the folder of that language."""
+    language = catalogue.current()
+    if language == catalogue.ENGLISH or not (notebooks / language).is_dir():
+        return []
+    return [f"--LabApp.default_url=/lab/tree/{language}"]
 
 
 def free_port(wanted: int | None = None) -> int:

@@ -18,6 +18,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from across._jupyter import start, validation
+from across._language.catalogue import said
 
 SAVING = 10.0  # seconds that a save may last
 
@@ -77,20 +78,47 @@ def _note(done: int, of: int) -> None:
 def told(found: validation.Validation) -> dict[str, Any]:
     """What the dialog says, as plain values: what was run, and each exercise with its sentence."""
     kept = [each for each in found.exercises if not each.again]
-    ran = "No cell ran."
+    ran = [said("No cell ran.")]
     if found.ran:
-        ran = f"{found.ran} of {found.cells} code cells ran in a fresh kernel, in {found.seconds:.1f} s: what the checks need."
+        took = f"{found.seconds:.1f}"
+        ran = [
+            said(f"{found.ran} of {found.cells} code cells ran in a fresh kernel, in {took} s: what the checks need.")
+        ]
     if len(kept) == 1:
-        ran += " One check was not run again: nothing that it uses has changed."
+        ran.append(said("One check was not run again: nothing that it uses has changed."))
     elif kept:
-        ran += f" {len(kept)} checks were not run again: nothing that they use has changed."
+        ran.append(said(f"{len(kept)} checks were not run again: nothing that they use has changed."))
     return {
         "passed": found.passed,
-        "ran": ran,
+        "says": _says(found),
+        "headings": {
+            "open": said("Open exercises"),
+            "changed": said("Changed after it was measured"),
+            "by_hand": said("Read by a person"),
+            "not_released": said("A check that is no longer the released one"),
+        },
+        "ran": " ".join(ran),
         "kept": bool(kept),
-        "changed": list(found.changed),
-        "exercises": [asdict(each) for each in found.exercises],
+        "changed": [
+            said(
+                f"Exercise {each}: Edit, Undo, or take its cell out of your download again. What it says here may be wrong."
+            )
+            for each in found.changed
+        ],
+        "exercises": [_line(each) for each in found.exercises],
     }
+
+
+def _says(found: validation.Validation) -> str:
+    if found.passed:
+        return said("Success! Your notebook passes all the tests that it shows. Marks come from others.")
+    checks = [each for each in found.exercises if each.check]
+    return said(f"{sum(each.state == validation.PASSES for each in checks)} of {len(checks)} checks pass.")
+
+
+def _line(each: validation.Standing) -> dict[str, Any]:
+    title = f"Exercise {each.exercise} ({each.points:g} point{'s' * (each.points != 1)})"
+    return {**asdict(each), "title": said(title), "says": said(each.says)}
 
 
 def _load_jupyter_server_extension(server: Any) -> None:

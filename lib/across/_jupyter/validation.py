@@ -24,6 +24,7 @@ from nbformat import NotebookNode
 
 from across._jupyter import headless
 from across._jupyter.slices import Slice, is_check, slices
+from across._language.catalogue import said
 from across._process import kept
 from across.attempt import CHANGED
 
@@ -184,7 +185,12 @@ def _standing(notebook: NotebookNode, number: int, stays: Mapping[str, Standing]
         return Standing(**made, state=NOT_YET, says=f"{name}: did not run. The kernel died before{where}.")
     error = next((output for output in cell.outputs if output.output_type == "error"), None)
     if error is None:
-        lines = [line for output in cell.outputs for line in output.get("text", "").splitlines() if CHANGED in line]
+        lines = [
+            line
+            for output in cell.outputs
+            for line in output.get("text", "").splitlines()
+            if CHANGED in line or said(CHANGED) in line
+        ]
         return Standing(**made, state=PASSES, says=headless.ANSI.sub("", lines[-1]) if lines else "", digest=FOUND)
     says = headless.error(cell)
     raised = (

@@ -117,8 +117,7 @@
     // ---- Validate ----
 
     function line(each, leave) {
-      const points = `${each.points} point${each.points === 1 ? "" : "s"}`;
-      const link = element("a", { href: "#", textContent: `Exercise ${each.exercise} (${points})` });
+      const link = element("a", { href: "#", textContent: each.title });
       link.dataset.cell = each.cell;
       link.addEventListener("click", (event) => { event.preventDefault(); leave(each.cell); });
       const head = element("div", {}, `${MARKS[each.state]} `, link);
@@ -141,16 +140,12 @@
       const left = said.exercises.filter((each) => each.state === "open" || each.state === "not yet");
       const changed = said.exercises.filter((each) => each.state === "passes" && each.says);
       const by_hand = said.exercises.filter((each) => each.state === "by hand");
-      const passing = said.exercises.filter((each) => each.state === "passes").length;
-      const checks = said.exercises.filter((each) => each.check).length;
-      node.append(element("p", { textContent: said.passed
-        ? "Success! Your notebook passes all the tests that it shows. Marks come from others."
-        : `${passing} of ${checks} checks pass.` }));
+      node.append(element("p", { textContent: said.says }));
       node.append(
-        ...list("Open exercises", left.map((each) => line(each, leave))),
-        ...list("Changed after it was measured", changed.map((each) => line(each, leave))),
-        ...list("Read by a person", by_hand.map((each) => line(each, leave))),
-        ...list("A check that is no longer the released one", said.changed.map((name) => element("li", {}, `Exercise ${name}: Edit, Undo, or take its cell out of your download again. What it says here may be wrong.`))),
+        ...list(said.headings.open, left.map((each) => line(each, leave))),
+        ...list(said.headings.changed, changed.map((each) => line(each, leave))),
+        ...list(said.headings.by_hand, by_hand.map((each) => line(each, leave))),
+        ...list(said.headings.not_released, said.changed.map((sentence) => element("li", {}, sentence))),
         element("p", { className: "ran", textContent: said.ran }),
       );
       return node;

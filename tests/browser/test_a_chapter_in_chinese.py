@@ -1,0 +1,123 @@
+"""The course in Chinese, in a real browser: `across lab --lang zh` opens on it, and all that a student reads is Chinese."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import browsers
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from test_chapter_in_jupyterlab import (
+    LOADS,
+    RUNS,
+    STARTS,
+    Lab,
+    _kill_group,
+    errors,
+    executed,
+    opened,
+    run_all,
+    until,
+    validated,
+)
+
+from autograder.authoring import build, in_language
+from autograder.model.course import find
+
+pytestmark = pytest.mark.browser
+
+CHAPTER = "03_device_placement"
+BLANK = "还没有作答"  # what a check says of an answer that nobody wrote
+
+
+@pytest.fixture(scope="module")
+def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """`across lab --lang zh` on a copy of the chapter in both languages."""
+    home = tmp_path_factory.mktemp("home")
+    notebooks = tmp_path_factory.mktemp("course") / "notebooks"
+    (notebooks / "zh").mkdir(parents=True)
+    course = find()
+    release = build.release(course, CHAPTER)
+    (notebooks / f"{CHAPTER}.ipynb").write_text(build.dumps(release), encoding="utf-8")
+    chinese = build.dumps(in_language.chapter(course, "zh", CHAPTER, release))
+    (notebooks / "zh" / f"{CHAPTER}.ipynb").write_text(chinese, encoding="utf-8")
+    said = in_language.sentences(course, "zh", [CHAPTER])
+    (notebooks / "zh" / ".sentences.json").write_text(said, encoding="utf-8")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser", "--port", str(port)]
+    env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), "HOME": str(home)}
+    log = home / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [*command, "--lang", "zh"], cwd=home, env=env, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        yield Lab(_address(server, log), notebooks, home)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(30)
+        finally:
+            _kill_group(server.pid)
+
+
+def _address(server: subprocess.Popen[bytes], log: Path) -> str:
+    """The address of JupyterLab, without the folder that it opens on."""
+    until = time.monotonic() + STARTS
+    while time.monotonic() < until and server.poll() is None:
+        if found := re.search(r"http://127\.0\.0\.1:\d+/lab/tree/zh\?token=\w+", log.read_text(errors="replace")):
+            return found[0].replace("/lab/tree/zh", "/lab")
+        time.sleep(0.1)
+    raise AssertionError(f"across lab --lang zh did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+@pytest.fixture
+def browser(chromium: str, tmp_path: Path) -> Iterator[Chrome]:
+    with browsers.started(chromium, tmp_path / "profile", "window-size=1400,1000") as driver:
+        yield driver
+
+
+def test_jupyterlab_opens_on_the_chinese_chapters(browser: Chrome, lab: Lab, screenshots: Path):
+    browser.get(lab.url.replace("/lab?", "/lab/tree/zh?"))
+    until(
+        browser,
+        LOADS,
+        lambda b: [e for e in b.find_elements(By.CSS_SELECTOR, ".jp-BreadCrumbs-item") if e.text == "zh"],
+        "the folder zh",
+    )
+    browser.save_screenshot(screenshots / "zh_folder.png")
+
+
+def test_prose_checks_and_validate_are_chinese(browser: Chrome, lab: Lab, screenshots: Path):
+    path = lab.notebooks / "zh" / f"{CHAPTER}.ipynb"
+    opened(browser, lab, f"zh/{CHAPTER}.ipynb")
+    until(browser, LOADS, lambda b: "每个 op 在哪个设备上运行" in b.page_source, "the first cell's prose")
+    browser.save_screenshot(screenshots / "zh_opened.png")
+    run_all(browser)
+    cells = until(browser, RUNS, lambda b: executed(b, path), "every cell of the notebook executed")
+    checks = [cell for cell in cells if cell["metadata"].get("nbgrader", {}).get("grade")]
+    said = errors(checks)
+    assert len(said) == len(checks)
+    assert [each for each in said if BLANK not in each and "还没有修好" not in each] == []
+    printed = "".join(str(output.get("text", "")) for cell in cells for output in cell["outputs"])
+    assert "代替 4 个设备" in printed or "GPU" in printed  # the first cell's own line
+    browser.execute_script(
+        "[...document.querySelectorAll('.jp-OutputArea-output')].find(e => e.textContent.includes('" + BLANK + "'))"
+        ".scrollIntoView({block: 'center'})"
+    )
+    browser.save_screenshot(screenshots / "zh_checks.png")
+    answer = validated(browser)
+    browser.save_screenshot(screenshots / "zh_validated.png")
+    assert answer.count("练习 ") == len(checks) + 1  # the answer in prose, too, is as it was released
+    assert answer.count(BLANK) >= len(checks) - 1
