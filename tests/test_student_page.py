@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "student.md").read_text(encoding="utf-8")
 PROGRAMS = ("uv", "pip", "git", "across", "jupyter", "python")
-SERVES = re.compile(r"http://127\.0\.0\.1:(\d+)/lab\?token=\w+")
+SERVES = re.compile(r"http://127\.0\.0\.1:\d+/lab(?:/tree/\w+)?\?token=\w+")
 SECONDS = 300.0
 CARDS = "--extra gpu"  # 3 GB to install, and of use only where there is an NVIDIA GPU
 
