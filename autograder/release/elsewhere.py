@@ -54,10 +54,12 @@ NOTE = """\
 """
 START = """\
 #!/bin/bash
-# What Binder starts JupyterLab by: with Validate, as `across lab` has it. Kernels start cold, in some seconds.
+# What Binder starts JupyterLab by: with Validate and the start page, as `across lab` has them. Kernels start cold.
 set -e
 settings="$(python -c 'from across._jupyter import lab; print(lab.SETTINGS)')"
+extension="$(python -c 'from across._jupyter import lab; print(lab.DATA)')"
 export JUPYTER_CONFIG_PATH="$settings${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}"
+export JUPYTER_PATH="$extension${JUPYTER_PATH:+:$JUPYTER_PATH}"
 exec "$@"
 """
 

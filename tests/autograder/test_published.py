@@ -162,6 +162,12 @@ def test_binder_starts_jupyterlab_with_validate(handout: Path):
         [start, "printenv", "JUPYTER_CONFIG_PATH"], env=env, cwd=handout, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == str(lab.SETTINGS)
+    env.pop("JUPYTER_PATH", None)
+    done = subprocess.run(
+        [start, "printenv", "JUPYTER_PATH"], env=env, cwd=handout, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == str(lab.DATA)  # our JupyterLab extension, which has the button
+    assert (Path(done.stdout.strip()) / "labextensions" / "across" / "package.json").is_file()
     assert (handout / "binder" / "runtime.txt").read_text() == f"python-3.{sys.version_info.minor}\n"
     assert (handout / (handout / "binder" / "requirements.txt").read_text().strip() / "pyproject.toml").is_file()
 
