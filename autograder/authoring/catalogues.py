@@ -251,16 +251,7 @@ def read(path: Path) -> dict[Key, tuple[str, bool]]:
 
     Raises ValueError.
     """
-    from babel.messages.pofile import PoFileError, read_po
-
-    if not path.is_file():
-        return {}
-    try:
-        with path.open("rb") as file:
-            found = read_po(file, abort_invalid=True)
-    except (PoFileError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: is no gettext catalogue: {error}") from None
-    return {(each.context, str(each.id)): (str(each.string or ""), each.fuzzy) for each in found if each.id}
+    return {(each.context, str(each.id)): (str(each.string or ""), each.fuzzy) for each in catalogue.messages(path)}
 
 
 def update(words: Words, language: str, say: Callable[[str], object] = lambda line: None) -> None:

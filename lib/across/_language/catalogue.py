@@ -72,21 +72,25 @@ def of_notebook(notebook: Any) -> str:
     return found if isinstance(found, str) and found in LANGUAGES else ENGLISH
 
 
-def pairs(path: Path, context: str | None = None) -> dict[str, str]:
-    """The translated messages of a .po file that have this `context`; nothing where there is no file.
+def messages(path: Path) -> list[Any]:
+    """The messages of a .po file as babel has them, obsolete ones left out; none where there is no file.
 
-    Those that are fuzzy or obsolete are left out. Raises ValueError for a file that is no catalogue.
+    Raises ValueError for a file that is no catalogue.
     """
     from babel.messages.pofile import PoFileError, read_po  # 0.1 s, in another language alone
 
     if not path.is_file():
-        return {}
+        return []
     try:
         with path.open("rb") as file:
-            found = read_po(file, abort_invalid=True)
+            return [each for each in read_po(file, abort_invalid=True) if each.id]
     except (PoFileError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: is no gettext catalogue: {error}") from None
-    said = [each for each in found if each.id and each.string and not each.fuzzy and each.context == context]
+
+
+def pairs(path: Path, context: str | None = None) -> dict[str, str]:
+    """The translated messages of a .po file that have this `context`, those that are fuzzy left out. Raises ValueError."""
+    said = [each for each in messages(path) if each.string and not each.fuzzy and each.context == context]
     return {str(each.id): str(each.string) for each in said}
 
 
