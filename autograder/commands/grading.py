@@ -13,6 +13,7 @@ import typer
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
 
 if TYPE_CHECKING:
+    from autograder.gradebook.record import Record
     from autograder.model.course import Chapter, Course
     from autograder.submissions.extensions import Extension
     from autograder.submissions.roster import Enrolled
@@ -146,13 +147,22 @@ def grade_to_the_end(
     chapter = course.chapter(chapter_name)  # an author's fault ends the command here
     launch(course, chapter_name, how)
     from autograder.engine import class_run
-    from autograder.gradebook import database, record, roll, students
+
+    before: list[Record] = []
+
+    def meanwhile() -> None:
+        from autograder.gradebook import database, record
+
+        before.extend(record.records(out, chapter) if database.exists(out) else [])
+
+    with progress(f"grading {chapter_name}") as advance:
+        result = class_run.grade_class(
+            course, chapter_name, submissions, out, watching=more, progress=advance, meanwhile=meanwhile, **how
+        )
+    from autograder.gradebook import record, roll, students
     from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake
 
-    before = record.records(out, chapter) if database.exists(out) else []
-    with progress(f"grading {chapter_name}") as advance:
-        result = class_run.grade_class(course, chapter_name, submissions, out, watching=more, progress=advance, **how)
     if not more:
         class_run.close()
     after = record.records(out, chapter)

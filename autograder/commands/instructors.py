@@ -95,7 +95,6 @@ def grade(
     limits = read_limits(limit or ())  # a slip in them costs no start of servers
     if engine == executors.LOCAL:
         grading.launch(course, name, how)
-    from autograder.gradebook import late_penalty
     from autograder.submissions import arrivals, downloads, filenames
 
     full = course.chapter(name)
@@ -110,6 +109,8 @@ def grade(
                     max(code, grading.rehearse(course, name, found.folder, out, json_, others=found.instead, **how))
                 )
         if any(said is not None for said in policy):
+            from autograder.gradebook import late_penalty  # all of nbgrader comes with it: see `grade_class`
+
             late_penalty.settle(out, full, *policy, db_url=db or None)
         if watch:
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}

@@ -12,9 +12,9 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,7 +22,6 @@ from typing import Any
 
 from autograder.engine import listed_answers
 from autograder.gradebook import receipts
-from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
@@ -75,6 +74,7 @@ def grade_class(
     others: Mapping[str, str] | None = None,
     extensions: Sequence[Extension] = (),
     progress: Progress | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> ClassResult:
     """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
 
@@ -82,7 +82,8 @@ def grade_class(
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
     them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
     a class of another chapter's notebooks is graded, too; `others` are students with what they handed in that is no
-    notebook; `extensions` are kept in the gradebook. What every attempt took, and what went wrong, is in OUT/grading.log.
+    notebook; `extensions` are kept in the gradebook; `meanwhile` is called while the reference is graded. What every
+    attempt took, and what went wrong, is in OUT/grading.log.
 
     Raises CourseError for the author's fault and where most notebooks are another chapter's, SandboxError when untrusted
     code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another grader writes
@@ -96,15 +97,20 @@ def grade_class(
     found = [each for each in found if not students or each.student in students]
     if not trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
-    rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
-    rubric = _with_reference(course, rubric)
-    chapter = rubric.chapter
+    chapter = forkserver.limited(course.chapter(chapter_name), limits, gpus)
     result = ClassResult()
-    read = _read(found, chapter, others or {}, result.faults)
+    read = _read(found, chapter, others or {}, result.faults)  # while the servers import, where they were launched
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
-    try_reference(course, rubric, executor=executor)  # before anything is written
+    rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
+    rubric = _with_reference(course, rubric)
+    chapter = rubric.chapter
+    with _beside(lambda: try_reference(course, rubric, executor=executor)) as passed:
+        from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
+
+        meanwhile()
+        passed()  # before anything is written
     key = secret(out)
     with log.kept(out), Recorder(out, chapter, db_url, extensions) as recorder:
         key = recorder.secret(key)
@@ -143,6 +149,24 @@ def grade_class(
                     if progress is not None:
                         progress(done, len(found), student)
     return result
+
+
+@contextmanager
+def _beside(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+    """Do `work` in a thread while the block does something else; yields what waits for its result, or raises what it raised.
+
+    Where the block is left before, interrupted for one, all jobs on our servers are ended, and so `work` is.
+    """
+    pool = ThreadPoolExecutor(1, thread_name_prefix="beside")
+    future = pool.submit(work)
+    try:
+        yield future.result
+    finally:
+        if future.done():
+            pool.shutdown()
+        else:
+            with forkserver.ending():
+                pool.shutdown(cancel_futures=True)
 
 
 def _with_reference(course: Course, rubric: Rubric) -> Rubric:

@@ -26,7 +26,7 @@ from typing import Any
 from across._process import warm
 from autograder.job import messages
 from autograder.model import digests, rubric
-from autograder.model.course import Course, CourseError
+from autograder.model.course import Chapter, Course, CourseError
 from autograder.model.rubric import InBox, PlannedTest, Rubric
 from autograder.sandbox import boxes
 
@@ -108,10 +108,16 @@ def make_rubric(
     """
     read = course.chapter(chapter)
     plan = read_plan(course, chapter)
-    made = replace(read, limits=replace(read.limits, **(limits or {})), gpus=read.gpus if gpus is None else gpus)
+    made = limited(read, limits, gpus)
     in_box = {name: InBox(cell, tuple(uses), tuple(binds)) for name, (cell, uses, binds) in plan.in_box.items()}
     tests = tuple(PlannedTest(exercise, name, weight, in_box.get(name)) for exercise, name, weight in plan.tests)
     return Rubric(made, tests, plan.checks, digests.grader(), environment(course), sandboxed)
+
+
+def limited(chapter: Chapter, limits: dict[str, Any] | None = None, gpus: int | None = None) -> Chapter:
+    """The chapter with `limits` before its own, and `gpus` cards instead of its own number."""
+    its = replace(chapter.limits, **(limits or {}))
+    return replace(chapter, limits=its, gpus=chapter.gpus if gpus is None else gpus)
 
 
 def read_plan(course: Course, chapter: str) -> messages.Plan:
