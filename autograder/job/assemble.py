@@ -58,14 +58,14 @@ def is_executed(cell: NotebookNode) -> bool:
 
 
 def executed(kinds: list[str], sources: list[str]) -> list[bool]:
-    """Whether each code cell is executed: `check` never, `plain` always, `show` if an executed cell uses its names."""
+    """Whether each code cell is executed: `check` never, `plain` always, `show` if an executed cell needs its names."""
     wanted = [kind == "plain" for kind in kinds]
     binds = [
         names.binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)
     ]
     fresh = [i for i, want in enumerate(wanted) if want]
     while fresh:
-        uses = frozenset[str]().union(*(names.uses(sources[i]) for i in fresh))
+        uses = frozenset[str]().union(*(names.needs(sources[i]) for i in fresh))
         fresh = [i for i, bound in enumerate(binds) if not wanted[i] and bound & uses]
         for i in fresh:
             wanted[i] = True

@@ -23,9 +23,58 @@ warnings.filterwarnings("ignore", module=re.escape(CELL))
 def uses(source: str) -> frozenset[str]:
     """The global names that a cell reads, now or when its functions are called."""
     try:
-        return frozenset(_reads(symtable.symtable(source, CELL, "exec")))
+        return frozenset(_reads(symtable.symtable(source, CELL, "exec")) | _taken(ast.parse(source, CELL)))
     except UNREADABLE:
         return frozenset(NAME.findall(source))
+
+
+def _taken(node: ast.AST) -> set[str]:
+    """The global names that are augmented or deleted, which the symbol table does not call read."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        declared = {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
+        return declared & set[str]().union(*map(_changed, ast.walk(node)))
+    return _changed(node).union(*map(_taken, ast.iter_child_nodes(node)))
+
+
+def _changed(node: ast.AST) -> set[str]:
+    targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets if isinstance(node, ast.Delete) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+@lru_cache(maxsize=512)
+def needs(source: str) -> frozenset[str]:
+    """The global names that a cell reads and that another cell can have bound: of its `uses` those that are not its own.
+
+    Its own is what a statement of the cell itself has bound, come what may, before any other reads it, and what no function
+    reads: that one may be called later, when another cell has bound the name anew.
+    """
+    try:
+        table = symtable.symtable(source, CELL, "exec")
+        body = ast.parse(source, CELL).body
+    except UNREADABLE:
+        return uses(source)
+    first: dict[str, int] = {}  # name -> the statement that binds it
+    read: dict[str, int] = {}  # name -> the first statement that reads it
+    for number, statement in enumerate(body):
+        for name in _bound(statement):
+            first.setdefault(name, number)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+                read.setdefault(node.id, number)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                read.setdefault(node.target.id, number)
+    later = set[str]().union(*(_reads(child) for child in table.get_children()))
+    return frozenset(name for name in uses(source) if name in later or first.get(name, len(body)) >= read.get(name, -1))
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The names that a statement binds whenever it ends; those of blocks, which may not be run, are left out."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _reads(table: symtable.SymbolTable) -> set[str]:

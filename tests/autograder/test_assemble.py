@@ -115,6 +115,10 @@ def test_checks_are_not_executed_and_shown_cells_only_when_used():
         ("def pick(:\n  picture", ["base = measure()", "picture = draw(base)"]),
         ("class Pick:\n    first = base", ["base = measure()"]),
         ("pick = lambda names: [base for _ in names]", ["base = measure()"]),
+        ("base += 1", ["base = measure()"]),
+        ("if pick:\n    del base", ["base = measure()"]),
+        ("def pick(names):\n    global base\n    base += 1", ["base = measure()"]),
+        ("def pick(names):\n    base = 0\n    base += 1", []),
     ],
 )
 def test_a_shown_cell_is_executed_when_an_answer_uses_what_it_binds(source, shown):
@@ -139,6 +143,40 @@ def test_a_shown_cell_is_executed_when_an_answer_uses_what_it_binds(source, show
 )
 def test_every_way_of_binding_a_name_is_seen(shown, uses):
     assert executed(["show", "plain"], [shown, f"print({uses})"]) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("source", "own"),
+    [
+        ("import x\nx.y()", True),
+        ("import x.y\nx.y()", True),
+        ("from y import z as x\nx()", True),
+        ("x = 1\nprint(x)\nx += 1", True),
+        ("def x(n): return n\nx(3)", True),
+        ("class x: pass\nx()", True),
+        (
+            "def pick():\n    x = 1\n    return x\nx = 2\nprint(x)",
+            False,
+        ),  # cautious: somebody reads a name like it before
+        ("print(x)\nx = 1", False),
+        ("x = x + 1\nprint(x)", False),
+        ("x += 1", False),
+        ("x = 1\ndef pick(): return x", False),  # called later: it reads what another cell has bound by then
+        ("x = 1\npick = lambda: x", False),
+        ("x = 1\n[x for _ in range(3)]", False),
+        ("def x(n): return x(n - 1)", False),
+        ("if y:\n    x = 1\nprint(x)", False),
+        ("try:\n    import x\nexcept ImportError:\n    pass\nprint(x)", False),
+        ("for x in y: pass\nprint(x)", False),
+        ("with y as x: pass\nprint(x)", False),
+        ("x: int\nprint(x)", False),
+        ("from y import *\nprint(x)", False),
+        ("@x\ndef x(): pass", False),
+        ("del x", False),
+    ],
+)
+def test_a_name_that_a_cell_binds_itself_before_it_reads_it_is_nobody_elses(source, own):
+    assert executed(["show", "plain"], ["x = measure()", source]) == [not own, True]
 
 
 def test_hostile_sources_are_assembled():
