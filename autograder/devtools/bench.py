@@ -275,14 +275,18 @@ def _floor(course: Course, submissions: Path, names: list[str]) -> Iterator[floa
         submission = intake.read(intake.Found(name, submissions / name), chapter)
         cells = assemble.assemble(submission, chapter).cells
         executed = [cell.source for cell in cells if cell.cell_type == "code" and not _skipped(cell)]
-        yield fresh.run(_own_cpu, executed, course.check_file(chapter.name))
+        yield fresh.run(own_cpu, executed, course.check_file(chapter.name))
 
 
 def _skipped(cell: Any) -> bool:
     return assemble.SKIP in cell.metadata.get("tags", [])
 
 
-def _own_cpu(sources: list[str], check_file: Path) -> float:
+def own_cpu(sources: list[str], check_file: Path) -> float:
+    """CPU seconds of the cells `sources`, and of what the checks in `check_file` call of them; call it by `fresh.run`.
+
+    Of the processes that they start those count that have ended by then: its own children, and the fork server's.
+    """
     import numpy as np
     import pytest
     from IPython.core.interactiveshell import InteractiveShell
@@ -294,11 +298,11 @@ def _own_cpu(sources: list[str], check_file: Path) -> float:
 
     def timed(*arguments: Any) -> bytes:
         nonlocal spent
-        started = time.process_time()
+        started = _used_here()
         try:
             return reply(*arguments)
         finally:
-            spent += time.process_time() - started
+            spent += _used_here() - started
 
     class Fixtures:
         @pytest.fixture
@@ -311,12 +315,24 @@ def _own_cpu(sources: list[str], check_file: Path) -> float:
 
     answering.reply = timed
     with capture_output():
-        started = time.process_time()
+        started = _used_here()
         for source in sources:
             shell.run_cell(source)
-        spent += time.process_time() - started
+        spent += _used_here() - started
         pytest.main([str(check_file), "-q", "-p", "no:cacheprovider", "-c", os.devnull], plugins=[Fixtures()])
     return spent
+
+
+def _used_here() -> float:
+    """CPU seconds of this process, of its children that have ended, and of its siblings: the fork server's other children."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime + used(os.getppid())
+
+
+def used(pid: int) -> float:
+    """CPU seconds of process `pid` and of its children that have ended (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def machine() -> str:
