@@ -140,7 +140,7 @@ def read(found: Found, chapter: Chapter) -> Submission:
                 return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
         notebook = _parse(data, notes)
         language = catalogue.of_notebook(notebook)
-        cells = _cells(notebook, chapter, notes)
+        cells = stubs_of.in_english(_cells(notebook, chapter, notes), chapter.english)
     except RefusedError as refusal:
         refused = f"{chapter.name}.ipynb: {refusal}"
         said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}
