@@ -17,6 +17,7 @@ import pytest
 from boxed import CAPS, inside, tried
 
 import across
+from across import scripts
 from autograder.model.course import Limits
 from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
@@ -67,6 +68,35 @@ def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, monke
     finally:
         bubblewrap.fixed.cache_clear()
     assert got == ["x = 1", "Read-only file system"]
+
+
+def test_of_a_home_in_which_a_prepared_environments_python_lies_a_box_shows_that_python_alone(tmp_path, monkeypatch):
+    home, python = tmp_path / "home", tmp_path / "place" / "an-environment" / "bin" / "python"
+    for folder in (home / "bin", home / "lib" / "python3.11", python.parent):
+        folder.mkdir(parents=True)
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    program, library = home / "bin" / "python3.11", home / "lib" / "python3.11" / "os.py"
+    for secret in (home / "marks.csv", home / "bin" / "token", library):
+        secret.touch()
+    program.write_text("#!/bin/sh\necho ran")
+    program.chmod(0o755)
+    (home / "bin" / "python3").symlink_to("python3.11")
+    python.symlink_to(home / "bin" / "python3")
+    monkeypatch.setattr(scripts, "PLACE", tmp_path / "place")
+    shown = bubblewrap.shown()
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [*shown, str(tmp_path / "place")])
+    bubblewrap.fixed.cache_clear()
+
+    def look():
+        said = subprocess.run([python], capture_output=True, text=True, check=False).stdout
+        return [said, sorted(os.listdir(home)), sorted(os.listdir(home / "bin")), library.exists()]
+
+    try:
+        got, _, _ = inside(look)
+    finally:
+        bubblewrap.fixed.cache_clear()
+    assert got == ["ran\n", ["bin", "lib"], ["python3", "python3.11"], True]
 
 
 def test_there_is_no_network_but_its_own_loopback():
