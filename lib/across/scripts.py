@@ -134,7 +134,7 @@ def interpreters() -> list[str]:
             continue
         programs = [os.path.realpath(python)]
         while python.is_symlink():
-            python = Path(os.path.abspath(python.parent / os.readlink(python)))  # noqa: PLW2901
+            python = Path(os.path.abspath(python.parent / os.readlink(python)))
             programs.append(str(python))
         for program in programs:
             above = Path(program).parent.parent

@@ -1,11 +1,15 @@
 """The box: what is in it cannot see, change, reach or outlast anything outside."""
 
 import contextlib
+import ctypes
 import errno
+import fcntl
+import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -263,6 +267,62 @@ def test_what_a_box_uses_up_another_does_not_miss():
         got, _, _ = inside(send)
     os.waitpid(child, 0)
     assert got == ["done"]
+
+
+def in_box(box, function, told):
+    """Fork a child that steps into an open box and writes `function()`, as JSON, to the pipe `told`."""
+    child = os.fork()
+    if child == 0:
+        try:
+            entering.enter(box.request())
+            os.write(told[1], json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    return child
+
+
+def test_no_box_notices_what_another_does_to_a_file_that_both_show():
+    shown = "/usr/bin/env"
+    lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0)
+
+    def does():  # as long as the other one looks: every way to leave a word on the file, and reading it
+        file = open(shown, "rb")  # noqa: SIM115
+        tried(lambda: fcntl.flock(file, fcntl.LOCK_EX), lambda: fcntl.fcntl(file, fcntl.F_OFD_SETLK, lock))
+        tried(lambda: fcntl.lockf(file, fcntl.LOCK_SH))
+        os.write(done[1], b"x")
+        for _ in range(100):
+            with open(shown, "rb") as again:
+                again.read(1)
+            time.sleep(0.02)
+        return file.closed
+
+    def looks():
+        libc = ctypes.CDLL(None, use_errno=True)
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        libc.inotify_add_watch(watch, shown.encode(), 0x20)  # IN_OPEN
+        with open(shown, "rb") as file:
+            mine = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+            free = tried(lambda: fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB))
+            seen = [
+                tried(lambda ask=ask: found.append(struct.unpack_from("h", fcntl.fcntl(file, ask, mine))[0]))
+                for ask in (fcntl.F_GETLK, fcntl.F_OFD_GETLK)
+            ]
+        locks = [line for line in Path("/proc/locks").read_text().splitlines() if str(os.stat(shown).st_ino) in line]
+        time.sleep(0.2)
+        return [watch, free, seen, found, locks]
+
+    done, told, found = os.pipe(), os.pipe(), []
+    with boxes.Box(f"does-{os.getpid()}", CAPS) as one, boxes.Box(f"looks-{os.getpid()}", CAPS) as other:
+        children = [in_box(one, does, os.pipe())]
+        assert os.read(done[0], 1) == b"x"
+        children.append(in_box(other, looks, told))
+        got = json.loads(os.read(told[0], 4096))
+        with open(shown, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nor is this machine kept waiting
+    for child in children:
+        os.waitpid(child, 0)
+    refused = ["Operation not permitted"]
+    assert got == [-1, refused, [refused, refused], [], []]
 
 
 def test_a_closed_box_leaves_no_group_and_no_descriptor():
