@@ -114,8 +114,8 @@ class ForkServer:
         bare: bool = False,
         log: Path | None = None,
     ) -> None:
-        """`env` adds to our environment; its output goes to `log`. A `bare` server has `env` alone, works in / and imports nothing
-        from our working folder, which may be one that somebody else has filled.
+        """`env` adds to our environment; its output goes to `log`. A `bare` server has `env` alone, works in / and imports
+        nothing from our working folder, which may be one that somebody else has filled.
 
         `arguments` are the module's, see `forking.serve`; its children can read them in /proc.
         """
