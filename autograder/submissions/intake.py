@@ -127,6 +127,9 @@ def read(found: Found, chapter: Chapter) -> Submission:
             if folder is None:
                 return Submission(found.student, chapter.name, notes=(f"{NOTHING}: no folder {chapter.name}",))
             timestamp = _timestamp(folder, notes)
+            for other in (f"{each}/{chapter.name}.ipynb" for each in catalogue.LANGUAGES):
+                if student_files.there(folder, other):  # who works there, and hands in the whole folder
+                    notes.append(f"{other} lies beside it and is not read: hand it in as {chapter.name}.ipynb")
             data = student_files.first(
                 folder, [file for _, file in chapter.handed_in_as], chapter.limits.notebook_bytes
             )

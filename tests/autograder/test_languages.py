@@ -95,6 +95,20 @@ def test_a_blank_chinese_notebook_is_the_same_submission_as_a_blank_english_one(
     assert (theirs.notes, theirs.invalid, theirs.refused) == (ours.notes, ours.invalid, ours.refused) == ((), {}, "")
 
 
+def test_a_chinese_notebook_in_a_folder_of_its_own_is_not_read_and_the_notes_say_so(tmp_path: Path):
+    place = tmp_path / "li" / TRANSLATED[0] / "zh"
+    place.mkdir(parents=True)
+    (place / f"{TRANSLATED[0]}.ipynb").write_text("{}")
+    alone = intake.read(intake.Found("li", tmp_path / "li"), COURSE.chapter(TRANSLATED[0]))
+    notebook = json.loads(COURSE.notebook(TRANSLATED[0]).read_text(encoding="utf-8"))
+    (place.parent / f"{TRANSLATED[0]}.ipynb").write_text(json.dumps(notebook))
+    blank = intake.read(intake.Found("li", tmp_path / "li"), COURSE.chapter(TRANSLATED[0]))
+    assert alone.nothing
+    assert not blank.nothing
+    name = f"{TRANSLATED[0]}.ipynb"
+    assert alone.notes[-1] == blank.notes[-1] == f"zh/{name} lies beside it and is not read: hand it in as {name}"
+
+
 @pytest.fixture
 def imported(tmp_path: Path) -> Course:
     """A course of nbgrader's, where cells that a student adds count; in Chinese two of its cells say the same."""
