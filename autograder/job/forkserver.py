@@ -231,6 +231,11 @@ def _made_of(course: Course, chapter: str) -> str:
 
 
 def _plain() -> dict[str, str]:
-    """What a server needs of our environment: its children read what students' processes say, and hold no secret."""
-    keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
-    return {name: os.environ[name] for name in keep if name in os.environ}
+    """What a server needs of our environment: its children read what students' processes say, and hold no secret.
+
+    It works in another folder than we do; an empty part of PYTHONPATH, which means the working folder, is left out.
+    """
+    keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
+    places = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    plain = {name: os.environ[name] for name in keep if name in os.environ}
+    return plain | ({"PYTHONPATH": os.pathsep.join(places)} if places else {})

@@ -109,7 +109,7 @@ def _start(channel: socket.socket, home: str, sockets: str) -> None:
             super().init_iopub(context)
 
     tempfile.tempdir = None
-    sys.path[0] = ""  # the folder in which the server was started
+    sys.path.insert(0, "")  # the kernel's own working folder, as every notebook has it
     sys.argv = ["kernel"]
     application = Application.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]

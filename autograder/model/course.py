@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from autograder.model import headers
+from autograder.model import headers, stubs
 from autograder.model.limits import CAPS, MIB, STEP, CheckerCaps, CourseError, Limits, checked, near, read_limits
 
 __all__ = [
@@ -81,6 +81,9 @@ class Chapter:
     files: tuple[tuple[str, bytes], ...] = field(
         default=(), repr=False
     )  # that lie beside it, for students and kernels: path, content
+    english: stubs.English = field(
+        default_factory=dict, repr=False
+    )  # what notebooks of other languages say in its place
 
     @property
     def answers(self) -> dict[str, str]:
@@ -271,6 +274,7 @@ class Course:
             assignment=ours.get("assignment", ""),
             notebook=ours.get("notebook", ""),
             files=self.beside(name),
+            english=stubs.english(path.parent, name, release),
         )
 
 

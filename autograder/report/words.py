@@ -16,7 +16,7 @@ from pathlib import Path
 from across._language import catalogue
 from across._language.sentences import Sentences, Template
 from autograder.model import stubs
-from autograder.model.course import Course
+from autograder.model.course import Course, CourseError
 from autograder.store import files
 
 OURS = Path(__file__).parent
@@ -74,16 +74,19 @@ def held(test: str) -> str:
 
 
 def keep(course: Course, name: str, out: Path) -> None:
-    """Write what a chapter's pages say in other languages into OUT. Raises OSError."""
+    """Write what a chapter's pages say in other languages into OUT. Raises CourseError for a broken catalogue; OSError."""
     for language in catalogue.LANGUAGES:
         prose = course.root / "solutions" / language / f"{name}.po"
         checks = course.root / course.checks / language / f"{name}.po"
         if not prose.is_file() and not checks.is_file():
             continue
-        said = {
-            "prose": catalogue.pairs(prose),
-            "sentences": catalogue.pairs(prose, CODE) | catalogue.pairs(checks),
-        }
+        try:
+            said = {
+                "prose": catalogue.pairs(prose),
+                "sentences": catalogue.pairs(prose, CODE) | catalogue.pairs(checks),
+            }
+        except ValueError as error:
+            raise CourseError(f"{error}; mend it, or leave the file out") from None
         files.replace(_place(out, language, name), json.dumps(said, sort_keys=True).encode())
 
 

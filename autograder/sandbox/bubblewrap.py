@@ -17,6 +17,7 @@ from pathlib import Path
 
 INSIDE = "/box"  # the work folder
 WRITABLE = (INSIDE, "/tmp", "/dev/shm")  # each a file system of its own, in memory
+LINKS = ("bin", "lib", "lib64", "sbin")  # in /, to those in /usr
 SLEEP = "/sleep"  # what process 1 runs where it is the student's user
 FILE = 4096  # bytes of such a file system for which it may hold one file: names alone take memory, too
 HERE = Path(__file__).resolve().parent.parent
@@ -109,7 +110,7 @@ def fixed(tmp: int, private: tuple[str, ...] = ()) -> list[str]:
         arguments.append("--unshare-user")
     arguments += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "box"]
     arguments += ["--ro-bind", "/usr", "/usr"]
-    for name in ("bin", "lib", "lib64", "sbin"):
+    for name in LINKS:
         if os.path.isdir(f"/{name}"):
             arguments += ["--symlink", f"usr/{name}", f"/{name}"]
     arguments += ["--perms", "0755", "--dir", "/etc"]
@@ -125,13 +126,14 @@ def fixed(tmp: int, private: tuple[str, ...] = ()) -> list[str]:
 def shown() -> list[str]:
     """The folders that are bound read-only: the interpreter, the environment, the students' library; /usr is always.
 
-    What `across prepare` installed lies in the environment; its interpreters may lie elsewhere.
+    What `across prepare` installed lies in the environment; its interpreters may lie elsewhere: of each what it needs alone.
     """
     import across
     from across import scripts
 
     library = Path(across.__path__[0]).resolve().parent
-    return [os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix), str(library), *scripts.interpreters()]
+    prepared = [place for place in scripts.interpreters() if Path(place).parts[1] not in LINKS]
+    return [os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix), str(library), *prepared]
 
 
 def hidden(private: Iterable[str] = ()) -> list[str]:

@@ -43,6 +43,12 @@ FAMILIES: dict[str, dict[str, tuple[int, int]]] = {
         "process_madvise": (440, 440),
         "process_mrelease": (448, 448),
     },
+    "what is done to files that all boxes show": {  # and one would notice of another, as fast as it can count
+        "flock": (73, 32),
+        "inotify_init": (253, -1),
+        "inotify_init1": (294, 26),
+        "inotify_add_watch": (254, 27),
+    },
     "the kernel's own machines": {
         "bpf": (321, 280),
         "perf_event_open": (298, 241),
@@ -123,6 +129,7 @@ LOOKED_AT: dict[str, tuple[int, int]] = {  # their arguments decide
     "socket": (41, 198),
     "socketpair": (53, 199),
     "ioctl": (16, 29),
+    "fcntl": (72, 25),
     "personality": (135, 92),
     "prctl": (157, 167),
 }
@@ -132,6 +139,9 @@ NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, 
 TERMINAL = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX type for another; TIOCSETD loads line disciplines
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16  # AF_*
 STREAM, DATAGRAM, KIND = 1, 2, 0xF  # SOCK_*, and the bits that say it
+# F_*: GETLK, OFD_GETLK, OFD_SETLK and OFD_SETLKW (/proc/locks shows these to everybody), SETLEASE, GETLEASE, NOTIFY. SETLK is
+# left, for SQLite: a file that is shown can be locked for reading alone, and nobody sees it.
+NOTICED = (5, 36, 37, 38, 1024, 1025, 1026)
 PERSONALITIES = (0, 0xFFFFFFFF)  # Linux; "which one have I?"
 PR_SET_DUMPABLE = 4  # to 0: a process's memory cannot be read off /proc any more
 MAP_SHARED, MAP_ANONYMOUS = 0x1, 0x20  # MAP_SHARED_VALIDATE has the bit of the first
@@ -168,6 +178,7 @@ def _looks() -> dict[str, list[Instruction]]:
     """What is done about the calls whose arguments decide. Each block ends in an answer."""
     clone = [_argument(0), (ANY_BIT, 0, 1, NEW_NAMESPACES), _refuse(errno.EPERM), _ALLOWED]
     ioctl = [_argument(1), *(step for number in TERMINAL for step in _if(number, errno.EPERM)), _ALLOWED]
+    fcntl = [_argument(1), *(step for number in NOTICED for step in _if(number, errno.EPERM)), _ALLOWED]
     personality = [_argument(0), *(step for which in PERSONALITIES for step in _if(which)), _refuse(errno.EPERM)]
     pair = [_argument(0), *_if(UNIX), _refuse(errno.EAFNOSUPPORT)]
     route = [_argument(2), *_if(0), _refuse(errno.EPROTONOSUPPORT)]  # NETLINK_ROUTE: getifaddrs, if_nameindex
@@ -177,7 +188,8 @@ def _looks() -> dict[str, list[Instruction]]:
     dumpable = [_argument(1), *_if(1), _refuse(errno.EPERM)]
     prctl = [_argument(0), (EQUAL, 0, len(dumpable), PR_SET_DUMPABLE), *dumpable, _ALLOWED]
     return {
-        "clone": clone, "ioctl": ioctl, "personality": personality, "prctl": prctl, "socketpair": pair, "socket": socket,
+        "clone": clone, "fcntl": fcntl, "ioctl": ioctl, "personality": personality, "prctl": prctl, "socketpair": pair,
+        "socket": socket,
     }  # fmt: skip
 
 

@@ -127,6 +127,9 @@ def read(found: Found, chapter: Chapter) -> Submission:
             if folder is None:
                 return Submission(found.student, chapter.name, notes=(f"{NOTHING}: no folder {chapter.name}",))
             timestamp = _timestamp(folder, notes)
+            for other in (f"{each}/{chapter.name}.ipynb" for each in catalogue.LANGUAGES):
+                if student_files.there(folder, other):  # who works there, and hands in the whole folder
+                    notes.append(f"{other} lies beside it and is not read: hand it in as {chapter.name}.ipynb")
             data = student_files.first(
                 folder, [file for _, file in chapter.handed_in_as], chapter.limits.notebook_bytes
             )
@@ -140,7 +143,7 @@ def read(found: Found, chapter: Chapter) -> Submission:
                 return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
         notebook = _parse(data, notes)
         language = catalogue.of_notebook(notebook)
-        cells = _cells(notebook, chapter, notes)
+        cells = stubs_of.in_english(_cells(notebook, chapter, notes), chapter.english)
     except RefusedError as refusal:
         refused = f"{chapter.name}.ipynb: {refusal}"
         said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}

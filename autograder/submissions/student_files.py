@@ -28,7 +28,7 @@ def folder(student: Path, names: Sequence[str]) -> Iterator[int | None]:
     chapter = names[0]
     try:
         opened.append(os.open(student, flags))
-        chapter = next((name for name in names if _there(opened[0], name)), names[0])
+        chapter = next((name for name in names if there(opened[0], name)), names[0])
         opened.append(os.open(chapter, flags, dir_fd=opened[0]))
         yield opened[1]
     except OSError as error:
@@ -49,7 +49,8 @@ def first(folder: int, names: Sequence[str], cap: int) -> bytes | None:
     return next((data for name in names if (data := read(folder, name, cap)) is not None), None)
 
 
-def _there(folder: int, name: str) -> bool:
+def there(folder: int, name: str) -> bool:
+    """Whether a folder has something of that name, whatever it is."""
     with contextlib.suppress(OSError):
         os.lstat(name, dir_fd=folder)
         return True

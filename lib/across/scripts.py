@@ -26,6 +26,7 @@ from across import _system
 PLACE = Path(sys.prefix) / "share" / "across"
 SECONDS = 90.0  # that a script may run
 INSTALLS = 900.0  # seconds; a slow network
+LIBRARIES = ("lib", "lib64")  # where beside its `bin` a Python has its own
 UV = ("UV_PYTHON", "UV_PROJECT", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV")  # name another Python or environment
 
 
@@ -122,9 +123,23 @@ def output(script: str | Path, recorded: str | Path) -> str:
 
 
 def interpreters() -> list[str]:
-    """The folders of the Pythons that prepared environments run on: who shows the environments must show them, too."""
-    pythons = [path for path in PLACE.glob("*/bin/python") if path.exists()]
-    return sorted({os.path.dirname(os.path.dirname(os.path.realpath(python))) for python in pythons})
+    """The files and folders of the Pythons that prepared environments run on: who shows the environments must show them, too.
+
+    Of each the program, by every link that leads to it, and its libraries: not the folder that both lie in, which may be
+    somebody's home.
+    """
+    found = set[str]()
+    for python in PLACE.glob("*/bin/python"):
+        if not python.exists():
+            continue
+        programs = [os.path.realpath(python)]
+        while python.is_symlink():
+            python = Path(os.path.abspath(python.parent / os.readlink(python)))
+            programs.append(str(python))
+        for program in programs:
+            above = Path(program).parent.parent
+            found |= {program, *(str(above / name) for name in LIBRARIES if any((above / name).glob("python3*/os.py")))}
+    return sorted(place for place in found if not Path(place).is_relative_to(PLACE))
 
 
 def _python(script: str | Path) -> str:

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import classroom
 import nbformat
+import nbgrader_course as nb
 import pytest
 from bs4 import BeautifulSoup
 from small_course import NAME, SOURCE, command
 
 from across._language import catalogue
-from autograder.authoring import catalogues, in_language, messages
+from autograder.authoring import catalogues, importing, in_language, messages
 from autograder.gradebook import record
 from autograder.gradebook.record import Recorder
 from autograder.job.grade import Job
 from autograder.model import stubs
-from autograder.model.course import Course, find
+from autograder.model.course import Course, CourseError, find
 from autograder.report import feedback, words
 from autograder.submissions import intake
 
@@ -92,6 +93,73 @@ def test_a_blank_chinese_notebook_is_the_same_submission_as_a_blank_english_one(
     assert (ours.language, theirs.language) == ("en", "zh")
     assert theirs.answers == ours.answers
     assert (theirs.notes, theirs.invalid, theirs.refused) == (ours.notes, ours.invalid, ours.refused) == ((), {}, "")
+
+
+def test_a_chinese_notebook_in_a_folder_of_its_own_is_not_read_and_the_notes_say_so(tmp_path: Path):
+    place = tmp_path / "li" / TRANSLATED[0] / "zh"
+    place.mkdir(parents=True)
+    (place / f"{TRANSLATED[0]}.ipynb").write_text("{}")
+    alone = intake.read(intake.Found("li", tmp_path / "li"), COURSE.chapter(TRANSLATED[0]))
+    notebook = json.loads(COURSE.notebook(TRANSLATED[0]).read_text(encoding="utf-8"))
+    (place.parent / f"{TRANSLATED[0]}.ipynb").write_text(json.dumps(notebook))
+    blank = intake.read(intake.Found("li", tmp_path / "li"), COURSE.chapter(TRANSLATED[0]))
+    assert alone.nothing
+    assert not blank.nothing
+    name = f"{TRANSLATED[0]}.ipynb"
+    assert alone.notes[-1] == blank.notes[-1] == f"zh/{name} lies beside it and is not read: hand it in as {name}"
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Course:
+    """A course of nbgrader's, where cells that a student adds count; in Chinese two of its cells say the same."""
+    cells = (nb.cell("# Small", "markdown"), nb.cell("One.", "markdown"), *nb.SMALL[1:], nb.cell("Two.", "markdown"))
+    folder = nb.put(tmp_path / "nbg", "ps1/ps1.ipynb", *cells, nb.task("project", "## Do something", 5))
+    course = importing.import_course(folder, tmp_path / "course").course
+    [prose, *_] = catalogues.of_course(course, "zh", also=["ps1"])
+    catalogues.update(prose, "zh")
+    text = prose.path.read_text(encoding="utf-8")
+    for ours, theirs in {
+        "# Small": "# 小",
+        "One.": "一样。",
+        "Two.": "一样。",
+        "## Do something": "## 做点什么",
+    }.items():
+        text = text.replace(f'msgid "{ours}"\nmsgstr ""', f'msgid "{ours}"\nmsgstr "{theirs}"')
+    prose.path.write_text(text, encoding="utf-8")
+    in_language.write(course)
+    return course
+
+
+def test_where_added_cells_count_the_prose_of_a_chinese_notebook_is_the_releases_and_not_the_students(
+    imported: Course, tmp_path: Path
+):
+    chapter, read = imported.chapter("ps1"), []
+    for folder in ("", "zh"):
+        notebook = json.loads((imported.root / "notebooks" / folder / "ps1.ipynb").read_text(encoding="utf-8"))
+        for more in ([], [nb.cell("我的项目", "markdown")]):
+            student = f"{folder or 'en'}{len(more)}"
+            place = tmp_path / student / "ps1" / "ps1.ipynb"
+            place.parent.mkdir(parents=True)
+            place.write_text(json.dumps({**notebook, "cells": [*notebook["cells"], *more]}), encoding="utf-8")
+            read.append(intake.read(intake.Found(student, tmp_path / student), chapter))
+    english, more, chinese, mehr = read
+    assert (chinese.language, chinese.added, chinese.notes) == ("zh", (), ())
+    assert replace(chinese, student="en0", language="en") == english
+    assert replace(mehr, student="en1", language="en") == more
+    assert [source for _, _, source in mehr.added] == ["我的项目"]
+
+
+def test_an_answer_or_code_that_repeats_translated_prose_stays_what_the_student_wrote(imported: Course):
+    cells = [nb.by_hand("essay", "一样。", kind="markdown"), nb.cell("一样。"), "no cell", {"cell_type": "markdown"}]
+    assert stubs.in_english(cells, imported.chapter("ps1").english) == cells
+
+
+def test_a_broken_catalogue_is_its_authors_fault_and_named(own_small: Course, tmp_path: Path):
+    path = catalogues.prose_file(own_small, "zh", NAME)
+    path.parent.mkdir(parents=True)
+    path.write_text("msgid nonsense", encoding="utf-8")
+    with pytest.raises(CourseError, match=rf"{NAME}.po: is no gettext catalogue"):
+        words.keep(own_small, NAME, tmp_path)
 
 
 @pytest.mark.parametrize("forged", [None, 3, ["zh"], {"zh": 1}, "../../etc", "zh\n", "ZH", "<script>", "z" * 10_000])

@@ -1,11 +1,15 @@
 """The box: what is in it cannot see, change, reach or outlast anything outside."""
 
 import contextlib
+import ctypes
 import errno
+import fcntl
+import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -17,6 +21,7 @@ import pytest
 from boxed import CAPS, inside, tried
 
 import across
+from across import scripts
 from autograder.model.course import Limits
 from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
@@ -67,6 +72,35 @@ def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, monke
     finally:
         bubblewrap.fixed.cache_clear()
     assert got == ["x = 1", "Read-only file system"]
+
+
+def test_of_a_home_in_which_a_prepared_environments_python_lies_a_box_shows_that_python_alone(tmp_path, monkeypatch):
+    home, python = tmp_path / "home", tmp_path / "place" / "an-environment" / "bin" / "python"
+    for folder in (home / "bin", home / "lib" / "python3.11", python.parent):
+        folder.mkdir(parents=True)
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    program, library = home / "bin" / "python3.11", home / "lib" / "python3.11" / "os.py"
+    for secret in (home / "marks.csv", home / "bin" / "token", library):
+        secret.touch()
+    program.write_text("#!/bin/sh\necho ran")
+    program.chmod(0o755)
+    (home / "bin" / "python3").symlink_to("python3.11")
+    python.symlink_to(home / "bin" / "python3")
+    monkeypatch.setattr(scripts, "PLACE", tmp_path / "place")
+    shown = bubblewrap.shown()
+    monkeypatch.setattr(bubblewrap, "shown", lambda: [*shown, str(tmp_path / "place")])
+    bubblewrap.fixed.cache_clear()
+
+    def look():
+        said = subprocess.run([python], capture_output=True, text=True, check=False).stdout
+        return [said, sorted(os.listdir(home)), sorted(os.listdir(home / "bin")), library.exists()]
+
+    try:
+        got, _, _ = inside(look)
+    finally:
+        bubblewrap.fixed.cache_clear()
+    assert got == ["ran\n", ["bin", "lib"], ["python3", "python3.11"], True]
 
 
 def test_there_is_no_network_but_its_own_loopback():
@@ -233,6 +267,62 @@ def test_what_a_box_uses_up_another_does_not_miss():
         got, _, _ = inside(send)
     os.waitpid(child, 0)
     assert got == ["done"]
+
+
+def in_box(box, function, told):
+    """Fork a child that steps into an open box and writes `function()`, as JSON, to the pipe `told`."""
+    child = os.fork()
+    if child == 0:
+        try:
+            entering.enter(box.request())
+            os.write(told[1], json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    return child
+
+
+def test_no_box_notices_what_another_does_to_a_file_that_both_show():
+    shown = "/usr/bin/env"
+    lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0)
+
+    def does():  # as long as the other one looks: every way to leave a word on the file, and reading it
+        file = open(shown, "rb")  # noqa: SIM115
+        tried(lambda: fcntl.flock(file, fcntl.LOCK_EX), lambda: fcntl.fcntl(file, fcntl.F_OFD_SETLK, lock))
+        tried(lambda: fcntl.lockf(file, fcntl.LOCK_SH))
+        os.write(done[1], b"x")
+        for _ in range(100):
+            with open(shown, "rb") as again:
+                again.read(1)
+            time.sleep(0.02)
+        return file.closed
+
+    def looks():
+        libc = ctypes.CDLL(None, use_errno=True)
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        libc.inotify_add_watch(watch, shown.encode(), 0x20)  # IN_OPEN
+        with open(shown, "rb") as file:
+            mine = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+            free = tried(lambda: fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB))
+            seen = [
+                tried(lambda ask=ask: found.append(struct.unpack_from("h", fcntl.fcntl(file, ask, mine))[0]))
+                for ask in (fcntl.F_GETLK, fcntl.F_OFD_GETLK)
+            ]
+        locks = [line for line in Path("/proc/locks").read_text().splitlines() if str(os.stat(shown).st_ino) in line]
+        time.sleep(0.2)
+        return [watch, free, seen, found, locks]
+
+    done, told, found = os.pipe(), os.pipe(), []
+    with boxes.Box(f"does-{os.getpid()}", CAPS) as one, boxes.Box(f"looks-{os.getpid()}", CAPS) as other:
+        children = [in_box(one, does, os.pipe())]
+        assert os.read(done[0], 1) == b"x"
+        children.append(in_box(other, looks, told))
+        got = json.loads(os.read(told[0], 4096))
+        with open(shown, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nor is this machine kept waiting
+    for child in children:
+        os.waitpid(child, 0)
+    refused = ["Operation not permitted"]
+    assert got == [-1, refused, [refused, refused], [], []]
 
 
 def test_a_closed_box_leaves_no_group_and_no_descriptor():

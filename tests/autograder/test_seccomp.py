@@ -176,6 +176,9 @@ def test_arguments_decide_about_clones_sockets_terminals_and_personalities(machi
     assert asked("ioctl", 0, 0x5413) == 0  # the window's size
     for number in (0x5412, 0x541C, 0x5423, 0x5412 | 1 << 32):  # an int: the upper half is nothing
         assert asked("ioctl", 0, number) == errno.EPERM
+    shown_by_all = (5, 36, 37, 38, 1024, 1025, 1026)  # locks that others could see, leases, dnotify
+    assert {asked("fcntl", 3, command) for command in shown_by_all} == {errno.EPERM}
+    assert [asked("fcntl", 3, command) for command in (0, 1, 2, 3, 4, 6, 7, 1030, 1033)] == [0] * 9  # SETLK for SQLite
     assert [asked("personality", which) for which in (0, 0xFFFFFFFF)] == [0, 0]
     assert asked("personality", 0x0040000) == errno.EPERM  # addresses that can be foretold
     assert asked("prctl", 4, 0) == asked("prctl", 4, 2) == errno.EPERM  # not to be looked at any more
@@ -324,6 +327,21 @@ def drawn(student):
 @needs_a_box
 def test_matplotlib_draws(student):
     assert student.ask(drawn) == b"\x89PNG"
+
+
+@probe
+def stored(student):
+    import sqlite3
+
+    with sqlite3.connect("/box/a.db") as one:
+        one.execute("create table t (x)")
+        one.execute("insert into t values (6)")
+    return sqlite3.connect("/box/a.db").execute("select 7 * x from t").fetchone()[0]
+
+
+@needs_a_box
+def test_sqlite_stores(student):
+    assert student.ask(stored) == 42
 
 
 @probe

@@ -58,3 +58,34 @@ def test_no_server_has_our_environment(servers, name):
     environment = Path(f"/proc/{getattr(servers, name).process.pid}/environ").read_text()
     assert "PATH=" in environment
     assert SECRET not in environment
+
+
+@pytest.mark.parametrize("path", [None, "", os.pathsep])
+def test_what_lies_in_the_folder_where_one_grades_is_imported_by_no_server(tmp_path, monkeypatch, path):
+    folder = tmp_path / "a submission"
+    folder.mkdir()
+    for name in ("across", "autograder", "numpy", "zmq", "pytest", "ipykernel", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write(__name__)")
+    course = courses.write(tmp_path / "course", NAME, SOURCE, CHECKS)
+    monkeypatch.chdir(folder)
+    if path is not None:
+        monkeypatch.setenv("PYTHONPATH", path)
+    try:
+        started = forkserver.servers(course, forkserver.make_rubric(course, NAME))
+        kernel = KernelProcess(started.student.path, owners.new_name("j"), Limits())
+        try:
+            kernel.ready()
+            first = asking.Student(asking.by_socket(kernel.questions), deadline=90.0).ask(where)
+        finally:
+            kernel.close()
+    finally:
+        courses.close(course)
+    assert not (tmp_path / "imported").exists()
+    assert first == "", "a notebook imports what lies beside it"
+
+
+@probe
+def where(student):
+    import sys
+
+    return sys.path[0]

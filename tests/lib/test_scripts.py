@@ -121,6 +121,22 @@ def test_a_notebook_s_scripts_are_those_with_a_lock_that_it_names(script: Path, 
 def test_the_interpreters_of_what_is_prepared_are_told(script: Path):
     assert scripts.interpreters() == []
     scripts.prepare(script)
-    (home,) = scripts.interpreters()
-    assert (Path(home) / "bin").is_dir()
-    assert os.path.realpath(scripts.folder(script) / "bin" / "python").startswith(home)
+    told = scripts.interpreters()
+    program = os.path.realpath(scripts.folder(script) / "bin" / "python")
+    assert program in told
+    assert str(Path(program).parent.parent / "lib") in told
+    assert str(Path(program).parent.parent) not in told  # nor what else lies beside them
+
+
+def test_of_an_interpreter_in_a_home_its_links_and_its_libraries_are_told_and_nothing_else_of_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scripts, "PLACE", tmp_path / "place")
+    home, python = tmp_path / "home", tmp_path / "place" / "an-environment" / "bin" / "python"
+    for folder in (home / "bin", home / "lib" / "python3.11", home / "lib64", home / "share", python.parent):
+        folder.mkdir(parents=True)
+    (home / "lib" / "python3.11" / "os.py").touch()
+    (home / "bin" / "python3.11").touch()
+    (home / "bin" / "python3").symlink_to("python3.11")
+    python.symlink_to(home / "bin" / "python3")
+    assert scripts.interpreters() == [str(home / name) for name in ("bin/python3", "bin/python3.11", "lib")]

@@ -114,13 +114,15 @@ class ForkServer:
         bare: bool = False,
         log: Path | None = None,
     ) -> None:
-        """`env` adds to our environment or, if `bare`, is the server's whole environment; its output goes to `log`.
+        """`env` adds to our environment; its output goes to `log`. A `bare` server has `env` alone, works in / and imports
+        nothing from our working folder, which may be one that somebody else has filled.
 
         `arguments` are the module's, see `forking.serve`; its children can read them in /proc.
         """
         self.module = module
         self.arguments = arguments
         self.env = {**({} if bare else os.environ), **(env or {})}
+        self.bare = bare
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
         self.folder = ""
@@ -149,13 +151,14 @@ class ForkServer:
         with log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "across._process.warm"),
+                    *(sys.executable, *(["-P"] if self.bare else []), "-m", "across._process.warm"),
                     *(self.path, self.module, str(os.getpid()), *self.arguments),
                 ],
                 stdin=subprocess.PIPE,  # closed, it ends the server
                 stdout=log,
                 stderr=log,
                 env=self.env,
+                cwd="/" if self.bare else None,
             )
         return self
 
