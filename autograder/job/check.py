@@ -13,7 +13,7 @@ from across._process import warm
 from autograder.job import messages
 from autograder.model.behaviour import Seen
 from autograder.model.course import CheckerCaps
-from autograder.model.rubric import Rubric
+from autograder.model.rubric import PlannedTest, Rubric
 from autograder.model.verdict import Lost, Outcome
 from autograder.sandbox import boxes
 
@@ -52,12 +52,14 @@ def ask(
     on_question: Callable[[], object] = lambda: None,
     keep: Mapping[str, Sequence[str]] = MappingProxyType({}),
     traced: bool = False,
+    compare: messages.Compare | None = None,
 ) -> Answers:
     """Have the checker at `server` ask the kernel at the other end of `questions` about the exercises `only`.
 
     `name` is the checker's box, which does not show the folders `hidden`; `alive` says whether the kernel is. It ends at
     `until` (time.monotonic), at the latest. `on_question` is called when a question is asked. `keep` has the names, by the
-    grade id of a test cell, that this one must leave as they were; `traced` keeps what came back of each test.
+    grade id of a test cell, that this one must leave as they were; `traced` keeps what came back of each test, `compare`
+    has some run once more and keeps what came back of these: whatever becomes of that changes no outcome.
     Raises CheckerError, SandboxError.
     """
     limits = rubric.chapter.limits
@@ -73,6 +75,7 @@ def ask(
             allowed_ops=list(rubric.chapter.allowed_ops),
             traced=traced,
             keep={cell: list(names) for cell, names in keep.items()},
+            compare=compare,
         )
         patience = PATIENCE * limits.question_seconds
         with warm.request(server, messages.sent(request), [questions.fileno()]) as child:
@@ -82,18 +85,24 @@ def ask(
                     heard.add(said := messages.received(message, messages.FromChecker))
                     if isinstance(said, messages.Asks):
                         on_question()
+                    elif isinstance(said, messages.Compares):
+                        until = min(until, time.monotonic() + patience)
             except TimeoutError:
+                if heard.compares:
+                    return heard.whole()
                 if heard.computes and time.monotonic() < until:
                     return heard.slow(patience)
                 return heard.ended(Lost.DEADLINE, "a check did not end in time")
             except (messages.MessageError, ValueError):
+                if heard.compares:
+                    return heard.whole()
                 return heard.ended(Lost.PROTOCOL, "what came confused the checker")
             code = child.returncode or 0
             killed = child.lost or (code in KILLED and not box.out_of_memory())
     if heard.lost is not None:
         return heard.ended(heard.lost, heard.note)
-    if code == 0 and not heard.left:
-        return Answers(tuple(heard.outcomes), seen=tuple(heard.seen))
+    if heard.compares or (code == 0 and not heard.left):
+        return heard.whole()
     if heard.running is None and not heard.outcomes and alive():
         raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
     note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
@@ -111,6 +120,7 @@ class _Heard:
         self.seen: list[Seen] = []
         self.lost: Lost | None = None
         self.note = ""
+        self.compares = False  # all tests have ended, and what comes is no outcome
         self.graph = False  # a graph of the student's is in the test that runs
         self.computes = False  # the check itself, on nothing but plain values: it does not wait for the student
 
@@ -121,23 +131,35 @@ class _Heard:
             self.graph |= isinstance(message, messages.Answered) and message.graph
             self.computes = isinstance(message, messages.Answered) and not self.graph
             return
+        if isinstance(message, messages.Compares):
+            if self.left or self.lost is not None or self.compares:
+                raise messages.MessageError("it compares before all tests have ended")
+            self.compares, self.seen = True, []
+            return
         if not 0 <= message.test < len(self._tests):
             raise messages.MessageError(f"there is no test {message.test}")
         if isinstance(message, messages.TestBegins):
             self.running, self.graph, self.computes = message.test, False, True
             return
         test = self._tests[message.test]
+        if self.compares:
+            if message.kind not in set(Lost):
+                self.seen.append(_seen(test, message))
+            return
         if message.kind in set(Lost):
             self.lost, self.running, self.note = Lost(message.kind), message.test, message.says
             return
         found = (message.passed, test.weight, message.kind, message.says, message.misconception)
         share = min(max(message.share, 0.0), 1.0) if test.in_box else 0.0
         self.outcomes.append(Outcome(test.exercise, test.name, *found, share=share, weak=test.in_box is not None))
-        came = (message.shape, tuple(message.numbers))
-        self.seen.append(Seen(test.exercise, test.name, message.passed, message.kind, message.says, *came))
+        self.seen.append(_seen(test, message))
         self.running, self.computes = None, False
         if message.test in self.left:  # a second word about it comes when what it used was taken down
             self.left.remove(message.test)
+
+    def whole(self) -> Answers:
+        """The answers, when every test has ended."""
+        return Answers(tuple(self.outcomes), seen=tuple(self.seen))
 
     def slow(self, seconds: float) -> Answers:
         """The answers there are, when the test that runs is given up because it computes for so long."""
@@ -154,6 +176,11 @@ class _Heard:
         if test is None:  # all have ended: nothing was lost
             return Answers(tuple(self.outcomes))
         return Answers(tuple(self.outcomes), why, test.exercise, f"{test.name}: {note}", outside, seen=tuple(self.seen))
+
+
+def _seen(test: PlannedTest, message: messages.TestEnds) -> Seen:
+    came = (message.shape, tuple(message.numbers))
+    return Seen(test.exercise, test.name, message.passed, message.kind, message.says, *came)
 
 
 def caps(checker: CheckerCaps) -> boxes.Caps:

@@ -67,6 +67,7 @@ class Outcomes:
         self.known: list[Variant] = []  # the answers that the chapter's author has listed
         self.numbers: dict[str, int] = {}  # node id -> the test's place in the plan
         self.traced = False  # whether to tell what came back
+        self.failed: set[str] = set()  # exercises
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Say which test begins."""
@@ -97,6 +98,8 @@ class Outcomes:
     def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
         kind, says = _explained(item, error)
         exercise = item.function.exercise  # type: ignore[attr-defined]
+        if outcome != "passed" or error is not None:
+            self.failed.add(exercise)
         shape, numbers = traces.trace(JOB.student.heard or ()) if self.traced else ("", ())
         self._send(
             messages.TestEnds(
@@ -225,11 +228,34 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         "across._process.fresh_child"
     ):  # the checks use it: 5 ms that others need not pay
         pristine.leave(fresh_child)
-    JOB.seed = request.seed
-    nbgrader_cells.COLLECTED.keep = request.keep
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
+    OUTCOMES.connection = connection
+    every = list(SESSION.items)
+    _run([every[number] for number in request.tests], channel, request, request.seed, request.keep, request.traced)
+    if (compare := request.compare) is None or SESSION.shouldstop:
+        return
+    failed = [number for number in compare.failed if every[number].function.exercise in OUTCOMES.failed]  # type: ignore[attr-defined]
+    connection.send(messages.written(messages.Compares()))
+    again = [every[number] for number in sorted({*compare.always, *failed})]
+    for item in again:
+        item._initrequest()  # type: ignore[attr-defined]  # its fixtures are the first run's otherwise
+    SESSION.testsfailed = 0
+    _run(again, channel, request, compare.seed, {}, traced=True)
+
+
+def _run(
+    items: list[pytest.Item],
+    channel: asking.Channel,
+    request: messages.RunTests,
+    seed: int,
+    keep: dict[str, list[str]],
+    traced: bool,
+) -> None:
+    """Run tests on inputs of a seed, in their order."""
+    JOB.seed = seed
     JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)
-    OUTCOMES.connection, OUTCOMES.traced = connection, request.traced
-    SESSION.items[:] = [SESSION.items[number] for number in request.tests]
-    if SESSION.items:
+    nbgrader_cells.COLLECTED.keep = keep
+    OUTCOMES.traced = traced
+    SESSION.items[:] = items
+    if items:
         CONFIG.hook.pytest_runtestloop(session=SESSION)

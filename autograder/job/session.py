@@ -20,7 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from across._process import warm
-from autograder.job import assemble, check, judge, messages, stages, stops
+from autograder.job import assemble, check, comparing, judge, messages, stages, stops
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import behaviour, recorded_notebook
 from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
@@ -333,6 +333,8 @@ class Session:
         return self._over()
 
     def _ask(self, kernel: KernelProcess, name: str, asked: list[str], notebook: NotebookNode) -> bool:
+        # where there are stages, none of its checkers hears of all that failed
+        compare = None if self.stages.ends else comparing.planned(self.compared, self.rubric, self.failed)
         answers = check.ask(
             self.place.checker,
             name,
@@ -345,6 +347,7 @@ class Session:
             self.place.private,
             lambda: self._begins(kernel),
             self.stages.keep,
+            compare=compare,
         )
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
             answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
@@ -365,7 +368,12 @@ class Session:
         if answers.lost is None:
             if self.stages.ends and self.left():
                 return self._over()
-            self._compare(kernel, f"{name}l")
+            names = comparing.asked_again(self.compared, self.seen.outcomes)
+            if compare is None and names:  # no checker has asked about all: one more does
+                until = min(self.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
+                asked_too = (kernel.questions, kernel.alive, self.rubric, names, self.compared.seed or 0, until)
+                answers = check.ask(self.place.checker, f"{name}l", *asked_too, self.place.private, traced=True)
+            self.behaviour = tuple(each for each in answers.seen if each.exercise in names)
             return True
         if answers.outside and self._once("checker"):  # at the second time it is something that the submission does
             return self._over()
@@ -378,17 +386,6 @@ class Session:
         self.seen.lost[answers.exercise] = stop
         self.notes.append(f"asked about {answers.exercise}: {answers.lost}, {answers.note}")
         return self._over()
-
-    def _compare(self, kernel: KernelProcess, name: str) -> None:
-        """Ask once more what failed, with the class's inputs: no mark rests on it, and no answer is shown."""
-        failed = {each.exercise for each in self.seen.outcomes if not (each.passed or each.broke)}
-        names = self.compared.exercises(failed)
-        if self.compared.seed is None or not names:
-            return
-        place, until = self.place, min(self.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
-        common, alive = self.compared.seed, kernel.alive
-        asked = (place.checker, name, kernel.questions, alive, self.rubric, names, common, until, place.private)
-        self.behaviour = check.ask(*asked, traced=True).seen
 
     def _over(self) -> bool:
         """Whether the submission's time is up."""
