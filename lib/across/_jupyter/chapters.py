@@ -55,6 +55,14 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("[0-9][0-9]_*.ipynb"))
 
 
+def notebooks(name: str) -> dict[str, Path]:
+    """A chapter's notebooks by their language, English first. Raises NoSuchChapter."""
+    found = {each: folder() / each / f"{name}.ipynb" for each in catalogue.LANGUAGES}
+    return {catalogue.ENGLISH: folder() / f"{name}.ipynb"} | {
+        each: path for each, path in found.items() if path.is_file()
+    }
+
+
 def devices(name: str) -> int:
     """How many devices a chapter can use, as its notebook says; 1 if it does not. Raises NoSuchChapter."""
     try:
