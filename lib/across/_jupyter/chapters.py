@@ -17,6 +17,10 @@ class NoSuchLanguage(LookupError):  # noqa: N818 - reads as the sentence it is
     """Nothing of the course is in that language; the message says what there is."""
 
 
+class NotHandedOut(LookupError):  # noqa: N818 - reads as the sentence it is
+    """Nothing here has the notebook as it was handed out; the message has the mend."""
+
+
 def speak(language: str) -> None:
     """Have this process, and the kernels that it starts, speak a language; "" leaves it as it is. Raises NoSuchLanguage."""
     if language and language != catalogue.ENGLISH and language not in catalogue.LANGUAGES:

@@ -19,7 +19,7 @@ from jupyter_server.utils import url_escape, url_path_join
 from markupsafe import Markup, escape
 from tornado import web
 
-from across._jupyter import chapters, machine, progress
+from across._jupyter import chapters, machine, progress, resetting
 from across._language import catalogue
 
 TEMPLATES = jinja2.Environment(
@@ -143,6 +143,7 @@ class Handler(JupyterHandler):
     async def get(self) -> None:
         """The page as it is now."""
         try:
+            await asyncio.to_thread(resetting.notice)
             course = await asyncio.to_thread(progress.course)
         except chapters.NoSuchChapter as error:
             raise web.HTTPError(404, str(error)) from None
