@@ -31,8 +31,9 @@ def reset(name: str) -> list[str]:
     One with answers is kept in the user's folder. A blank one stays as it is. Raises chapters.NoSuchChapter;
     chapters.NotHandedOut, before anything is changed, for one with answers of which git has no blank version; OSError.
     """
+    chapter = chapters.find(name).stem
     blank: dict[Path, bytes | None] = {}
-    for path in chapters.notebooks(chapters.find(name).stem).values():
+    for path in chapters.notebooks(chapter).values():
         blank[path] = None if _read_is_blank(path) else _handed_out(path)
     said = []
     for path, content in blank.items():
@@ -42,7 +43,7 @@ def reset(name: str) -> list[str]:
             said.append(f"{path}: as it was handed out. Yours is kept: {_keep(path)}")
             os.replace(aside, path)
         forget(path)
-    return [*said, f"{path.stem}: its predictions count as not measured yet."]
+    return [*said, f"{chapter}: its predictions count as not measured yet."]
 
 
 def forget(notebook: Path) -> None:
