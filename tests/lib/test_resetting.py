@@ -66,7 +66,11 @@ def test_reset_puts_the_chapter_back_and_forgets_it_alone(course: Path, committe
     assert knows(course / "02_jobs.ipynb")
     aside = Path(said[0].partition("Yours is kept: ")[2])
     assert aside.read_bytes() == mine
-    assert sorted(each.name for each in course.iterdir() if each.name != ".git") == ["01_pipes.ipynb", "02_jobs.ipynb", "zh"]
+    assert sorted(each.name for each in course.iterdir() if each.name != ".git") == [
+        "01_pipes.ipynb",
+        "02_jobs.ipynb",
+        "zh",
+    ]
     assert measured.first("prediction", "[2]", str(course / "01_pipes.ipynb")) == "[2]"
 
 
