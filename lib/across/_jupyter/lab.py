@@ -21,6 +21,7 @@ SETTINGS = Path(__file__).parent / "config"
 IN_LANGUAGE = (
     Path(__file__).parent / "config_in"
 )  # a folder a language: what JupyterLab's own words are, for this server alone
+ON_A_HUB = Path(__file__).parent / "config_hub"  # for a server that is not ours: docs/jupyterhub.md
 DATA = Path(__file__).parent / "share"  # the start page and Validate, as a JupyterLab extension
 PORT = 8888
 TRIES = 50  # ports tried after the first, unless one was asked for

@@ -54,10 +54,13 @@ class Arrow:
     path: str
 
 
-def render(course: list[progress.Chapter], facts: dict[str, Any] | None, base: str = "/", whole: bool = False) -> str:
+def render(
+    course: list[progress.Chapter], facts: dict[str, Any] | None, base: str = "/", whole: bool = False, folder: str = ""
+) -> str:
     """The page as HTML; `whole` with its head, else as a part of another.
 
-    `facts`: what `across doctor` says; None while it still looks, {} if it could not say.
+    `facts`: what `across doctor` says; None while it still looks, {} if it could not say. `folder`: where the notebooks are,
+    from the folder that the server serves.
     """
     boxes = _boxes(course)
     return TEMPLATES.get_template("start.html").render(
@@ -72,6 +75,7 @@ def render(course: list[progress.Chapter], facts: dict[str, Any] | None, base: s
         shapes=SHAPES,
         facts=facts,
         shows={name: catalogue.said(shows) for name, shows in (facts or {}).get("chapters", {}).items()},
+        place=lambda path: f"{folder}/{path}" if folder else path,
         address=lambda path: url_path_join(base, "lab/tree", url_escape(path)),
         language=catalogue.current(),
         tag=catalogue.tag(),
@@ -150,4 +154,11 @@ class Handler(JupyterHandler):
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Cache-Control", "no-store")  # so that coming back shows it as it is then
         whole = self.get_argument("part", None) is None
-        await self.finish(render(course, machine.known(), self.base_url, whole))
+        await self.finish(render(course, machine.known(), self.base_url, whole, self._folder()))
+
+    def _folder(self) -> str:
+        """Where the notebooks are, from the folder that is served: elsewhere than under `across lab` they are below it."""
+        served = Path(self.settings.get("root_dir", "")).resolve()
+        notebooks = chapters.folder()
+        inside = notebooks.is_relative_to(served) and notebooks != served
+        return notebooks.relative_to(served).as_posix() if inside else ""
