@@ -31,11 +31,17 @@ GENERAL = (  # of the library, whatever a chapter imports
     "expecting",
     "plain",
     "pictures",
+    "_jupyter/machine",
+    "_jupyter/start",
     "_jupyter/validating",
     "_jupyter/validation",
     "_language/pictured",
     "_language/catalogue",
 )
+PAGES = (
+    "_jupyter/pages/start.html",
+    "_jupyter/share/labextensions/across/lab.js",
+)  # what they say is in a context of its own
 SAID = (  # of the grader's files, those whose texts students read
     "gradebook/record.py",
     "job/carried.py",
@@ -154,6 +160,9 @@ def _library(language: str, imported: set[str]) -> Words:
         if not file.startswith(NOT_READ):
             for each in messages.of_source(path.read_text(encoding="utf-8")):
                 words.add(f"lib/across/{file}", each, needed=file in wanted)
+    for file in PAGES:
+        for each in messages.of_page((LIBRARY / file).read_text(encoding="utf-8")):
+            words.add(f"lib/across/{file}", each, catalogue.PAGE)
     return words
 
 

@@ -17,6 +17,7 @@ from autograder.report import words
 
 WORD = re.compile(r"[A-Za-z][a-z]+")
 FORMAT = re.compile(r"\{(\d*)\}")
+SAY = re.compile(r'\bsay\("([^"\\\n]+)"')  # in a template, or in JavaScript
 ALONE = re.compile(
     r"an? [A-Za-z0-9]+|\([a-z]+\)|first|second|third|fourth|given|taken|yours"
 )  # words that stand in sentences and are told by themselves
@@ -58,6 +59,14 @@ def of_source(source: str, tests: bool = False) -> list[Message]:
             text = words.held(name)
             found.setdefault(text, Message(text, node.lineno))
     return sorted(found.values(), key=lambda each: each.line)
+
+
+def of_page(source: str) -> list[Message]:
+    """The texts that a template or a script says by `say("...")`, in order, each once."""
+    found: dict[str, Message] = {}
+    for call in SAY.finditer(source):
+        found.setdefault(call[1], Message(call[1], source.count("\n", 0, call.start()) + 1))
+    return list(found.values())
 
 
 def template(node: ast.expr) -> tuple[str, tuple[str, ...]] | None:

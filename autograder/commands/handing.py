@@ -30,14 +30,16 @@ Chapters = Annotated[
 def release(
     context: typer.Context,
     chapter: ChapterName,
-    out: Annotated[Path, typer.Option(help="a new folder: what students get")],
+    out: Annotated[Path, typer.Option(help="a folder, new or with chapters of the course: what students get")],
     solutions: Annotated[bool, typer.Option("--solutions", help="with the answers, after the deadline")] = False,
     due: Annotated[
         str | None, typer.Option(help="with --solutions, where the header says none: 2026-11-30T23:59+01:00")
     ] = None,
     published: Published = "",
 ) -> None:
-    """Write one chapter for students: its notebook, a README, and the library alone; no answer, no check, no grader.
+    """Write a chapter for students: its notebook, a README, and the library alone; no answer, no check, no grader.
+
+    Several chapters released to one folder stand there together.
 
     For example: autograder release 03 --out handout
     """

@@ -1,4 +1,4 @@
-"""`autograder release`: one chapter in a folder that can be given to students, and nothing that they must not have.
+"""`autograder release`: a chapter in a folder that can be given to students, and nothing that they must not have.
 
     DIR/README.md                        how it is opened, worked on and handed in
     DIR/pyproject.toml                   what `uv run across lab` installs: the library alone, in the versions of this machine
@@ -10,7 +10,8 @@
     DIR/colab/NAME.ipynb, DIR/binder/    where it is said to which repository the folder is pushed: see `elsewhere`
 
 Before anything is written the notebook is built anew and compared, and what would be handed out is searched for every
-reference, listed answer and check (`leaks`). The folder comes whole or not at all.
+reference, listed answer and check (`leaks`). A new folder comes whole or not at all; to one that has chapters of the course
+already another one is added, or the same one again (`together`).
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import nbformat
+from nbformat import NotebookNode
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import across
+from across._language.catalogue import BESIDE
 from autograder.authoring import build, in_language
 from autograder.model import headers
 from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
-from autograder.release import elsewhere, leaks, readme
+from autograder.release import elsewhere, leaks, readme, together
 
 LIBRARY = "across"
 JUNK = ("__pycache__", "*.pyc", "*.egg-info", ".*")
@@ -51,17 +55,16 @@ def release(
     now: datetime | None = None,
     published: Address | None = None,
 ) -> list[Path]:
-    """Write the bundle of chapter `name` into the folder `out`, which must be new or empty; return its files.
+    """Write the bundle of chapter `name` into the folder `out`, new or with chapters of the course; return the files of it.
 
     `due` is when the chapter was due (ISO 8601 with an offset) where its header does not say it; `solutions` adds its answers,
     after that time; `published` is where the folder is pushed to, for links to Colab and Binder.
 
-    Raises CourseError for a notebook that is stale, an answer or a check that would be handed out, a folder with something in
-    it, and solutions before the deadline; OSError.
+    Raises CourseError for a notebook that is stale, an answer or a check that would be handed out, a folder with something else
+    in it, and solutions before the deadline; OSError.
     """
     out = Path(out).absolute()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise CourseError(f"--out {out}: there is something already; give a new folder, or delete that one")
+    there = together.read(course, out)
     if out.is_relative_to(course.root) and any(
         out.is_relative_to(course.root / part) for part in ("solutions", course.checks, "notebooks")
     ):
@@ -75,15 +78,19 @@ def release(
         raise CourseError(
             f"notebooks/{name}.ipynb: is older than solutions/{course.source(name).name}; run `autograder build`"
         )
+    names = [each for each in course.chapters if each == name or each in there.chapters]
+    solved = there.solved | ({name} if solutions else set())
+    published = published or there.published
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
         new = Path(aside) / "new"
         answers = new / "notebooks" / "solutions" / f"{name}.ipynb"
-        _put(new / "README.md", readme.text(course, chapter, solutions=solutions, published=published))
-        _put(new / "pyproject.toml", _project(course, name, _library()))
+        _put(new / "README.md", readme.text(course, [*map(course.chapter, names)], solved, published))
+        _put(new / "pyproject.toml", _project(course, names, _library(), published))
         _put(new / "notebooks" / f"{name}.ipynb", released)
         for path, content in in_language.of_chapter(course, name).items():
-            _put(new / "notebooks" / path, content)
+            said = together.sentences(out / "notebooks" / path, content) if path.name == BESIDE else content
+            _put(new / "notebooks" / path, said)
         for path, content in chapter.files:
             place = new / "notebooks" / path
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -91,22 +98,42 @@ def release(
         if solutions:
             _put(answers, build.dumps(build.solved(course, name)))
         if published is not None:
-            if not chapter.assignment:
-                variant = elsewhere.colab(notebook, chapter, _library(), published)
-                _put(new / COLAB_FOLDER / f"{name}.ipynb", build.dumps(variant))
+            given = {
+                each: _given(out, each)
+                for each in there.chapters
+                if not (out / COLAB_FOLDER / f"{each}.ipynb").is_file()
+            }
+            for each, one in (given | {name: notebook}).items():
+                if not course.chapter(each).assignment:
+                    variant = elsewhere.colab(one, course.chapter(each), _library(), published)
+                    _put(new / COLAB_FOLDER / f"{each}.ipynb", build.dumps(variant))
             for file, content in elsewhere.binder(f"{sys.version_info.major}.{sys.version_info.minor}").items():
                 _put(new / "binder" / file, content)
             (new / "binder" / "start").chmod(0o755)
         shutil.copytree(_library(), new / "lib", ignore=shutil.ignore_patterns(*JUNK, "handout.toml"))
-        found = leaks.leaks(new, leaks.secrets(course, name), but=frozenset([answers]))
+        found = [
+            line
+            for each in names
+            if each == name or each not in solved
+            for line in leaks.leaks(new, leaks.secrets(course, each), but=frozenset([answers]))
+        ]
         if found:
             says = "\n".join(f"{name}: {line}; take it out, students would have it" for line in found)
             raise CourseError(f"nothing was released:\n{says}")
+        files = sorted(out / path.relative_to(new) for path in new.rglob("*") if path.is_file())
+        if not there.new:
+            together.join(new, out)
+            return files
         new.chmod(0o755)
         if out.exists():
             out.rmdir()
         os.rename(new, out)
-    return sorted(path for path in out.rglob("*") if path.is_file())
+    return files
+
+
+def _given(out: Path, name: str) -> NotebookNode:
+    """A chapter as it was released to the folder `out` before."""
+    return nbformat.read(out / "notebooks" / f"{name}.ipynb", as_version=4)
 
 
 def _over(name: str, due: str, now: datetime) -> None:
@@ -136,8 +163,10 @@ def _library() -> Path:
     return folder
 
 
-def _project(course: Course, name: str, library: Path) -> str:
-    """The bundle's pyproject.toml: lib/handout.toml's, for this chapter and with this machine's versions.
+def _project(course: Course, names: Sequence[str], library: Path, published: Address | None) -> str:
+    """The bundle's pyproject.toml: lib/handout.toml's, for these chapters and with this machine's versions.
+
+    Each chapter needs the library, which has all that any of them needs.
 
     A version holds for this Python or a later patch of it, on this system: what is older, or another system, may have no such
     wheel, and takes what the library allows.
@@ -150,9 +179,14 @@ def _project(course: Course, name: str, library: Path) -> str:
     pins = [f"{package}=={version}; {here}" for package, version in sorted(_closure().items())]
     extras = "".join(f"{extra} = {json.dumps(needs)}\n" for extra, needs in project["optional-dependencies"].items())
     source = uv["sources"][LIBRARY]
-    return f"""# What students install for this chapter: the library beside it, in the versions that it is graded with.
+    what = f"{course.id}-{names[0]}" if len(names) == 1 else f"{course.id}-chapters"
+    these = "this chapter: the library beside it, in the versions that it is"
+    if len(names) > 1:
+        these = "these chapters: the library beside them, in the versions that they are"
+    pushed = f"published = {json.dumps(f'{published.url}@{published.ref}')}\n" if published else ""
+    return f"""# What students install for {these} graded with.
 [project]
-name = {json.dumps(f"{course.id}-{name}".replace("_", "-"))}
+name = {json.dumps(what.replace("_", "-"))}
 version = {json.dumps(project["version"])}
 requires-python = {json.dumps(project["requires-python"])}
 dependencies = {json.dumps(project["dependencies"])}
@@ -165,7 +199,10 @@ constraint-dependencies = {json.dumps(pins, indent=4)}
 
 [tool.uv.sources]
 {LIBRARY} = {{ path = {json.dumps(source["path"])}, editable = {json.dumps(source["editable"])} }}
-"""
+
+[tool.across.released]
+course = {json.dumps(course.id)}
+{pushed}"""
 
 
 def _closure() -> dict[str, str]:

@@ -1,6 +1,8 @@
-"""The README of what students are handed: how one chapter is opened, worked on and handed in."""
+"""The README of what students are handed: how its chapters are opened, worked on and handed in."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
 
 from autograder.model.address import Address
 from autograder.model.course import Chapter, Course
@@ -8,22 +10,27 @@ from autograder.release import elsewhere
 from autograder.submissions.instead import short
 
 
-def text(course: Course, chapter: Chapter, *, solutions: bool, published: Address | None = None) -> str:
+def text(
+    course: Course, chapters: Sequence[Chapter], solved: Collection[str] = (), published: Address | None = None
+) -> str:
     """The README, in Markdown; each of its links leads to a file beside it, or to where it is `published`.
 
-    `chapter` is as released.
+    `chapters` are as released, one at least; the answers to those whose names are in `solved` are there.
     """
-    return "\n\n".join(part for part in _parts(course, chapter, solutions, published) if part) + "\n"
+    return "\n\n".join(part for part in _parts(course, chapters, solved, published) if part) + "\n"
 
 
-def _parts(course: Course, chapter: Chapter, solutions: bool, published: Address | None) -> list[str]:
-    name = chapter.name
-    notebook = f"[{name}.ipynb](notebooks/{name}.ipynb)"
+def _parts(
+    course: Course, chapters: Sequence[Chapter], solved: Collection[str], published: Address | None
+) -> list[str]:
+    chapter, name = chapters[0], chapters[0].name
     tensorflow = any(module.partition(".")[0] == "tensorflow" for module in course.preload)
     return [
-        f"# {chapter.title}",
-        f"A chapter of *{course.title}*: {notebook}, with {_exercises(chapter)}." + _due(chapter),
-        f"Its answers are in [solutions/{name}.ipynb](notebooks/solutions/{name}.ipynb)." if solutions else "",
+        *(
+            _one(course, chapter, name in solved)
+            if len(chapters) == 1
+            else _several(course, chapters, solved, published)
+        ),
         "## Start",
         "On a machine with Python and pip, in this folder:",
         "```bash\npip install uv && uv run across lab\n```",
@@ -32,19 +39,56 @@ def _parts(course: Course, chapter: Chapter, solutions: bool, published: Address
         "--no-browser --port 8890`, then open the address that it prints.",
         "Without uv, with a Python from 3.11 to 3.13:",
         "```bash\npython -m venv .venv\n.venv/bin/pip install ./lib\n.venv/bin/across lab\n```",
-        _elsewhere(chapter, published) if published else "",
+        _elsewhere(chapter, published) if published and len(chapters) == 1 else "",
+        FORGETS if published and len(chapters) > 1 else "",
         "## Work",
         f"{_answering(chapter)}\n"
         "- *Validate* in the toolbar runs what the checks need in a fresh kernel and lists each exercise that is open; a click "
         f"on it leads there. `uv run across run {short(name)}` runs the whole notebook in a terminal.\n"
         f"- To start afresh, take `notebooks/{name}.ipynb` out of your download again.",
         "## Hand in",
-        f"Save, press *Validate*, and hand in `notebooks/{name}.ipynb`, this one file. Keep its name, and keep all cells"
-        + ("." if chapter.assignment else ": what you add is left out of your mark."),
+        f"Save, press *Validate*, and hand in {_file(chapters)}. Keep its name, and keep all cells"
+        + ("." if any(each.assignment for each in chapters) else ": what you add is left out of your mark."),
         _devices() if tensorflow else "",
         "## When something is in the way",
         _troubles(name, tensorflow),
     ]
+
+
+FORGETS = (
+    "Colab and Binder need no installation. Their machines forget what you do: download the notebook before you leave."
+)
+
+
+def _one(course: Course, chapter: Chapter, solved: bool) -> list[str]:
+    name = chapter.name
+    return [
+        f"# {chapter.title}",
+        f"A chapter of *{course.title}*: {_notebook(chapter)}, with {_exercises(chapter)}." + _due(chapter),
+        f"Its answers are in [solutions/{name}.ipynb](notebooks/solutions/{name}.ipynb)." if solved else "",
+    ]
+
+
+def _several(
+    course: Course, chapters: Sequence[Chapter], solved: Collection[str], published: Address | None
+) -> list[str]:
+    said = []
+    for chapter in chapters:
+        line = f"- *{chapter.title}*: {_notebook(chapter)}, with {_exercises(chapter)}." + _due(chapter)
+        if chapter.name in solved:
+            line += f" Its answers: [solutions/{chapter.name}.ipynb](notebooks/solutions/{chapter.name}.ipynb)."
+        said.append(line + (f" {elsewhere.links(published, chapter)}" if published else ""))
+    return [f"# {course.title}", f"{len(chapters)} chapters of it, in their order:", "\n".join(said)]
+
+
+def _notebook(chapter: Chapter) -> str:
+    return f"[{chapter.name}.ipynb](notebooks/{chapter.name}.ipynb)"
+
+
+def _file(chapters: Sequence[Chapter]) -> str:
+    if len(chapters) == 1:
+        return f"`notebooks/{chapters[0].name}.ipynb`, this one file"
+    return f"the chapter's one file, such as `notebooks/{chapters[0].name}.ipynb`"
 
 
 def _answering(chapter: Chapter) -> str:

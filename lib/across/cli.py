@@ -1,4 +1,4 @@
-"""The student's command: across lab, doctor, run, prepare."""
+"""The student's command: across lab, doctor, run, reset, prepare."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Language = Annotated[str, typer.Option("--lang", help=f"en, or another language:
 
 def main() -> None:
     """Run the command; what is in its way is one line with the mend, and exit code 2."""
-    from across._jupyter.chapters import NoSuchChapter, NoSuchLanguage
+    from across._jupyter.chapters import NoSuchChapter, NoSuchLanguage, NotHandedOut
     from across._process import bytecode
 
     bytecode.keep()
     try:
         app()
-    except (NoSuchChapter, NoSuchLanguage, OSError) as error:
+    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, OSError) as error:
         print(f"across: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         sys.exit(USAGE)
 
@@ -88,6 +88,15 @@ def run(
     for error in report.errors:
         console.print(error, style="red", markup=False, highlight=False)
     sys.exit(0 if report.passed else FAILED)
+
+
+@app.command()
+def reset(chapter: Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03")]) -> None:
+    """Begin a chapter anew: its notebooks as they were handed out, its predictions not measured yet; yours are kept."""
+    from across._jupyter import resetting
+
+    for line in resetting.reset(chapter):
+        print(line)
 
 
 @app.command()

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from across import _system, devices, diagnosis
 from across._jupyter import chapters
+from across._jupyter.machine import shows
 from across._process import unprivileged, warm
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
@@ -59,16 +60,6 @@ def facts() -> dict[str, Any]:
         "chapters": {name: shows(chapters.devices(name), gpus) for name in names},
         "advice": advice(names, sandbox),
     }
-
-
-def shows(wanted: int, gpus: int) -> str:
-    """What a chapter that can use `wanted` devices shows with so many GPUs."""
-    if gpus >= wanted:
-        return f"runs on {wanted} GPU{'s' * (wanted > 1)}: placement, copies and speed are real"
-    if wanted > 1:
-        available = f"{gpus} GPU{'s' * (gpus != 1)} of {wanted}" if gpus else "no GPU"
-        return f"runs on {wanted} logical CPUs ({available}): placement, copies and errors are real, speed is not"
-    return "runs on the CPU"
 
 
 def advice(names: list[str], sandbox: str) -> list[str]:

@@ -263,6 +263,12 @@ def draw(): bars({}, title="Short", unit="steps", loc="upper left")
 '''
 
 
+def test_what_a_template_or_a_script_says_is_found():
+    page = """<p title="{{ say("One") }}">{{ say("{0} of {1}", a, b) }}</p><i>{{ essay("no") }}</i>
+    label: say("Two"), again: say("One")"""
+    assert [(each.text, each.line) for each in messages.of_page(page)] == [("One", 1), ("{0} of {1}", 1), ("Two", 2)]
+
+
 def test_messages_are_found_in_a_source_and_what_is_none_is_left_out():
     found = [each.text for each in messages.of_source(CODE, tests=True)]
     assert found == [

@@ -1,4 +1,4 @@
-"""The course in Chinese, in a real browser: `across lab --lang zh` opens on it, and all that a student reads is Chinese."""
+"""The course in Chinese, in a real browser: `across lab --lang zh`, and all that a student reads is Chinese."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from test_chapter_in_jupyterlab import (
     _kill_group,
     errors,
     executed,
+    has_idle_kernel,
     opened,
     run_all,
+    shown,
     until,
     validated,
 )
@@ -36,6 +38,7 @@ from autograder.model.course import find
 pytestmark = pytest.mark.browser
 
 CHAPTER = "03_device_placement"
+RUN, VALIDATE = "运行", "验证"  # JupyterLab's menu, and our button
 BLANK = "还没有作答"  # what a check says of an answer that nobody wrote
 
 
@@ -73,11 +76,11 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
 
 
 def _address(server: subprocess.Popen[bytes], log: Path) -> str:
-    """The address of JupyterLab, without the folder that it opens on."""
+    """The address of JupyterLab."""
     until = time.monotonic() + STARTS
     while time.monotonic() < until and server.poll() is None:
-        if found := re.search(r"http://127\.0\.0\.1:\d+/lab/tree/zh\?token=\w+", log.read_text(errors="replace")):
-            return found[0].replace("/lab/tree/zh", "/lab")
+        if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", log.read_text(errors="replace")):
+            return found[0]
         time.sleep(0.1)
     raise AssertionError(f"across lab --lang zh did not start:\n{log.read_text(errors='replace')[-3000:]}")
 
@@ -88,15 +91,39 @@ def browser(chromium: str, tmp_path: Path) -> Iterator[Chrome]:
         yield driver
 
 
-def test_jupyterlab_opens_on_the_chinese_chapters(browser: Chrome, lab: Lab, screenshots: Path):
-    browser.get(lab.url.replace("/lab?", "/lab/tree/zh?"))
-    until(
-        browser,
-        LOADS,
-        lambda b: [e for e in b.find_elements(By.CSS_SELECTOR, ".jp-BreadCrumbs-item") if e.text == "zh"],
-        "the folder zh",
-    )
-    browser.save_screenshot(screenshots / "zh_folder.png")
+def test_jupyterlab_opens_on_the_start_page_in_chinese_and_the_page_leads_to_the_chinese_chapter(
+    browser: Chrome, lab: Lab, screenshots: Path
+):
+    browser.get(lab.url.replace("?", "?reset&"))
+    until(browser, LOADS, lambda b: shown(b, ".across-start h1"), "the start page")
+    until(browser, LOADS, lambda b: not shown(b, ".across-start[data-looking]"), "what this machine shows")
+    browser.save_screenshot(screenshots / "zh_start.png")
+    assert shown(browser, ".across-start h1").text == "从这里开始"
+    assert "放置、拷贝和" in shown(browser, ".across-start .chapters").text
+    assert "处理器核心" in shown(browser, ".across-start").text
+    menus = [label.text for label in browser.find_elements(By.CSS_SELECTOR, ".lm-MenuBar-itemLabel")]
+    assert RUN in menus
+    assert "Run" not in menus
+    shown(browser, ".across-start .next a").click()
+    until(browser, LOADS, has_idle_kernel, "the chapter, opened from the start page")
+    until(browser, LOADS, lambda b: "每个 op 在哪个设备上运行" in b.page_source, "the first cell's prose")
+    settings = list((lab.home / ".jupyter").rglob("*.jupyterlab-settings"))
+    assert [each for each in settings if "locale" in each.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize("width", [1024, 1440])
+def test_the_map_fits_its_page(browser: Chrome, lab: Lab, width: int):
+    course = find()
+    for name in course.chapters:  # the whole map
+        if not (lab.notebooks / f"{name}.ipynb").exists():
+            (lab.notebooks / f"{name}.ipynb").write_bytes(course.notebook(name).read_bytes())
+    browser.set_window_size(width, 900)
+    browser.get(lab.url.replace("?", "?reset&"))
+    fits = "const m = document.querySelector('.across-start .map'); return m && [m.scrollWidth, m.clientWidth]"
+    until(browser, LOADS, lambda b: b.execute_script(fits) and b.find_elements(By.CSS_SELECTOR, "rect"), "the map")
+    wide, there = browser.execute_script(fits)
+    assert wide <= there
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".across-start .map rect")) == len(course.chapters)
 
 
 def test_prose_checks_and_validate_are_chinese(browser: Chrome, lab: Lab, screenshots: Path):
@@ -104,7 +131,7 @@ def test_prose_checks_and_validate_are_chinese(browser: Chrome, lab: Lab, screen
     opened(browser, lab, f"zh/{CHAPTER}.ipynb")
     until(browser, LOADS, lambda b: "每个 op 在哪个设备上运行" in b.page_source, "the first cell's prose")
     browser.save_screenshot(screenshots / "zh_opened.png")
-    run_all(browser)
+    run_all(browser, RUN)
     cells = until(browser, RUNS, lambda b: executed(b, path), "every cell of the notebook executed")
     checks = [cell for cell in cells if cell["metadata"].get("nbgrader", {}).get("grade")]
     said = errors(checks)
@@ -117,7 +144,9 @@ def test_prose_checks_and_validate_are_chinese(browser: Chrome, lab: Lab, screen
         ".scrollIntoView({block: 'center'})"
     )
     browser.save_screenshot(screenshots / "zh_checks.png")
-    answer = validated(browser)
+    answer = validated(browser, VALIDATE)
     browser.save_screenshot(screenshots / "zh_validated.png")
+    assert shown(browser, ".jp-Dialog-header").text == "验证结果"
+    assert [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog-button")][-1] == "确定"
     assert answer.count("练习 ") == len(checks) + 1  # the answer in prose, too, is as it was released
     assert answer.count(BLANK) >= len(checks) - 1

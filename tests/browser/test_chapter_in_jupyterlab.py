@@ -128,8 +128,8 @@ def has_idle_kernel(browser: Chrome) -> bool:
     return bool(idle and name and name.text.startswith("Python 3"))
 
 
-def run_all(browser: Chrome) -> None:
-    menu = '//*[contains(@class, "lm-MenuBar-itemLabel") and text()="Run"]'
+def run_all(browser: Chrome, run: str = "Run") -> None:
+    menu = f'//*[contains(@class, "lm-MenuBar-itemLabel") and text()="{run}"]'
     until(browser, LOADS, lambda b: b.find_element(By.XPATH, menu).click() or True, "the menu Run")
     item = '.lm-Menu-item[data-command="runmenu:run-all"]'
     until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, item).click() or True, "Run All Cells")
@@ -148,9 +148,9 @@ def executed(browser: Chrome, path: Path) -> list[dict[str, Any]] | None:
     return code if all(cell["execution_count"] for cell in code) else None
 
 
-def validated(browser: Chrome) -> str:
+def validated(browser: Chrome, validate: str = "Validate") -> str:
     """Press Validate; what its dialog says."""
-    button = '//jp-button[contains(., "Validate")] | //button[contains(., "Validate")]'
+    button = f'//jp-button[contains(., "{validate}")] | //button[contains(., "{validate}")]'
     until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "the button Validate")
     dialog = until(browser, RUNS, lambda b: shown(b, ".jp-Dialog-content"), "Validate's answer")
     return dialog.text

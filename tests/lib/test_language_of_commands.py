@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from jupyterlab.commands import get_app_dir
+from jupyterlab_server.settings_utils import get_settings
+from jupyterlab_server.translation_utils import get_language_pack
 
-from across._jupyter import chapters, lab
+from across._jupyter import chapters, lab, validating
 from across._language import catalogue
+
+TRANSLATION = "@jupyterlab/translation-extension:plugin"
+SCHEMAS = str(Path(get_app_dir()) / "schemas")
 
 
 @pytest.fixture
@@ -40,12 +49,56 @@ def test_without_a_wish_the_language_stays():
     assert catalogue.current() == "zh"
 
 
-def test_jupyterlab_opens_on_the_folder_of_the_language_and_serves_all(course: Path):
-    assert lab.in_language(course) == []
+@pytest.mark.usefixtures("course")
+@pytest.mark.parametrize(("language", "locale"), [("en", "en"), ("zh", "zh_CN")])
+def test_jupyterlabs_own_words_are_in_the_language_for_this_server_alone(
+    language: str, locale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Asked as JupyterLab asks, with a user's folder that has no settings; it stays so."""
+    user = tmp_path / "user"
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(user))
+    chapters.speak(language)
+    for name, value in lab.environment({"PATH": ""}).items():
+        monkeypatch.setenv(name, value)
+    found, warnings = get_settings(str(tmp_path / "app"), SCHEMAS, str(user), TRANSLATION)
+    assert (found["schema"]["properties"]["locale"]["default"], warnings) == (locale, [None])
+    notices, _ = get_settings(str(tmp_path / "app"), SCHEMAS, str(user), "@jupyterlab/apputils-extension:notification")
+    assert notices["schema"]["properties"]["fetchNews"]["default"] == "false"  # what both languages have in common
+    assert not user.exists()
+
+
+def test_a_locale_that_the_user_chose_stays(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    user = tmp_path / "settings"
+    (user / "@jupyterlab" / "translation-extension").mkdir(parents=True)
+    (user / "@jupyterlab/translation-extension/plugin.jupyterlab-settings").write_text('{"locale": "fr_FR"}')
     chapters.speak("zh")
-    assert lab.in_language(course) == ["--LabApp.default_url=/lab/tree/zh"]
-    assert f"--ServerApp.root_dir={course}" in lab.arguments(course, False, 8888)
-    assert lab.in_language(course / "zh") == []  # nothing there to open on
+    for name, value in lab.environment({"PATH": ""}).items():
+        monkeypatch.setenv(name, value)
+    found, _ = get_settings(str(tmp_path), SCHEMAS, str(user), TRANSLATION)
+    assert found["settings"] == {"locale": "fr_FR"}
+
+
+def test_jupyterlab_has_the_words_that_the_locale_asks_for():
+    words, message = get_language_pack("zh_CN")
+    assert (words["jupyterlab"]["File Browser"], message) == (["文件管理器"], "")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_lab_js_is_given_its_words(language: str, course: Path):
+    chapters.speak(language)
+    said: list[tuple[str, type]] = []
+    server = SimpleNamespace(
+        web_app=SimpleNamespace(settings={"base_url": "/"}, add_handlers=lambda _, found: said.extend(found)),
+        root_dir=str(course),
+    )
+    validating._load_jupyter_server_extension(server)
+    given = server.web_app.settings.get("page_config_data", {}).get("acrossWords", "{}")
+    words = json.loads(given)
+    script = (lab.DATA / "labextensions" / "across" / "lab.js").read_text(encoding="utf-8")
+    wanted = set(re.findall(r'\bsay\("([^"]+)"', script))
+    assert len(wanted) > 10
+    assert wanted - words.keys() == (set() if language == "zh" else wanted)
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize("verb", [["lab", "--no-browser"], ["run", "01"]])

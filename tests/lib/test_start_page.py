@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import os
+import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,19 @@ import pytest
 from bs4 import BeautifulSoup
 from nbgrader.utils import compute_checksum
 
+from across import diagnosis
 from across._jupyter import chapters, machine, progress, start, validation
+from across._language import catalogue
 from across._process import kept
 
+KEPT = re.compile("练习 pick|notebook|Linux x86_64|TensorFlow")  # what a Chinese page says as it is
 STUB = 'raise NotImplementedError("your turn")'
+NO_CARD = diagnosis.diagnose(diagnosis.Facts()).says
 FACTS = {
     "system": "Linux x86_64",
     "limits": {"cores": 2},
-    "diagnosis": {"says": "There is no GPU.", "mend": ""},
-    "chapters": {"01_pipes": "runs on the CPU", "02_jobs": "runs on 4 logical CPUs"},
+    "diagnosis": dataclasses.asdict(diagnosis.diagnose(diagnosis.Facts())),
+    "chapters": {"01_pipes": machine.shows(1, 0), "02_jobs": machine.shows(4, 0)},
 }
 
 
@@ -36,6 +43,12 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, needs in (("01_pipes", []), ("02_jobs", ["01_pipes"]), ("03_signals", ["02_jobs", "09_absent"])):
         write(tmp_path / "notebooks" / f"{name}.ipynb", needs)
     return tmp_path / "notebooks"
+
+
+@pytest.fixture
+def chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server speaks Chinese."""
+    monkeypatch.setenv(catalogue.VARIABLE, "zh")
 
 
 def write(path: Path, needs: list[str], prose: str = "") -> None:
@@ -74,6 +87,15 @@ def passes(path: Path, name: str) -> None:
     kept.write(validation.KIND, path, {"exercises": {name: standing}})
 
 
+def in_chinese(course: Path, name: str, title: str) -> Path:
+    """A chapter's notebook in Chinese: what `autograder build` writes of the English one."""
+    path = course / "zh" / f"{name}.ipynb"
+    path.parent.mkdir(exist_ok=True)
+    needs = nbformat.read(course / f"{name}.ipynb", as_version=4).metadata.across.get("needs", [])
+    write(path, needs, prose=f"# {title}\n**什么是{title}？**\n\n用 50 分钟，你会看到。")
+    return path
+
+
 def page(facts: dict[str, Any] | None = FACTS) -> BeautifulSoup:
     return BeautifulSoup(start.render(progress.course(), facts, base="/base/", whole=True), "html.parser")
 
@@ -86,7 +108,8 @@ def said(name: str) -> str:
 
 def test_a_chapter_says_its_question_minutes_needs_points_and_what_it_shows_here():
     assert said("Jobs") == (
-        "02 Jobs What are Jobs? ○ not begun · 50 minutes · after 01 · runs on 4 logical CPUs "
+        "02 Jobs What are Jobs? ○ not begun · 50 minutes · after 01 · "
+        "runs on 4 logical CPUs (no GPU): placement, copies and errors are real, speed is not "
         "0 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points"
     )
     assert "after 02 and 09 (not here)" in said("Signals")
@@ -177,12 +200,12 @@ def test_headings_go_down_one_level_at_a_time_and_a_state_is_told_by_a_word():
     levels = [int(each.name[1]) for each in page().find_all(["h1", "h2", "h3"])]
     assert levels[0] == 1
     assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
-    assert all(any(word in each.get_text() for _, word in start.STATES.values()) for each in page().select(".facts"))
+    assert all(any(word in each.get_text() for word in ("done", "begun")) for each in page().select(".facts"))
 
 
 @pytest.mark.parametrize(
     ("facts", "words"),
-    [(None, "is looking at this machine"), ({}, "across doctor"), (FACTS, "2 processor cores. There is no GPU.")],
+    [(None, "is looking at this machine"), ({}, "across doctor"), (FACTS, f"2 processor cores. {NO_CARD}")],
 )
 def test_the_page_does_not_wait_for_the_machine_to_be_looked_at(facts, words):
     assert words in " ".join(page(facts).get_text().split())
@@ -211,3 +234,84 @@ def test_the_chapters_of_this_course_say_how_long_they_take_and_what_they_need(m
     first = [each.name for each in found if not each.needs]
     assert first[0] == found[0].name
     assert len(first) < len(found) / 2
+
+
+def test_the_needs_of_course_toml_are_chapters_that_come_before_and_miss_none():
+    """Of a chapter that builds on none, the course says so by leaving it out: those are named here."""
+    root = Path(__file__).resolve().parents[2]
+    needs: dict[str, list[str]] = tomllib.loads((root / "course.toml").read_text(encoding="utf-8"))["needs"]
+    names = sorted(path.stem for path in (root / "solutions").glob("[0-9][0-9]_*.py"))
+    assert [name for name in (*needs, *itertools.chain(*needs.values())) if name not in names] == []
+    assert list(needs) == sorted(needs)
+    assert [(name, need) for name, found in needs.items() for need in found if need >= name] == []
+    assert [name for name, found in needs.items() if not found or found != sorted(set(found))] == []
+    assert [name for name in names if name not in needs] == ["01_gpu_setup", "03_device_placement"]
+
+
+@pytest.mark.usefixtures("chinese")
+def test_in_chinese_it_links_to_the_notebooks_that_there_are_and_says_where_there_is_none(course: Path):
+    in_chinese(course, "02_jobs", "作业")
+    assert said("作业") == (
+        "02 作业 什么是作业？ ○ 未开始 · 50 分钟 · 先学 01 · "
+        "在 4 个逻辑 CPU 上运行（没有 GPU）：放置、拷贝和错误都是真实的，速度则不是 "
+        "练习已作答 0/2 · 检查已通过 0/1 · 得分 0/5"
+    )
+    assert "○ 未开始 · 只有英文版 · 50 分钟" in said("Pipes")
+    assert "先学 02、09（这里没有）" in said("Signals")
+    assert [link["data-path"] for link in page().select(".chapters h3 a")] == [
+        "01_pipes.ipynb",
+        "zh/02_jobs.ipynb",
+        "03_signals.ipynb",
+    ]
+    assert page().select_one(".chapters h3 a[href='/base/lab/tree/zh/02_jobs.ipynb']")
+    assert page().select_one("html")["lang"] == "zh-Hans"
+
+
+@pytest.mark.usefixtures("chinese")
+def test_nothing_of_the_chinese_page_is_english_but_what_its_chapters_say(course: Path):
+    for name, title in (("01_pipes", "管道"), ("02_jobs", "作业"), ("03_signals", "信号")):
+        in_chinese(course, name, title)
+    change(course / "zh" / "01_pipes.ipynb", "pick", "def pick(): return 1")
+    for facts in (FACTS, None, {}):
+        found = page(facts)
+        for style in found.select("style, code"):
+            style.extract()
+        told = [*found.stripped_strings, *(each["aria-label"] for each in found.select("[aria-label]"))]
+        assert [each for each in told if re.search("[a-z]{3}", KEPT.sub("", each))] == []
+
+
+def test_progress_is_that_of_the_notebook_in_either_language_that_is_furthest(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+):
+    chinese = in_chinese(course, "02_jobs", "作业")
+    change(chinese, "pick", "def pick(): return 1")
+    passes(chinese, "pick")
+    change(course / "02_jobs.ipynb", "pick", "def pick(): return 2")
+    assert "1 of 2 exercises answered · 1 of 1 checks pass · 2.5 of 5 points (in the Chinese notebook)" in said("Jobs")
+    assert "There are answers in the English notebook, too." in said("Jobs")
+    link = page().select_one(".next a")
+    assert (link["data-path"], link["data-cell"]) == ("zh/02_jobs.ipynb", "explain")
+    assert page().select(".chapters h3 a")[1]["data-path"] == "02_jobs.ipynb"
+    monkeypatch.setenv(catalogue.VARIABLE, "zh")
+    assert "练习已作答 1/2 · 检查已通过 1/1 · 得分 2.5/5 " in said("作业")
+    change(course / "02_jobs.ipynb", "explain", "Because.")
+    passes(course / "02_jobs.ipynb", "pick")
+    assert "✓ 已完成" in said("作业")
+    assert "练习已作答 2/2 · 检查已通过 1/1 · 得分 2.5/5（在英文 notebook 里）" in said("作业")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_title_is_cut_to_fit_its_box(language: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACROSS_COURSE", str(Path(__file__).resolve().parents[2]))
+    monkeypatch.setenv(catalogue.VARIABLE, language)
+    boxes = start._boxes(progress.course())
+    assert len(boxes) == len(chapters.names())
+    for box in boxes:
+        widths = [
+            sum(2 if ord(each) > 0x2E80 else 1 for each in line)
+            + (len(box.chapter.number) + 1) * (line == box.lines[0])
+            for line in box.lines
+        ]
+        assert max(widths) <= start.LINE
+        assert len(widths) <= start.LINES
+    assert max(box.x for box in boxes) + start.WIDTH < 62 * 16 - 48  # start.css: the page, less what is left beside it

@@ -17,6 +17,10 @@ class NoSuchLanguage(LookupError):  # noqa: N818 - reads as the sentence it is
     """Nothing of the course is in that language; the message says what there is."""
 
 
+class NotHandedOut(LookupError):  # noqa: N818 - reads as the sentence it is
+    """Nothing here has the notebook as it was handed out; the message has the mend."""
+
+
 def speak(language: str) -> None:
     """Have this process, and the kernels that it starts, speak a language; "" leaves it as it is. Raises NoSuchLanguage."""
     if language and language != catalogue.ENGLISH and language not in catalogue.LANGUAGES:
@@ -53,6 +57,14 @@ def folder() -> Path:
 def names() -> list[str]:
     """Every chapter, in order. Raises NoSuchChapter if there is none."""
     return sorted(path.stem for path in folder().glob("[0-9][0-9]_*.ipynb"))
+
+
+def notebooks(name: str) -> dict[str, Path]:
+    """A chapter's notebooks by their language, English first. Raises NoSuchChapter."""
+    found = {each: folder() / each / f"{name}.ipynb" for each in catalogue.LANGUAGES}
+    return {catalogue.ENGLISH: folder() / f"{name}.ipynb"} | {
+        each: path for each, path in found.items() if path.is_file()
+    }
 
 
 def devices(name: str) -> int:

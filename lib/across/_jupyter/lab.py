@@ -18,6 +18,10 @@ from across._language import catalogue, pictured
 from across._process import provisioner, warm
 
 SETTINGS = Path(__file__).parent / "config"
+IN_LANGUAGE = (
+    Path(__file__).parent / "config_in"
+)  # a folder a language: what JupyterLab's own words are, for this server alone
+ON_A_HUB = Path(__file__).parent / "config_hub"  # for a server that is not ours: docs/jupyterhub.md
 DATA = Path(__file__).parent / "share"  # the start page and Validate, as a JupyterLab extension
 PORT = 8888
 TRIES = 50  # ports tried after the first, unless one was asked for
@@ -28,7 +32,7 @@ class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
 
 
 def start(browser: bool = True, port: int | None = None, language: str = "") -> None:
-    """Serve the course's notebooks/ until interrupted, opened on those of a language.
+    """Serve the course's notebooks/ until interrupted; JupyterLab and the start page speak a language.
 
     Raises PortTaken, chapters.NoSuchChapter, chapters.NoSuchLanguage.
     """
@@ -45,7 +49,7 @@ def start(browser: bool = True, port: int | None = None, language: str = "") -> 
     from jupyterlab.labapp import LabApp
 
     try:
-        LabApp.launch_instance([*arguments(notebooks, browser, port), *in_language(notebooks)])
+        LabApp.launch_instance(arguments(notebooks, browser, port))
     finally:
         provisioner.turn_off()
 
@@ -54,7 +58,7 @@ def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
     """The variables that JupyterLab and its kernels need on top of `env`."""
     binaries = os.path.dirname(sys.executable)  # nbgrader and the kernels call programs by name
     return {
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [str(SETTINGS), env.get("JUPYTER_CONFIG_PATH", "")])),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [*settings(), env.get("JUPYTER_CONFIG_PATH", "")])),
         "JUPYTER_PATH": os.pathsep.join(filter(None, [str(DATA), env.get("JUPYTER_PATH", "")])),
         "PATH": os.pathsep.join([binaries, env.get("PATH", "")]),
     }
@@ -75,12 +79,10 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
     return options
 
 
-def in_language(notebooks: Path) -> list[str]:
-    """What JupyterLab's command line has besides in another language: it opens on the folder of that language."""
-    language = catalogue.current()
-    if language == catalogue.ENGLISH or not (notebooks / language).is_dir():
-        return []
-    return [f"--LabApp.default_url=/lab/tree/{language}"]
+def settings() -> list[str]:
+    """The folders of our settings, those of this process's language first, for the first that says something decides."""
+    language = IN_LANGUAGE / catalogue.current()
+    return [str(each) for each in (language, SETTINGS) if each.is_dir()]
 
 
 def free_port(wanted: int | None = None) -> int:

@@ -15,6 +15,18 @@ COMMAND = (sys.executable, "-c", "from across.cli import main; main()", "doctor"
 _asked: asyncio.Task[dict[str, Any]] | None = None
 
 
+def shows(wanted: int, gpus: int) -> str:
+    """What a chapter that can use `wanted` devices shows with so many GPUs."""
+    if gpus >= wanted:
+        return f"runs on {wanted} GPU{'s' * (wanted > 1)}: placement, copies and speed are real"
+    if wanted > 1 and not gpus:
+        return f"runs on {wanted} logical CPUs (no GPU): placement, copies and errors are real, speed is not"
+    if wanted > 1:
+        available = f"{gpus} GPU{'s' * (gpus != 1)} of {wanted}"
+        return f"runs on {wanted} logical CPUs ({available}): placement, copies and errors are real, speed is not"
+    return "runs on the CPU"
+
+
 def known() -> dict[str, Any] | None:
     """What it says, {} if it said nothing; None while it looks, which the first call begins. Call in an event loop."""
     global _asked

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from across._jupyter import chapters, validation
+from across._language import catalogue
 from across._process import kept
 
-MINUTES = re.compile(r"\b(\d{2,3})\s+minutes\b|\b(an)\s+hour\b")
-QUESTION = re.compile(r"^\*\*(.+\?)\*\*$", re.MULTILINE)
+MINUTES = re.compile(r"\b(\d{2,3})\s+minutes\b|\b(an)\s+hour\b")  # of the English prose
+QUESTION = re.compile(r"^\*\*(.+[?？])\*\*$", re.MULTILINE)
 TITLE = re.compile(r"^# +(.+)$", re.MULTILINE)
 
 
@@ -37,7 +38,10 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter, and how far the student is in it."""
+    """One chapter, and how far the student is in it: in that of its notebooks, one a language, that is furthest.
+
+    One notebook is handed in, so answers in two of them are never added up.
+    """
 
     name: str
     title: str
@@ -47,6 +51,11 @@ class Chapter:
     exercises: tuple[Exercise, ...]
     worked: float  # when its file was last written, in seconds since 1970
     torn: bool = False  # the file is no notebook
+    path: str = ""  # of its notebook in the language of the page, or in English: from the folder of notebooks
+    language: str = catalogue.ENGLISH  # of that one
+    work: str = ""  # path of the notebook of which the exercises are told
+    work_language: str = catalogue.ENGLISH
+    also: tuple[str, ...] = ()  # languages of others that have answers
 
     @property
     def number(self) -> str:
@@ -100,17 +109,42 @@ class Next:
 
 
 def course() -> list[Chapter]:
-    """Every chapter here, in order. Raises chapters.NoSuchChapter."""
+    """Every chapter here, in order, in the language of this process where it is translated. Raises chapters.NoSuchChapter."""
     folder = chapters.folder()
     found = []
     for name in chapters.names():
-        path = folder / f"{name}.ipynb"
-        try:
-            stamps = [(each.stat().st_mtime_ns, each.stat().st_size) for each in (path, *_kept(path))]
-            found.append(_read(path, tuple(stamps)))
-        except OSError:  # removed meanwhile
-            continue
+        notebooks = {}
+        for language, path in chapters.notebooks(name).items():
+            try:
+                stamps = [(each.stat().st_mtime_ns, each.stat().st_size) for each in (path, *_kept(path))]
+                read = _read(path, tuple(stamps))
+            except OSError:  # removed meanwhile
+                continue
+            where = path.relative_to(folder).as_posix()
+            notebooks[language] = replace(read, path=where, language=language, work=where, work_language=language)
+        if notebooks:
+            found.append(_one(notebooks))
     return found
+
+
+def _one(notebooks: Mapping[str, Chapter]) -> Chapter:
+    """A chapter of its notebooks in several languages: its title in that of this process, its progress where it is furthest."""
+    first = next(iter(notebooks.values()))  # English, if it is there
+    own = notebooks.get(catalogue.current(), first)
+    if own.torn:
+        return own
+    left = [each for each in notebooks.values() if not each.torn]
+    furthest = max(left, key=lambda each: (sum(one.done for one in each.exercises), each.answered, each is own))
+    return replace(
+        furthest,
+        title=own.title,
+        question=own.question,
+        minutes=first.minutes,
+        needs=own.needs,
+        path=own.path,
+        language=own.language,
+        also=tuple(each.language for each in left if each is not furthest and each.answered),
+    )
 
 
 def next_step(course: Sequence[Chapter]) -> Next | None:

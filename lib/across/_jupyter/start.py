@@ -7,6 +7,8 @@ leaves no file in the course. In JupyterLab it is a tab (share/labextensions/acr
 from __future__ import annotations
 
 import asyncio
+import re
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ from typing import Any
 import jinja2
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import url_escape, url_path_join
+from markupsafe import Markup, escape
 from tornado import web
 
-from across._jupyter import chapters, machine, progress
+from across._jupyter import chapters, machine, progress, resetting
+from across._language import catalogue
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "pages"),
@@ -25,9 +29,12 @@ TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
     undefined=jinja2.StrictUndefined,
 )
-WIDTH, HEIGHT, RIGHT, DOWN = 168, 58, 44, 16  # of a box of the map, and of the gaps, in pixels
-LINE = 22  # characters that fit in one
-STATES = {"done": ("✓", "done"), "begun": ("◐", "begun"), "new": ("○", "not begun")}  # a shape and a word each
+WIDTH, HEIGHT, RIGHT, DOWN = 136, 74, 26, 12  # of a box of the map, and of the gaps, in pixels
+LINE, LINES = 16, 3  # letters that fit in a line of one, and lines
+PIECES = re.compile(
+    r"[\u2e80-\uffff][，。、：；？！）”]*|\s+|[^\s\u2e80-\uffff]+"
+)  # a title may be parted between them
+SHAPES = {"done": "✓", "begun": "◐", "new": "○"}  # of a state, beside its word
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,13 @@ class Arrow:
     path: str
 
 
-def render(course: list[progress.Chapter], facts: dict[str, Any] | None, base: str = "/", whole: bool = False) -> str:
+def render(
+    course: list[progress.Chapter], facts: dict[str, Any] | None, base: str = "/", whole: bool = False, folder: str = ""
+) -> str:
     """The page as HTML; `whole` with its head, else as a part of another.
 
-    `facts`: what `across doctor` says; None while it still looks, {} if it could not say.
+    `facts`: what `across doctor` says; None while it still looks, {} if it could not say. `folder`: where the notebooks are,
+    from the folder that the server serves.
     """
     boxes = _boxes(course)
     return TEMPLATES.get_template("start.html").render(
@@ -62,12 +72,22 @@ def render(course: list[progress.Chapter], facts: dict[str, Any] | None, base: s
         arrows=_arrows(boxes),
         size=(max((box.x for box in boxes), default=0) + WIDTH, max((box.y for box in boxes), default=0) + HEIGHT),
         box=(WIDTH, HEIGHT),
-        states=STATES,
+        shapes=SHAPES,
         facts=facts,
-        shows=(facts or {}).get("chapters", {}),
-        address=lambda name: url_path_join(base, "lab/tree", url_escape(f"{name}.ipynb")),
-        map=_told(course),
+        shows={name: catalogue.said(shows) for name, shows in (facts or {}).get("chapters", {}).items()},
+        place=lambda path: f"{folder}/{path}" if folder else path,
+        address=lambda path: url_path_join(base, "lab/tree", url_escape(path)),
+        language=catalogue.current(),
+        tag=catalogue.tag(),
+        tags=catalogue.TAGS,
+        say=_say,
+        told_by=catalogue.said,
     )
+
+
+def _say(line: str, *values: object) -> Markup:
+    """A line of the page in its language, which is HTML; what stands in its places is text."""
+    return Markup(catalogue.on_page(line, *map(escape, values)))
 
 
 def _boxes(course: list[progress.Chapter]) -> list[Box]:
@@ -84,19 +104,28 @@ def _boxes(course: list[progress.Chapter]) -> list[Box]:
     return found
 
 
-def _cut(chapter: progress.Chapter, lines: int = 2) -> tuple[str, ...]:
-    """The title in at most so many lines; before the first stands the number."""
-    found = [""]
-    for word in chapter.title.split():
-        longer = f"{found[-1]} {word}".strip()
-        if len(longer) + (len(chapter.number) + 1) * (len(found) == 1) <= LINE or not found[-1]:
-            found[-1] = longer
-        else:
-            found.append(word)
-    if len(found) > lines:
-        last = found[lines - 1]
-        found = [*found[: lines - 1], (last if len(last) < LINE - 1 else last.rpartition(" ")[0]) + " …"]
+def _cut(chapter: progress.Chapter) -> tuple[str, ...]:
+    """The title in at most LINES lines; before the first stands the number. Chinese may be parted at any character."""
+    found, room = [""], LINE - len(chapter.number) - 1
+    for piece in PIECES.findall(chapter.title):
+        if not piece.strip() and not found[-1]:
+            continue
+        if _width((found[-1] + piece).rstrip()) > room and found[-1]:
+            found.append("")
+            room = LINE
+        found[-1] += piece if found[-1] or piece.strip() else ""
+    found = [line.rstrip() for line in found if line.strip()]
+    if len(found) > LINES:
+        last = PIECES.findall(found[LINES - 1])
+        while _width("".join(last).rstrip()) > LINE - 2 and len(last) > 1:
+            last.pop()
+        found = [*found[: LINES - 1], "".join(last).rstrip() + " …"]
     return tuple(found)
+
+
+def _width(text: str) -> int:
+    """In letters: a Chinese character is as wide as two."""
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
 
 
 def _arrows(boxes: list[Box]) -> list[Arrow]:
@@ -111,15 +140,6 @@ def _arrows(boxes: list[Box]) -> list[Arrow]:
     return found
 
 
-def _told(course: list[progress.Chapter]) -> str:
-    """The map in words."""
-    said = []
-    for each in course:
-        before = " and ".join(need[:2] for need in each.needs)
-        said.append(f"{each.number} {each.title}: {STATES[each.state][1]}" + (f", after {before}" if before else ""))
-    return "; ".join(said) + "."
-
-
 class Handler(JupyterHandler):
     """Serves the page; with `?part` as a part of JupyterLab."""
 
@@ -127,10 +147,18 @@ class Handler(JupyterHandler):
     async def get(self) -> None:
         """The page as it is now."""
         try:
+            await asyncio.to_thread(resetting.notice)
             course = await asyncio.to_thread(progress.course)
         except chapters.NoSuchChapter as error:
             raise web.HTTPError(404, str(error)) from None
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Cache-Control", "no-store")  # so that coming back shows it as it is then
         whole = self.get_argument("part", None) is None
-        await self.finish(render(course, machine.known(), self.base_url, whole))
+        await self.finish(render(course, machine.known(), self.base_url, whole, self._folder()))
+
+    def _folder(self) -> str:
+        """Where the notebooks are, from the folder that is served: elsewhere than under `across lab` they are below it."""
+        served = Path(self.settings.get("root_dir", "")).resolve()
+        notebooks = chapters.folder()
+        inside = notebooks.is_relative_to(served) and notebooks != served
+        return notebooks.relative_to(served).as_posix() if inside else ""

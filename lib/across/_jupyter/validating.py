@@ -18,6 +18,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from across._jupyter import start, validation
+from across._language import catalogue
 from across._language.catalogue import said
 
 SAVING = 10.0  # seconds that a save may last
@@ -124,5 +125,7 @@ def _line(each: validation.Standing) -> dict[str, Any]:
 def _load_jupyter_server_extension(server: Any) -> None:
     web, base = server.web_app, server.web_app.settings["base_url"]
     web.settings["root_dir"] = server.root_dir
+    if (language := catalogue.current()) != catalogue.ENGLISH:  # what JupyterLab's page carries for lab.js
+        web.settings.setdefault("page_config_data", {})["acrossWords"] = json.dumps(catalogue.page(language))
     handlers = [("across/validate", Handler), ("across/start", start.Handler)]
     web.add_handlers(".*$", [(url_path_join(base, route), handler) for route, handler in handlers])

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from across._language.sentences import Sentences
+from across._language.sentences import Sentences, Template
 
 ENGLISH = "en"
 LANGUAGES = {"zh": "简体中文"}  # besides English: a folder of notebooks and of catalogues each
@@ -24,6 +24,8 @@ TOGETHER = (  # what `expecting` puts together of several texts, and would be cu
     "{0} returned {1}; in it {2} is {3}; expected {4}.",
     "a list of {0}, each {1}",
 )
+PAGE = "page"  # the context, in the library's catalogue, of what the start page and JupyterLab's buttons say
+TAGS = {"en": "en", "zh": "zh-Hans"}  # the languages in HTML
 FOLDER = Path(__file__).parent
 GRADING = "ACROSS_GRADING"  # is in the environment of a grader's kernel
 
@@ -97,6 +99,22 @@ def pairs(path: Path, context: str | None = None) -> dict[str, str]:
 def library(language: str) -> dict[str, str]:
     """What the library says, in a language."""
     return pairs(FOLDER / language / "across.po")
+
+
+def tag() -> str:
+    """The language of this process, as HTML names it."""
+    return TAGS[current()]
+
+
+@cache
+def page(language: str) -> dict[str, str]:
+    """What the start page and the buttons in JupyterLab say, in a language; nothing in English. Raises ValueError."""
+    return {} if language == ENGLISH else pairs(FOLDER / language / "across.po", PAGE)
+
+
+def on_page(template: str, *values: object) -> str:
+    """A line of the start page in the language of this process, `values` in the places {0}, {1} ... of it."""
+    return Template.read(page(current()).get(template, template)).filled(dict(enumerate(map(str, values))))
 
 
 def beside(folders: Iterable[Path]) -> dict[str, str]:

@@ -40,3 +40,9 @@ def write(kind: str, notebook: Path, values: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside.write_text(json.dumps(values), encoding="utf-8")
         os.replace(aside, path)
+
+
+def forget(kind: str, notebook: Path) -> None:
+    """Keep nothing more of `kind` of a notebook."""
+    with contextlib.suppress(OSError):
+        file(kind, notebook).unlink()

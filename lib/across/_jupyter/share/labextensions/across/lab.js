@@ -2,6 +2,7 @@
 //
 // A federated extension written by hand: JupyterLab calls `init` with the modules that it shares and `get` with "./extension".
 // It needs no build. What it uses of JupyterLab is public: docRegistry, commands, Dialog, ToolbarButton, Widget.
+// What it says is English, or what the server put into the page's settings of it: a catalogue, `say`'s text to another one.
 "use strict";
 (() => {
   const OPEN = "across:start";
@@ -16,6 +17,8 @@
   function plugins({ widgets, apputils, services, coreutils, icons }) {
     const icon = icons.homeIcon || icons.listIcon;
     const settings = services.ServerConnection.makeSettings();
+    const words = JSON.parse(coreutils.PageConfig.getOption("acrossWords") || "{}");
+    const say = (text, ...values) => (words[text] || text).replace(/\{(\d)\}/g, (_, place) => values[place]);
     const url = (path) => coreutils.URLExt.join(settings.baseUrl, path);
     const ask = (path, init = {}) => services.ServerConnection.makeRequest(url(path), init, settings);
 
@@ -44,7 +47,7 @@
         this.app = app;
         this.node.style.overflow = "auto";
         this.node.style.background = "var(--jp-layout-color1)";
-        this.node.setAttribute("aria-label", "Start page");
+        this.node.setAttribute("aria-label", say("Start page"));
         this.node.addEventListener("click", (event) => this.follow(event));
         this.back = () => document.visibilityState === "visible" && this.isVisible && this.show_();
         document.addEventListener("visibilitychange", this.back);
@@ -64,7 +67,7 @@
           text = await response.text();
           if (!response.ok) throw new Error(text);
         } catch (error) {
-          this.node.textContent = `The start page could not be made: ${error.message}`;
+          this.node.textContent = say("The start page could not be made: {0}", error.message);
           return;
         }
         if (this.isDisposed) return;
@@ -94,14 +97,14 @@
       activate: (app) => {
         let tab;
         app.commands.addCommand(OPEN, {
-          label: "Start page",
+          label: say("Start page"),
           icon,
-          caption: "The chapters, your progress, and the next step",
+          caption: say("The chapters, your progress, and the next step"),
           execute: () => {
             if (!tab || tab.isDisposed) {
               tab = new apputils.MainAreaWidget({ content: new Start(app) });
               tab.id = "across-start";
-              tab.title.label = "Start here";
+              tab.title.label = say("Start here");
               tab.title.icon = icon;
               tab.title.closable = true;
             }
@@ -134,7 +137,7 @@
       const node = element("div", { className: "across-validation" });
       node.append(element("style", { textContent: STYLE }));
       if (said.fault) {
-        node.append(element("p", { textContent: "The notebook could not be validated:" }), element("pre", { textContent: said.fault }));
+        node.append(element("p", { textContent: say("The notebook could not be validated:") }), element("pre", { textContent: said.fault }));
         return node;
       }
       const left = said.exercises.filter((each) => each.state === "open" || each.state === "not yet");
@@ -165,9 +168,10 @@
       let dialog, target;
       const leave = (cell) => { target = cell; dialog.reject(); };
       const node = body(said, leave);
-      const buttons = [apputils.Dialog.okButton({ label: "OK" })];
-      if (said.kept) buttons.unshift(apputils.Dialog.cancelButton({ label: "Run all again" }));
-      dialog = new apputils.Dialog({ title: "Validation Results", body: new widgets.Widget({ node }), buttons,
+      const buttons = [apputils.Dialog.okButton({ label: say("OK") })];
+      const all = say("Run all again");
+      if (said.kept) buttons.unshift(apputils.Dialog.cancelButton({ label: all }));
+      dialog = new apputils.Dialog({ title: say("Validation Results"), body: new widgets.Widget({ node }), buttons,
         defaultButton: buttons.length - 1, focusNodeSelector: ".across-validation a" });
       const enter = (event) => { // the dialog takes Enter for its default button, also on a link
         const link = document.activeElement && document.activeElement.closest(".across-validation a");
@@ -180,7 +184,7 @@
       const result = await dialog.launch();
       window.removeEventListener("keydown", enter, true);
       if (target) await go(panel, target);
-      else if (result.button.label === "Run all again") again();
+      else if (result.button.label === all) again();
       else panel.content.node.focus();
     }
 
@@ -188,15 +192,15 @@
       const label = (text) => { const place = button.node.querySelector(".jp-ToolbarButtonComponent-label"); if (place) place.textContent = text; };
       if (button.busy) return;
       button.busy = true;
-      label("Saving …");
+      label(say("Saving …"));
       let said, timer;
       try {
         for (let tries = 0; button.saving && tries < 200; tries++) await new Promise((done) => setTimeout(done, 50));
         if (panel.context.model.dirty) await panel.context.save(); // beside another one, JupyterLab takes it for somebody else's
-        label("Validating …");
+        label(say("Validating …"));
         timer = setInterval(async () => {
           const { done, of } = await (await ask("across/validate")).json();
-          if (button.busy && of) label(`Validating ${done} of ${of}`);
+          if (button.busy && of) label(say("Validating {0} of {1}", done, of));
         }, 700);
         const response = await ask("across/validate", { method: "POST", body: JSON.stringify({ path: panel.context.path, anew }) });
         said = await response.json();
@@ -206,7 +210,7 @@
       }
       clearInterval(timer);
       button.busy = false;
-      label("Validate");
+      label(say("Validate"));
       await show(panel, said, () => validate(panel, button, true));
     }
 
@@ -218,15 +222,15 @@
           createNew: (panel) => {
             const button = new apputils.ToolbarButton({
               className: "across-validate",
-              label: "Validate",
-              tooltip: "Run what the checks need in a fresh kernel, and list each open exercise",
+              label: say("Validate"),
+              tooltip: say("Run what the checks need in a fresh kernel, and list each open exercise"),
               onClick: () => validate(panel, button),
             });
             panel.context.saveState.connect((_, state) => { button.saving = state === "started"; });
             const home = new apputils.ToolbarButton({
               className: "across-home",
-              label: "Start page",
-              tooltip: "The chapters, your progress, and the next step",
+              label: say("Start page"),
+              tooltip: say("The chapters, your progress, and the next step"),
               onClick: () => app.commands.execute(OPEN),
             });
             panel.toolbar.insertItem(0, "across-start", home);
@@ -237,14 +241,14 @@
       },
     };
 
-    return [start, validating];
+    return { say, made: [start, validating] };
   }
 
   async function extension() {
     const names = { widgets: "@lumino/widgets", apputils: "@jupyterlab/apputils", services: "@jupyterlab/services", coreutils: "@jupyterlab/coreutils", icons: "@jupyterlab/ui-components" };
     const found = {};
     for (const [key, name] of Object.entries(names)) found[key] = await module(name);
-    const made = plugins(found);
+    const { say, made } = plugins(found);
     const optional = async (name) => { try { return await module(name); } catch { return {}; } };
     // the ways to the start page besides: a card of the launcher, and the palette
     const { ILauncher } = await optional("@jupyterlab/launcher");
@@ -253,7 +257,7 @@
       autoStart: true,
       optional: [found.apputils.ICommandPalette, ILauncher].filter(Boolean),
       activate: (app, palette, launcher) => {
-        palette?.addItem({ command: OPEN, category: "Course" });
+        palette?.addItem({ command: OPEN, category: say("Course") });
         launcher?.add({ command: OPEN, category: "Other", rank: 0 });
       },
     });

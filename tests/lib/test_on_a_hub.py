@@ -1,0 +1,97 @@
+"""A server that is not started by `across lab`, with the settings that docs/jupyterhub.md names: a plain `jupyter lab`.
+
+JupyterHub itself is not here. What it starts is a Jupyter server with an address of its own and variables of its own, as this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from across._jupyter import lab
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "jupyterhub.md").read_text(encoding="utf-8")
+BASE, TOKEN, STARTS = "/user/ada/", "secret", 120.0
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tuple[int, str]]]:
+    """Asks the server of a student, whose home is served and has the notebooks in a folder of it."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "notebooks" / "zh").mkdir(parents=True)
+    for name in ("notebooks/03_device_placement.ipynb", "notebooks/zh/03_device_placement.ipynb"):
+        (home / name).write_bytes((ROOT / name).read_bytes())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = {key: value for key, value in os.environ.items() if key not in ("ACROSS_COURSE", "JUPYTER_CONFIG_DIR")}
+    env |= {"HOME": str(home), "JUPYTER_CONFIG_PATH": str(lab.ON_A_HUB), "JUPYTER_PATH": str(lab.DATA)}
+    env |= {"JUPYTER_DEFAULT_PROVISIONER_NAME": "across-warm", "JUPYTER_DATA_DIR": str(home / ".data")}
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--allow-root"]
+    command += [f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={home}"]
+    log = home / ".log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, cwd=home, env=env, stdout=out, stderr=out)
+
+    def asked(path: str) -> tuple[int, str]:
+        url = f"http://127.0.0.1:{port}{BASE}{path}{'&' if '?' in path else '?'}token={TOKEN}"
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, ""
+
+    try:
+        until = time.monotonic() + STARTS
+        while True:
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            try:
+                asked("api")
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield asked
+    finally:
+        server.terminate()
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def test_validate_is_ours_and_the_exchange_is_nbgraders(ask: Callable[[str], tuple[int, str]]):
+    assert json.loads(ask("across/validate")[1]) == {"done": 0, "of": 0}
+    assert ask("assignments/validate")[0] == 404  # 405 where nbgrader answers it
+    assert ask("courses")[0] == 200  # of nbgrader's list of assignments
+    config = json.loads(re.search(r'id="jupyter-config-data"[^>]*>(.*?)</script>', ask("lab")[1], re.DOTALL)[1])
+    assert "across" in [each["name"] for each in config["federated_extensions"]]
+    assert "@jupyter/nbgrader:validate-assignment" in config["disabledExtensions"]
+    assert "@jupyter/nbgrader:assignment-list" not in config["disabledExtensions"]
+    assert "acrossWords" not in config
+
+
+def test_the_start_page_leads_to_the_notebooks_below_the_folder_that_is_served(ask: Callable[[str], tuple[int, str]]):
+    page = ask("across/start")[1]
+    assert f'href="{BASE}lab/tree/notebooks/03_device_placement.ipynb"' in page
+    assert 'data-path="notebooks/03_device_placement.ipynb"' in page
+
+
+def test_the_page_says_the_settings_that_are_tested_here():
+    said = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    assert f'{{jupyter}}/{lab.ON_A_HUB.name}"' in said
+    assert f'"JUPYTER_PATH": f"{{jupyter}}/{lab.DATA.name}"' in said
+    assert '"JUPYTER_DEFAULT_PROVISIONER_NAME": "across-warm"' in said
+    assert f"{{jupyter}}/{lab.IN_LANGUAGE.name}/zh:" in said
