@@ -1,6 +1,7 @@
 """What a learner waits for, warm as the course does it and cold as it would be without: a table, in turns, on this machine.
 
 uv run python benchmarks/learner.py --repeats 3
+uv run python benchmarks/learner.py --repeats 0 --chapters 03,05 --nbgrader 05      # Validate of these alone
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import validating
 import websocket
 from rich.console import Console
 from rich.table import Table
+
+from autograder.model.course import find
 
 DEADLINE = 120.0  # seconds
 CELL = "import tensorflow as tf; print(tf.constant(1).numpy())"
@@ -232,8 +236,35 @@ def steps() -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
     }
 
 
-def main(repeats: Annotated[int, typer.Option(min=1)] = 3) -> None:
-    """Time each step warm and cold, in turns; medians, with the smallest and the largest."""
+def main(
+    repeats: Annotated[int, typer.Option(min=0, help="Of each step; 0: Validate alone.")] = 3,
+    chapters: Annotated[str, typer.Option(help="Whose Validate is timed: 03,05; all; none.")] = "all",
+    nbgrader: Annotated[
+        str, typer.Option(help="Beside which of them `nbgrader validate` is timed.")
+    ] = "01,03,05,07,12",
+) -> None:
+    """Time each step warm and cold, in turns; medians, with the smallest and the largest. Then Validate, once."""
+    console = Console(width=180)
+    if repeats:
+        console.print(_steps_table(repeats))
+    if names := _full_names(chapters):
+        validated = validating.measured(names, _full_names(nbgrader), lambda line: console.print(line, highlight=False))
+        made = Table(title=f"seconds that a learner waits for Validate of a solved chapter; {os.cpu_count()} cores")
+        for column in validating.COLUMNS:
+            made.add_column(column)
+        for each in validated:
+            made.add_row(*each.row())
+        console.print(made)
+
+
+def _full_names(chosen: str) -> list[str]:
+    course = find()
+    if chosen in ("all", "none"):
+        return list(course.chapters) if chosen == "all" else []
+    return [course.full_name(each) for each in chosen.split(",")]
+
+
+def _steps_table(repeats: int) -> Table:
     made = Table(title=f"seconds that a learner waits; {os.cpu_count()} cores, {repeats} repeats")
     for column in ("", "warm", "(min-max)", "cold", "(min-max)", "times"):
         made.add_column(column, justify="left" if column == "" else "right")
@@ -246,7 +277,7 @@ def main(repeats: Annotated[int, typer.Option(min=1)] = 3) -> None:
             text for each in seen for text in (f"{statistics.median(each):.2f}", f"({min(each):.2f}-{max(each):.2f})")
         ]
         made.add_row(name, *cells, f"{statistics.median(seen[1]) / statistics.median(seen[0]):.1f}")
-    Console(width=130).print(made)
+    return made
 
 
 if __name__ == "__main__":

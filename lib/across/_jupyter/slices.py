@@ -70,7 +70,7 @@ def _always(metadata: Mapping[str, Any]) -> bool:
 
 def _closure(source: str, code: Mapping[int, str], always: set[int]) -> tuple[int, ...]:
     needed = {number for number in code if number in always}
-    names = set(reads(source)).union(*(reads(code[number]) for number in needed))
+    names = set(reads(source, last=True)).union(*(reads(code[number]) for number in needed))
     fresh = True
     while fresh:
         fresh = {number for number in code if number not in needed and binds(code[number]) & names}
@@ -113,57 +113,86 @@ def binds(source: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=2048)
-def reads(source: str) -> frozenset[str]:
+def reads(source: str, last: bool = False) -> frozenset[str]:
     """The global names that a cell needs from others: those that it reads before it has bound them for sure.
 
-    What its functions read counts in any case: they may be called when another cell has bound the name anew.
+    What its functions read counts in any case: they may be called when another cell has bound the name anew. Not so in the
+    `last` cell that is run: there a function reads what was bound for sure before the statement that makes it.
     """
     try:
-        top = symtable.symtable(source, FILE, "exec")
-        tree = ast.parse(source, FILE)
-        own, later = _read(tree.body, set()), _added_to(tree)
-        for child in top.get_children():
-            later |= _inner(child)
-        return frozenset(own | later)
+        return frozenset(_read(ast.parse(source, FILE).body, set(), last))
     except UNREADABLE:
         return frozenset(NAME.findall(source))
 
 
-def _read(body: Iterable[ast.stmt], bound: set[str]) -> set[str]:
+def _read(body: Iterable[ast.stmt], bound: set[str], last: bool) -> set[str]:
     """The names that statements read before these, or `bound`, have bound them; `bound` grows."""
     found: set[str] = set()
+
+    def read(node: ast.AST) -> None:
+        at_once, later = _top(node)
+        found.update(at_once - bound, later - bound if last else later)
+
+    def branch(statements: Sequence[ast.stmt], more: Iterable[str] = ()) -> set[str]:
+        inside = {*bound, *more}
+        found.update(_read(statements, inside, last))
+        return inside
+
     for statement in body:
         match statement:
             case ast.For(target=target, iter=header):
-                found |= _top(header) - bound
+                read(header)
                 bound |= _top_bound(target)
-                found |= _read([*statement.body, *statement.orelse], bound)
+                found |= _read([*statement.body, *statement.orelse], bound, last)
             case ast.With(items=items):
                 for item in items:
-                    found |= _top(item.context_expr) - bound
+                    read(item.context_expr)
                     bound |= _top_bound(item.optional_vars) if item.optional_vars else set()
-                found |= _read(statement.body, bound)
-            case ast.If() | ast.While() | ast.Try():
-                found |= _top(statement) - bound
+                found |= _read(statement.body, bound, last)
+            case ast.If(test=test):
+                read(test)
+                bound |= branch(statement.body) & branch(statement.orelse)
+            case ast.While(test=test):
+                read(test)
+                branch([*statement.body, *statement.orelse])
+            case ast.Try():
+                branch([*statement.body, *statement.orelse])
+                for handler in statement.handlers:
+                    if handler.type is not None:
+                        read(handler.type)
+                    branch(handler.body, [handler.name] if handler.name else [])
+                bound |= branch(statement.finalbody)
+            case ast.Match() | ast.TryStar() | ast.AsyncFor() | ast.AsyncWith():
+                read(statement)
             case _:
-                found |= _top(statement) - bound
+                read(statement)
                 bound |= _bound(ast.unparse(statement))
     return found
 
 
-def _top(node: ast.AST) -> set[str]:
-    """The names that are read at the cell's own level."""
+def _top(node: ast.AST) -> tuple[set[str], set[str]]:
+    """The global names that are read when this runs at the cell's own level, and those that its functions read later."""
     table = symtable.symtable(ast.unparse(node), FILE, "exec")
-    return {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
+    at_once = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()} | _added_to(node)
+    later: set[str] = set()
+    for child in table.get_children():
+        (at_once if _comprehends(child) else later).update(_inner(child))
+    return at_once, later
+
+
+def _comprehends(table: symtable.SymbolTable) -> bool:
+    """Whether that is the scope of a list, set or dict made by `for`, which runs where it stands, and nothing in it later."""
+    own = table.get_name() in ("listcomp", "setcomp", "dictcomp") and ".0" in table.get_identifiers()
+    return own and all(_comprehends(child) for child in table.get_children())
 
 
 def _top_bound(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
 
 
-def _added_to(tree: ast.AST) -> set[str]:
-    """The names of `x += 1`, which reads x but is no reading for the symbol table."""
-    targets = [each.target for each in ast.walk(tree) if isinstance(each, ast.AugAssign)]
+def _added_to(node: ast.AST) -> set[str]:
+    """The name of `x += 1`, which reads x but is no reading for the symbol table."""
+    targets = [each.target for each in ast.walk(node) if isinstance(each, ast.AugAssign)]
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
@@ -175,5 +204,10 @@ def _bound(source: str) -> frozenset[str]:
 
 
 def _inner(table: symtable.SymbolTable) -> set[str]:
-    names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and symbol.is_global()}
+    """The global names that a function reads, or a class, or adds to."""
+    names = {
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if symbol.is_global() and (symbol.is_referenced() or symbol.is_assigned())
+    }
     return names.union(*(_inner(child) for child in table.get_children()))
