@@ -1,7 +1,7 @@
 """Which cells of a notebook each of its checks needs: those before it on which it depends, told by the names in them.
 
 A cell tagged `show` binds nothing that is used later, and a check needs no other exercise's answer but by its name. What no
-name tells, a setting for one, is in a cell without a tag: each of these before a check is needed.
+name tells, a setting for one, is in a cell without a tag: each of these before a check is needed, unless it only defines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Slice:
 def slices(cells: Sequence[Mapping[str, Any]]) -> list[Slice]:
     """Every check of a notebook (its cells as nbformat has them, sources as text), in order."""
     code = {number: str(cell["source"]) for number, cell in enumerate(cells) if cell["cell_type"] == "code"}
-    always = {number for number in code if _always(cells[number]["metadata"])}
+    always = {n for n, source in code.items() if _always(cells[n]["metadata"]) and not only_defines(source)}
     found = []
     for number, source in code.items():
         metadata = cells[number]["metadata"]
@@ -69,14 +69,25 @@ def _always(metadata: Mapping[str, Any]) -> bool:
 
 
 def _closure(source: str, code: Mapping[int, str], always: set[int]) -> tuple[int, ...]:
+    """The cells of `code`, all before a check with that `source`, that it needs: those that bind what it or another needs."""
     needed = {number for number in code if number in always}
-    names = set(reads(source, last=True)).union(*(reads(code[number]) for number in needed))
-    fresh = True
-    while fresh:
-        fresh = {number for number in code if number not in needed and binds(code[number]) & names}
+    wanted = {(name, max(code, default=0) + 1) for name in reads(source, last=True)}
+    wanted |= {(name, number) for number in needed for name in reads(code[number])}
+    while wanted:
+        fresh = {number for name, reader in wanted for number in _binders(name, reader, code)} - needed
         needed |= fresh
-        names = names.union(*(reads(code[number]) for number in fresh))
+        wanted = {(name, number) for number in fresh for name in reads(code[number])}
     return tuple(sorted(needed))
+
+
+def _binders(name: str, reader: int, code: Mapping[int, str]) -> set[int]:
+    """The cells whose `name` the cell `reader` may mean: a function may run later than where it stands.
+
+    None before one that defines the name anew before the reader, and cannot fail.
+    """
+    found = {number for number, source in code.items() if name in binds(source)}
+    anew = [number for number in found if number < reader and only_defines(code[number])]
+    return {number for number in found if number >= max(anew, default=number)}
 
 
 @lru_cache(maxsize=2048)
@@ -99,6 +110,42 @@ def waits_for(source: str) -> tuple[str, ...]:
         for each in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
         if isinstance(each, ast.Constant)
     )
+
+
+@lru_cache(maxsize=2048)
+def only_defines(source: str) -> bool:
+    """Whether a cell does nothing but make functions, classes and constants, which nobody notices who uses none of them."""
+    try:
+        return all(_defines(statement) for statement in ast.parse(source, FILE).body)
+    except UNREADABLE:
+        return False
+
+
+def _defines(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.FunctionDef(args=arguments, decorator_list=[], returns=returned):
+            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+            computed = [
+                *arguments.defaults,
+                *arguments.kw_defaults,
+                *(each.annotation for each in every if each),
+                returned,
+            ]
+            return all(each is None or _is_written_out(each) for each in computed)
+        case ast.ClassDef(bases=[], keywords=[], decorator_list=[], body=body):
+            return all(_defines(each) for each in body)
+        case ast.Assign(targets=targets, value=value):
+            return all(isinstance(each, ast.Name) for each in targets) and _is_written_out(value)
+        case ast.Expr(value=value):
+            return isinstance(value, ast.Constant)
+        case _:
+            return isinstance(statement, ast.Pass)
+
+
+def _is_written_out(node: ast.expr) -> bool:
+    """Whether that is a constant, or a tuple or list of constants: it cannot fail, and to make it runs nothing of anybody."""
+    parts = ast.Constant | ast.Tuple | ast.List | ast.Load
+    return all(isinstance(each, parts) for each in ast.walk(node))
 
 
 @lru_cache(maxsize=2048)
@@ -191,9 +238,11 @@ def _top_bound(node: ast.AST) -> set[str]:
 
 
 def _added_to(node: ast.AST) -> set[str]:
-    """The name of `x += 1`, which reads x but is no reading for the symbol table."""
-    targets = [each.target for each in ast.walk(node) if isinstance(each, ast.AugAssign)]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    """The name of `x += 1` at the cell's own level, which reads x but is no reading for the symbol table."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return set()
+    own = {node.target.id} if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) else set()
+    return own.union(*(_added_to(child) for child in ast.iter_child_nodes(node)))
 
 
 def _bound(source: str) -> frozenset[str]:
