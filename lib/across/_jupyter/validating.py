@@ -131,7 +131,6 @@ def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
         "says": said(f"{len(known)} of {len(checks)} checks are known.") if checks else "",
         "now": now,
         "seconds": took if seconds >= 1 else "",
-        "stop": said("Stop"),
         "exercises": [_line(each) for each in checks],
     }
 

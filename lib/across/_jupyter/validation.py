@@ -196,7 +196,8 @@ class _UnderWay:
             return replace(_standing(self.notebook, number), seconds=round(self.took[number], 2))
         blank = self.known[number]
         why = reason if str(self.notebook.cells[number].source).strip() else "Its cell is empty."
-        return replace(blank, state=NOT_YET, says=f"{blank.exercise}: did not run. {why}")
+        says = f"{blank.exercise}: did not run. {why}"
+        return replace(blank, state=NOT_YET, says=says)
 
 
 def _pending(notebook: NotebookNode, number: int, stays: Mapping[str, Standing], before: Mapping[str, Any]) -> Standing:

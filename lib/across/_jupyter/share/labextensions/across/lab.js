@@ -159,7 +159,7 @@
       const now = element("p", { className: "now" });
       now.setAttribute("role", "status"); // read aloud as it changes; what counts seconds is not
       const seconds = element("p", { className: "seconds" }), says = element("p"), checks = element("ul");
-      const button = element("button", { className: "jp-Dialog-button jp-mod-styled jp-mod-reject", hidden: true });
+      const button = element("button", { className: "jp-Dialog-button jp-mod-styled jp-mod-reject", textContent: "Stop" });
       button.addEventListener("click", stop);
       const node = element("div", { className: "across-validation across-under-way" }, style, now, seconds, says, checks, button);
       node.setAttribute("role", "region");
@@ -170,8 +170,6 @@
           put(now, said.now);
           put(seconds, said.seconds);
           put(says, said.says);
-          put(button, said.stop);
-          button.hidden = false;
           const shown = JSON.stringify(said.exercises.map((each) => [each.state, each.says]));
           if (shown !== this.shown) { // a link that has the focus is the same link afterwards
             const focused = checks.contains(document.activeElement) && document.activeElement.dataset.cell;
