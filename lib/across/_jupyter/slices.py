@@ -152,9 +152,9 @@ def _is_written_out(node: ast.expr) -> bool:
 def binds(source: str) -> frozenset[str]:
     """The global names that a cell binds; of what is no plain Python every word."""
     try:
-        return _bound(source) | {
-            name for node in ast.walk(ast.parse(source, FILE)) if isinstance(node, ast.Global) for name in node.names
-        }
+        tree = _parsed(source)
+        names = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+        return _bound(tree) | names
     except UNREADABLE:
         return frozenset(NAME.findall(source))
 
@@ -167,7 +167,7 @@ def reads(source: str, last: bool = False) -> frozenset[str]:
     `last` cell that is run: there a function reads what was bound for sure before the statement that makes it.
     """
     try:
-        return frozenset(_read(ast.parse(source, FILE).body, set(), last))
+        return frozenset(_read(_parsed(source).body, set(), last))
     except UNREADABLE:
         return frozenset(NAME.findall(source))
 
@@ -213,7 +213,7 @@ def _read(body: Iterable[ast.stmt], bound: set[str], last: bool) -> set[str]:
                 read(statement)
             case _:
                 read(statement)
-                bound |= _bound(ast.unparse(statement))
+                bound |= _bound(statement)
     return found
 
 
@@ -227,10 +227,37 @@ def _top(node: ast.AST) -> tuple[set[str], set[str]]:
     return at_once, later
 
 
+AT_ONCE = "__at_once__"
+
+
+class _Scoped(ast.NodeTransformer):
+    """Gives a list, set or dict made by `for` a scope that the symbol table shows: from Python 3.12 on it has none."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        node = self.generic_visit(node)
+        match node:
+            case ast.ListComp() | ast.SetComp():
+                element = node.elt
+            case ast.DictComp():
+                element = ast.Tuple([node.key, node.value], ast.Load())
+            case _:
+                return node
+        own = ast.arguments([], [ast.arg(AT_ONCE)], None, [], [], None, [])
+        return ast.Lambda(own, ast.GeneratorExp(element, node.generators))
+
+
+def _parsed(source: str) -> ast.Module:
+    tree = ast.parse(source, FILE)
+    _Scoped().visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
 def _comprehends(table: symtable.SymbolTable) -> bool:
     """Whether that is the scope of a list, set or dict made by `for`, which runs where it stands, and nothing in it later."""
-    own = table.get_name() in ("listcomp", "setcomp", "dictcomp") and ".0" in table.get_identifiers()
-    return own and all(_comprehends(child) for child in table.get_children())
+    if AT_ONCE not in table.get_identifiers():
+        return False
+    *in_its_source, generator = table.get_children()
+    return all(_comprehends(child) for child in (*in_its_source, *generator.get_children()))
 
 
 def _top_bound(node: ast.AST) -> set[str]:
@@ -245,11 +272,22 @@ def _added_to(node: ast.AST) -> set[str]:
     return own.union(*(_added_to(child) for child in ast.iter_child_nodes(node)))
 
 
-def _bound(source: str) -> frozenset[str]:
-    table = symtable.symtable(source, FILE, "exec")
-    return frozenset(
-        s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()
-    )
+def _bound(node: ast.AST) -> frozenset[str]:
+    """The names that this binds at the cell's own level, also by `:=` inside of what is made by `for`."""
+    table = symtable.symtable(ast.unparse(node), FILE, "exec")
+    bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    return frozenset(bound | _named(node))
+
+
+def _named(node: ast.AST) -> set[str]:
+    """The names of `:=` at the cell's own level, where what is made by `for` is."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return set()
+        case ast.Lambda(args=arguments) if AT_ONCE not in {each.arg for each in arguments.args}:
+            return set()
+    own = {node.target.id} if isinstance(node, ast.NamedExpr) else set()
+    return own.union(*(_named(child) for child in ast.iter_child_nodes(node)))
 
 
 def _inner(table: symtable.SymbolTable) -> set[str]:
