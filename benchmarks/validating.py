@@ -1,4 +1,6 @@
-"""How long Validate lets a learner wait, by chapter, beside `nbgrader validate` of the same notebook: for `learner.py`.
+"""How long Validate lets a learner wait, by chapter, beside `nbgrader validate` of the same notebook: `learner.py` runs it.
+
+uv run python benchmarks/validating.py --chapters 03,05 --nbgrader 05
 
 Each chapter is validated solved: with nothing kept, again, and after each answer was changed (by a comment), one by one.
 """
@@ -15,8 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import nbformat
+import typer
+from rich.console import Console
+from rich.table import Table
 
 from across._jupyter.validation import BY_HAND, OPEN, PASSES, PENDING, PREPARED, TRIED, Standing, validate
 from across._process import provisioner, warm
@@ -66,7 +72,7 @@ class Chapter:
         )
         rest = self.first.seconds - sum(self.first.checks.values())
         return [
-            self.name,
+            self.name[:2],
             f"{self.first.seconds:.1f}",
             f"{rest:.1f}",
             f"{self.again:.2f}",
@@ -80,7 +86,7 @@ class Chapter:
 
 
 COLUMNS = (
-    *("chapter", "first", "of it no check", "again", "a change, median", "the longest", "its own check, median"),
+    *("chapter", "first", "of it outside checks", "again", "a change, median", "the longest", "its own check, median"),
     *("the longest", "nbgrader validate", "times", "checks that take over 3 s"),
 )
 
@@ -155,3 +161,31 @@ def _by_nbgrader(path: Path) -> float:
         if "Success!" not in done.stdout:
             raise RuntimeError(f"nbgrader validate {path.name}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         return time.monotonic() - began
+
+
+def _full_names(chosen: str) -> list[str]:
+    course = find()
+    if chosen in ("all", "none"):
+        return list(course.chapters) if chosen == "all" else []
+    return [course.full_name(each) for each in chosen.split(",")]
+
+
+def main(
+    chapters: Annotated[str, typer.Option(help="Whose Validate is timed: 03,05; all.")] = "all",
+    nbgrader: Annotated[
+        str, typer.Option(help="Beside which of them `nbgrader validate` is timed.")
+    ] = "01,03,05,07,12",
+) -> None:
+    """Time Validate, each chapter once."""
+    console = Console(width=200)
+    found = measured(_full_names(chapters), _full_names(nbgrader), lambda line: console.print(line, highlight=False))
+    made = Table(title=f"seconds that a learner waits for Validate of a solved chapter; {os.cpu_count()} cores")
+    for column in COLUMNS:
+        made.add_column(column)
+    for each in found:
+        made.add_row(*each.row())
+    console.print(made)
+
+
+if __name__ == "__main__":
+    typer.run(main)
