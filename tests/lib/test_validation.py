@@ -12,7 +12,8 @@ from nbclient import NotebookClient
 from nbgrader.utils import compute_checksum
 
 from across._jupyter import validation
-from across._jupyter.validation import BY_HAND, NOT_YET, OPEN, PASSES, validate
+from across._jupyter.running import Stop
+from across._jupyter.validation import BY_HAND, NOT_YET, OPEN, PASSES, PENDING, PREPARED, TRIED, Standing, validate
 
 STUB = 'raise NotImplementedError("your turn")'
 
@@ -131,6 +132,60 @@ def test_a_kernel_that_dies_is_said_and_run_again(path: Path):
     assert states(found) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
     assert found.exercises[0].says == "pick: did not run. The kernel died before, at cell 3."
     assert validate(path).ran == found.ran
+
+
+def test_a_check_at_which_the_kernel_dies_does_not_pass(path: Path):
+    answer(path, pick="def pick():\n    import os\n    os._exit(1)")
+    found = validate(path)
+    assert states(found) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
+    assert found.exercises[0].says == "pick: did not run. The kernel died before, at cell 4."
+
+
+def test_each_exercise_is_told_as_it_is_tried_and_as_its_check_has_spoken(path: Path):
+    answer(path, pick="def pick():\n    return 1", place="def place():\n    return 3")
+    told: list[tuple[Standing, ...]] = []
+    found = validate(path, on_progress=told.append)
+    assert [[each.state for each in exercises] for exercises in told] == [
+        [PREPARED, PENDING, OPEN],
+        [TRIED, PENDING, OPEN],
+        [PASSES, PENDING, OPEN],
+        [PASSES, PREPARED, OPEN],
+        [PASSES, TRIED, OPEN],
+        [PASSES, NOT_YET, OPEN],
+    ]
+    assert told[-1][1].says == found.exercises[1].says == "place: not yet. no"
+    answer(path, place="def place():\n    return 2")
+    told.clear()
+    validate(path, on_progress=told.append)
+    assert told[0][0].state == PASSES  # what is not run again
+    assert told[0][1].seconds == found.exercises[1].seconds  # what it took the last time
+
+
+def test_what_is_stopped_is_said_and_run_the_next_time_and_what_was_known_is_kept(path: Path):
+    answer(path, pick="def pick():\n    return 1", place="def place():\n    import time\n    time.sleep(100)")
+    stop = Stop()
+
+    def tried(exercises: tuple[Standing, ...]) -> None:
+        if exercises[1].state == TRIED:
+            stop.ask()
+
+    found = validate(path, on_progress=tried, stop=stop)
+    assert states(found) == {"pick": PASSES, "place": NOT_YET, "explain": OPEN}
+    assert found.exercises[1].says == "place: did not run. You stopped it before."
+    answer(path, place="def place():\n    return 2")
+    ran(path)
+    assert states(validate(path)) == {"pick": PASSES, "place": PASSES, "explain": OPEN}
+    assert ran(path) == ["place"]
+
+
+def test_what_is_stopped_before_it_begins_runs_nothing(path: Path):
+    stop = Stop()
+    stop.ask()
+    found = validate(path, stop=stop)
+    assert [each.says for each in found.exercises][:2] == [
+        f"{name}: did not run. You stopped it before." for name in ("pick", "place")
+    ]
+    assert ran(path) == []
 
 
 def test_a_check_that_is_no_longer_the_released_one_is_named(path: Path):

@@ -9,15 +9,15 @@ import asyncio
 import contextlib
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
-from across._jupyter import start, validation
+from across._jupyter import running, start, validation
 from across._language import catalogue
 from across._language.catalogue import said
 
@@ -37,43 +37,106 @@ async def saved(notebook: Path, seconds: float = SAVING) -> None:
         await asyncio.sleep(0.05)  # the save goes on
 
 
+@dataclass
+class Asked:
+    """A validation that somebody waits for."""
+
+    notebook: Path
+    stop: running.Stop = field(default_factory=running.Stop)
+    exercises: tuple[validation.Standing, ...] = ()  # as far as it is; empty before it begins
+    since: float = field(default_factory=time.monotonic)  # for so long nothing of them has changed
+
+    def note(self, exercises: tuple[validation.Standing, ...]) -> None:
+        """Hear from the validation how far it is."""
+        self.exercises, self.since = exercises, time.monotonic()
+
+
 class Handler(APIHandler):
     """Answers the Validate button, one notebook at a time."""
 
     busy: asyncio.Lock | None = None
-    done: tuple[int, int] = (0, 0)  # code cells that the notebook under way has run, and of how many
+    asked: ClassVar[list[Asked]] = []  # the first of them is under way
+    mine: Asked | None = None
 
     @web.authenticated
     def get(self) -> None:
-        """How far the notebook is that is being validated."""
-        self.finish(json.dumps({"done": Handler.done[0], "of": Handler.done[1]}))
+        """How far the notebook is that is being validated: `?path=...`; `{}` if it is not."""
+        notebook = self._notebook(self.get_query_argument("path", ""))
+        mine = next((each for each in Handler.asked if each.notebook == notebook), None)
+        self.finish(json.dumps({} if mine is None else told_under_way(mine, Handler.asked[0])))
+
+    @web.authenticated
+    def delete(self) -> None:
+        """Stop validating a notebook: `?path=...`; who asked for it is answered with what is known."""
+        notebook = self._notebook(self.get_query_argument("path", ""))
+        for each in Handler.asked:
+            if each.notebook == notebook:
+                each.stop.ask()
+        self.set_status(204)
+        self.finish()
 
     @web.authenticated
     async def post(self) -> None:
         """How each exercise of the notebook stands that the body names: `{"path": ..., "anew": false}`."""
-        asked = self.get_json_body() or {}
-        root = Path(self.settings["root_dir"]).resolve()
-        notebook = (root / str(asked.get("path", ""))).resolve()
-        if not notebook.is_relative_to(root):
-            raise web.HTTPError(403, "the notebook is not in the folder that is served")
+        body = self.get_json_body() or {}
+        notebook = self._notebook(str(body.get("path", "")))
         if not notebook.is_file():
-            raise web.HTTPError(404, f"{asked.get('path')}: there is no such file; save it first")
+            raise web.HTTPError(404, f"{body.get('path')}: there is no such file; save it first")
         Handler.busy = Handler.busy or asyncio.Lock()
-        async with Handler.busy:
-            await saved(notebook)
-            try:
-                found = await asyncio.to_thread(validation.validate, notebook, bool(asked.get("anew")), _note)
-            except Exception as error:  # a student's file, or what its cells did to the kernel
-                self.log.warning("validating %s", notebook, exc_info=True)
-                await self.finish(json.dumps({"fault": f"{type(error).__name__}: {error}"}))
-                return
-            finally:
-                Handler.done = (0, 0)
+        self.mine = mine = Asked(notebook)
+        Handler.asked.append(mine)
+        try:
+            async with Handler.busy:
+                await saved(notebook)
+                anew = bool(body.get("anew"))
+                found = await asyncio.to_thread(validation.validate, notebook, anew, mine.note, mine.stop)
+        except Exception as error:  # a student's file, or what its cells did to the kernel
+            self.log.warning("validating %s", notebook, exc_info=True)
+            await self.finish(json.dumps({"fault": f"{type(error).__name__}: {error}"}))
+            return
+        finally:
+            Handler.asked.remove(mine)
         await self.finish(json.dumps(told(found)))
 
+    def on_connection_close(self) -> None:
+        """Nobody waits for it any more: its page is gone."""
+        super().on_connection_close()
+        if self.mine is not None:
+            self.mine.stop.ask()
 
-def _note(done: int, of: int) -> None:
-    Handler.done = (done, of)
+    def _notebook(self, path: str) -> Path:
+        """The file that a page calls by that path. Raises HTTPError for one outside of the folder that is served."""
+        root = Path(self.settings["root_dir"]).resolve()
+        notebook = (root / path).resolve()
+        if not notebook.is_relative_to(root):
+            raise web.HTTPError(403, "the notebook is not in the folder that is served")
+        return notebook
+
+
+def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
+    """What the page shows while a notebook is validated, as plain values: each check, and what runs now, for how long."""
+    checks = [each for each in mine.exercises if each.check]
+    known = [each for each in checks if each.state not in UNKNOWN]
+    now, seconds, usual = said("A kernel starts."), time.monotonic() - mine.since, 0.0
+    if mine is not first:
+        now = said(f"It waits: {first.notebook.name} is being validated.")
+    for each in checks:
+        if each.state == validation.PREPARED:
+            now = said(f"Cells run that exercise {each.exercise} needs.")
+        elif each.state == validation.TRIED:
+            now, usual = said(f"Exercise {each.exercise} is being tried."), each.seconds
+    if mine.stop.asked:
+        now, usual = said("It is being stopped."), 0.0
+    took = said(f"{seconds:.0f} s; it took {usual:.0f} s the last time") if usual >= 1 else said(f"{seconds:.0f} s")
+    return {
+        "says": said(f"{len(known)} of {len(checks)} checks are known.") if checks else "",
+        "now": now,
+        "seconds": took if seconds >= 1 else "",
+        "exercises": [_line(each) for each in checks],
+    }
+
+
+UNKNOWN = (validation.PENDING, validation.PREPARED, validation.TRIED)
 
 
 def told(found: validation.Validation) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How each exercise of a notebook stands: a fresh kernel runs what its checks need, and what it said before is kept.
 
 Cells that only show something are left out unless a check uses their names. A check is not run again while nothing that it
-uses has changed, unless it was interrupted, or never reached; `anew` runs them all.
+uses has changed, unless it was interrupted, or never reached; `anew` runs them all. How far it is, is told all the time.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
-from across._jupyter import headless
+from across._jupyter import headless, running
 from across._jupyter.slices import Slice, is_check, slices
 from across._language.catalogue import said
 from across._process import kept
 from across.attempt import CHANGED
 
 KIND = "validated"  # of what is kept
-CELL_SECONDS = 120
 FOUND = "found"  # stands for the digest of a check until all have run
 PASSES, OPEN, NOT_YET, BY_HAND = "passes", "open", "not yet", "by hand"  # how an exercise stands; open: not attempted
+PENDING, PREPARED, TRIED = (
+    "pending",
+    "prepared",
+    "tried",
+)  # while it is under way: cells that it needs run; its check runs
 UNSURE = ("CellTimeoutError", "KeyboardInterrupt")  # errors that another run may not have
 NOT_ATTEMPTED = ("NotAttempted", "Waiting")  # of across.attempt, by name
 STUB = "NotImplementedError"  # what an answer that was not begun raises
@@ -52,6 +54,7 @@ class Standing:
     answers: str = ""  # digest of the student's cells that it looks at
     when: str = ""  # ISO 8601
     again: bool = True  # run just now
+    seconds: float = 0.0  # that its check took; of one that is pending, the last time that it was run; 0: not known
 
 
 @dataclass(frozen=True)
@@ -71,23 +74,37 @@ class Validation:
 
 
 def validate(
-    path: Path, anew: bool = False, on_progress: Callable[[int, int], None] = lambda done, of: None
+    path: Path,
+    anew: bool = False,
+    on_progress: Callable[[tuple[Standing, ...]], None] = lambda exercises: None,
+    stop: running.Stop | None = None,
 ) -> Validation:
     """Run of the notebook at `path` what its checks need, in its folder; the file stays as it is.
 
-    `on_progress` is called with how many cells are done, and of how many. A cell that takes longer than 120 s is interrupted.
+    `on_progress` is called with every exercise as it stands, whenever one stands otherwise. A cell that takes longer than
+    120 s is interrupted. After `stop` is asked, what is known is kept, and the others did not run.
     Raises ValueError for what is no notebook, or one whose exercises are not as they were released.
     """
     began = time.monotonic()
     notebook = nbformat.read(path, as_version=4)
     _whole(notebook)
-    before = {} if anew else kept.read(KIND, path).get("exercises", {})
+    last = kept.read(KIND, path).get("exercises", {})
     sources = {number: str(cell.source) for number, cell in enumerate(notebook.cells)}
     here = [platform.node(), platform.python_version(), *map(_version, PACKAGES)]
-    wanted, stays = _wanted(slices(notebook.cells), sources, here, before)
+    wanted, stays = _wanted(slices(notebook.cells), sources, here, {} if anew else last)
     needed = sorted({cell for each in wanted for cell in (*each.before, each.cell)})
-    died = _execute(notebook, needed, path, [each.after for each in wanted], stays, on_progress) if wanted else None
-    found = [_standing(notebook, number, stays, died) for number, cell in enumerate(notebook.cells) if _graded(cell)]
+    graded = [number for number, cell in enumerate(notebook.cells) if _graded(cell)]
+    known = {number: _pending(notebook, number, stays, last) for number in graded}
+    under_way = _UnderWay(notebook, wanted, known, on_progress)
+    ready = [name for each in wanted for name in each.after if name in stays and stays[name].state == PASSES]
+    reason = ""
+    if needed:
+        hear = {"on_begin": under_way.begins, "on_end": under_way.ends}
+        lost = running.run(notebook, needed, path, passed=ready, **hear, stop=stop)
+        reason = f"The kernel died before, at cell {(lost or 0) + 1}."
+    if stop and stop.asked:
+        reason = "You stopped it before."
+    found = [under_way.standing(number, reason) for number in graded]
     passing = {each.exercise for each in found if each.state == PASSES}
     digests = {each.exercise: each.digest(sources, here, passing) for each in slices(notebook.cells)}
     now = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -98,7 +115,7 @@ def validate(
     kept.write(KIND, path, {"exercises": {each.exercise: asdict(each) for each in found}})
     code = sum(cell.cell_type == "code" for cell in notebook.cells)
     changed = tuple(_name(cell) for cell in notebook.cells if _is_changed(cell))
-    return Validation(tuple(found), len(needed), code, time.monotonic() - began, changed)
+    return Validation(tuple(found), len(under_way.took), code, time.monotonic() - began, changed)
 
 
 def answers_digest(notebook: Mapping[str, Any], graded: Mapping[str, Any]) -> str:
@@ -130,59 +147,95 @@ def _wanted(
     return wanted, stays
 
 
-def _execute(
-    notebook: NotebookNode,
-    needed: Sequence[int],
-    path: Path,
-    after: Sequence[Sequence[str]],
-    stays: Mapping[str, Standing],
-    on_progress: Callable[[int, int], None],
-) -> int | None:
-    """Run the cells `needed`, whose outputs land in the notebook; the one at which the kernel died, if it did."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    ready = [name for names in after for name in names if name in stays and stays[name].state == PASSES]
-    first = nbformat.v4.new_code_cell(f"from across.attempt import count_as_passed as _; _({ready!r}); del _")
-    part = nbformat.v4.new_notebook(metadata=notebook.metadata, cells=[first, *(notebook.cells[i] for i in needed)])
-    at = [0]
+class _UnderWay:
+    """What is known of each exercise while the cells run."""
 
-    def began(cell: NotebookNode, cell_index: int) -> None:
-        at[0] = cell_index
-        on_progress(cell_index, len(needed))
+    def __init__(
+        self,
+        notebook: NotebookNode,
+        wanted: Sequence[Slice],
+        known: dict[int, Standing],
+        on_progress: Callable[[tuple[Standing, ...]], None],
+    ) -> None:
+        self.notebook = notebook
+        self.checks = [each.cell for each in wanted]
+        self.known = known  # by the number of the graded cell
+        self.on_progress = on_progress
+        self.began: dict[int, float] = {}
+        self.took: dict[int, float] = {}  # seconds, by cell
+        self.prepares(0)
 
-    client = NotebookClient(
-        part,
-        timeout=CELL_SECONDS,
-        interrupt_on_timeout=True,
-        error_on_timeout={"ename": "CellTimeoutError", "evalue": f"took longer than {CELL_SECONDS} s", "traceback": []},
-        allow_errors=True,
-        kernel_name="python3",
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(path.parent)}},
-        on_cell_start=began,
-    )
-    try:
-        client.execute(env=headless.environment(path))
-    except DeadKernelError:
-        return needed[at[0] - 1] if at[0] else needed[0]
-    return None
+    def prepares(self, number: int) -> None:
+        """The cells from `number` on are run for the next check."""
+        for check in self.checks:
+            if check >= number:
+                self.becomes(check, replace(self.known[check], state=PREPARED))
+                return
+
+    def becomes(self, number: int, standing: Standing) -> None:
+        if standing != self.known[number]:
+            self.known[number] = standing
+            self.on_progress(tuple(self.known.values()))
+
+    def begins(self, number: int) -> None:
+        self.began[number] = time.monotonic()
+        if number in self.checks:
+            self.becomes(number, replace(self.known[number], state=TRIED))
+
+    def ends(self, number: int) -> None:
+        self.took[number] = time.monotonic() - self.began[number]
+        if number in self.checks:
+            self.becomes(number, self.standing(number))
+            self.prepares(number + 1)
+
+    def standing(self, number: int, reason: str = "") -> Standing:
+        """How the exercise stands whose graded cell that is; `reason`: why it did not run, if it did not."""
+        if number not in self.checks:
+            return self.known[number]
+        if number in self.took:
+            return replace(_standing(self.notebook, number), seconds=round(self.took[number], 2))
+        blank = self.known[number]
+        why = reason if str(self.notebook.cells[number].source).strip() else "Its cell is empty."
+        says = f"{blank.exercise}: did not run. {why}"
+        return replace(blank, state=NOT_YET, says=says)
 
 
-def _standing(notebook: NotebookNode, number: int, stays: Mapping[str, Standing], died: int | None) -> Standing:
+def _pending(notebook: NotebookNode, number: int, stays: Mapping[str, Standing], before: Mapping[str, Any]) -> Standing:
+    """How an exercise stands before any cell is run."""
     cell = notebook.cells[number]
-    name, points = _name(cell), float(cell.metadata.nbgrader.get("points", 0))
-    if name in stays:
-        return stays[name]
-    own = next((each for each in notebook.cells if _answer(each) == name), cell)
-    made = {"exercise": name, "points": points, "cell": own.metadata.nbgrader.grade_id}
-    made["answers"] = answers_digest(notebook, cell)
+    if _name(cell) in stays:
+        return stays[_name(cell)]
     if not is_check(cell.metadata):
-        state, says = (BY_HAND, "A person reads it.") if answered(cell) else (OPEN, f"{name}: not attempted yet.")
-        return Standing(**made, state=state, says=says, check=False)
-    if cell.execution_count is None:
-        where = "" if died is None else f", at cell {died + 1}"
-        return Standing(**made, state=NOT_YET, says=f"{name}: did not run. The kernel died before{where}.")
+        return _by_hand(notebook, number)
+    last = before.get(_name(cell)) or {}
+    usual = last.get("seconds") if last.get("state") in (PASSES, NOT_YET) else None
+    return replace(_blank(notebook, number), seconds=usual if isinstance(usual, float) else 0.0)
+
+
+def _blank(notebook: NotebookNode, number: int) -> Standing:
+    """What is known of an exercise without running anything."""
+    cell = notebook.cells[number]
+    own = next((each for each in notebook.cells if _answer(each) == _name(cell)), cell)
+    return Standing(
+        exercise=_name(cell),
+        points=float(cell.metadata.nbgrader.get("points", 0)),
+        cell=own.metadata.nbgrader.grade_id,
+        state=PENDING,
+        answers=answers_digest(notebook, cell),
+    )
+
+
+def _by_hand(notebook: NotebookNode, number: int) -> Standing:
+    blank = _blank(notebook, number)
+    written = answered(notebook.cells[number])
+    state, says = (BY_HAND, "A person reads it.") if written else (OPEN, f"{blank.exercise}: not attempted yet.")
+    return replace(blank, state=state, says=says, check=False)
+
+
+def _standing(notebook: NotebookNode, number: int) -> Standing:
+    """How an exercise stands whose check was run."""
+    cell, blank = notebook.cells[number], _blank(notebook, number)
+    own = next((each for each in notebook.cells if _answer(each) == blank.exercise), cell)
     error = next((output for output in cell.outputs if output.output_type == "error"), None)
     if error is None:
         lines = [
@@ -191,7 +244,7 @@ def _standing(notebook: NotebookNode, number: int, stays: Mapping[str, Standing]
             for line in output.get("text", "").splitlines()
             if CHANGED in line or said(CHANGED) in line
         ]
-        return Standing(**made, state=PASSES, says=headless.ANSI.sub("", lines[-1]) if lines else "", digest=FOUND)
+        return replace(blank, state=PASSES, says=headless.ANSI.sub("", lines[-1]) if lines else "", digest=FOUND)
     says = headless.error(cell)
     raised = (
         [output.ename for output in own.get("outputs", []) if output.output_type == "error"] if own is not cell else []
@@ -199,7 +252,7 @@ def _standing(notebook: NotebookNode, number: int, stays: Mapping[str, Standing]
     if raised:
         says += f" (The cell of your answer raised: {headless.error(own)})"
     state = OPEN if error.ename in NOT_ATTEMPTED and raised in ([], [STUB]) else NOT_YET
-    return Standing(**made, state=state, says=says, digest="" if error.ename in UNSURE else FOUND)
+    return replace(blank, state=state, says=says, digest="" if error.ename in UNSURE else FOUND)
 
 
 def answered(cell: Mapping[str, Any]) -> bool:

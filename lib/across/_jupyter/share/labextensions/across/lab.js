@@ -6,7 +6,9 @@
 "use strict";
 (() => {
   const OPEN = "across:start";
-  const MARKS = { passes: "✓", open: "○", "not yet": "✗", "by hand": "✎" };
+  const MARKS = { passes: "✓", open: "○", "not yet": "✗", "by hand": "✎", pending: "·", prepared: "…", tried: "…" };
+  const UNKNOWN = ["pending", "prepared", "tried"];
+  const SOON = 500; // milliseconds after which one that waits for Validate sees what it does
   let shared;
 
   async function module(name) {
@@ -154,7 +156,47 @@
       return node;
     }
 
+    // What Validate does while it does it, over the notebook's upper right corner: nothing moves, and one may go on working.
+    function underWay(panel, stop) {
+      const style = element("style", { textContent: STYLE });
+      const now = element("p", { className: "now" });
+      now.setAttribute("role", "status"); // read aloud as it changes; what counts seconds is not
+      const seconds = element("p", { className: "seconds" }), says = element("p"), checks = element("ul");
+      const button = element("button", { className: "jp-Dialog-button jp-mod-styled jp-mod-reject", textContent: say("Stop") });
+      button.addEventListener("click", stop);
+      const node = element("div", { className: "across-validation across-under-way" }, style, now, seconds, says, checks, button);
+      node.setAttribute("role", "region");
+      node.setAttribute("aria-label", say("Validate"));
+      const put = (place, text) => { if (place.textContent !== text) place.textContent = text; };
+      return {
+        show(said) {
+          put(now, said.now);
+          put(seconds, said.seconds);
+          put(says, said.says);
+          const shown = JSON.stringify(said.exercises.map((each) => [each.state, each.says]));
+          if (shown !== this.shown) { // a link that has the focus is the same link afterwards
+            const focused = checks.contains(document.activeElement) && document.activeElement.dataset.cell;
+            checks.replaceChildren(...said.exercises.map((each) => line(each, (cell) => go(panel, cell))));
+            if (focused) checks.querySelector(`a[data-cell="${CSS.escape(focused)}"]`)?.focus();
+          }
+          this.shown = shown;
+          if (node.parentNode) return;
+          panel.node.append(node);
+          node.style.top = `${panel.toolbar.node.offsetTop + panel.toolbar.node.offsetHeight + 4}px`;
+        },
+        remove() { node.remove(); },
+      };
+    }
+
     const STYLE = `
+      .across-under-way { position: absolute; right: 20px; z-index: 100; width: 24rem; max-width: 80%; max-height: 70%; overflow: auto;
+        box-sizing: border-box; padding: 0.6em 1em; font-size: var(--jp-ui-font-size1); color: var(--jp-ui-font-color1);
+        background: var(--jp-layout-color1); border: 1px solid var(--jp-border-color1); box-shadow: var(--jp-elevation-z6); }
+      .across-under-way p { margin: 0 0 0.2em; }
+      .across-under-way .now { font-weight: 600; }
+      .across-under-way .seconds { min-height: 1.3em; }
+      .across-under-way ul { padding: 0.4em 0; }
+      .across-validation.across-under-way li { margin: 0 0 0.25em; }
       .across-validation { max-width: 46rem; }
       .across-validation h3 { font-size: var(--jp-ui-font-size2); margin: 0.8em 0 0.3em; }
       .across-validation ul { list-style: none; margin: 0; padding: 0; }
@@ -194,21 +236,28 @@
       button.busy = true;
       label(say("Saving …"));
       let said, timer;
+      const path = panel.context.path, place = `across/validate?path=${encodeURIComponent(path)}`;
+      const view = underWay(panel, () => ask(place, { method: "DELETE" }));
+      const look = async () => {
+        const now = await (await ask(place)).json();
+        if (said || !now.exercises) return;
+        const done = now.exercises.filter((each) => !UNKNOWN.includes(each.state)).length;
+        label(now.says ? say("Validating {0} of {1}", done, now.exercises.length) : say("Validating …"));
+        view.show(now);
+      };
       try {
         for (let tries = 0; button.saving && tries < 200; tries++) await new Promise((done) => setTimeout(done, 50));
         if (panel.context.model.dirty) await panel.context.save(); // beside another one, JupyterLab takes it for somebody else's
         label(say("Validating …"));
-        timer = setInterval(async () => {
-          const { done, of } = await (await ask("across/validate")).json();
-          if (button.busy && of) label(say("Validating {0} of {1}", done, of));
-        }, 700);
-        const response = await ask("across/validate", { method: "POST", body: JSON.stringify({ path: panel.context.path, anew }) });
+        timer = setInterval(() => look().catch(() => {}), SOON);
+        const response = await ask("across/validate", { method: "POST", body: JSON.stringify({ path, anew }) });
         said = await response.json();
         if (!response.ok) said = { fault: said.message };
       } catch (error) {
         said = { fault: error.message };
       }
       clearInterval(timer);
+      view.remove();
       button.busy = false;
       label(say("Validate"));
       await show(panel, said, () => validate(panel, button, true));
