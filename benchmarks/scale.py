@@ -70,7 +70,15 @@ def measure(sizes: list[int], console: Console) -> Costs:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             started = time.perf_counter()
             with bench._memory() as peak:
-                command = [sys.executable, "-m", "autograder", "--course", str(COURSE.root), "grade", demo.CHAPTER]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "autograder",
+                    "--course",
+                    str(COURSE.root),
+                    "grade",
+                    demo.chapter_of(COURSE),
+                ]
                 command += ["--submissions", str(place / "class"), "--out", str(place / "out")]
                 subprocess.run(command, check=True, capture_output=True, timeout=7200)
             wall = time.perf_counter() - started
@@ -80,7 +88,7 @@ def measure(sizes: list[int], console: Console) -> Costs:
             console.print(
                 f"{size} submissions: {wall:.1f} s, CPU {cpu:.1f} s, {max(peak) / 1e6:.0f} MB", highlight=False
             )
-            found = record.records(place / "out", COURSE.chapter(demo.CHAPTER))
+            found = record.records(place / "out", COURSE.chapter(demo.chapter_of(COURSE)))
             jobs += [each.verdict.seconds for each in found]
             writes.append(_written(place, found[:50]))
             pages.append(_rendered(place / "out", size))
@@ -93,7 +101,7 @@ def measure(sizes: list[int], console: Console) -> Costs:
 
 def _written(place: Path, found: list[record.Record]) -> float:
     """Seconds that the recorder takes for one verdict, in a gradebook of its own."""
-    chapter = COURSE.chapter(demo.CHAPTER)
+    chapter = COURSE.chapter(demo.chapter_of(COURSE))
     with record.Recorder(place / "out", chapter) as theirs:
         verdicts = [verdict for each in found if (verdict := theirs.verdict(each.student))]
     with record.Recorder(place / "another", chapter) as recorder:
@@ -110,7 +118,7 @@ def _rendered(out: Path, size: int) -> float:
 
     shutil.rmtree(out / "feedback")
     started = time.perf_counter()
-    outputs.write(out, COURSE.chapter(demo.CHAPTER), faults={}, workers=0)
+    outputs.write(out, COURSE.chapter(demo.chapter_of(COURSE)), faults={}, workers=0)
     return (time.perf_counter() - started) * (os.cpu_count() or 1) / size
 
 

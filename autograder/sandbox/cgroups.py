@@ -175,6 +175,12 @@ def available() -> bool:
     return bool(_trees()[0])
 
 
+def used() -> float | None:
+    """Processor seconds of all that ever ran in jobs' groups on this machine; None where nobody counts them."""
+    trees, v2 = _trees()
+    return Group(NAME, trees, v2).used()
+
+
 def open_group(name: str, memory: int, pids: int) -> Group | None:
     """Make the group of a job: at most `memory` bytes, `pids` processes and threads. None where there are no groups."""
     remove_remaining()
