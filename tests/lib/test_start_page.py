@@ -172,6 +172,38 @@ def test_the_map_puts_what_needs_another_to_the_right_of_it_and_says_itself_in_w
     assert len(drawn.select("path.arrow")) == 2
 
 
+def test_no_arrow_of_our_map_passes_behind_a_box_that_it_does_not_lead_to(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACROSS_COURSE", str(Path(__file__).resolve().parents[2]))
+    boxes = start._boxes(progress.course())
+    at = {box.chapter.name: box for box in boxes}
+    for box in boxes:
+        for need in box.chapter.needs:
+            others = [each for each in boxes if each not in (box, at[need])]
+            for x, y in points(start._path(at[need], box)):
+                behind = [
+                    o.chapter.name for o in others if 0 <= x - o.x <= start.WIDTH and 0 <= y - o.y <= start.HEIGHT
+                ]
+                assert not behind, (need, box.chapter.name, behind)
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    """Points of an SVG path of M, C and H with absolute numbers, close together."""
+    found: list[tuple[float, float]] = []
+    for command, said in re.findall(r"([MCH])([-\d ]+)", path):
+        numbers = list(map(float, said.split()))
+        if command == "M":
+            found.append((numbers[0], numbers[1]))
+            continue
+        ends = [(numbers[0], found[-1][1])] * 3 if command == "H" else [(numbers[i], numbers[i + 1]) for i in (0, 2, 4)]
+        begin = found[-1]
+        for t in (step / 50 for step in range(1, 51)):
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+            found.append(
+                tuple(sum(w * each[axis] for w, each in zip(weights, [begin, *ends], strict=True)) for axis in (0, 1))
+            )
+    return found
+
+
 def test_a_bundle_of_one_chapter_has_no_map(course: Path):
     for name in ("01_pipes", "02_jobs"):
         (course / f"{name}.ipynb").unlink()

@@ -134,10 +134,19 @@ def _arrows(boxes: list[Box]) -> list[Arrow]:
     for box in boxes:
         for need in box.chapter.needs:
             if need in at:
-                x, y = at[need].x + WIDTH, at[need].y + HEIGHT // 2
-                to, down = box.x - 5, box.y + HEIGHT // 2
-                found.append(Arrow(f"M{x} {y} C{x + RIGHT // 2} {y} {to - RIGHT // 2} {down} {to} {down}"))
+                found.append(Arrow(_path(at[need], box)))
     return found
+
+
+def _path(need: Box, box: Box) -> str:
+    """From the right edge of one box to the left edge of another; past columns between them in the gap beside its row."""
+    (x, y), (to, down) = (need.x + WIDTH, need.y + HEIGHT // 2), (box.x - 5, box.y + HEIGHT // 2)
+    bend = RIGHT // 2
+    if to - x < WIDTH:
+        return f"M{x} {y} C{x + bend} {y} {to - bend} {down} {to} {down}"
+    gap = box.y - DOWN // 2 if box.y > need.y else box.y + HEIGHT + DOWN // 2
+    first, last = x + RIGHT - 4, to - RIGHT + 9
+    return f"M{x} {y} C{x + bend} {y} {x + bend} {gap} {first} {gap} H{last} C{to - bend} {gap} {to - bend} {down} {to} {down}"
 
 
 class Handler(JupyterHandler):
