@@ -152,6 +152,15 @@ def servers(course: Course, wanted: Rubric) -> Servers:
         return started
 
 
+def running(course: Course, wanted: Rubric) -> tuple[int, ...]:
+    """The process numbers of the servers that grade by `wanted` already; none where they do not all run."""
+    started = _STARTED.get((course, wanted.chapter.name))
+    if started is None or started.made_of != wanted.made_of:
+        return ()
+    every = (started.student, started.checker, started.driver)
+    return tuple(server.process.pid for server in every if server.process) if all(s.alive() for s in every) else ()
+
+
 def environment(course: Course) -> str:
     """What a verdict depends on besides the chapter, the grader and the answers. Raises CourseError."""
     python = ".".join(map(str, sys.version_info[:3]))

@@ -160,6 +160,32 @@ def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(
     assert not (tmp_path / "out").exists()  # not even a seed
 
 
+def test_who_watches_grades_the_reference_once_while_nothing_of_it_and_of_its_servers_changes(
+    own_small, hand_in, tmp_path, monkeypatch
+):
+    real, tried = class_run.try_reference, []
+    monkeypatch.setattr(class_run, "try_reference", lambda *args, **how: tried.append(1) or real(*args, **how))
+    for student, count in (("ada", 1), ("bob", 1)):
+        class_run.grade_class(own_small, NAME, hand_in(student), tmp_path / "out", watching=True)
+        assert len(tried) == count
+    own_small.check_file(NAME).write_text(CHECKS + "\n# mended")
+    class_run.grade_class(own_small, NAME, hand_in("cem"), tmp_path / "out", watching=True)
+    assert len(tried) == 2
+    class_run.grade_class(own_small, NAME, hand_in("dan"), tmp_path / "out", watching=True, trust=True)
+    assert len(tried) == 3  # by another rubric
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
+        )
+        with pytest.raises(CourseError, match="nobody was graded"):
+            class_run.grade_class(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True)
+    class_run.close()
+    class_run.grade_class(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True)
+    assert len(tried) == 5
+    class_run.grade_class(own_small, NAME, hand_in("fay"), tmp_path / "out")
+    assert len(tried) == 6  # without watching
+
+
 def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small, monkeypatch):
     monkeypatch.setattr(
         build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return [1.0]"}
