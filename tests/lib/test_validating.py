@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from across._jupyter.validating import Asked, saved, told_under_way
-from across._jupyter.validation import NOT_YET, PENDING, TRIED, Standing
+from across._jupyter.validation import NOT_YET, PASSES, PENDING, TRIED, Standing
 
 
 async def _saved_while_written(notebook: Path, text: str) -> float:
@@ -57,6 +57,8 @@ def test_while_it_runs_it_says_what_is_tried_how_long_that_took_the_last_time_an
     assert told["seconds"] == "2 s; it took 4 s the last time"
     assert told["says"] == "1 of 3 checks are known."
     assert told["exercises"][0]["title"] == "Exercise e0 (2 points)"
+    ended = _asked("a.ipynb", NOT_YET, PASSES)
+    assert told_under_way(ended, ended)["now"] == "The kernel ends."
     asked.stop.ask()
     assert told_under_way(asked, asked)["now"] == "It is being stopped."
 

@@ -118,11 +118,13 @@ def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
     checks = [each for each in mine.exercises if each.check]
     known = [each for each in checks if each.state not in UNKNOWN]
     now, seconds, usual = said("A kernel starts."), time.monotonic() - mine.since, 0.0
+    if checks and len(known) == len(checks):
+        now = said("The kernel ends.")
     if mine is not first:
         now = said(f"It waits: {first.notebook.name} is being validated.")
     for each in checks:
         if each.state == validation.PREPARED:
-            now = said(f"Cells run that exercise {each.exercise} needs.")
+            now = said(f"Cells are run for exercise {each.exercise}.")
         elif each.state == validation.TRIED:
             now, usual = said(f"Exercise {each.exercise} is being tried."), each.seconds
     if mine.stop.asked:

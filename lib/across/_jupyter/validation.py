@@ -227,9 +227,10 @@ def _blank(notebook: NotebookNode, number: int) -> Standing:
 
 def _by_hand(notebook: NotebookNode, number: int) -> Standing:
     blank = _blank(notebook, number)
-    written = answered(notebook.cells[number])
-    state, says = (BY_HAND, "A person reads it.") if written else (OPEN, f"{blank.exercise}: not attempted yet.")
-    return replace(blank, state=state, says=says, check=False)
+    if answered(notebook.cells[number]):
+        return replace(blank, state=BY_HAND, says="A person reads it.", check=False)
+    says = f"{blank.exercise}: not attempted yet. A person reads it."
+    return replace(blank, state=OPEN, says=says, check=False)
 
 
 def _standing(notebook: NotebookNode, number: int) -> Standing:
