@@ -72,7 +72,10 @@ class Servers:
         """Wait until all stand, and see that they are made of what they say. Raises warm.ServerError."""
         fresh = self.plan is None
         for server in (self.student, self.checker, self.driver):
-            server.ready()
+            try:
+                server.ready()
+            except warm.ServerError:  # killed while it imported, for one; what cannot start says so again
+                server.start()
         if not fresh:
             return
         plan = _plan_of(self.checker)
