@@ -38,10 +38,13 @@ def reset(name: str) -> list[str]:
     said = []
     for path, content in blank.items():
         if content is not None:
-            aside = _aside(path)
-            aside.write_bytes(content)
-            said.append(f"{path}: as it was handed out. Yours is kept: {_keep(path)}")
-            os.replace(aside, path)
+            own, aside = _keep(path), _aside(path)
+            try:
+                aside.write_bytes(content)
+                os.replace(aside, path)
+            finally:
+                aside.unlink(missing_ok=True)
+            said.append(f"{path}: as it was handed out. Yours is kept: {own}")
         forget(path)
     return [*said, f"{chapter}: its predictions count as not measured yet."]
 
