@@ -8,22 +8,18 @@ another.
 from __future__ import annotations
 
 import hmac
-import logging
-import os
 import secrets
-import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from autograder.engine import listed_answers
+from autograder.engine.jobs import Jobs
 from autograder.gradebook import receipts
-from autograder.job import forkserver, grade
-from autograder.job.forkserver import InfrastructureError
+from autograder.job import forkserver
 from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
@@ -35,8 +31,7 @@ from autograder.submissions import exchange, instead, intake
 from autograder.submissions.extensions import Extension
 from autograder.submissions.intake import Found, Submission
 
-TRIES = 3  # at a job that this machine failed at
-LOG = logging.getLogger("autograder.engine")
+BOOK = ("gradebook.db", "nbgrader_config.py")  # what is in OUT where somebody may have been graded already
 _PASSED: set[tuple[str, tuple[int, ...]]] = set()  # digests of references' jobs, and the servers on which they passed
 
 
@@ -104,16 +99,25 @@ def grade_class(
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
+    from autograder.authoring import build  # noqa: F401 -- what reads the reference: 0.2 s, also while they import
+
     rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
     rubric = _with_reference(course, rubric)
     chapter = rubric.chapter
-    with _beside(lambda: _pass_reference(course, rubric, executor, watching)) as passed:
+    with ExitStack() as stack:
+        run = stack.enter_context(Jobs(course, workers, executor))
+        drawn = _drawn(out)
+        passed = _passing(course, rubric, run, watching and executor is None)
+        if not (db_url or any((out / name).exists() for name in BOOK)):
+            run.begin(_ahead(course, rubric, read, drawn))
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
 
         meanwhile()
         passed()  # before anything is written
-    key = secret(out)
-    with log.kept(out), Recorder(out, chapter, db_url, extensions) as recorder:
+        key = secret(out, drawn)
+        stack.enter_context(log.kept(out))
+        recorder = stack.enter_context(Recorder(out, chapter, db_url, extensions))
+        stack.callback(run.end)  # before the log and the gradebook are closed, whatever ends this
         key = recorder.secret(key)
         words.keep(course, chapter.name, out)
         jobs: list[Job] = []
@@ -129,45 +133,60 @@ def grade_class(
             else:
                 jobs.append(job)
         if jobs:
-            how = listed_answers.compared(course, rubric, lambda them: _run(course, them, workers, executor))
+            how = listed_answers.compared(course, rubric, run.verdicts)
             jobs = [replace(job, compared=how) for job in jobs]
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
         firsts = [each[0] for each in alike.values()]
-        with closing(_run(course, firsts, workers, executor)) as verdicts:  # closed at once, whatever ends the loop
-            for first, verdict in verdicts:
-                for submission in (job.submission for job in alike[first.digest]):
-                    student, done = submission.student, done + 1
-                    if isinstance(verdict, Verdict):
-                        try:
-                            recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
-                            receipts.keep(out, chapter.name, student, secrets_[student])
-                            result.graded.append(student)
-                        except UnrecordedError as error:  # this one's alone
-                            result.faults[student] = str(error)
-                    else:
-                        result.faults[student] = str(verdict)
-                    if progress is not None:
-                        progress(done, len(found), student)
+        for first, verdict in run.verdicts(firsts):
+            for submission in (job.submission for job in alike[first.digest]):
+                student, done = submission.student, done + 1
+                if isinstance(verdict, Verdict):
+                    try:
+                        recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
+                        receipts.keep(out, chapter.name, student, secrets_[student])
+                        result.graded.append(student)
+                    except UnrecordedError as error:  # this one's alone
+                        result.faults[student] = str(error)
+                else:
+                    result.faults[student] = str(verdict)
+                if progress is not None:
+                    progress(done, len(found), student)
     return result
 
 
-@contextmanager
-def _beside(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
-    """Do `work` in a thread while the block does something else; yields what waits for its result, or raises what it raised.
+def _passing(course: Course, rubric: Rubric, run: Jobs, watching: bool) -> Callable[[], object]:
+    """Begin to grade the reference; what is returned waits until it has every point, and raises CourseError where it has not.
 
-    Where the block is left before, interrupted for one, all jobs on our servers are ended, and so `work` is.
+    While `watching` it is graded once, for as long as nothing of it and of its servers changes.
     """
-    pool = ThreadPoolExecutor(1, thread_name_prefix="beside")
-    future = pool.submit(work)
-    try:
-        yield future.result
-    finally:
-        if future.done():
-            pool.shutdown()
-        else:
-            with forkserver.ending():
-                pool.shutdown(cancel_futures=True)
+    reference = _reference(course, rubric)
+    if watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
+        return lambda: None  # `--watch` grades batch after batch
+    run.begin([reference])
+
+    def passed() -> None:
+        try:
+            try_reference(course, rubric, run=run)
+        except CourseError:
+            if not run.ahead:
+                raise
+            run.forget()  # perhaps what ran beside it took the time that it needs
+            try_reference(course, rubric, run=run)
+        if watching and (servers := forkserver.running(course, rubric)):
+            _PASSED.add((reference.digest, servers))
+
+    return passed
+
+
+def _ahead(course: Course, rubric: Rubric, read: list[Submission], key: bytes) -> list[Job]:
+    """The jobs of a class of whom nobody was graded yet, to be begun beside the reference: if it fails they were for nothing.
+
+    None where the listed answers must be graded first. What an extension or another secret makes another job is begun anew.
+    """
+    how = listed_answers.kept(course, rubric)
+    jobs = [replace(_job(each, rubric, key), compared=how) for each in read] if how else []
+    return [alike[0] for alike in _alike(jobs).values()]
 
 
 def _with_reference(course: Course, rubric: Rubric) -> Rubric:
@@ -221,59 +240,6 @@ def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
     return replace(verdict, **own)
 
 
-def _run(
-    course: Course, jobs: list[Job], workers: int, executor: Executor | None
-) -> Generator[tuple[Job, Verdict | InfrastructureError], None, None]:
-    """Yield each job with its verdict as it comes back, trying again what this machine failed at."""
-    # a job's work is done in processes of its own: a thread a worker is enough to wait for them
-    pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="grade")
-    waiting: dict[Future[Verdict], tuple[Job, int]] = {}
-    ended: SimpleQueue[Future[Verdict]] = SimpleQueue()
-    started: dict[str, float] = {}
-
-    def begin(job: Job, tries: int = 1) -> None:
-        started[job.digest] = time.monotonic()
-        future = pool.submit(grade.grade_job, job, course)
-        waiting[future] = (job, tries)
-        future.add_done_callback(ended.put)  # `as_completed` would look at all that wait, each time
-
-    try:
-        for job in jobs:
-            begin(job)
-        while waiting:
-            future = ended.get()
-            job, tries = waiting.pop(future)
-            try:
-                verdict = future.result()
-                LOG.info("graded", extra=_logged(job, tries, started, verdict))
-                yield job, verdict
-            except InfrastructureError as error:
-                LOG.error("not graded", extra={**_logged(job, tries, started), "error": str(error)})
-                if tries < TRIES:
-                    begin(job, tries + 1)
-                else:
-                    yield job, error
-    except BaseException:  # interrupted, or the disk is full: what runs now is for nothing
-        for future in waiting:
-            future.cancel()
-        if executor is None:
-            with forkserver.ending():
-                pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    if executor is None:
-        pool.shutdown()
-
-
-def _logged(job: Job, attempt: int, started: dict[str, float], verdict: Verdict | None = None) -> dict[str, Any]:
-    """What the log says of an attempt at a job."""
-    line = {"student": job.submission.student, "chapter": job.chapter, "job": job.digest[:16], "attempt": attempt}
-    line["seconds"] = round(time.monotonic() - started[job.digest], 3)  # in line, too
-    if verdict is not None:
-        line["steps"] = {name: round(seconds, 3) for name, seconds in verdict.evidence.seconds.items()}
-        line |= {"kernels": verdict.evidence.lives, "points": verdict.points, "notes": verdict.notes}
-    return line
-
-
 def _job(submission: Submission, rubric: Rubric, key: bytes) -> Job:
     job = Job(submission, rubric, 0)
     # of the answers alone: a grader that is mended asks the same questions again
@@ -281,33 +247,34 @@ def _job(submission: Submission, rubric: Rubric, key: bytes) -> Job:
     return replace(job, seed=int.from_bytes(drawn[:8], "big"))
 
 
-def secret(out: Path) -> bytes:
-    """The class's secret, from which inputs are drawn: the same at every run, unknown to students."""
+def secret(out: Path, made: bytes = b"") -> bytes:
+    """The class's secret, from which inputs are drawn: the same at every run, unknown to students; `made` if there is none."""
     path = out / files.SEED
     with files.only_writer(out):
         if not path.exists():
-            files.replace(path, secrets.token_bytes(32), 0o600)
+            files.replace(path, made or secrets.token_bytes(32), 0o600)
         return path.read_bytes()
 
 
-def _try(course: Course, job: Job, executor: Executor | None, tries: int = TRIES) -> Verdict:
-    """Grade one job, trying again what a machine failed at."""
+def _drawn(out: Path) -> bytes:
+    """What the class's secret is, or, as nothing is written yet, will be."""
     try:
-        return executor.submit(grade.grade_job, job, course).result() if executor else grade.grade_job(job, course)
-    except InfrastructureError:
-        if tries == 1:
-            raise
-    return _try(course, job, executor, tries - 1)
+        return (out / files.SEED).read_bytes()
+    except FileNotFoundError:
+        return secrets.token_bytes(32)
 
 
-def try_reference(course: Course, rubric: Rubric, seed: int = 1, executor: Executor | None = None) -> Verdict:
-    """Grade the chapter's own solution, here or by `executor`.
+def try_reference(
+    course: Course, rubric: Rubric, seed: int = 1, executor: Executor | None = None, run: Jobs | None = None
+) -> Verdict:
+    """Grade the chapter's own solution, here or by `executor`, or as one of the jobs of a `run`.
 
     Raises CourseError, the author's fault, when it does not get every point; nbgrader's own test cells may fail where an answer
     has no solution in the source.
     """
     chapter, job = rubric.chapter, _reference(course, rubric, seed)
-    submission, verdict = job.submission, _try(course, job, executor)
+    with nullcontext(run) if run else Jobs(course, 1, executor) as its:
+        submission, verdict = job.submission, its.verdict(job)
     stubs = chapter.answers if chapter.assignment else {}  # a notebook may be imported without its solutions
     unsolved = {answer for answer, source in submission.answers.items() if stubs.get(answer) == source}
     for mark in verdict.marks:
@@ -322,16 +289,6 @@ def try_reference(course: Course, rubric: Rubric, seed: int = 1, executor: Execu
                 "mend the check or the solution: nobody was graded"
             )
     return verdict
-
-
-def _pass_reference(course: Course, rubric: Rubric, executor: Executor | None, watching: bool) -> None:
-    """See that the reference gets every point; while `watching` once, for as long as nothing of it and its servers changes."""
-    reference = _reference(course, rubric).digest
-    if watching and executor is None and (reference, forkserver.running(course, rubric)) in _PASSED:
-        return  # `--watch` grades batch after batch
-    try_reference(course, rubric, executor=executor)
-    if executor is None and (servers := forkserver.running(course, rubric)):
-        _PASSED.add((reference, servers))
 
 
 def _reference(course: Course, rubric: Rubric, seed: int = 1) -> Job:

@@ -30,18 +30,33 @@ def compared(course: Course, rubric: Rubric, run: Run) -> Compared:
 
     Raises CourseError where a listed answer changes what the reference does not hold.
     """
-    name = rubric.chapter.name
-    seed = int(rubric.digest[:16], 16)
-    wrong = [each for each in listed.variants(course.listed_file(name)) if not each.correct]
-    if not wrong:
-        return NOT_COMPARED
-    kept = f"behaviour-{name}-{rubric.digest}.json"
-    with contextlib.suppress(msgspec.DecodeError):  # of none, or of an earlier version
-        return Compared(seed, msgspec.json.decode(cache.read(kept), type=tuple[Known, ...]))
-    known, whole = _known(_jobs(course, rubric, seed, wrong), run)
+    if (found := kept(course, rubric)) is not None:
+        return found
+    known, whole = _known(_jobs(course, rubric, _seed(rubric), _wrong(course, rubric)), run)
     if whole:
-        cache.keep(kept, msgspec.json.encode(known).decode())
-    return Compared(seed, known)
+        cache.keep(_file(rubric), msgspec.json.encode(known).decode())
+    return Compared(_seed(rubric), known)
+
+
+def kept(course: Course, rubric: Rubric) -> Compared | None:
+    """The same, where the listed answers were seen on this machine already, or there are none."""
+    if not _wrong(course, rubric):
+        return NOT_COMPARED
+    with contextlib.suppress(msgspec.DecodeError):  # of none, or of an earlier version
+        return Compared(_seed(rubric), msgspec.json.decode(cache.read(_file(rubric)), type=tuple[Known, ...]))
+    return None
+
+
+def _wrong(course: Course, rubric: Rubric) -> list[Variant]:
+    return [each for each in listed.variants(course.listed_file(rubric.chapter.name)) if not each.correct]
+
+
+def _seed(rubric: Rubric) -> int:
+    return int(rubric.digest[:16], 16)
+
+
+def _file(rubric: Rubric) -> str:
+    return f"behaviour-{rubric.chapter.name}-{rubric.digest}.json"
 
 
 def _jobs(course: Course, rubric: Rubric, seed: int, wrong: Iterable[Variant]) -> list[tuple[Variant, Job]]:

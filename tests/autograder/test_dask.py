@@ -97,13 +97,13 @@ def test_workers_give_the_gradebook_that_this_machine_gives(tls, small, class_, 
 
 
 def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_path, monkeypatch):
-    real = class_run._run
+    real = class_run.Jobs
 
     def gone(*arguments):
         shutil.rmtree(class_)
         return real(*arguments)
 
-    monkeypatch.setattr(class_run, "_run", gone)
+    monkeypatch.setattr(class_run, "Jobs", gone)
     with cluster(tls, small.root, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
         class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
     assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")

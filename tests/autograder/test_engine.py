@@ -2,7 +2,9 @@
 
 import csv
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from small_course import CHECKS, NAME, RIGHT, command, points
@@ -10,6 +12,7 @@ from small_course import CHECKS, NAME, RIGHT, command, points
 from autograder.authoring import build
 from autograder.commands import grading
 from autograder.engine import class_run, dry_run
+from autograder.engine import jobs as run_jobs
 from autograder.gradebook import record
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -74,7 +77,7 @@ def test_a_fault_of_this_machine_is_tried_again_and_not_scored(small, hand_in, t
     monkeypatch.setattr(grade, "grade_job", flaky)
     result = class_run.grade_class(small, NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
-    assert tries == {"ada": 2, "bob": class_run.TRIES}
+    assert tries == {"ada": 2, "bob": run_jobs.TRIES}
     assert list(points(small, tmp_path / "out")) == ["ada"]
 
 
@@ -158,6 +161,86 @@ def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(
     ):
         class_run.grade_class(small, NAME, folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()  # not even a seed
+
+
+def jobs_of(monkeypatch, reference=lambda job, real: real(job)):
+    """Who is graded from now on, in the order of their beginning; `reference` grades the reference."""
+    begun, real = [], grade.grade_job
+
+    def graded(job, course):
+        begun.append(job.submission.student)
+        if begun[-1] == "(reference)":
+            return reference(job, lambda job: real(job, course))
+        return real(job, course)
+
+    monkeypatch.setattr(grade, "grade_job", graded)
+    return begun
+
+
+def test_a_new_class_is_graded_beside_the_reference_and_each_job_once(small, hand_in, tmp_path, monkeypatch):
+    for student, answers in (("ada", RIGHT), ("bob", {}), ("cem", RIGHT | {"double": "def double(x):\n    return 1"})):
+        folder = hand_in(student, answers)
+    last, written = threading.Event(), []
+
+    def waits_for_the_others(job, real):
+        assert last.wait(60)
+        written.append((tmp_path / "out").exists())
+        return real(job)
+
+    begun = jobs_of(monkeypatch, waits_for_the_others)
+    real = class_run.Jobs.begin
+
+    def begin(run, jobs):
+        real(run, jobs)
+        if len(run._ahead) == 4:
+            for (_, seed), (future, _) in run._ahead.items():
+                if seed != 1:
+                    future.result(60)
+            last.set()
+
+    monkeypatch.setattr(class_run.Jobs, "begin", begin)
+    result = class_run.grade_class(small, NAME, folder, tmp_path / "out", workers=2)
+    assert sorted(result.graded) == ["ada", "bob", "cem"]
+    assert written == [False]  # though the others were graded
+    assert begun[0] == "(reference)"
+    assert sorted(begun) == ["(reference)", "ada", "bob", "cem"]
+    assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
+    assert points(small, tmp_path / "out")["cem"]["double"] == (0.0, "failed")
+    seeds = {each.verdict.seed for each in record.records(tmp_path / "out", small.chapter(NAME))}
+    again = class_run.grade_class(small, NAME, folder, tmp_path / "out", again=True)
+    assert sorted(again.graded) == ["ada", "bob", "cem"]
+    assert seeds == {each.verdict.seed for each in record.records(tmp_path / "out", small.chapter(NAME))}
+
+
+def test_who_may_be_recorded_waits_for_the_reference(small, hand_in, tmp_path, monkeypatch):
+    folder = hand_in("ada")
+    class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    hand_in("bob", {})
+    begun = jobs_of(monkeypatch)
+    monkeypatch.setattr(
+        build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
+    )
+    with pytest.raises(CourseError, match="nobody was graded"):
+        class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    assert begun == ["(reference)"]
+    assert list(points(small, tmp_path / "out")) == ["ada"]
+
+
+def test_a_reference_that_fails_beside_others_is_graded_again_alone(small, hand_in, tmp_path, monkeypatch):
+    folder, tried = hand_in("ada"), []
+
+    def slow_beside_others(job, real):
+        tried.append(job)
+        verdict = real(job)
+        if len(tried) > 1:
+            return verdict
+        return replace(verdict, marks=tuple(replace(mark, result=Result.TIMEOUT) for mark in verdict.marks))
+
+    begun = jobs_of(monkeypatch, slow_beside_others)
+    assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == ["ada"]
+    assert begun.count("(reference)") == 2
+    assert begun[-1] == "ada"
+    assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
 def test_who_watches_grades_the_reference_once_while_nothing_of_it_and_of_its_servers_changes(
