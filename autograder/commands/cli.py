@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import signal
 
 from autograder.commands import authors, handing, instructors, keeping, translators  # the verbs register themselves
@@ -24,6 +26,7 @@ def main() -> None:
     from autograder.store import files
 
     bytecode.keep()
+    atexit.register(gc.freeze)  # or Python looks through all modules once more as it ends: 0.2 s
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     try:

@@ -106,6 +106,7 @@ def prepare(chapter: Chapter) -> None:
     """Render the chapter as it was released: what all pages share is then made already, here and in forked children."""
     for cell in markup.notebook(chapter.release).cells:
         _shown(cell.cell_type, cell.source, [], cell.cell_type == "code")
+    _page(chapter, "", None)
 
 
 def path(out: Path, chapter: str, student: str) -> Path:
