@@ -91,6 +91,11 @@ def gathered(
                 note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
                 astray += _strangers(place, chapter, ids) if ids else []
+                note = (
+                    f"it lies beside where {chapter.name}/ belongs; move it into such a folder, or say --name-pattern"
+                )
+                for student, name in places.loose(place, chapter):
+                    astray.append(Line(name, intake.student_name(student), note=note, lost=True))
                 yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids), enrolled=_enrolled(ids))
                 return
             yield _Gathering(place, chapter, settled, ids, told).gather(places.listed(place, chapter), Path(private))

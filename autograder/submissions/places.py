@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions import filenames, folders, members
 from autograder.submissions.filenames import UNKNOWN, Claim, Layout, Names, Reader
@@ -16,6 +17,7 @@ from autograder.submissions.members import Member, Owner, Parts
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 ASTRAY = "a folder that is no submission"
+BY_STUDENT = "(?P<student_id>[^/]+)/(?P<file_id>.+)"  # a pattern of files that lie directly in their students' folders
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,28 @@ def occupied(place: Place, chapter: Chapter) -> None:
             f"{place.path}: there is no <student>/{chapter.name}/{chapter.name}.ipynb in it, and no file of a download; give "
             "the folder, or the zip, that holds the submissions"
         )
+    if loose := [name for name in inside if _notebooks(place.path / name)]:
+        one = harmless.line(f"{loose[0]}/{_notebooks(place.path / loose[0])[0]}", 100)
+        raise CourseError(
+            f"{place.path}: there is no <student>/{chapter.name}/{chapter.name}.ipynb in it; where notebooks lie directly in "
+            f"their students' folders, as {one} does, say --name-pattern '{BY_STUDENT}'"
+        )
+
+
+def loose(place: Place, chapter: Chapter) -> Iterator[tuple[str, str]]:
+    """Student and file of notebooks that lie directly in the folder of a student of whom nbgrader's has none."""
+    for entry in folders.top(place.path):
+        if entry.is_folder and not any(os.path.lexists(place.path / entry.name / each) for each in chapter.folders):
+            for name in _notebooks(place.path / entry.name)[:1]:
+                yield entry.name, f"{entry.name}/{name}"
+
+
+def _notebooks(folder: Path) -> list[str]:
+    """The names of notebooks directly in a folder; none where it cannot be listed."""
+    try:
+        return [each.name for each in folders.top(folder) if not each.is_folder and members.is_notebook((each.name,))]
+    except OSError:
+        return []
 
 
 def listed(place: Place, chapter: Chapter) -> list[Member]:

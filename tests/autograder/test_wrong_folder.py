@@ -99,6 +99,32 @@ def test_a_folder_of_something_else_is_refused_with_the_mend(two, tmp_path):
     assert f"there is no <student>/{NAME}/{NAME}.ipynb in it" in refused(two, tmp_path / "class")
 
 
+def test_notebooks_directly_in_their_students_folders_are_refused_with_the_pattern_that_takes_them(two, tmp_path):
+    hand_in(two, tmp_path / "there", "ada")
+    (tmp_path / "class" / "ada").mkdir(parents=True)
+    (tmp_path / "there" / "ada" / NAME / f"{NAME}.ipynb").rename(tmp_path / "class" / "ada" / "mine.ipynb")
+    said = refused(two, tmp_path / "class")
+    assert "as ada/mine.ipynb does" in said
+    pattern = said.partition("--name-pattern '")[2].partition("'")[0]
+    asked = ("grade", NAME, "--submissions", tmp_path / "class", "--out", tmp_path / "out", "--trust-submissions")
+    done = command(*asked, "--name-pattern", pattern, root=two.root)
+    assert done.returncode == 0, done.stderr
+    assert {(student, mark) for student, mark, _ in marks(tmp_path / "out") if mark == "passed"} == {("ada", "passed")}
+
+
+def test_one_notebook_that_lies_too_high_is_named(two, tmp_path):
+    hand_in(two, tmp_path / "class", "ada")
+    hand_in(two, tmp_path / "class", "bob")
+    (tmp_path / "class" / "bob" / NAME / f"{NAME}.ipynb").rename(tmp_path / "class" / "bob" / f"{NAME}.ipynb")
+    (tmp_path / "class" / "bob" / NAME).rmdir()
+    (tmp_path / "class" / "cem").mkdir()
+    asked = ("grade", NAME, "--submissions", tmp_path / "class", "--out", tmp_path / "out", "--trust-submissions")
+    done = command(*asked, root=two.root)
+    assert done.returncode == 2
+    assert f"bob/{NAME}.ipynb (bob): it lies beside where {NAME}/ belongs; move it" in " ".join(done.stderr.split())
+    assert "(cem)" not in done.stderr
+
+
 @needs_boxes
 def test_who_hands_in_a_pdf_among_nbgraders_folders_is_told_so(two, tmp_path):
     hand_in(two, tmp_path / "class", "ada")
