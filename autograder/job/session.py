@@ -334,9 +334,7 @@ class Session:
 
     def _ask(self, kernel: KernelProcess, name: str, asked: list[str], notebook: NotebookNode) -> bool:
         # where there are stages, none of its checkers hears of all that failed
-        before = [
-            exercise for (exercise, _), o in self.failed.items() if not (o.broke or exercise in self.seen.lost)
-        ]
+        before = [exercise for (exercise, _), o in self.failed.items() if not (o.broke or exercise in self.seen.lost)]
         compare = None if self.stages.ends else comparing.planned(self.compared, self.rubric, before)
         answers = check.ask(
             self.place.checker,
