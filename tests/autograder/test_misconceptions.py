@@ -307,3 +307,29 @@ def test_an_exercise_that_was_given_up_keeps_no_other_from_being_called_what_it_
         (0.0, "crashed", ""),
         (0.0, "failed", "minus"),
     ]
+
+
+KILLED_WHEN_IT_COMPARES = """
+import os
+
+times = []
+
+def kill_once():
+    times.append(1)
+    if len(times) == 2:
+        os.kill(os.getpid(), 9)
+
+"""
+
+
+def test_a_checker_that_is_killed_while_it_compares_changes_no_name(own_small, tmp_path):
+    checks = CHECKS.replace("\n@probe", KILLED_WHEN_IT_COMPARES + "\n@probe", 1)
+    (own_small.root / "checks" / f"test_{NAME}.py").write_text(
+        checks.replace("    x, by =", "    kill_once()\n    x, by =")
+    )
+    own_small.listed_file(NAME).write_text(LISTED)
+    folder = handed_in(own_small, tmp_path / "in", {name: CLASS[name] for name in ("ann", "eva")})
+    class_run.grade_class(own_small, NAME, folder, tmp_path / "out")
+    rows = record.rows(tmp_path / "out", own_small.chapter(NAME))
+    found = {(row.student, row.exercise): (row.points, row.misconception) for row in rows if row.misconception}
+    assert found == {("ann", "double"): (0.0, "squared"), ("eva", "shift"): (0.0, "minus")}
