@@ -49,12 +49,12 @@ def _changed(node: ast.AST) -> set[str]:
 
 
 @lru_cache(maxsize=512)
-def needs(source: str) -> frozenset[str]:
+def needs(source: str, answer: bool = False) -> frozenset[str]:
     """The global names that a cell reads and that another cell can have bound: of its `uses` those that are not its own.
 
     Its own is what a statement of the cell itself has bound, come what may, before any other reads it, and what no function
-    reads: that one may be called later, when another cell has bound the name anew. Where names are looked up by their text,
-    every word counts.
+    reads: that one may be called later, when another cell has bound the name anew. An `answer`'s functions mean what it has
+    bound: its helper may be called as a picture is further down. Where names are looked up by their text, every word counts.
     """
     words = frozenset(NAME.findall(source))
     if words & BY_TEXT:
@@ -62,19 +62,27 @@ def needs(source: str) -> frozenset[str]:
     try:
         table = symtable.symtable(source, CELL, "exec")
         body = ast.parse(source, CELL).body
-        later = set[str]().union(*(_reads(child) for child in table.get_children()))
+        later = set[str]() if answer else set[str]().union(*(_reads(child) for child in table.get_children()))
     except UNREADABLE:
         return uses(source)
     first: dict[str, int] = {}  # name -> the statement that binds it
     read: dict[str, int] = {}  # name -> the first statement that reads it
-    for number, statement in enumerate(body):
+    acts = len(body)  # the next statement that may call something
+    for number, statement in reversed([*enumerate(body)]):
         for name in _bound(statement):
-            first.setdefault(name, number)
+            first[name] = number
+        defines = isinstance(statement, ast.FunctionDef) and not statement.decorator_list
+        inside: set[int] = set()  # of its body, which is run when something calls it
+        if answer and isinstance(statement, ast.FunctionDef) and defines:
+            inside = {id(node) for each in statement.body for node in ast.walk(each)}
         for node in ast.walk(statement):
+            at = acts if id(node) in inside else number
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-                read.setdefault(node.id, number)
+                read[node.id] = min(at, read.get(node.id, at))
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                read.setdefault(node.target.id, number)
+                read[node.target.id] = min(at, read.get(node.target.id, at))
+        if not (defines or isinstance(statement, ast.Import | ast.ImportFrom)):
+            acts = number
     return frozenset(name for name in uses(source) if name in later or first.get(name, len(body)) >= read.get(name, -1))
 
 

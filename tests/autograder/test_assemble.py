@@ -132,6 +132,14 @@ def test_checks_are_not_executed_and_shown_cells_only_when_used():
         ("base = get_ipython().user_ns['base']\nbase()", ["base = measure()"]),
         ("def pick(names):\n    return eval('base + 1')", ["base = measure()"]),
         ("exec('x = base')", ["base = measure()"]),
+        # its own helper: a shown cell further down that has the name for something else would take it away
+        ("def base(n): return n\n\ndef pick(names):\n    return base(names)", []),
+        ("import base\n\ndef pick(names):\n    return base.first(names)", []),
+        ("base = 3\n\ndef pick(names):\n    return names[base]", []),
+        ("def pick(names):\n    return base(names)\n\ndef base(n): return base(n - 1)", []),
+        ("def pick(names):\n    return base\n\npick(3)\nbase = 3", ["base = measure()"]),
+        ("def pick(names):\n    return base(names)\n\nx = pick(3)\ndef base(n): return n", ["base = measure()"]),
+        ("if pick:\n    base = 3\n\ndef pick(names):\n    return names[base]", ["base = measure()"]),
         ("import sys\nx = sys.modules['__main__'].base", ["base = measure()"]),
     ],
 )
