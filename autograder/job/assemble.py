@@ -58,7 +58,7 @@ def is_executed(cell: NotebookNode) -> bool:
 
 
 def executed(kinds: list[str], sources: list[str]) -> list[bool]:
-    """Whether each code cell is executed: `check` never, `plain` and `answer` always, `show` if one executed needs its names."""
+    """Whether each code cell is executed: `check` never, `plain` and `answer` always, `show` if one needs its names."""
     wanted = [kind in ("plain", "answer") for kind in kinds]
     binds = [
         names.binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)
