@@ -58,14 +58,14 @@ def is_executed(cell: NotebookNode) -> bool:
 
 
 def executed(kinds: list[str], sources: list[str]) -> list[bool]:
-    """Whether each code cell is executed: `check` never, `plain` always, `show` if an executed cell needs its names."""
-    wanted = [kind == "plain" for kind in kinds]
+    """Whether each code cell is executed: `check` never, `plain` and `answer` always, `show` if one needs its names."""
+    wanted = [kind in ("plain", "answer") for kind in kinds]
     binds = [
         names.binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)
     ]
     fresh = [i for i, want in enumerate(wanted) if want]
     while fresh:
-        uses = frozenset[str]().union(*(names.needs(sources[i]) for i in fresh))
+        uses = frozenset[str]().union(*(names.needs(sources[i], kinds[i] == "answer") for i in fresh))
         fresh = [i for i, bound in enumerate(binds) if not wanted[i] and bound & uses]
         for i in fresh:
             wanted[i] = True
@@ -106,8 +106,10 @@ def own_cells(exercise: Exercise) -> set[str]:
 
 
 def kind_of(cell: dict[str, Any]) -> str:
-    """What a code cell is for `executed`: `check`, `show` or `plain`."""
+    """What a code cell is for `executed`: `check`, `answer`, `show` or `plain`."""
     meta = cell["metadata"].get("nbgrader", {})
+    if meta.get("solution"):
+        return "answer"
     if meta.get("grade") and not meta.get("solution"):
         return "check"
     return "show" if SHOW in cell["metadata"].get("tags", []) and not students(cell) else "plain"

@@ -102,7 +102,7 @@ def ask(
     if heard.lost is not None:
         return heard.ended(heard.lost, heard.note)
     if heard.compares or (code == 0 and not heard.left):
-        return heard.whole()
+        return heard.whole(outside=killed)
     if heard.running is None and not heard.outcomes and alive():
         raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
     note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
@@ -157,9 +157,9 @@ class _Heard:
         if message.test in self.left:  # a second word about it comes when what it used was taken down
             self.left.remove(message.test)
 
-    def whole(self) -> Answers:
+    def whole(self, outside: bool = False) -> Answers:
         """The answers, when every test has ended."""
-        return Answers(tuple(self.outcomes), seen=tuple(self.seen))
+        return Answers(tuple(self.outcomes), outside=outside, seen=tuple(self.seen))
 
     def slow(self, seconds: float) -> Answers:
         """The answers there are, when the test that runs is given up because it computes for so long."""

@@ -21,12 +21,16 @@ def asked_again(compared: Compared, outcomes: Iterable[Outcome]) -> list[str]:
     return compared.exercises({each.exercise for each in outcomes if not (each.passed or each.broke)})
 
 
-def planned(compared: Compared, rubric: Rubric, failed: Iterable[tuple[str, str]]) -> Compare | None:
-    """What a checker does when its tests have ended, if anything. `failed`: exercise and test, in a job's earlier lives."""
+def planned(compared: Compared, rubric: Rubric, failed: Iterable[str]) -> Compare | None:
+    """What a checker does when its tests have ended, if anything.
+
+    `failed`: the exercises that have in a job's earlier lives, without those that were given up: asked again, these would end
+    the kernel again.
+    """
     most = compared.exercises({test.exercise for test in rubric.tests})
     if compared.seed is None or not most:
         return None
-    before = compared.exercises({exercise for exercise, _ in failed})
+    before = compared.exercises(set(failed))
     return Compare(seed=compared.seed, always=_numbers(rubric, before), failed=_numbers(rubric, most))
 
 

@@ -334,7 +334,8 @@ class Session:
 
     def _ask(self, kernel: KernelProcess, name: str, asked: list[str], notebook: NotebookNode) -> bool:
         # where there are stages, none of its checkers hears of all that failed
-        compare = None if self.stages.ends else comparing.planned(self.compared, self.rubric, self.failed)
+        before = [exercise for (exercise, _), o in self.failed.items() if not (o.broke or exercise in self.seen.lost)]
+        compare = None if self.stages.ends else comparing.planned(self.compared, self.rubric, before)
         answers = check.ask(
             self.place.checker,
             name,
@@ -369,7 +370,8 @@ class Session:
             if self.stages.ends and self.left():
                 return self._over()
             names = comparing.asked_again(self.compared, self.seen.outcomes)
-            if compare is None and names:  # no checker has asked about all: one more does
+            # no checker has asked about all, or it was killed meanwhile: one more does
+            if names and (compare is None or (answers.outside and self._once("checker"))):
                 until = min(self.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
                 asked_too = (kernel.questions, kernel.alive, self.rubric, names, self.compared.seed or 0, until)
                 answers = check.ask(self.place.checker, f"{name}l", *asked_too, self.place.private, traced=True)

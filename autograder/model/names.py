@@ -14,6 +14,8 @@ from functools import lru_cache
 CELL = "<cell>"  # the file that it is said to be
 NAME = re.compile(r"[^\W\d]\w*")
 MAGIC = re.compile(r"^(?P<indent>[ \t]*)[%!](?!%).*$", re.MULTILINE)  # a line that IPython runs, and Python does not
+# what gives a cell's names by their text
+BY_TEXT = frozenset("__main__ eval exec f_globals __globals__ f_locals get_ipython globals locals vars".split())
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)  # a magic such as %%timeit, or worse
 # Python quotes what it warns of, an escape for one, on the instructor's terminal: a line for each of the student's
 warnings.filterwarnings("ignore", module=re.escape(CELL))
@@ -28,12 +30,17 @@ def uses(source: str) -> frozenset[str]:
         return frozenset(NAME.findall(source))
 
 
-def _taken(node: ast.AST) -> set[str]:
-    """The global names that are augmented or deleted, which the symbol table does not call read."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        declared = {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
-        return declared & set[str]().union(*map(_changed, ast.walk(node)))
-    return _changed(node).union(*map(_taken, ast.iter_child_nodes(node)))
+def _taken(node: ast.AST, scope: frozenset[str] | None = None) -> set[str]:
+    """The global names that are augmented or deleted, which the symbol table does not call read.
+
+    `scope` has the names that a function declares as global; what a class's body changes it has read first.
+    """
+    found = _changed(node) if scope is None else _changed(node) & scope
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        scope = frozenset(name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names)
+    elif isinstance(node, ast.ClassDef):
+        scope = None
+    return found.union(*(_taken(each, scope) for each in ast.iter_child_nodes(node)))
 
 
 def _changed(node: ast.AST) -> set[str]:
@@ -42,28 +49,40 @@ def _changed(node: ast.AST) -> set[str]:
 
 
 @lru_cache(maxsize=512)
-def needs(source: str) -> frozenset[str]:
+def needs(source: str, answer: bool = False) -> frozenset[str]:
     """The global names that a cell reads and that another cell can have bound: of its `uses` those that are not its own.
 
     Its own is what a statement of the cell itself has bound, come what may, before any other reads it, and what no function
-    reads: that one may be called later, when another cell has bound the name anew.
+    reads: that one may be called later, when another cell has bound the name anew. An `answer`'s functions mean what it has
+    bound: its helper may be called as a picture is further down. Where names are looked up by their text, every word counts.
     """
+    words = frozenset(NAME.findall(source))
+    if words & BY_TEXT:
+        return words | uses(source)
     try:
         table = symtable.symtable(source, CELL, "exec")
         body = ast.parse(source, CELL).body
+        later = set[str]() if answer else set[str]().union(*(_reads(child) for child in table.get_children()))
     except UNREADABLE:
         return uses(source)
     first: dict[str, int] = {}  # name -> the statement that binds it
     read: dict[str, int] = {}  # name -> the first statement that reads it
-    for number, statement in enumerate(body):
+    acts = len(body)  # the next statement that may call something
+    for number, statement in reversed([*enumerate(body)]):
         for name in _bound(statement):
-            first.setdefault(name, number)
+            first[name] = number
+        defines = isinstance(statement, ast.FunctionDef) and not statement.decorator_list
+        inside: set[int] = set()  # of its body, which is run when something calls it
+        if answer and isinstance(statement, ast.FunctionDef) and defines:
+            inside = {id(node) for each in statement.body for node in ast.walk(each)}
         for node in ast.walk(statement):
+            at = acts if id(node) in inside else number
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-                read.setdefault(node.id, number)
+                read[node.id] = min(at, read.get(node.id, at))
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                read.setdefault(node.target.id, number)
-    later = set[str]().union(*(_reads(child) for child in table.get_children()))
+                read[node.target.id] = min(at, read.get(node.target.id, at))
+        if not (defines or isinstance(statement, ast.Import | ast.ImportFrom)):
+            acts = number
     return frozenset(name for name in uses(source) if name in later or first.get(name, len(body)) >= read.get(name, -1))
 
 
@@ -78,9 +97,10 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def _reads(table: symtable.SymbolTable) -> set[str]:
-    top = table.get_type() == "module"
+    """The global names that are read; a class's body reads a global one, too, until it has bound that name of its own."""
+    whole = table.get_type() in ("module", "class")
     names = {
-        symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (top or symbol.is_global())
+        symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (whole or symbol.is_global())
     }
     return names.union(*(_reads(child) for child in table.get_children()))
 

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from autograder.sandbox import seccomp
 
 NAMESPACES = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
-MS_NOSUID, MS_NODEV, MS_REMOUNT = 2, 4, 32
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_RELATIME = 1, 2, 4, 32, 4096, 1 << 21
+KEPT = 2 | 4 | 8 | 1024 | 2048  # flags of a mount that statvfs and mount number alike: what has one may not lose it
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")  # in /dev, by bwrap's --dev
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 NS_GET_PARENT = 0xB702
 CAPABILITY_VERSION_3 = 0x20080522
@@ -102,6 +104,7 @@ def _join(libc: ctypes.CDLL, pid: int, files: Mapping[str, int]) -> bool:
     for fd in fds:
         _set(libc, fd)
     _bound(libc, files)
+    _keep_times(libc)
     if not same_user:
         _set(libc, inner)
     return same_user
@@ -112,6 +115,22 @@ def _bound(libc: ctypes.CDLL, files: Mapping[str, int]) -> None:
     for place, count in files.items():
         if libc.mount(None, place.encode(), None, MS_REMOUNT | MS_NOSUID | MS_NODEV, f"nr_inodes={count}".encode()):
             raise OSError(ctypes.get_errno(), f"the number of files in {place} cannot be bounded")
+
+
+def _keep_times(libc: ctypes.CDLL) -> None:
+    """Let nobody in the box change when a device was last changed: the files are this machine's, and all boxes show them.
+
+    Mounted read-only a device is read and written as before. bwrap's own --remount-ro would make it no device. What we have
+    open of them was opened outside.
+    """
+    for place in (f"/dev/{name}" for name in DEVICES):
+        has = os.statvfs(place).f_flag
+        flags = MS_REMOUNT | MS_BIND | MS_RDONLY | (has & KEPT) | (MS_RELATIME if has & os.ST_RELATIME else 0)
+        if libc.mount(None, place.encode(), None, flags, None):
+            raise OSError(ctypes.get_errno(), f"{place} cannot be mounted read-only")
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
 
 
 def _set(libc: ctypes.CDLL, fd: int) -> None:

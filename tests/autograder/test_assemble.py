@@ -119,6 +119,28 @@ def test_checks_are_not_executed_and_shown_cells_only_when_used():
         ("if pick:\n    del base", ["base = measure()"]),
         ("def pick(names):\n    global base\n    base += 1", ["base = measure()"]),
         ("def pick(names):\n    base = 0\n    base += 1", []),
+        # a class's body reads the global name until it has bound its own, also inside of a function
+        ("class Pick:\n    base = base", ["base = measure()"]),
+        ("class Pick:\n    class Inner:\n        base = base", ["base = measure()"]),
+        ("class Pick:\n    base += 1", ["base = measure()"]),
+        ("def pick(names):\n    class Inner:\n        base = base", ["base = measure()"]),
+        ("def pick(names):\n    base = 0\n    class Inner:\n        base += 1", ["base = measure()"]),
+        # looked up by its text
+        ("from __main__ import base\nbase()", ["base = measure()"]),
+        ("import __main__\nbase = __main__.base\nbase()", ["base = measure()"]),
+        ("base = globals()['base']\nbase()", ["base = measure()"]),
+        ("base = get_ipython().user_ns['base']\nbase()", ["base = measure()"]),
+        ("def pick(names):\n    return eval('base + 1')", ["base = measure()"]),
+        ("exec('x = base')", ["base = measure()"]),
+        # its own helper: a shown cell further down that has the name for something else would take it away
+        ("def base(n): return n\n\ndef pick(names):\n    return base(names)", []),
+        ("import base\n\ndef pick(names):\n    return base.first(names)", []),
+        ("base = 3\n\ndef pick(names):\n    return names[base]", []),
+        ("def pick(names):\n    return base(names)\n\ndef base(n): return base(n - 1)", []),
+        ("def pick(names):\n    return base\n\npick(3)\nbase = 3", ["base = measure()"]),
+        ("def pick(names):\n    return base(names)\n\nx = pick(3)\ndef base(n): return n", ["base = measure()"]),
+        ("if pick:\n    base = 3\n\ndef pick(names):\n    return names[base]", ["base = measure()"]),
+        ("import sys\nx = sys.modules['__main__'].base", ["base = measure()"]),
     ],
 )
 def test_a_shown_cell_is_executed_when_an_answer_uses_what_it_binds(source, shown):
@@ -187,6 +209,9 @@ def test_hostile_sources_are_assembled():
         "x." * 30000 + "y",
         "\ufffd",
         "lambda:" * 9000 + "1",
+        "lambda:" * 600 + "1",  # shallow enough for Python's symbol table, too deep to be walked through
+        "def pick(names):\n    return " + "lambda:" * 600 + "1",
+        "".join(" " * n + ("def f():\n", "class f:\n")[n % 2] for n in range(90)) + " " * 90 + "base += 1",
         "a" * 65536,
     ):
         assert any(c.source == source for c in assemble(submitted(pick=source), CHAPTER).cells)

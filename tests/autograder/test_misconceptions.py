@@ -270,3 +270,66 @@ def test_what_an_answer_does_when_it_is_compared_changes_no_mark(own_small, tmp_
         (0.0, "manual", ""),
     ]
     assert found.verdict.evidence.halts == ()
+
+
+LOST_AT_THE_SECOND_TEST = """\
+def double(x):
+    if len(x) == 4:
+        import os
+        os._exit(0)
+    return x * x
+"""
+TWO_TESTS = """
+
+@exercise("double")
+def test_it_doubles_more(student, rng):
+    assert student.ask(doubled, x=rng.normal(size=4)) is not None, "Nothing came back."
+"""
+
+
+def test_an_exercise_that_was_given_up_keeps_no_other_from_being_called_what_it_is(own_small, tmp_path):
+    """Asked again, it would end the kernel again, before the others are."""
+    (own_small.root / "checks" / f"test_{NAME}.py").write_text(
+        CHECKS.replace('\n\n@exercise("shift")', TWO_TESTS + '\n\n@exercise("shift")')
+    )
+    own_small.listed_file(NAME).write_text(LISTED)
+    mal = {"double": LOST_AT_THE_SECOND_TEST, "shift": CLASS["eva"][1]}
+    folder = handed_in(own_small, tmp_path / "in", {"mal": ("double", mal["double"], "")})
+    path = folder / "mal" / NAME / f"{NAME}.ipynb"
+    notebook = json.loads(path.read_text())
+    for cell in notebook["cells"]:
+        if cell["metadata"].get("nbgrader", {}).get("grade_id") == "shift":
+            cell["source"] = mal["shift"]
+    path.write_text(json.dumps(notebook))
+    class_run.grade_class(own_small, NAME, folder, tmp_path / "out")
+    rows = record.rows(tmp_path / "out", own_small.chapter(NAME))
+    assert [(row.points, str(row.verdict), row.misconception) for row in rows[:2]] == [
+        (0.0, "crashed", ""),
+        (0.0, "failed", "minus"),
+    ]
+
+
+KILLED_WHEN_IT_COMPARES = """
+import os
+
+times = []
+
+def kill_once():
+    times.append(1)
+    if len(times) == 2:
+        os.kill(os.getpid(), 9)
+
+"""
+
+
+def test_a_checker_that_is_killed_while_it_compares_changes_no_name(own_small, tmp_path):
+    checks = CHECKS.replace("\n@probe", KILLED_WHEN_IT_COMPARES + "\n@probe", 1)
+    (own_small.root / "checks" / f"test_{NAME}.py").write_text(
+        checks.replace("    x, by =", "    kill_once()\n    x, by =")
+    )
+    own_small.listed_file(NAME).write_text(LISTED)
+    folder = handed_in(own_small, tmp_path / "in", {name: CLASS[name] for name in ("ann", "eva")})
+    class_run.grade_class(own_small, NAME, folder, tmp_path / "out")
+    rows = record.rows(tmp_path / "out", own_small.chapter(NAME))
+    found = {(row.student, row.exercise): (row.points, row.misconception) for row in rows if row.misconception}
+    assert found == {("ann", "double"): (0.0, "squared"), ("eva", "shift"): (0.0, "minus")}

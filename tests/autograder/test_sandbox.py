@@ -321,8 +321,23 @@ def test_no_box_notices_what_another_does_to_a_file_that_both_show():
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nor is this machine kept waiting
     for child in children:
         os.waitpid(child, 0)
-    refused = ["Operation not permitted"]
-    assert got == [-1, refused, [refused, refused], [], []]
+    refused, absent = ["Operation not permitted"], ["Function not implemented"]
+    assert got == [-1, absent, [refused, refused], [], []]
+
+
+def test_nobody_in_a_box_leaves_a_word_in_the_times_of_a_device():
+    devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")]
+
+    def does():  # by its name, and by what was open before the process came into the box
+        said = tried(*(lambda place=place: os.utime(place) for place in (*devices, 0)))
+        with open("/dev/null", "wb") as nowhere, open("/dev/zero", "rb") as zeros, open("/dev/urandom", "rb") as random:
+            nowhere.write(b"x")
+            return said, len(zeros.read(4) + random.read(4))
+
+    before = [os.stat(each).st_mtime_ns for each in devices[1:]]
+    got, _, _ = inside(does)
+    assert got == [["Read-only file system"] * 7, 8]
+    assert [os.stat(each).st_mtime_ns for each in devices[1:]] == before
 
 
 def test_a_closed_box_leaves_no_group_and_no_descriptor():

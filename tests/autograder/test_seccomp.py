@@ -345,6 +345,21 @@ def test_sqlite_stores(student):
 
 
 @probe
+def weights_kept(student):
+    import h5py
+
+    with h5py.File("/box/a.weights.h5", "w") as one:
+        one["x"] = 6
+    with h5py.File("/box/a.weights.h5") as one:
+        return 7 * int(one["x"][()])
+
+
+@needs_a_box
+def test_hdf5_stores(student):
+    assert student.ask(weights_kept) == 42
+
+
+@probe
 def side_by_side(student):
     import concurrent.futures
     import multiprocessing.shared_memory
