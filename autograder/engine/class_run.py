@@ -329,9 +329,12 @@ def _pass_reference(course: Course, rubric: Rubric, executor: Executor | None, w
     reference = _reference(course, rubric).digest
     if watching and executor is None and (reference, forkserver.running(course, rubric)) in _PASSED:
         return  # `--watch` grades batch after batch
+    if executor is None and forkserver.known_to_pass(course, rubric, reference):
+        return  # `--keep-warm`
     try_reference(course, rubric, executor=executor)
     if executor is None and (servers := forkserver.running(course, rubric)):
         _PASSED.add((reference, servers))
+        forkserver.note_passed(course, rubric, reference)
 
 
 def _reference(course: Course, rubric: Rubric, seed: int = 1) -> Job:
