@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 
 from across import _system
 from autograder.commands import warm_place
@@ -35,7 +36,7 @@ def asked(arguments: Sequence[str]) -> float | None:
     """For how many minutes a command asks; None where it does not, or where the verbs have something to say of it."""
     if "grade" not in arguments or "--help" in arguments:
         return None
-    said = [value for name, value in zip(arguments, arguments[1:], strict=False) if name == OPTION]
+    said = [value for name, value in pairwise(arguments) if name == OPTION]
     said += [each[len(OPTION) + 1 :] for each in arguments if each.startswith(f"{OPTION}=")]
     try:
         minutes = float(said[-1])
@@ -71,8 +72,6 @@ def _handed(place: Place, argv: list[str], minutes: float) -> int | None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: stops.append(number))
     for _ in range(TRIES):
-        if stops:
-            break
         connection = place.connect() or _started(place, argv)
         with connection:
             _ask(connection, argv, minutes)
@@ -81,11 +80,11 @@ def _handed(place: Place, argv: list[str], minutes: float) -> int | None:
             except (OSError, ValueError):
                 first = {}
             if "pid" in first:
-                return _followed(connection, first["pid"], stops)
+                return _followed(place, connection, first["pid"], stops)
             if why := first.get("anew"):
                 _says(f"what was kept warm is started anew: {why}")
-    if stops:
-        return _interrupted(stops[-1])
+        if stops:
+            return _interrupted(stops[-1])
     raise PlaceError("the process that keeps it does not answer")
 
 
@@ -116,7 +115,7 @@ def _ask(connection: socket.socket, argv: list[str], minutes: float) -> None:
             os.close(number)
 
 
-def _followed(connection: socket.socket, pid: int, stops: list[int]) -> int:
+def _followed(place: Place, connection: socket.socket, pid: int, stops: list[int]) -> int:
     """Wait for the end of the process that does it, and be interrupted as it is. Returns its exit code."""
     with contextlib.suppress(ProcessLookupError):
         process = os.pidfd_open(pid)
@@ -138,6 +137,7 @@ def _followed(connection: socket.socket, pid: int, stops: list[int]) -> int:
         data = b""
     code = json.loads(data)["exit"] if data else None
     if code is None:
+        _sweep(place)
         _says(f"the process that keeps things warm was ended from outside, and grading with it; {AGAIN}")
         return 1
     if code >= 0:
@@ -206,10 +206,7 @@ def _end() -> None:
         return
     connection = place.connect()
     if connection is None:
-        with contextlib.suppress(PlaceError), place.locked(0.0):
-            place.remove("", ".log")
-            with contextlib.suppress(OSError):
-                os.rmdir(place.path)
+        _sweep(place)
         place.close()
         return
     process = os.pidfd_open(warm_place.peer(connection)[0])
@@ -222,6 +219,17 @@ def _end() -> None:
     os.close(process)
     place.close()
     _says("what was kept warm is ended" + (", once the commands that use it are" if answer.get("busy") else ""))
+
+
+def _sweep(place: Place) -> None:
+    """Remove what a keeper left that was killed."""
+    with contextlib.suppress(PlaceError), place.locked(0.0):
+        if (connection := place.connect()) is not None:  # another one
+            connection.close()
+            return
+        place.remove("", ".log")
+        with contextlib.suppress(OSError):
+            os.rmdir(place.path)
 
 
 def _umask() -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 
 def digest(path: Sequence[str]) -> str:
-    """Every file of autograder/ and of the library by its content; of each folder of `path` (`sys.path`), what is installed and when."""
+    """Every file of autograder/ and of the library by its content; what is installed in each folder of `path`, and when."""
     import across
     import autograder
 

@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -331,7 +332,7 @@ def _command(message: dict[str, Any], fds: list[int], control: socket.socket) ->
 
 def _expected(arguments: list[str]) -> tuple[Course, str] | None:
     """The course and the chapter that a command is about, if that can be seen without reading it as the command will."""
-    folder = [value for name, value in zip(arguments, arguments[1:], strict=False) if name == "--course"]
+    folder = [value for name, value in pairwise(arguments) if name == "--course"]
     with contextlib.suppress(Exception):  # the command itself says what is wrong
         course = courses.find(*map(courses.Path, folder[:1]))
         for word in arguments[arguments.index("grade") + 1 :]:

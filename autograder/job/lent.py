@@ -35,7 +35,7 @@ class Keeper:
         connection.settimeout(ANSWER)
 
     def lend(self, which: list[str]) -> tuple[dict[str, Any], list[int]]:
-        """What runs of the servers `which` (course, chapter, made of what), launched if need be, with a descriptor of each process.
+        """The servers `which` (course, chapter, made of what), launched if need be, and a descriptor of each process.
 
         Raises warm.ServerError.
         """
