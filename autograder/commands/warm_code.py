@@ -19,10 +19,10 @@ def digest(path: Sequence[str]) -> str:
 
     found = hashlib.sha256(sys.version.encode())
     for folder in (*autograder.__path__, *across.__path__):
-        for path in sorted(_files(folder)):
-            with contextlib.suppress(OSError), open(path, "rb") as file:
+        for file_name in sorted(_files(folder)):
+            with contextlib.suppress(OSError), open(file_name, "rb") as file:
                 content = file.read()
-                found.update(f"{path}\0{len(content)}\0".encode(errors="surrogateescape") + content)
+                found.update(f"{file_name}\0{len(content)}\0".encode(errors="surrogateescape") + content)
     for folder in sorted({os.path.realpath(each) for each in path if each}):
         for name, changed in sorted(_installed(folder)):
             found.update(f"{folder}\0{name}\0{changed}\0".encode(errors="surrogateescape"))

@@ -122,7 +122,7 @@ def kept(tmp_path_factory):
     made = Grader(tmp_path_factory.mktemp("kept"))
     yield made
     made.end()
-    assert list(made.tmp.iterdir()) == []
+    assert list(made.tmp.glob("across-kept*")) == []
 
 
 @pytest.fixture
