@@ -26,6 +26,7 @@ from autograder.commands.warm_place import Place, PlaceError
 OPTION = "--keep-warm"
 LONGEST = 24 * 60.0  # minutes
 START = 120.0  # seconds for a keeper to import and to listen
+ANSWER = 60.0  # seconds for a keeper to fork
 TRIES = 3
 MESSAGE = 1 << 16
 INTERRUPTED = "interrupted; what was graded is kept: run the same command again to go on"
@@ -75,6 +76,7 @@ def _handed(place: Place, argv: list[str], minutes: float) -> int | None:
         connection = place.connect() or _started(place, argv)
         with connection:
             _ask(connection, argv, minutes)
+            connection.settimeout(ANSWER)
             try:
                 first = json.loads(connection.recv(MESSAGE) or b"{}")
             except (OSError, ValueError):
@@ -83,6 +85,8 @@ def _handed(place: Place, argv: list[str], minutes: float) -> int | None:
                 return _followed(place, connection, first["pid"], stops)
             if why := first.get("anew"):
                 _says(f"what was kept warm is started anew: {why}")
+            else:
+                _await_end(connection)
         if stops:
             return _interrupted(stops[-1])
     raise PlaceError("the process that keeps it does not answer")
@@ -137,6 +141,7 @@ def _followed(place: Place, connection: socket.socket, pid: int, stops: list[int
         data = b""
     code = json.loads(data)["exit"] if data else None
     if code is None:
+        _await_end(connection)
         _sweep(place)
         _says(f"the process that keeps things warm was ended from outside, and grading with it; {AGAIN}")
         return 1
@@ -146,6 +151,14 @@ def _followed(place: Place, connection: socket.socket, pid: int, stops: list[int
         return _interrupted(-code)
     _says(f"this machine failed: the process that graded was ended by signal {-code} (exit code {code}); {AGAIN}")
     return 1
+
+
+def _await_end(connection: socket.socket, patience: float = 10.0) -> None:
+    """Wait until a keeper that has hung up has ended: one that was just killed can be connected to for a moment."""
+    with contextlib.suppress(OSError):
+        process = os.pidfd_open(warm_place.peer(connection)[0])
+        select.select([process], [], [], patience)
+        os.close(process)
 
 
 def _interrupted(number: int) -> int:

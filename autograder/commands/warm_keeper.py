@@ -84,6 +84,7 @@ class Kept:
     outdated: bool = False  # what they were made of is not on the disk any more
     plan: dict[str, Any] | None = None  # once a command has seen that they are made of what they say
     passed: set[str] = field(default_factory=set)
+    rendered: bool = False  # whether what all pages of the chapter share is made
 
 
 class Keeper(forking.Server):
@@ -111,8 +112,10 @@ class Keeper(forking.Server):
                 if not kept.users and kept.until <= now:
                     del self.kept[key]
                     kept.servers.close()
-            if not self.commands and not self.running and (not self.listening or self.until <= now):
-                self.end()
+            if not self.commands and not self.running:
+                if not self.listening or self.until <= now:
+                    self.end()
+                self._render()
             times = [self.until, *(kept.until for kept in self.kept.values() if not kept.users)]
             wait = min((each - now for each in times if each > now), default=None)
             for key, _ in self.selector.select(wait):
@@ -271,6 +274,16 @@ class Keeper(forking.Server):
         finally:
             for process in processes:
                 os.close(process)
+
+    def _render(self) -> None:
+        """Make what all pages of a chapter share, for those who are forked next; it is known by what it was made of."""
+        from autograder.report import feedback
+
+        for kept in self.kept.values():
+            if kept.plan is not None and not kept.rendered:
+                kept.rendered = True
+                with contextlib.suppress(Exception):  # who needs it says what is wrong
+                    feedback.prepare(kept.servers.course.chapter(kept.servers.chapter))
 
     def _note(self, message: dict[str, Any]) -> None:
         """Remember what a child has seen of servers."""
