@@ -5,7 +5,7 @@ uv run python benchmarks/grade_class.py --students 8 --repeats 1
 
 import sys
 
-from autograder.commands import cli
+from autograder.commands import verbs
 
 if __name__ == "__main__":
-    cli.app(["bench", *sys.argv[1:]])
+    verbs.app(["bench", *sys.argv[1:]])

@@ -107,7 +107,7 @@ def grade_class(
     with ExitStack() as stack:
         run = stack.enter_context(Jobs(course, workers, executor))
         drawn = _drawn(out)
-        passed = _passing(course, rubric, run, watching and executor is None)
+        passed = _passing(course, rubric, run, executor is None, watching)
         if not (db_url or any((out / name).exists() for name in BOOK)):
             run.begin(_ahead(course, rubric, read, drawn))
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
@@ -155,14 +155,17 @@ def grade_class(
     return result
 
 
-def _passing(course: Course, rubric: Rubric, run: Jobs, watching: bool) -> Callable[[], object]:
+def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bool) -> Callable[[], object]:
     """Begin to grade the reference; what is returned waits until it has every point, and raises CourseError where it has not.
 
-    While `watching` it is graded once, for as long as nothing of it and of its servers changes.
+    While `watching` it is graded once, for as long as nothing of it and of its servers changes, if these are `here`; so it is
+    on servers that are kept warm.
     """
     reference = _reference(course, rubric)
-    if watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
+    if here and watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
         return lambda: None  # `--watch` grades batch after batch
+    if here and forkserver.known_to_pass(course, rubric, reference.digest):
+        return lambda: None  # `--keep-warm`
     run.begin([reference])
 
     def passed() -> None:
@@ -173,8 +176,9 @@ def _passing(course: Course, rubric: Rubric, run: Jobs, watching: bool) -> Calla
                 raise
             run.forget()  # perhaps what ran beside it took the time that it needs
             try_reference(course, rubric, run=run)
-        if watching and (servers := forkserver.running(course, rubric)):
+        if here and (servers := forkserver.running(course, rubric)):
             _PASSED.add((reference.digest, servers))
+            forkserver.note_passed(course, rubric, reference.digest)
 
     return passed
 

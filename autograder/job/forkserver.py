@@ -15,9 +15,9 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -37,6 +37,7 @@ PLAN = 60.0  # seconds for a checker to tell its plan, once it stands
 _LOCK = threading.Lock()
 _STARTED: dict[tuple[Course, str], Servers] = {}  # by the course and the chapter
 _ENDING = threading.Event()
+_LENDERS: list[Callable[[Course, str], Servers]] = []  # who keeps servers for this process, if anybody: see `lent`
 
 
 class InfrastructureError(RuntimeError):
@@ -54,13 +55,19 @@ class Servers:
     driver: warm.ForkServer
     made_of: str = ""  # see `Rubric.made_of`
     plan: messages.Plan | None = None
+    passed: set[str] = field(default_factory=set)  # digests of references' jobs that got every point on them
+
+    @property
+    def every(self) -> tuple[warm.ForkServer, ...]:
+        """All of them."""
+        return self.student, self.checker, self.driver
 
     def launch(self) -> None:
         """Start those that do not run, without waiting for them: they import while we do something else.
 
         Raises CourseError when what is to be preloaded is not installed.
         """
-        now = _made_of(self.course, self.chapter)
+        now = made_of(self.course, self.chapter)
         if now != self.made_of:  # what runs was made of something else
             self.close()
             self.made_of, self.plan = now, None
@@ -78,11 +85,15 @@ class Servers:
                 server.start()
         if not fresh:
             return
-        plan = _plan_of(self.checker)
-        if _made_of(self.course, self.chapter) != self.made_of:
+        plan = plan_of(self.checker)
+        if made_of(self.course, self.chapter) != self.made_of:
             self.close()
             raise InfrastructureError(f"{self.chapter} was changed while its servers were started; run this again")
         self.plan = plan
+
+    def note_passed(self, reference: str) -> None:
+        """Remember that a reference's job, by its digest, got every point on these servers."""
+        self.passed.add(reference)
 
     def close(self) -> None:
         """End the servers and all their children."""
@@ -144,8 +155,7 @@ def servers(course: Course, wanted: Rubric) -> Servers:
     """
     with _LOCK:
         started = _launched(course, wanted.chapter.name)
-        every = (started.student, started.checker, started.driver)
-        if started.made_of != wanted.made_of or not all(server.alive() for server in every):
+        if started.made_of != wanted.made_of or not all(server.alive() for server in started.every):
             started.launch()
         if started.made_of != wanted.made_of:
             raise InfrastructureError(
@@ -160,8 +170,24 @@ def running(course: Course, wanted: Rubric) -> tuple[int, ...]:
     started = _STARTED.get((course, wanted.chapter.name))
     if started is None or started.made_of != wanted.made_of:
         return ()
-    every = (started.student, started.checker, started.driver)
-    return tuple(server.process.pid for server in every if server.process) if all(s.alive() for s in every) else ()
+    return tuple(server.pid for server in started.every) if all(server.alive() for server in started.every) else ()
+
+
+def lend(lender: Callable[[Course, str], Servers]) -> None:
+    """Let this process grade on servers that another one keeps: who asks for those of a chapter is given `lender`'s."""
+    _LENDERS[:] = [lender]
+    atexit.unregister(close)  # of the process that we were forked from
+
+
+def known_to_pass(course: Course, wanted: Rubric, reference: str) -> bool:
+    """Whether a reference, by its job's digest, has passed already on servers that are lent to us, and which still run."""
+    return bool(_LENDERS and running(course, wanted)) and reference in _STARTED[course, wanted.chapter.name].passed
+
+
+def note_passed(course: Course, wanted: Rubric, reference: str) -> None:
+    """Remember that a reference has passed, for whoever is lent the same servers next."""
+    if _LENDERS and running(course, wanted):
+        _STARTED[course, wanted.chapter.name].note_passed(reference)
 
 
 def environment(course: Course) -> str:
@@ -212,18 +238,23 @@ def _launched(course: Course, chapter: str) -> Servers:
         if not _STARTED:
             boxes.remove_leftovers()
             atexit.register(close)
-        student = {**_plain(), "PYTHONHASHSEED": "0"}  # a rerun orders sets in the same way
-        _STARTED[course, chapter] = Servers(
-            course,
-            chapter,
-            warm.ForkServer("autograder.job.student_server", *course.preload, env=student, bare=True),
-            warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=_plain(), bare=True),
-            warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
-        )
+        _STARTED[course, chapter] = _LENDERS[0](course, chapter) if _LENDERS else made(course, chapter)
     return _STARTED[course, chapter]
 
 
-def _plan_of(checker: warm.ForkServer) -> messages.Plan:
+def made(course: Course, chapter: str) -> Servers:
+    """The servers of `chapter`, of which none runs yet."""
+    student = {**_plain(), "PYTHONHASHSEED": "0"}  # a rerun orders sets in the same way
+    return Servers(
+        course,
+        chapter,
+        warm.ForkServer("autograder.job.student_server", *course.preload, env=student, bare=True),
+        warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=_plain(), bare=True),
+        warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
+    )
+
+
+def plan_of(checker: warm.ForkServer) -> messages.Plan:
     """What the checker's server has read."""
     with checker.request({"plan": True}) as child:
         try:
@@ -232,7 +263,7 @@ def _plan_of(checker: warm.ForkServer) -> messages.Plan:
             raise warm.ServerError(f"the checker tells no plan: {error!r}\n{checker.printed()}") from None
 
 
-def _made_of(course: Course, chapter: str) -> str:
+def made_of(course: Course, chapter: str) -> str:
     """The digest of what is on the disk now. Raises CourseError."""
     try:
         release = digests.of_release(course.chapter(chapter).release)
