@@ -26,9 +26,11 @@ from autograder.commands.warm_place import Place, PlaceError
 OPTION = "--keep-warm"
 LONGEST = 24 * 60.0  # minutes
 START = 120.0  # seconds for a keeper to import and to listen
+LOOK = 0.1  # seconds after which it is seen that we were interrupted meanwhile
 ANSWER = 60.0  # seconds for a keeper to fork
 TRIES = 3
 MESSAGE = 1 << 16
+OPENED = ("/dev/fd/", "/proc/self/")  # `--roster <(...)`, for one: only our standard streams are handed over
 INTERRUPTED = "interrupted; what was graded is kept: run the same command again to go on"
 AGAIN = "what was graded is kept: run the same command again to go on"
 
@@ -55,6 +57,9 @@ def run(argv: list[str], minutes: float) -> int | None:
         if minutes == 0:
             _end()
             return 0 if len(argv) == 3 or (len(argv) == 4 and OPTION in argv) else None
+        if opened := next((each for each in argv for name in OPENED if name in each), ""):
+            _says(f"nothing is kept warm: {opened} is a file that only this command has open")
+            return None
         place = warm_place.opened()
         try:
             return _handed(place, argv, minutes)
@@ -73,7 +78,9 @@ def _handed(place: Place, argv: list[str], minutes: float) -> int | None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: stops.append(number))
     for _ in range(TRIES):
-        connection = place.connect() or _started(place, argv)
+        connection = place.connect() or _started(place, argv, stops)
+        if connection is None:
+            return _interrupted(stops[-1])
         with connection:
             _ask(connection, argv, minutes)
             connection.settimeout(ANSWER)
@@ -98,6 +105,7 @@ def _ask(connection: socket.socket, argv: list[str], minutes: float) -> None:
         "argv": argv,
         "environment": dict(os.environ),
         "umask": _umask(),
+        "package": sys.modules["__main__"].__package__,
         "streams": [
             [stream.encoding, stream.errors] if stream else None for stream in (sys.stdin, sys.stdout, sys.stderr)
         ],
@@ -166,8 +174,8 @@ def _interrupted(number: int) -> int:
     return 128 + number
 
 
-def _started(place: Place, argv: list[str]) -> socket.socket:
-    """Start a keeper and connect to it. Raises PlaceError with what it printed."""
+def _started(place: Place, argv: list[str], stops: list[int]) -> socket.socket | None:
+    """Start a keeper and connect to it; None where we are stopped before it stands. Raises PlaceError with what it printed."""
     import subprocess
 
     with place.locked():
@@ -175,7 +183,7 @@ def _started(place: Place, argv: list[str]) -> socket.socket:
             again = warm_place.opened()
             os.dup2(again.fd, place.fd)
             again.close()
-            return place.connect() or _started(place, argv)
+            return place.connect() or _started(place, argv, stops)
         if connection := place.connect():  # another command was first
             return connection
         place.remove("", ".log")  # of keepers that were killed
@@ -191,8 +199,18 @@ def _started(place: Place, argv: list[str]) -> socket.socket:
                 start_new_session=True,
             )
         os.close(told)
-        said = select.select([ready], [], [], START)[0] and os.read(ready, 1)
+        until = time.monotonic() + START
+        while not (told_us := select.select([ready], [], [], LOOK)[0]) and not stops and time.monotonic() < until:
+            pass
+        said = told_us and os.read(ready, 1)
         os.close(ready)
+        if not said and stops:
+            keeper.terminate()  # it removes what it made, and its servers
+            keeper.wait()
+            place.remove("", ".log")
+            with contextlib.suppress(OSError):
+                os.rmdir(place.path)
+            return None
         if not said:
             keeper.kill()
             keeper.wait()

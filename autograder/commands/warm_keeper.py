@@ -165,6 +165,9 @@ class Keeper(forking.Server):
         """In the child: be the command."""
         assert self.control is not None
         connection.close()  # the keeper holds it
+        for server in (each for kept in self.kept.values() for each in kept.servers.every):
+            if server.process is not None and server.process.stdin is not None:
+                server.process.stdin.close()  # or it could not be ended politely before we have
         return _command(message, fds, self.control)
 
     def asked(self, control: socket.socket, command: Command) -> None:
@@ -319,7 +322,9 @@ def _command(message: dict[str, Any], fds: list[int], control: socket.socket) ->
     os.environ.update(message["environment"])
     time.tzset()
     os.umask(message["umask"])
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     sys.argv = message["argv"]
+    sys.modules["__main__"].__package__ = message["package"]  # by which click calls the command
     for number, (name, how) in enumerate(zip(("stdin", "stdout", "stderr"), message["streams"], strict=True)):
         encoding, errors = how or ("utf-8", "backslashreplace")
         stream = open(number, "w" if number else "r", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
@@ -359,15 +364,19 @@ def main() -> NoReturn:
     log, ready, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     bytecode.keep()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # no SIG_IGN: the servers would inherit it, and what students' code does to itself would have another end
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
     path = list(sys.path)  # an import may lengthen it
     code = warm_code.digest(path)
     digests.grader()
     expected = _expected(arguments)
     place = warm_place.opened()
-    os.chdir("/")
     gc.disable()  # what is imported stays
     keeper = Keeper(place, log, path, code)  # nobody asks before it is told that we are ready
+    if "PYTHONPATH" in os.environ:  # of the servers: they mean the folder where the command works
+        places = os.environ["PYTHONPATH"].split(os.pathsep)
+        os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(each) for each in places if each)
+    os.chdir("/")
     signal.signal(signal.SIGTERM, lambda _number, _frame: keeper.end())
     if expected and "--trust-submissions" not in arguments:
         with contextlib.suppress(Exception):  # what is wrong is told by the command itself
@@ -376,7 +385,10 @@ def main() -> NoReturn:
         importlib.import_module(name)
     gc.freeze()
     gc.enable()
-    os.write(ready, b"!")
+    try:
+        os.write(ready, b"!")
+    except BrokenPipeError:  # who has started us is gone
+        keeper.end()
     os.close(ready)
     keeper.keep()
 

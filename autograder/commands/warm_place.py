@@ -110,7 +110,7 @@ class Place:
 
 def opened(make: bool = True) -> Place:
     """The folder of this user's keepers. Raises PlaceError if it is another's, open to others, a link, or cannot be made."""
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"across-kept-{os.geteuid()}")
+    path = os.path.abspath(os.path.join(os.environ.get("TMPDIR") or "/tmp", f"across-kept-{os.geteuid()}"))
     if make:
         with contextlib.suppress(OSError):
             os.mkdir(path, 0o700)
@@ -140,6 +140,9 @@ def key() -> dict[str, Any]:
         for name, value in os.environ.items()
         if (name in NAMES or name.startswith(PREFIXES)) and name != "PYTHONDONTWRITEBYTECODE"
     }
+    if "PYTHONPATH" in environment:  # what it means depends on the working folder
+        places = environment["PYTHONPATH"].split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, places))
     limits = {
         name: list(resource.getrlimit(getattr(resource, name))) for name in dir(resource) if name.startswith("RLIMIT_")
     }
