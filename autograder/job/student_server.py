@@ -63,8 +63,16 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     if fresh_child := sys.modules.get("across._process.fresh_child"):  # where the course preloads this library
         pristine.leave(fresh_child)
     _keep_to_share()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _signals_as_in_any_shell()
     _start(channel, home, _write_connection(message))
+
+
+def _signals_as_in_any_shell() -> None:
+    """Ignore nothing that this process was made to ignore, SIGHUP by nohup(1) for one: a mark would depend on it."""
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # these two Python ignores itself
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _keep_to_share() -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from autograder.sandbox import cgroups
 
-# what is true of one run and need not be of another: how long it took and when, how many kernels, who was killed
-VOLATILE = ("seconds", "execution", "papermill", "lives", "notes")
+# what is true of one run and need not be of another: how long it took and when, how many kernels, who was killed, how a
+# kernel's end was noticed
+VOLATILE = ("seconds", "execution", "papermill", "lives", "life", "note", "notes")
 SERVERS = {
     "student": "autograder.job.student_server",
     "checker": "autograder.job.checker",

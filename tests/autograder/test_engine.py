@@ -2,6 +2,8 @@
 
 import csv
 import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -36,6 +38,24 @@ def test_a_class_gets_its_marks(small, hand_in, tmp_path):
         "bob": {"double": (0.0, "failed"), "shift": (3.0, "passed"), "why": (0.0, "manual")},
         "cem": {"double": (0.0, "blank"), "shift": (0.0, "blank"), "why": (0.0, "blank")},
     }
+
+
+def test_a_mark_does_not_depend_on_which_signals_the_command_ignores(small, hand_in, tmp_path):
+    hangs_up = "import os, signal\nos.kill(os.getpid(), signal.SIGHUP)\n\ndef double(x):\n    return 2 * x"
+    folder = hand_in("ada", RIGHT | {"double": hangs_up})
+    for prefix in ([], ["nohup"]):
+        out = tmp_path / f"out{len(prefix)}"
+        ran = [*prefix, sys.executable, "-m", "autograder", "--course", str(small.root), "grade", NAME]
+        done = subprocess.run(
+            [*ran, "--submissions", str(folder), "--out", str(out)],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert points(small, out)["ada"]["double"] == (0.0, "crashed")
 
 
 def test_only_what_changed_is_graded_again(small, hand_in, tmp_path):
