@@ -420,3 +420,24 @@ def test_a_command_imports_little_before_it_has_asked():
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert {"typer", "rich", "numpy", "nbformat", "msgspec", "asyncio"} & set(said.stdout.split()) == set()
+
+
+def test_a_file_that_only_the_command_has_open_is_read_by_the_command_itself(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert warm_client.run(["autograder", "grade", "03", "--roster", "/dev/fd/63"], 5.0) is None
+    assert "nothing is kept warm: /dev/fd/63 is a file that only this command has open" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_relative_means_the_folder_where_the_command_works(tmp_path, monkeypatch):
+    keys = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        monkeypatch.setenv("PYTHONPATH", "lib")
+        monkeypatch.setenv("TMPDIR", ".")
+        keys.append(warm_place.key())
+        place = warm_place.opened()
+        assert place.path == str(tmp_path / name / f"across-kept-{os.geteuid()}")
+        place.close()
+    assert "PYTHONPATH" in warm_place.differs(*keys)
