@@ -84,6 +84,8 @@ def only_writer(out: Path) -> Iterator[None]:
             if times > 1:
                 _HELD[out] = fd, times - 1
             else:
+                # closed alone, it would stay locked while a process that another thread forked just now has it open, too
+                fcntl.flock(fd, fcntl.LOCK_UN)
                 os.close(fd)
 
 

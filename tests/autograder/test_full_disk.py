@@ -1,8 +1,10 @@
 """A full disk and a read-only folder end in one clear line, and what was graded is kept."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,20 @@ def test_one_process_may_hold_a_folder_twice_and_another_not_at_all(tmp_path):
             pass
         assert "another grader" in another().stderr
     assert another().returncode == 0
+
+
+def test_a_process_forked_meanwhile_does_not_keep_a_folder(tmp_path):
+    with files.only_writer(tmp_path):  # jobs that are begun ahead make boxes while the class's secret is written
+        pid = os.fork()
+        if not pid:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        with files.only_writer(tmp_path):
+            pass
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_the_folder_of_a_class_is_its_graders_alone(tmp_path):
