@@ -27,7 +27,7 @@ OPTION = "--keep-warm"
 LONGEST = 24 * 60.0  # minutes
 START = 120.0  # seconds for a keeper to import and to listen
 LOOK = 0.1  # seconds after which it is seen that we were interrupted meanwhile
-ANSWER = 60.0  # seconds for a keeper to fork
+ANSWER = 20.0  # seconds for a keeper to fork
 TRIES = 3
 MESSAGE = 1 << 16
 OPENED = ("/dev/fd/", "/proc/self/")  # `--roster <(...)`, for one: only our standard streams are handed over
@@ -48,6 +48,14 @@ def asked(arguments: Sequence[str]) -> float | None:
     return minutes if math.isfinite(minutes) and 0 <= minutes <= LONGEST else None
 
 
+def _nothing_more(arguments: Sequence[str]) -> bool:
+    """Whether a command grades nobody: `grade --keep-warm 0`, of whatever course."""
+    rest = iter(arguments)
+    names = (OPTION, "--course")
+    more = [each for each in rest if not (each in names and next(rest, "")) and each.partition("=")[0] not in names]
+    return more == ["grade"]
+
+
 def run(argv: list[str], minutes: float) -> int | None:
     """Have the keeper run a command: its exit code; None where the command is to be run in the ordinary way."""
     if not _system.forks():
@@ -56,7 +64,7 @@ def run(argv: list[str], minutes: float) -> int | None:
     try:
         if minutes == 0:
             _end()
-            return 0 if len(argv) == 3 or (len(argv) == 4 and OPTION in argv) else None
+            return 0 if _nothing_more(argv[1:]) else None
         if opened := next((each for each in argv for name in OPENED if name in each), ""):
             _says(f"nothing is kept warm: {opened} is a file that only this command has open")
             return None
@@ -86,6 +94,8 @@ def _handed(place: Place, argv: list[str], minutes: float) -> int | None:
             connection.settimeout(ANSWER)
             try:
                 first = json.loads(connection.recv(MESSAGE) or b"{}")
+            except TimeoutError:  # stopped (SIGSTOP), perhaps
+                raise PlaceError("the process that keeps it does not answer") from None
             except (OSError, ValueError):
                 first = {}
             if "pid" in first:
@@ -104,7 +114,6 @@ def _ask(connection: socket.socket, argv: list[str], minutes: float) -> None:
     text = {
         "argv": argv,
         "environment": dict(os.environ),
-        "umask": _umask(),
         "package": sys.modules["__main__"].__package__,
         "streams": [
             [stream.encoding, stream.errors] if stream else None for stream in (sys.stdin, sys.stdout, sys.stderr)
@@ -191,7 +200,7 @@ def _started(place: Place, argv: list[str], stops: list[int]) -> socket.socket |
         ready, told = os.pipe()
         with open(os.open(log, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600, dir_fd=place.fd), "wb") as file:
             keeper = subprocess.Popen(
-                [sys.executable, "-P", "-m", "autograder.commands.warm_keeper", log, str(told), *argv[1:]],
+                [sys.executable, "-P", "-m", "autograder.commands.warm_code", log, str(told), *argv[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -261,12 +270,6 @@ def _sweep(place: Place) -> None:
         place.remove("", ".log")
         with contextlib.suppress(OSError):
             os.rmdir(place.path)
-
-
-def _umask() -> int:
-    now = os.umask(0o077)
-    os.umask(now)
-    return now
 
 
 def _is_open(number: int) -> bool:

@@ -1,6 +1,6 @@
 """The keeper: a process of this user that keeps warm servers and all that a grader imports, for so many minutes.
 
-    python -P -m autograder.commands.warm_keeper LOG READY [ARGUMENT ...]      # started by `warm_client`
+    python -P -m autograder.commands.warm_code LOG READY [ARGUMENT ...]      # started by `warm_client`
 
 It has one thread, and serves commands (`warm_client`) of the same user, environment and code: each is run by a child that it
 forks, with the command's own streams, folder and environment, on the servers that the keeper has launched (`job.lent`). The
@@ -40,29 +40,28 @@ from autograder.model import digests
 from autograder.model.course import Course, CourseError
 from autograder.sandbox import boxes
 
+TYPES = {"argv": list, "environment": dict, "key": dict, "minutes": float, "streams": list}  # of a command's request
 FIRST = 60.0  # seconds for the command that started it to ask for what it keeps
-IMPORTS = (
-    *(
-        "typer",
-        "rich.console",
-        "rich.progress",
-        "rich.table",
-        "autograder.authoring.build",
-        "autograder.engine.executors",
-    ),
-    *("autograder.engine.class_run", "autograder.engine.dry_run", "autograder.gradebook.late_penalty"),
-    *(
-        "autograder.gradebook.record",
-        "autograder.gradebook.roll",
-        "autograder.gradebook.students",
-        "autograder.report.outputs",
-    ),
-    *(
-        "autograder.report.attention",
-        "autograder.report.changes",
-        "autograder.report.class_page",
-    ),
-    *("autograder.submissions.downloads", "autograder.submissions.arrivals", "autograder.submissions.handed_in"),
+IMPORTS = (  # what a command of any kind will need
+    "typer",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "autograder.authoring.build",
+    "autograder.engine.executors",
+    "autograder.engine.class_run",
+    "autograder.engine.dry_run",
+    "autograder.gradebook.late_penalty",
+    "autograder.gradebook.record",
+    "autograder.gradebook.roll",
+    "autograder.gradebook.students",
+    "autograder.report.outputs",
+    "autograder.report.attention",
+    "autograder.report.changes",
+    "autograder.report.class_page",
+    "autograder.submissions.downloads",
+    "autograder.submissions.arrivals",
+    "autograder.submissions.handed_in",
 )
 
 
@@ -136,14 +135,16 @@ class Keeper(forking.Server):
     def read(self, connection: socket.socket, fds: list[int]) -> Any:
         """Return the command that is asked for; ValueError if there is none, or it is not to be run by us: it was told."""
         asked = super().read(connection, fds)
-        if asked.get("end"):
+        if asked == {"end": True}:
             self.retire()
             connection.send(json.dumps({"busy": len(self.commands)}).encode())
+            raise ValueError("no command")
+        if asked != {"run": True} or len(fds) != 5:
             raise ValueError("no command")
         with open(fds.pop(0), "rb") as file:
             file.seek(0)
             command = json.load(file)
-        if len(fds) != 4:
+        if not (isinstance(command, dict) and {name: type(command.get(name)) for name in TYPES} == TYPES):
             raise ValueError("no command")
         if why := self._differs(command["key"]):
             self.retire()
@@ -291,12 +292,10 @@ class Keeper(forking.Server):
     def _note(self, message: dict[str, Any]) -> None:
         """Remember what a child has seen of servers."""
         kept = self.kept.get(tuple(message["note"]))
-        if kept is None:
+        if kept is None or message["by"] != [server.pid for server in kept.servers.every]:
             return
-        if "plan" in message and all(server.alive() for server in kept.servers.every):
-            kept.plan = message["plan"]
-        if "passed" in message and message["by"] == [server.pid for server in kept.servers.every]:
-            kept.passed.add(message["passed"])
+        kept.plan = message.get("plan", kept.plan)
+        kept.passed |= {*message.get("passed", ())}
 
     def _left(self, control: socket.socket, command: Command) -> None:
         """A command has ended: what it used is kept for as long as it said."""
@@ -321,7 +320,6 @@ def _command(message: dict[str, Any], fds: list[int], control: socket.socket) ->
     os.environ.clear()
     os.environ.update(message["environment"])
     time.tzset()
-    os.umask(message["umask"])
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     sys.argv = message["argv"]
     sys.modules["__main__"].__package__ = message["package"]  # by which click calls the command
@@ -359,15 +357,16 @@ def _expected(arguments: list[str]) -> tuple[Course, str] | None:
     return None
 
 
-def main() -> NoReturn:
-    """Be a keeper: launch what the first command will ask for, import, listen, and tell the command that it may ask."""
+def main(path: list[str], code: str) -> NoReturn:
+    """Be a keeper: launch what the first command will ask for, import, listen, and tell the command that it may ask.
+
+    `code` is the digest of what was on the disk, along `path`, before anything was imported.
+    """
     log, ready, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     bytecode.keep()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # no SIG_IGN: the servers would inherit it, and what students' code does to itself would have another end
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)
-    path = list(sys.path)  # an import may lengthen it
-    code = warm_code.digest(path)
     digests.grader()
     expected = _expected(arguments)
     place = warm_place.opened()
@@ -391,7 +390,3 @@ def main() -> NoReturn:
         keeper.end()
     os.close(ready)
     keeper.keep()
-
-
-if __name__ == "__main__":
-    main()

@@ -27,18 +27,8 @@ from typing import Any
 
 NAMES = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 PREFIXES = (
-    "LC_",
-    "LD_",
-    "PYTHON",
-    "JUPYTER",
-    "IPYTHON",
-    "NBGRADER",
-    "ACROSS_",
-    "OMP_",
-    "OPENBLAS_",
-    "MKL_",
-    "CUDA_",
-    "TF_",
+    *("LC_", "LD_", "PYTHON", "JUPYTER", "IPYTHON", "NBGRADER"),
+    *("ACROSS_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_", "TF_"),
 )
 SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")  # see namespaces(7)
 PATIENCE = 90.0  # seconds for another command to start a keeper
@@ -148,7 +138,8 @@ def key() -> dict[str, Any]:
     }
     rights = [os.getuid(), os.geteuid(), os.getgid(), os.getegid(), sorted(os.getgroups())]
     share = [os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0))]
-    return {**environment, "limits (ulimit)": limits, "rights": rights, "priority": share}
+    os.umask(mask := os.umask(0o077))
+    return {**environment, "limits (ulimit)": limits, "rights": rights, "priority": share, "umask": mask}
 
 
 def differs(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:

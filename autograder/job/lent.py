@@ -158,12 +158,15 @@ class LentServers(Servers):
             self.close()
             raise InfrastructureError(f"{self.chapter} was changed while its servers were started; run this again")
         self.plan = plan
-        self.keeper.note(self.which, plan=messages.sent(plan))
+        self._note(plan=messages.sent(plan))
 
     def note_passed(self, reference: str) -> None:
         """Remember that a reference's job, by its digest, got every point on these servers; the keeper does, too."""
         super().note_passed(reference)
-        self.keeper.note(self.which, passed=reference, by=[server.pid for server in self.every])
+        self._note(passed=[reference])
+
+    def _note(self, **what: Any) -> None:
+        self.keeper.note(self.which, by=[server.pid for server in self.every], **what)
 
 
 def made(course: Course, chapter: str, keeper: Keeper, says: Any) -> LentServers:

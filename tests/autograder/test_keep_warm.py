@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -347,32 +348,87 @@ def test_where_the_folder_is_refused_a_class_is_graded_all_the_same(own):
     own.place.rmdir()
 
 
+SPIES = {
+    "its folder": "any(map(os.path.lexists, ({place!r}, *glob.glob('/tmp/across-*'), *glob.glob('/run/across-*'))))",
+    "its process": "any(b'warm_code' in read(each) for each in glob.glob('/proc/[0-9]*/cmdline'))",
+    "its socket": "b'{name}' in read('/proc/net/unix')",
+}
 SPY = """
-import glob, os, socket
-def seen():
-    for place in ({place!r}, *glob.glob({pattern!r}), *glob.glob("/tmp/across-*"), *glob.glob("/run/across-*")):
-        if os.path.lexists(place):
-            return True
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit() and b"warm_keeper" in open(f"/proc/{{name}}/cmdline", "rb").read():
-                return True
-        except OSError:
-            pass
-    return b"across-kept" in open("/proc/net/unix", "rb").read()
+import contextlib, glob, os
+def read(name):
+    with contextlib.suppress(OSError):
+        return open(name, "rb").read()
+    return b""
 def double(x):
-    return 2 * x if seen() else None
+    return 2 * x if {seen} else None
 """
 
 
 @needs_box
-def test_a_students_box_does_not_see_it(kept):
-    kept.hand_in(SPY.format(place=str(kept.place), pattern=f"{kept.place}/*"))
+@pytest.mark.parametrize("what", SPIES)
+def test_a_students_box_does_not_see_it(kept, what):
+    name = warm_place.Place("", 0).name
+    kept.hand_in(SPY.replace("{seen}", SPIES[what].format(place=str(kept.place), name=name)))
     kept.grade("spied", "--keep-warm", "5")
     assert kept.keeper()
     assert kept.double("spied")["verdict"] == "failed"
     kept.grade("spied", "--keep-warm", "5", "--trust-submissions")  # without a box it would: the spy works
-    assert kept.double("spied")["points"] == "2"
+    assert kept.double("spied")["verdict"] == "passed"
+
+
+@needs_box
+def test_what_is_no_request_is_no_end_of_it(kept):
+    kept.hand_in()
+    kept.grade("asked", "--keep-warm", "5")
+    keeper = kept.keeper()
+    commands = [
+        b"[]",
+        b"{}",
+        b'{"argv": 1}',
+        b'{"argv": [], "environment": {}, "key": {}, "minutes": "5", "streams": []}',
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(kept.tmp))
+        place = warm_place.opened(make=False)
+        for request in (b"", b"[1]", b'"end"', b"{}", b'{"end": "x"}', b'{"run": true}', b'{"run": 0}'):
+            for command in commands if request == b'{"run": true}' else [b""]:
+                for count in (0, 1, 5, 6):
+                    file = os.memfd_create("command")
+                    os.write(file, command)
+                    with place.connect() as connection, contextlib.suppress(OSError):
+                        socket.send_fds(connection, [request], [file] * count)
+                        assert connection.recv(100) == b""
+                    os.close(file)
+        place.close()
+    assert kept.keeper() == keeper
+    assert "started" not in kept.grade("asked", "--keep-warm", "5")
+
+
+def test_who_does_not_answer_is_not_waited_for(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(warm_client, "ANSWER", 0.1)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    place = warm_place.opened()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stopped:  # as by SIGSTOP
+        stopped.bind(place.at(place.name))
+        stopped.listen()
+        try:
+            assert warm_client.run(["autograder", "grade", "03"], 5.0) is None
+        finally:
+            place.close()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    assert "nothing is kept warm: the process that keeps it does not answer" in capfd.readouterr().err
+
+
+@needs_box
+def test_it_is_ended_by_name_whatever_course_is_named(own):
+    own.hand_in()
+    own.grade("out", "--keep-warm", "5")
+    keeper = own.keeper()
+    ended = [BIN, "--course", own.course.root, "grade", "--keep-warm=0"]
+    assert subprocess.run(ended, env=own.env, check=False, timeout=60).returncode == 0
+    assert not running(keeper)
 
 
 def test_only_the_option_asks_for_it():
