@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -308,7 +309,7 @@ def remove_leftovers() -> None:
     for group in cgroups.leftovers("j"):
         if owners.is_leftover(group.name):
             group.close()
-    for place in ("/dev/shm", "/tmp"):
+    for place in {"/dev/shm", "/tmp", tempfile.gettempdir()}:
         for folder in Path(place).glob("across-*"):
             if owners.is_leftover(folder.name):
                 remove(folder)

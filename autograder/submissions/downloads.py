@@ -16,6 +16,7 @@ from pathlib import Path
 
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
+from autograder.sandbox import owners
 from autograder.submissions import archives, exchange, filenames, intake, members, moments, places
 from autograder.submissions.filenames import Claim, Layout, Names, Reader, Tally
 from autograder.submissions.handed_in import HandedIn, Line, shortened
@@ -78,7 +79,7 @@ def gathered(
     source, names = Path(source), names or Names()
     ids = Roster(roster) if roster else None
     told = Times(times, chapter.name) if times else None
-    with tempfile.TemporaryDirectory(prefix="across-handed-in-") as private:
+    with tempfile.TemporaryDirectory(prefix=f"{owners.new_name('across-')}-") as private:
         if source.is_dir():
             place = places.located(source, chapter, names)
             if settled is None:  # where one watches, the class is yet to come

@@ -242,6 +242,9 @@ def test_whatever_is_killed_nothing_is_left_and_the_next_command_works(kept, how
     kept.grade("killed", "--keep-warm", "5")
     assert kept.double("killed")["points"] == "0"
     assert kept.double("killed")["verdict"] == "failed"
+    assert [
+        path for path in kept.tmp.glob("across-*") if path != kept.place
+    ] == []  # where students' files were unpacked
 
 
 @needs_box
