@@ -59,7 +59,7 @@ def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path,
             found = None
         if found is None:
             class_run.close()
-            console.print(f"watched: {batches} batches graded", highlight=False)
+            console.print(f"watched: {batches} batch{'' if batches == 1 else 'es'} graded", highlight=False)
             return code
         if asked := sorted({*found.students} & {*(students or found.students)}):
             code = max(code, tell(found, chapter_name, out))

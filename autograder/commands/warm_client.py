@@ -200,7 +200,7 @@ def _started(place: Place, argv: list[str], stops: list[int]) -> socket.socket |
         ready, told = os.pipe()
         with open(os.open(log, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600, dir_fd=place.fd), "wb") as file:
             keeper = subprocess.Popen(
-                [sys.executable, "-P", "-m", "autograder.commands.warm_code", log, str(told), *argv[1:]],
+                [sys.executable, "-P", "-m", "autograder.commands.warm_start", log, str(told), *argv[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

@@ -1,9 +1,5 @@
 """The digest of all code that a keeper and what it forks may run, as it is on the disk now: ours whole, others' by their names.
 
-    python -P -m autograder.commands.warm_code LOG READY [ARGUMENT ...]      # started by `warm_client`
-
-A keeper begins here, with the digest, so that it knows of what was edited while it imported.
-
 What decides a mark has digests of its own, for every command (`digests`); this one covers what writes and shows it, too.
 """
 
@@ -46,11 +42,3 @@ def _installed(folder: str) -> Iterator[tuple[str, int]]:
             if entry.name.endswith((".dist-info", ".egg-info", ".pth")):
                 with contextlib.suppress(OSError):
                     yield entry.name, entry.stat().st_mtime_ns
-
-
-if __name__ == "__main__":
-    _path = list(sys.path)  # an import may lengthen it
-    _code = digest(_path)
-    from autograder.commands import warm_keeper
-
-    warm_keeper.main(_path, _code)

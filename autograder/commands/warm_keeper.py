@@ -1,6 +1,6 @@
 """The keeper: a process of this user that keeps warm servers and all that a grader imports, for so many minutes.
 
-    python -P -m autograder.commands.warm_code LOG READY [ARGUMENT ...]      # started by `warm_client`
+    python -P -m autograder.commands.warm_start LOG READY [ARGUMENT ...]      # started by `warm_client`
 
 It has one thread, and serves commands (`warm_client`) of the same user, environment and code: each is run by a child that it
 forks, with the command's own streams, folder and environment, on the servers that the keeper has launched (`job.lent`). The

@@ -353,7 +353,7 @@ def test_where_the_folder_is_refused_a_class_is_graded_all_the_same(own):
 
 SPIES = {
     "its folder": "any(map(os.path.lexists, ({place!r}, *glob.glob('/tmp/across-*'), *glob.glob('/run/across-*'))))",
-    "its process": "any(b'warm_code' in read(each) for each in glob.glob('/proc/[0-9]*/cmdline'))",
+    "its process": "any(b'warm_start' in read(each) for each in glob.glob('/proc/[0-9]*/cmdline'))",
     "its socket": "b'{name}' in read('/proc/net/unix')",
 }
 SPY = """
