@@ -61,7 +61,7 @@ def test_it_doubles(student, rng):
 
 @exercise("shift")
 def test_it_shifts(student, rng):
-    x, by = int(rng.integers(100)), int(rng.integers(1, 100))
+    x, by = int(rng.integers(200, 300)), int(rng.integers(1, 100))  # no wrong answer is another, or right, by chance
     assert student.ask(shifted, x=x, by=by) == x + by, "The sum is off."
 """
 RIGHT = {"double": "def double(x):\n    return x + x", "shift": "def shift(x, by):\n    return by + x", "why": "So."}
