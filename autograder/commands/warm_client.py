@@ -95,6 +95,8 @@ def _handed(place: Place, argv: list[str], minutes: float) -> int | None:
             try:
                 first = json.loads(connection.recv(MESSAGE) or b"{}")
             except TimeoutError:  # stopped (SIGSTOP), perhaps
+                if stops:
+                    return _interrupted(stops[-1])
                 raise PlaceError("the process that keeps it does not answer") from None
             except (OSError, ValueError):
                 first = {}

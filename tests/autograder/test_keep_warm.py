@@ -242,9 +242,7 @@ def test_whatever_is_killed_nothing_is_left_and_the_next_command_works(kept, how
     kept.grade("killed", "--keep-warm", "5")
     assert kept.double("killed")["points"] == "0"
     assert kept.double("killed")["verdict"] == "failed"
-    assert [
-        path for path in kept.tmp.glob("across-*") if path != kept.place
-    ] == []  # where students' files were unpacked
+    assert {*kept.tmp.glob("across-*")} == {kept.place}  # nothing is left of where students' files were unpacked
 
 
 @needs_box
@@ -377,6 +375,7 @@ def test_a_students_box_does_not_see_it(kept, what):
     assert kept.double("spied")["verdict"] == "failed"
     kept.grade("spied", "--keep-warm", "5", "--trust-submissions")  # without a box it would: the spy works
     assert kept.double("spied")["verdict"] == "passed"
+    assert kept.double("spied")["points"] == "2"
 
 
 @needs_box
@@ -407,21 +406,28 @@ def test_what_is_no_request_is_no_end_of_it(kept):
     assert "started" not in kept.grade("asked", "--keep-warm", "5")
 
 
-def test_who_does_not_answer_is_not_waited_for(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize(
+    ("interrupted", "code", "says"),
+    [(False, None, "nothing is kept warm: the process that keeps it does not answer"), (True, 130, "interrupted;")],
+)
+def test_who_does_not_answer_is_not_waited_for(tmp_path, monkeypatch, capfd, interrupted, code, says):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(warm_client, "ANSWER", 0.1)
+    monkeypatch.setattr(warm_client, "ANSWER", 1.0)
+    if interrupted:  # while it is waited for, and its handler stands
+        ask = warm_client._ask
+        monkeypatch.setattr(warm_client, "_ask", lambda *args: (ask(*args), signal.raise_signal(signal.SIGINT)))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     place = warm_place.opened()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stopped:  # as by SIGSTOP
         stopped.bind(place.at(place.name))
         stopped.listen()
         try:
-            assert warm_client.run(["autograder", "grade", "03"], 5.0) is None
+            assert warm_client.run(["autograder", "grade", "03"], 5.0) == code
         finally:
             place.close()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-    assert "nothing is kept warm: the process that keeps it does not answer" in capfd.readouterr().err
+    assert says in capfd.readouterr().err
 
 
 @needs_box
