@@ -23,6 +23,8 @@ bytecode.keep()  # hundreds of processes import TensorFlow
 
 collect_ignore = ["course"]  # the fixture course's checks: a checker runs these
 OPTION = "--nothing-missing"
+UNPREPARED = "--nothing-prepared"
+PREPARED = re.compile(r"uv run across prepare \d+$")  # what such a skip asks for
 MAY_SKIP = re.compile(
     "|".join(
         (
@@ -49,9 +51,12 @@ os.environ.setdefault("ACROSS_CACHE", _CACHE.name)  # the user's own says nothin
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the options."""
     said = "fail what would be skipped: but for gpu, and what another machine or user shows"
     parser.addoption(OPTION, action="store_true", help=said)
+    parser.addoption(
+        UNPREPARED, action="store_true", help=f"the same, but for what `across prepare` installs ({OPTION} later)"
+    )
 
 
 def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -64,7 +69,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Fail a test that skips, where nothing may be missing."""
     report = yield
     expected = hasattr(report, "wasxfail") or item.get_closest_marker("gpu")
-    if item.config.getoption(OPTION) and report.skipped and not expected and not MAY_SKIP.search(reason(report)):
+    if report.skipped and not expected and _missing(item.config, reason(report)):
         report.outcome, report.longrepr = "failed", f"{OPTION}: {item.nodeid} was {_lower(reason(report))}"
     return report
 
@@ -73,9 +78,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
     """Fail a file that skips as a whole, where nothing may be missing."""
     report = yield
-    if collector.config.getoption(OPTION) and report.skipped and not MAY_SKIP.search(reason(report)):
+    if report.skipped and _missing(collector.config, reason(report)):
         report.outcome, report.longrepr = "failed", f"{OPTION}: {collector.nodeid} was {_lower(reason(report))}"
     return report
+
+
+def _missing(config: pytest.Config, why: str) -> bool:
+    """Whether a test is skipped for want of something that has to be there."""
+    if config.getoption(UNPREPARED) and PREPARED.search(why):
+        return False
+    return (config.getoption(OPTION) or config.getoption(UNPREPARED)) and not MAY_SKIP.search(why)
 
 
 def _lower(text: str) -> str:

@@ -41,6 +41,15 @@ def test_expected_to_fail():
 def test_that_runs():
     pass
 """
+UNPREPARED = """
+import pytest
+
+def test_of_the_sandbox():
+    pytest.skip("bubblewrap is missing: install it")
+
+def test_of_an_old_tensorflow():
+    pytest.skip("its environment is missing: uv run across prepare 13")
+"""
 WHOLE_FILE = "import pytest\npytest.importorskip('no_such_package')\n"
 
 
@@ -74,6 +83,15 @@ def test_in_ci_it_fails_and_says_what_is_missing(run):
         ("test_of_a_database", "no PostgreSQL server here"),
     ):
         assert f"--nothing-missing: test_some.py::{name} was skipped: {why}" in printed
+
+
+def test_before_anything_is_prepared_only_what_that_installs_may_be_skipped(run, tmp_path):
+    (tmp_path / "test_some.py").write_text(UNPREPARED)
+    code, printed = run("--nothing-prepared")
+    assert (code, "1 failed, 1 skipped" in printed) == (1, True), printed
+    assert "test_some.py::test_of_the_sandbox was skipped: bubblewrap is missing" in printed
+    code, printed = run("--nothing-missing")
+    assert (code, "2 failed" in printed) == (1, True), printed
 
 
 def test_in_ci_a_file_that_skips_as_a_whole_fails_too(run, tmp_path):

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from across import scripts
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "student.md").read_text(encoding="utf-8")
 PROGRAMS = ("uv", "pip", "git", "across", "jupyter", "python")
@@ -86,6 +88,8 @@ def test_a_command_of_the_page_does_what_the_page_says(command: str, copy: Path,
     if CARDS in command and command.startswith("uv sync"):
         assert {"gpu"} == extras(command)  # that it is one of those that the lock knows, is asked of uv
         command = command.replace("uv sync", "uv export --frozen --no-emit-workspace --quiet -o gpu.txt")
+    if "across prepare" in command and not scripts.folder(ROOT / "notebooks" / "estimator.py").is_dir():
+        pytest.skip(f"what it installs, 1.2 GB, is not here, and this runs without a network: {command}")
     notebook = copy / "notebooks" / "03_device_placement.ipynb"
     as_handed_out = notebook.read_bytes()
     if command.startswith(("git checkout", "uv run across reset")):
