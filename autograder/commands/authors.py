@@ -119,6 +119,11 @@ def verify(
     ] = False,
     attacks: Annotated[bool, typer.Option("--attacks", help="the corpus of attacks instead of the checks")] = False,
     stock: Annotated[bool, typer.Option("--stock", help="with --attacks: against stock nbgrader, too")] = False,
+    golden: Annotated[
+        bool,
+        typer.Option("--golden", help="the golden book instead: what marks, verdicts, faults and sentences changed"),
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="with --golden: keep what they are now")] = False,
 ) -> None:
     """Test the checks themselves: reference, blank, listed answers and mutants of each chapter; or the walls: --attacks.
 
@@ -137,6 +142,8 @@ def verify(
 
         sys.exit(OK if verify_attacks.verify(workers, stock) else AUTHOR)
     asked = _with_exercises(course, chapters or course.chapters)
+    if golden:
+        sys.exit(_golden(course, list(asked), write))
     if changed:
         known = checks_page.digests(course)
         asked = {name: some for name, some in asked.items() if known.get(name) != verifier.digest(course, name)}
@@ -157,6 +164,27 @@ def verify(
     if written:
         console.print(f"written: {checks_page.path(course)}", highlight=False, soft_wrap=True)
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
+
+
+def _golden(course: Course, names: list[str], write: bool) -> int:
+    """Grade the golden book's submissions of chapters again; the exit code. See `authoring.golden`."""
+    from autograder.authoring import golden
+
+    differ = 0
+    with progress("the golden book") as advance:
+        for name, section in golden.graded(course, names, advance):
+            lines = golden.differences(course, name, section)
+            differ += bool(lines)
+            for line in lines:
+                console.print(plain(line), highlight=False, soft_wrap=True)
+            if write and lines:
+                golden.write(course, {name: section})
+    console.print(
+        f"{differ} of {len(names)} chapters differ from {golden.path(course)}", highlight=False, soft_wrap=True
+    )
+    if differ and not write:
+        end(AUTHOR, "say why in the commit that keeps it: `autograder verify --golden --write`")
+    return OK
 
 
 def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[str]]:

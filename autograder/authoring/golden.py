@@ -1,0 +1,127 @@
+"""The golden book: what a handful of submissions of each chapter are told, in one file, to be given back byte for byte.
+
+`autograder verify --golden` grades each chapter's reference, a blank notebook, three of listed wrong answers, two of answers
+that are right in another way, and a hostile one, and says what differs from `tests/golden/COURSE.txt`: points, verdict, whose
+fault, and the sentence. So code may go that no mark needs. A change of it is explained in its commit.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from autograder.authoring import build
+from autograder.authoring.trials import Answers
+from autograder.engine.jobs import Jobs
+from autograder.job import forkserver
+from autograder.job.grade import Job
+from autograder.model.course import Course, checkout
+from autograder.model.verdict import Mark, Verdict
+from autograder.probe import listed
+from autograder.submissions.intake import Submission
+
+WRONG, RIGHT = 3, 2  # notebooks of listed answers: the first of each cell in the first one, and so on
+SEED = 1
+HEAD = """\
+# The golden book: points, verdict, fault and sentence of each exercise. Written by `autograder verify --golden --write`.
+# A line that changes is explained in the commit that changes it.
+"""
+HOSTILE = """
+class _Yes:
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = lambda self, other: True
+    __hash__ = lambda self: 0
+    __repr__ = __str__ = lambda self: "yes"
+    __bool__ = lambda self: True
+    __len__ = __int__ = __index__ = lambda self: 1
+    __float__ = lambda self: 1.0
+    __iter__ = lambda self: iter([self])
+    __getattr__ = lambda self, name: self
+    __getitem__ = lambda self, name: self
+    __call__ = lambda self, *args, **kwargs: self
+"""
+
+
+def path(course: Course) -> Path:
+    """Where a course's golden book is: in the checkout of the harness."""
+    return checkout() / "tests" / "golden" / f"{course.id}.txt"
+
+
+def submissions(course: Course, chapter_name: str) -> dict[str, Answers]:
+    """What is graded of a chapter, by name: the sources of its answer cells."""
+    reference = build.solution_source(course, chapter_name)
+    chapter = course.chapter(chapter_name)
+    variants = listed.variants(course.listed_file(chapter_name))
+    found: dict[str, Answers] = {"reference": reference, "blank": dict(chapter.answers)}
+    for kind, count in (("wrong", WRONG), ("right", RIGHT)):
+        for number in range(count):
+            found[f"{kind} {number + 1}"] = dict(reference)
+            for answer in reference:
+                of = [each for each in variants if each.answer == answer and each.correct == (kind == "right")]
+                if number < len(of):
+                    found[f"{kind} {number + 1}"][answer] = of[number].written_over(reference[answer])
+    code = {cell.metadata.nbgrader.grade_id for cell in build.solved(course, chapter_name).cells if _answered(cell)}
+    found["hostile"] = {answer: HOSTILE + f"\n{answer} = _Yes()\n" for answer in reference if answer in code}
+    return found
+
+
+def _answered(cell: object) -> bool:
+    return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("solution"))  # type: ignore[attr-defined]
+
+
+def graded(
+    course: Course, names: Iterable[str], progress: Callable[[int, int, str], None] = lambda *_: None
+) -> Iterator[tuple[str, str]]:
+    """Each chapter's section of the book, by its name, as it is now.
+
+    Raises CourseError, SandboxError, and InfrastructureError where a submission could not be graded.
+    """
+    for name in names:
+        rubric = forkserver.make_rubric(course, name)
+        jobs = {
+            what: Job(Submission(f"({what})", name, answers), rubric, SEED)
+            for what, answers in submissions(course, name).items()
+        }
+        named = {id(job): what for what, job in jobs.items()}
+        came: dict[str, Verdict] = {}
+        try:
+            with Jobs(course, 0, None) as run:
+                for job, verdict in run.verdicts(list(jobs.values())):
+                    if not isinstance(verdict, Verdict):
+                        raise forkserver.InfrastructureError(f"{name}, {named[id(job)]}: {verdict}")
+                    came[named[id(job)]] = verdict
+                    progress(len(came), len(jobs), f"{name}: {named[id(job)]}")
+        finally:
+            forkserver.close()
+        yield name, "".join(_lines(what, came[what].marks) for what in jobs)
+
+
+def _lines(what: str, marks: Iterable[Mark]) -> str:
+    rows = [
+        (mark.exercise, f"{mark.points:g} of {mark.max_points:g}", mark.result, mark.fault or "-", mark.message)
+        for mark in marks
+    ]
+    return f"\n{what}\n" + "".join(" | ".join(row).replace("\n", "\\n") + "\n" for row in rows)
+
+
+def read(course: Course) -> dict[str, str]:
+    """The sections of the book as it is kept, by chapter; none where there is no book."""
+    place = path(course)
+    text = place.read_text(encoding="utf-8") if place.exists() else ""
+    parts = (part.partition("\n") for part in text.split("\n== ")[1:])
+    return {name: section for name, _, section in parts}
+
+
+def write(course: Course, sections: Mapping[str, str]) -> Path:
+    """Keep these sections in place of, or beside, those that are kept; the file."""
+    place, known = path(course), {**read(course), **sections}
+    place.parent.mkdir(parents=True, exist_ok=True)
+    kept = "".join(f"\n== {name}\n{known[name].rstrip()}\n" for name in course.chapters if name in known)
+    place.write_text(HEAD + kept, encoding="utf-8")
+    return place
+
+
+def differences(course: Course, name: str, section: str) -> list[str]:
+    """The lines of a unified diff from a chapter's section as it is kept to what it is now; none where they are equal."""
+    was, now = (text.strip().splitlines() for text in (read(course).get(name, ""), section))
+    return list(difflib.unified_diff(was, now, f"{name}, as kept", f"{name}, now", lineterm="", n=1))
