@@ -6,9 +6,12 @@ through the same typed protocol; what a box adds are its limits.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import linecache
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -17,11 +20,14 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from across._process import warm
 from autograder.authoring import build
-from autograder.job import messages
-from autograder.model.course import Course, CourseError, Exercise, near
+from autograder.job import messages, peers
+from autograder.model.course import Course, CourseError, Exercise, Limits, near
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import ENDS
+from autograder.probe import asking
+from autograder.sandbox import boxes, owners
 
 SEEDS = (1, 2, 3)
 _RUNS = itertools.count(1)
@@ -72,7 +78,8 @@ class Asked:
         from autograder.probe import asking
 
         allowed = self.course.chapter(self.chapter).allowed_ops
-        checker.JOB.student = asking.in_process(_executed(self.course, self.chapter, cells), allowed)
+        names, code = _executed(self.course, self.chapter, cells)
+        checker.JOB.student = asking.in_process(names, allowed)
         items = [item for item in self._all if item.function.exercise == exercise]  # type: ignore[attr-defined]
         made: list[Said] = []
         for seed in seeds:
@@ -81,9 +88,32 @@ class Asked:
             self._session.items[:] = items
             self._session.testsfailed = 0  # or pytest takes the last seed's failures for broken files
             self._session.shouldstop = False
-            self._config.hook.pytest_runtestloop(session=self._session)
+            with beside(self.course, code, allowed) as checker.JOB.wanted:
+                self._config.hook.pytest_runtestloop(session=self._session)
             made += _said(checker.OUTCOMES.numbers, items, seed, listener.ended)
         return made
+
+
+@contextlib.contextmanager
+def beside(
+    course: Course, code: Sequence[str], allowed: Sequence[str] = ()
+) -> Iterator[Callable[[str], asking.Student]]:
+    """What makes the peers and lives that a check wants, here without a box; they end with the block. See `job.peers`."""
+    with boxes.Box(owners.new_name("b"), boxes.caps(Limits()), walls=False) as box:
+        ours, theirs = socket.socketpair()  # nobody asks the kernel that there is not
+        made = peers.Peers(ours, lambda: True, _server(course).path, f"{box.name}p", box, Limits(), code)
+        try:
+            yield lambda kind: asking.beside(made.start(kind), kind, allowed)
+        finally:
+            made.close()
+            ours.close()
+            theirs.close()
+
+
+@functools.cache
+def _server(course: Course) -> warm.ForkServer:
+    """The warm server of this process's peers and lives; it ends with this process."""
+    return warm.ForkServer("autograder.job.student_server", *course.preload, env={"PYTHONHASHSEED": "0"}).start()
 
 
 def check(
@@ -139,20 +169,25 @@ def _said(
         yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
 
 
-def _executed(course: Course, chapter: str, answers: Mapping[str, str]) -> dict[str, Any]:
-    """The names that the chapter's cells bind, with `answers` in place of the reference; visible checks are left out."""
+def _executed(course: Course, chapter: str, answers: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """The names that the chapter's cells bind, with `answers` in place of the reference, and these cells' sources.
+
+    Visible checks are left out.
+    """
     names: dict[str, Any] = {"__name__": "__main__"}
+    code: list[str] = []
     for cell in build.solved(course, chapter).cells:
         meta = cell.metadata.get("nbgrader", {})
         if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
             continue
         name = meta.get("grade_id", "")
+        code.append(answers.get(name, str(cell.source)))
         try:
-            exec(compiled(answers.get(name, str(cell.source)), name), names)
+            exec(compiled(code[-1], name), names)
         except Exception as error:
             if name not in answers:
                 raise CourseError(
                     f'{chapter}, cell "{name or cell.source[:40]}": {type(error).__name__}: {error}'
                 ) from error
             names.setdefault("_raised", error)  # the student's kernel goes on after a cell that raised, too
-    return names
+    return names, code

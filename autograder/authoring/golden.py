@@ -11,15 +11,12 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from autograder.authoring import build
-from autograder.authoring.trials import Answers
-from autograder.engine.jobs import Jobs
+from autograder.authoring import build, verify
+from autograder.authoring.trials import Answers, Trial
 from autograder.job import forkserver
-from autograder.job.grade import Job
 from autograder.model.course import Course, checkout
-from autograder.model.verdict import Mark, Verdict
+from autograder.model.verdict import Mark
 from autograder.probe import listed
-from autograder.submissions.intake import Submission
 
 WRONG, RIGHT = 3, 2  # notebooks of listed answers: the first of each cell in the first one, and so on
 SEED = 1
@@ -77,23 +74,15 @@ def graded(
     Raises CourseError, SandboxError, and InfrastructureError where a submission could not be graded.
     """
     for name in names:
-        rubric = forkserver.make_rubric(course, name)
-        jobs = {
-            what: Job(Submission(f"({what})", name, answers), rubric, SEED)
-            for what, answers in submissions(course, name).items()
-        }
-        named = {id(job): what for what, job in jobs.items()}
-        came: dict[str, Verdict] = {}
+        trials = [Trial(what, "", SEED, answers) for what, answers in submissions(course, name).items()]
+        marks: dict[Trial, tuple[Mark, ...]] = {}
         try:
-            with Jobs(course, 0, None) as run:
-                for job, verdict in run.verdicts(list(jobs.values())):
-                    if not isinstance(verdict, Verdict):
-                        raise forkserver.InfrastructureError(f"{name}, {named[id(job)]}: {verdict}")
-                    came[named[id(job)]] = verdict
-                    progress(len(came), len(jobs), f"{name}: {named[id(job)]}")
+            for trial, verdict in verify.graded(course, forkserver.make_rubric(course, name), trials):
+                marks[trial] = verdict.marks
+                progress(len(marks), len(trials), f"{name}: {trial.kind}")
         finally:
             forkserver.close()
-        yield name, "".join(_lines(what, came[what].marks) for what in jobs)
+        yield name, "".join(_lines(trial.kind, marks[trial]) for trial in trials)
 
 
 def _lines(what: str, marks: Iterable[Mark]) -> str:

@@ -28,7 +28,7 @@ class Trial:
     of: Variant | Mutant | None = None
 
 
-def _looked_at_with(chapter: Chapter, reference: Answers, answer: str, source: str) -> Answers:
+def looked_at_with(chapter: Chapter, reference: Answers, answer: str, source: str) -> Answers:
     """`source` as `answer`, and the reference in each cell that an exercise which looks at `answer` looks at as well.
 
     Every other cell stays blank: its exercises ask nothing, and so a trial costs what its own exercise costs.
@@ -52,7 +52,7 @@ def trials_of(
         if variant.exercise not in names:
             continue
         changed = variant.written_over(reference[variant.answer])
-        answers = _looked_at_with(chapter, reference, variant.answer, changed)
+        answers = looked_at_with(chapter, reference, variant.answer, changed)
         for seed in range(1, min(FEW, seeds) + 1):
             yield Trial(
                 "right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant
@@ -61,5 +61,5 @@ def trials_of(
     for answer, source in reference.items():
         if answer in checked:
             for number, mutant in enumerate(mutants.mutants(answer, source)):
-                answers = _looked_at_with(chapter, reference, answer, mutant.source)
+                answers = looked_at_with(chapter, reference, answer, mutant.source)
                 yield Trial("mutant", f"{answer} {number}", 1, answers, mutant)

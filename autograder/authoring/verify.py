@@ -176,7 +176,7 @@ def verify(
                     if _survives(chapter, each, results)
                     for seed in OTHER_SEEDS
                 ]
-            for done, (trial, verdict) in enumerate(_graded(course, rubric, wave, workers), start=1):
+            for done, (trial, verdict) in enumerate(graded(course, rubric, wave, workers), start=1):
                 results[trial] = verdict
                 if progress is not None:
                     progress(done, len(wave), f"{trial.kind} {trial.name}")
@@ -184,8 +184,7 @@ def verify(
         forkserver.close()
     found.trials = len(results)
     names = {each.name for each in looked_at}
-    graded = [(trial, results[trial]) for trial in (*trials, *again)]
-    _judge(chapter, file, found, graded, names)
+    _judge(chapter, file, found, [(trial, results[trial]) for trial in (*trials, *again)], names)
     survivors = [
         (exercise.name, mutant)
         for mutant in found.survivors
@@ -266,7 +265,13 @@ def load(course: Course, chapter: str) -> None:
         sys.path.remove(str(file.parent))
 
 
-def _graded(course: Course, rubric: Rubric, trials: Iterable[Trial], workers: int) -> Iterator[tuple[Trial, Verdict]]:
+def graded(
+    course: Course, rubric: Rubric, trials: Iterable[Trial], workers: int = 0
+) -> Iterator[tuple[Trial, Verdict]]:
+    """The verdict on each of `trials`, as they come, `workers` at once (0: one a core).
+
+    Raises SandboxError, InfrastructureError (after another try).
+    """
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify") as pool:
         waiting: dict[Future[Verdict], Trial] = {}
         try:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from across._process import warm
 from autograder.job import messages
+from autograder.job.peers import Peers
 from autograder.model.behaviour import Seen
 from autograder.model.course import CheckerCaps
 from autograder.model.rubric import PlannedTest, Rubric
@@ -42,8 +43,7 @@ class Answers:
 def ask(
     server: str,
     name: str,
-    questions: socket.socket,
-    alive: Callable[[], bool],
+    asked: Peers,
     rubric: Rubric,
     only: Collection[str],
     seed: int,
@@ -54,9 +54,9 @@ def ask(
     traced: bool = False,
     compare: messages.Compare | None = None,
 ) -> Answers:
-    """Have the checker at `server` ask the kernel at the other end of `questions` about the exercises `only`.
+    """Have the checker at `server` ask the kernel of `asked`, and processes beside it, about the exercises `only`.
 
-    `name` is the checker's box, which does not show the folders `hidden`; `alive` says whether the kernel is. It ends at
+    `name` is the checker's box, which does not show the folders `hidden`. It ends at
     `until` (time.monotonic), at the latest. `on_question` is called when a question is asked. `keep` has the names, by the
     grade id of a test cell, that this one must leave as they were; `traced` keeps what came back of each test, `compare`
     has some run once more and keeps what came back of these: whatever becomes of that changes no outcome.
@@ -78,13 +78,17 @@ def ask(
             compare=compare,
         )
         patience = PATIENCE * limits.question_seconds
-        with warm.request(server, messages.sent(request), [questions.fileno()]) as child:
+        ours, theirs = socket.socketpair()
+        with ours, warm.request(server, messages.sent(request), [asked.questions.fileno(), theirs.fileno()]) as child:
+            theirs.close()
             heard = _Heard(rubric, numbers)
             try:
                 while (message := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
                     heard.add(said := messages.received(message, messages.FromChecker))
                     if isinstance(said, messages.Asks):
                         on_question()
+                    elif isinstance(said, messages.Wants):
+                        _hand_over(said.kind, asked, ours)
                     elif isinstance(said, messages.Compares):
                         until = min(until, time.monotonic() + patience)
             except TimeoutError:
@@ -103,10 +107,19 @@ def ask(
         return heard.ended(heard.lost, heard.note)
     if heard.compares or (code == 0 and not heard.left):
         return heard.whole(outside=killed)
-    if heard.running is None and not heard.outcomes and alive():
+    if heard.running is None and not heard.outcomes and asked.alive():
         raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
     note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
     return heard.ended(Lost.PROTOCOL, note, outside=killed)
+
+
+def _hand_over(kind: str, peers: Peers, to: socket.socket) -> None:
+    """Send the checker a new process's socket. Raises CheckerError where it cannot be had: this machine's fault, or ours."""
+    try:
+        with peers.start(kind) as made:
+            socket.send_fds(to, [b"R"], [made.fileno()])
+    except (ValueError, warm.ServerError) as error:
+        raise CheckerError(f"no {kind}: {error}") from None
 
 
 class _Heard:
@@ -126,6 +139,9 @@ class _Heard:
 
     def add(self, message: messages.FromChecker) -> None:
         """Take one message. Raises messages.MessageError for a test that was not to be run."""
+        if isinstance(message, messages.Wants):
+            self.computes = False
+            return
         if isinstance(message, messages.Asks | messages.Answered):
             # what is made of a student's graph may take as long as that student likes
             self.graph |= isinstance(message, messages.Answered) and message.graph
@@ -151,7 +167,7 @@ class _Heard:
             return
         found = (message.passed, test.weight, message.kind, message.says, message.misconception)
         share = min(max(message.share, 0.0), 1.0) if test.in_box else 0.0
-        self.outcomes.append(Outcome(test.exercise, test.name, *found, share=share, weak=test.in_box is not None))
+        self.outcomes.append(Outcome(test.exercise, test.name, *found, share=share, weak=test.weak))
         self.seen.append(_seen(test, message))
         self.running, self.computes = None, False
         if message.test in self.left:  # a second word about it comes when what it used was taken down

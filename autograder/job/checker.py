@@ -13,6 +13,7 @@ import socket
 import sys
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from autograder.probe.listed import Variant
 from autograder.sandbox import entering
 
 SAYS = 600  # characters of a message
+STARTS = 60.0  # seconds until a peer is there
 LOST = (  # how a kernel is lost; the last one holds for all others
     (Lost.DEADLINE, wire.DeadlineError),
     (Lost.DIED, wire.DiedError),
@@ -41,6 +43,7 @@ class Job:
     """What the fixtures of the running job give: set in the forked child."""
 
     student: asking.Student
+    wanted: Callable[[str], asking.Student]  # a new peer or life: see `peers`
     seed: int = 0
 
 
@@ -51,6 +54,18 @@ JOB = Job()
 def student() -> asking.Student:
     """The student's kernel: `student.ask(probe, **inputs)`."""
     return JOB.student
+
+
+@pytest.fixture
+def peer() -> asking.Student:
+    """A process in the box's network in which no student's code ever ran: `peer.ask(probe, **inputs)`. See `peers`."""
+    return JOB.wanted("peer")
+
+
+@pytest.fixture
+def lives() -> Callable[[], asking.Student]:
+    """Each call makes a process of its own in which the notebook's cells have run, to be asked like the kernel. See `peers`."""
+    return lambda: JOB.wanted("life")
 
 
 @pytest.fixture
@@ -178,6 +193,14 @@ def collect(course: Course, chapter: str) -> tuple[pytest.Config, pytest.Session
     names = [item.name for item in session.items]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CourseError(f"{file.name}: two tests are called {twice[0]}; rename one")
+    for each in sorted(checked):
+        tests = [item.function for item in session.items if item.function.exercise == each]  # type: ignore[attr-defined]
+        weak = sum(test.weight for test in tests if getattr(test, "weak", False))
+        if weak > (whole := sum(test.weight for test in tests)) / 2:
+            raise CourseError(
+                f'{file.name}, exercise "{each}": weak tests have {weak / whole:.0%} of its points, and may have half; see '
+                "docs/security.md"
+            )
     OUTCOMES.numbers = {item.nodeid: number for number, item in enumerate(session.items)}
     OUTCOMES.known = listed.variants(course.listed_file(chapter))
     config.option.tbstyle = "no"  # nobody reads pytest's picture of a failure, and to find its source takes 20 ms
@@ -202,7 +225,11 @@ def prepare(dumped: str, chapter: str) -> None:
         return
     if "across.fresh" in sys.modules:  # it runs processes that have TensorFlow: see `child`
         importlib.import_module("across._process.fresh_child")
-    tests = [(item.function.exercise, item.name, item.function.weight) for item in SESSION.items]  # type: ignore[attr-defined]
+    tests = [
+        (function.exercise, item.name, function.weight, getattr(function, "weak", False))
+        for item in SESSION.items
+        for function in [item.function]  # type: ignore[attr-defined]
+    ]
     cells = {item.name: item.function.cell for item in SESSION.items if hasattr(item.function, "cell")}  # type: ignore[attr-defined]
     in_box = {name: (cell.grade_id, list(cell.uses), list(cell.binds)) for name, cell in cells.items()}
     PLAN = messages.Plan(tests=tests, checks=read, in_box=in_box)
@@ -219,8 +246,8 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         connection.send(messages.written(PLAN))
         return
     request: messages.RunTests = messages.received(message, messages.RunTests)
-    questions = fds[0]
-    entering.hold([questions, connection.fileno()])
+    questions, handed = fds
+    entering.hold([questions, handed, connection.fileno()])
     entering.enter(request.box)
     entering.hush()
     os.chdir("/tmp")
@@ -230,6 +257,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         pristine.leave(fresh_child)
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
     OUTCOMES.connection = connection
+    JOB.wanted = partial(_wanted, connection, socket.socket(fileno=handed), request)
     every = list(SESSION.items)
     _run([every[number] for number in request.tests], channel, request, request.seed, request.keep, request.traced)
     if (compare := request.compare) is None or SESSION.shouldstop:
@@ -241,6 +269,19 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         item._initrequest()  # type: ignore[attr-defined]  # its fixtures are the first run's otherwise
     SESSION.testsfailed = 0
     _run(again, channel, request, compare.seed, {}, traced=True)
+
+
+def _wanted(connection: socket.socket, handed: socket.socket, request: messages.RunTests, kind: str) -> asking.Student:
+    """Have the worker make a process of a kind: see `peers`. Raises wire.WireError where none comes that answers."""
+    connection.send(messages.written(messages.Wants(kind)))
+    handed.settimeout(STARTS)
+    with wire.lost():
+        descriptors = socket.recv_fds(handed, 1, 1)[1]
+    if not descriptors:
+        raise wire.DiedError(f"no {kind} came")
+    channel = socket.socket(fileno=descriptors[0])
+    limits = (request.deadline, request.cap, OUTCOMES.on_question)
+    return asking.beside(channel, kind, request.allowed_ops, *limits)
 
 
 def _run(

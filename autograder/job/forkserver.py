@@ -124,7 +124,9 @@ def make_rubric(
     plan = read_plan(course, chapter)
     made = limited(read, limits, gpus)
     in_box = {name: InBox(cell, tuple(uses), tuple(binds)) for name, (cell, uses, binds) in plan.in_box.items()}
-    tests = tuple(PlannedTest(exercise, name, weight, in_box.get(name)) for exercise, name, weight in plan.tests)
+    tests = tuple(
+        PlannedTest(exercise, name, weight, in_box.get(name), weak) for exercise, name, weight, weak in plan.tests
+    )
     return Rubric(made, tests, plan.checks, digests.grader(), environment(course), sandboxed)
 
 
@@ -244,12 +246,12 @@ def _launched(course: Course, chapter: str) -> Servers:
 
 def made(course: Course, chapter: str) -> Servers:
     """The servers of `chapter`, of which none runs yet."""
-    student = {**_plain(), "PYTHONHASHSEED": "0"}  # a rerun orders sets in the same way
+    env = {**_plain(), "PYTHONHASHSEED": "0"}  # a rerun orders sets in the same way, those in a check's sentence too
     return Servers(
         course,
         chapter,
-        warm.ForkServer("autograder.job.student_server", *course.preload, env=student, bare=True),
-        warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=_plain(), bare=True),
+        warm.ForkServer("autograder.job.student_server", *course.preload, env=env, bare=True),
+        warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=env, bare=True),
         warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
     )
 

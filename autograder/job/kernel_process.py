@@ -7,16 +7,18 @@ it needs `KernelProcess.connection`, the descriptor `KernelProcess.sockets` and 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import secrets
 import signal
 import socket
-import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nbformat import NotebookNode
+
 from across._process import warm
+from autograder.job import assemble
+from autograder.job.peers import Peers, packed
 from autograder.model.course import Limits
 from autograder.sandbox import boxes, processor
 
@@ -26,24 +28,6 @@ CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 
 class StartError(RuntimeError):
     """The kernel did not come up: nobody's answer is to blame."""
-
-
-@contextlib.contextmanager
-def _packed(files: Sequence[tuple[str, bytes]]) -> Iterator[list[int]]:
-    """A descriptor of an archive of files that is in memory only; none where there are none."""
-    if not files:
-        yield []
-        return
-    descriptor = os.memfd_create("files")
-    try:
-        with open(descriptor, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w") as archive:
-            for name, content in files:
-                entry = tarfile.TarInfo(name)
-                entry.size, entry.mode = len(content), 0o644
-                archive.addfile(entry, io.BytesIO(content))
-        yield [descriptor]
-    finally:
-        os.close(descriptor)
 
 
 class KernelProcess:
@@ -72,11 +56,13 @@ class KernelProcess:
         self.connection |= {"transport": "ipc", "key": secrets.token_hex(16), "signature_scheme": "hmac-sha256"}
         self._log = os.memfd_create("log")
         self.questions, theirs = socket.socketpair()
+        self._made_of = (server, f"{name}p", hidden, files)
+        self._ends: list[Callable[[], None]] = []
         self.box = boxes.Box(name, boxes.caps(limits), walls, cards.get("nodes", ()), hidden)
         try:
             request = {**self.box.request(), "cards": cards.get("environment", {})}
             request |= {"connection": self.connection, "sockets": SOCKETS}
-            with _packed(files) as more:
+            with packed(files) as more:
                 self.child = warm.request(server, request, [self._log, theirs.fileno(), *more])
         except BaseException:
             self.close()
@@ -97,6 +83,17 @@ class KernelProcess:
             self.sockets = self.box.open_inside(SOCKETS)
         except OSError as error:
             raise StartError(f"the kernel has no sockets: {error}") from error
+
+    def asked(self, cells: Sequence[NotebookNode]) -> Peers:
+        """What a checker asks, and what makes the processes beside it, of which a life executes the executed ones of `cells`.
+
+        They end with it.
+        """
+        server, name, hidden, files = self._made_of
+        code = [cell.source for cell in cells if assemble.is_executed(cell)]
+        made = Peers(self.questions, self.alive, server, name, self.box, self.limits, code, hidden, files)
+        self._ends.append(made.close)
+        return made
 
     def printed(self) -> str:
         """The end of what the kernel's process wrote to its own standard output and error, past its channels."""
@@ -147,7 +144,9 @@ class KernelProcess:
         return False
 
     def close(self) -> None:
-        """End the kernel and all it started; remove its box."""
+        """End the kernel, its peers and all it started; remove its box."""
+        for end in self._ends:
+            end()
         self.questions.close()
         for descriptor in {self.sockets, self._log} - {-1}:
             os.close(descriptor)

@@ -69,10 +69,16 @@ class RunTests(msgspec.Struct, frozen=True, kw_only=True):
     compare: Compare | None = None
 
 
+class Wants(msgspec.Struct, frozen=True, tag="wants"):
+    """The test that runs wants a process besides the kernel, which comes as a socket: see `job.peers`."""
+
+    kind: str
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Every test of a chapter's checks, and what they were read from."""
 
-    tests: list[tuple[str, str, float]] = []  # exercise, name, weight
+    tests: list[tuple[str, str, float, bool]] = []  # exercise, name, weight, whether it is weak
     checks: str = ""  # digest
     in_box: dict[str, tuple[str, list[str], list[str]]] = {}  # by a test's name: see `rubric.InBox`
     author: str = ""  # why there is none: the author's fault
@@ -115,7 +121,7 @@ class Compares(msgspec.Struct, frozen=True, tag="compares"):
     """All tests have ended; what is told of tests from now on is for `Compare`."""
 
 
-FromChecker = TestBegins | Asks | Answered | TestEnds | Compares
+FromChecker = TestBegins | Wants | Asks | Answered | TestEnds | Compares
 Message = TypeVar("Message")
 
 

@@ -339,8 +339,7 @@ class Session:
         answers = check.ask(
             self.place.checker,
             name,
-            kernel.questions,
-            kernel.alive,
+            kernel.asked(notebook.cells),
             self.rubric,
             [*asked, *(set(stages.helpers(asked, self.rubric.tests, notebook)) - self.seen.lost.keys())],
             self.seed,
@@ -373,7 +372,8 @@ class Session:
             # no checker has asked about all, or it was killed meanwhile: one more does
             if names and (compare is None or (answers.outside and self._once("checker"))):
                 until = min(self.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
-                asked_too = (kernel.questions, kernel.alive, self.rubric, names, self.compared.seed or 0, until)
+                peers = kernel.asked(notebook.cells)
+                asked_too = (peers, self.rubric, names, self.compared.seed or 0, until)
                 answers = check.ask(self.place.checker, f"{name}l", *asked_too, self.place.private, traced=True)
             self.behaviour = tuple(each for each in answers.seen if each.exercise in names)
             return True

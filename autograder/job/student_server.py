@@ -1,5 +1,7 @@
 """The student's side: a warm server that has imported ipykernel and what its course preloads; its child is a boxed kernel.
 
+Or a peer, in which no student's code runs, or another life of the notebook's code without a kernel: see `job.peers`.
+
 Served by `across._process.warm`. It imports nothing of `autograder` but what a kernel needs (answering, entering): whatever
 is in its memory is in the student's memory too.
 """
@@ -34,7 +36,10 @@ def prepare(*names: str) -> None:
 
 
 def child(message: dict[str, Any], fds: list[int], connection: socket.socket) -> None:
-    """Become a kernel in the box of `message`; `fds`: its log, the socket on which it is asked, an archive of its files."""
+    """Become a kernel in the box of `message`, or a peer, or another life of its code; see `_start` and `_alone`.
+
+    `fds`: its log, the socket on which it is asked, the code of a life, an archive of its files.
+    """
     log, asked, *packed = fds
     packed = [fcntl.fcntl(each, fcntl.F_DUPFD, 10) for each in packed]
     for stream in (1, 2):
@@ -47,6 +52,10 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     channel = socket.socket(fileno=asked)
     home = message["inside"]
     os.chdir(home)
+    code = None
+    if message.get("as") == "life":
+        with open(packed.pop(0), "rb") as file:
+            code = json.load(file)
     for each in packed:
         _unpack(each, home)
     path = f"{sys.prefix}/bin:/usr/bin:/bin"
@@ -64,7 +73,10 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         pristine.leave(fresh_child)
     _keep_to_share()
     _signals_as_in_any_shell()
-    _start(channel, home, _write_connection(message))
+    if "as" in message:
+        _alone(channel, code)
+    else:
+        _start(channel, home, _write_connection(message))
 
 
 def _signals_as_in_any_shell() -> None:
@@ -104,6 +116,27 @@ def _write_connection(message: dict[str, Any]) -> str:
     ) as file:
         json.dump({**message["connection"], "ip": f"{folder}/k", "kernel_name": ""}, file)
     return folder
+
+
+def _alone(channel: socket.socket, code: list[str] | None) -> None:
+    """Answer without a kernel: as a peer, or when the `code` of a life's cells has run, each whatever became of the others."""
+    from IPython.core.interactiveshell import InteractiveShell  # is there: see `prepare`
+    from traitlets.config import Config
+
+    entering.hush()
+    tempfile.tempdir = None
+    sys.path.insert(0, "")
+    sys.argv = ["kernel"]
+    names: dict[str, Any] = {}
+    if code is not None:
+        preload.log_as_in_a_notebook()
+        shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+        names = shell.user_ns
+        for source in code:
+            shell.run_cell(source, silent=True)
+    with contextlib.suppress(OSError):
+        channel.send(b"R")
+    answering.serve_alone(channel, names)
 
 
 def _start(channel: socket.socket, home: str, sockets: str) -> None:

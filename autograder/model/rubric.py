@@ -33,6 +33,12 @@ class PlannedTest:
     name: str
     weight: float = 1.0
     in_box: InBox | None = None
+    trusting: bool = False  # its evidence is what the student's process says: see `asking.exercise`
+
+    @property
+    def weak(self) -> bool:
+        """Whether what it found was computed where the student's code runs."""
+        return self.trusting or self.in_box is not None
 
 
 @dataclass(frozen=True)

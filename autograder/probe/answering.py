@@ -77,6 +77,15 @@ def _text(error: BaseException) -> str:
         return "(an error whose text cannot be read)"
 
 
+def serve_alone(channel: socket.socket, namespace: Mapping[str, Any]) -> None:
+    """Answer on `channel` until its other end is closed."""
+    with contextlib.suppress(wire.WireError):
+        while True:
+            until = time.monotonic() + 3600
+            source, name, inputs, graphs = wire.receive(channel, until, QUESTION)
+            wire.send(channel, reply(source, name, inputs, graphs, namespace), until)
+
+
 def serve(channel: socket.socket, loop: Any, namespace: Mapping[str, Any]) -> None:
     """Answer on `channel` from the kernel's own event loop: main thread, between cells, without zmq or IPython."""
 

@@ -42,6 +42,10 @@ class Refused(AssertionError):  # noqa: N818
     """The student's code raised, or what it returned has no plain value; the message is for the student."""
 
 
+class PeerError(RuntimeError):
+    """A probe raised in a peer, where no student's code runs: the check's author should have caught it."""
+
+
 class Misconception(AssertionError):  # noqa: N818
     """The answer is wrong in a way that an author knows and has listed: by its name, with the sentence for the student."""
 
@@ -71,9 +75,11 @@ class Probe:
 @overload
 def probe(function: Callable[..., Any]) -> Probe: ...
 @overload
-def probe(*, graphs: int) -> Callable[[Callable[..., Any]], Probe]: ...
-def probe(function: Callable[..., Any] | None = None, *, graphs: int = 0) -> Any:
-    """Make a probe of a function: its source, without decorators, is what crosses.
+def probe(*, graphs: int = 0, uses: Sequence[Callable[..., Any]] = ()) -> Callable[[Callable[..., Any]], Probe]: ...
+def probe(
+    function: Callable[..., Any] | None = None, *, graphs: int = 0, uses: Sequence[Callable[..., Any]] = ()
+) -> Any:
+    """Make a probe of a function: its source, without decorators, is what crosses, with that of the functions it `uses`.
 
     In its scope: np, `student`, tf where the course preloads TensorFlow, and `kept`, a dictionary that lasts from question
     to question. The student's function can read its caller's locals: where the inputs tell the answer, one question
@@ -81,17 +87,28 @@ def probe(function: Callable[..., Any] | None = None, *, graphs: int = 0) -> Any
     A probe that answers with graphs says how many: `@probe(graphs=1)`. In any other answer none is looked at.
     """
     if function is None:
-        return lambda function: replace(probe(function), graphs=graphs)
+        return lambda function: replace(
+            probe(function), source="\n\n".join(map(_source, (*uses, function))), graphs=graphs
+        )
+    return Probe(function.__name__, _source(function))
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """The source of a function or class, without its decorators."""
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("def "))
-    return Probe(function.__name__, "\n".join(lines[start:]))
+    start = next(i for i, line in enumerate(lines) if line.startswith(("def ", "class ")))
+    return "\n".join(lines[start:])
 
 
-def exercise(name: str, weight: float = 1.0) -> Callable[[Function], Function]:
-    """Mark a test as one of exercise `name`'s; the exercise's points are shared among its tests by weight."""
+def exercise(name: str, weight: float = 1.0, *, weak: bool = False) -> Callable[[Function], Function]:
+    """Mark a test as one of exercise `name`'s; the exercise's points are shared among its tests by weight.
+
+    `weak`: what it rests on is what the student's process says of itself, and nothing else can tell. The page says so, and
+    such tests have at most half of an exercise's points.
+    """
 
     def mark(function: Function) -> Function:
-        function.exercise, function.weight = name, weight  # type: ignore[attr-defined]
+        function.exercise, function.weight, function.weak = name, weight, weak  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -147,8 +164,13 @@ class Student:
         deadline: float = 30.0,
         cap: int = 16 << 20,
         on_question: Callable[[bool, bool], None] = lambda asks, graphs: None,
+        raises: type[Exception] = Refused,
     ) -> None:
-        """`on_question` hears when a question is asked, (True, False), and answered: (False, whether by a graph)."""
+        """`on_question` hears when a question is asked, (True, False), and answered: (False, whether by a graph).
+
+        `raises`: what an answer that is an error becomes, of a peer PeerError.
+        """
+        self._raises = raises
         self._channel = channel
         self._on_question = on_question
         self._deadline = deadline
@@ -178,7 +200,7 @@ class Student:
         if type(answer) is not dict or not answer.keys() & {"value", "error"}:
             raise wire.WireError("not an answer")
         if "error" in answer:
-            raise Refused(_said(answer))
+            raise self._raises(_said(answer))
         return answer["value"]
 
     def _keep(self, answer: Any) -> None:
@@ -245,6 +267,27 @@ def by_socket(channel: socket.socket, allowed_ops: Iterable[str] = ()) -> Channe
         return wire.receive(channel, until, cap, graphs_asked, read)
 
     return ask
+
+
+def beside(
+    channel: socket.socket,
+    kind: str,
+    allowed_ops: Iterable[str],
+    deadline: float = 30.0,
+    cap: int = 16 << 20,
+    on_question: Callable[[bool, bool], None] = lambda asks, graphs: None,
+) -> Student:
+    """The process of a kind, "peer" or "life", that answers on `channel`, once it is ready: within four deadlines.
+
+    Raises wire.WireError where it is not.
+    """
+    channel.settimeout(4 * deadline)
+    with wire.lost():
+        ready = channel.recv(1)
+    if ready != b"R":
+        raise wire.DiedError(f"the {kind} ended before it could be asked")
+    raises = PeerError if kind == "peer" else Refused
+    return Student(by_socket(channel, allowed_ops), deadline, cap, on_question, raises)
 
 
 def in_process(namespace: Mapping[str, Any], allowed_ops: Iterable[str] = ()) -> Student:

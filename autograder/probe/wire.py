@@ -12,12 +12,13 @@ raises nothing but `WireError`; both lengths are checked against the cap before 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,17 @@ def send(channel: socket.socket, frame: bytes, until: float) -> None:
         channel.sendall(frame)
     except TimeoutError:
         raise DeadlineError("the question was not read in time") from None
+    except OSError as error:
+        raise DiedError(str(error)) from None
+
+
+@contextlib.contextmanager
+def lost() -> Iterator[None]:
+    """A block in which a socket's errors are those of the protocol: DeadlineError, DiedError."""
+    try:
+        yield
+    except TimeoutError:
+        raise DeadlineError("no answer in time") from None
     except OSError as error:
         raise DiedError(str(error)) from None
 

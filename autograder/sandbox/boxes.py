@@ -159,13 +159,14 @@ class Box:
         """
         return USERS + self.pid if root() else os.getuid()
 
-    def request(self) -> dict[str, object]:
-        """What a forked child needs for `enter`, as JSON."""
+    def request(self, apart: bool = False) -> dict[str, object]:
+        """What a forked child needs for `enter`, as JSON; `apart`: to share its network alone, and be out of its sight."""
         groups = [str(folder) for folder in self.group.folders] if self.group else []
         place = {"pid": self.pid, "inside": self.inside, "groups": groups}
         if self.walls:
             filter = seccomp.program(watched=self.watched).hex()
             place |= {"user": self.user, "filter": filter, "files": bubblewrap.files(self.caps.tmp)}
+            place |= {"apart": self.caps.tmp} if apart else {}
         return {**place, "file": self.caps.file, "cpu": self.caps.cpu_seconds, "processes": self.caps.pids}
 
     def open_inside(self, folder: str) -> int:

@@ -15,7 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from autograder.sandbox import seccomp
 
 NAMESPACES = ("pid", "net", "ipc", "uts", "cgroup", "mnt")
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_RELATIME = 1, 2, 4, 32, 4096, 1 << 21
+APART = ("net", "uts", "cgroup", "mnt")  # what a process shares with a box that it does not step into
+CLONE_APART = 0x20000000 | 0x08000000 | 0x00020000  # process numbers, System V and POSIX queues, and mounts of its own
+OTHER_USER = 1 << 23  # from the box's user to that of who stands apart: no two boxes are so far from each other
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_RELATIME = 1, 2, 4, 8, 32, 4096, 1 << 21
 KEPT = 2 | 4 | 8 | 1024 | 2048  # flags of a mount that statvfs and mount number alike: what has one may not lose it
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")  # in /dev, by bwrap's --dev
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
@@ -29,7 +32,7 @@ def before(box: dict[str, object]) -> Callable[[], None]:
     It saves `enter` a fork of its own, 20 ms of a process as large as TensorFlow's. Where the box has another user
     namespace (we are not root) nothing is done: `enter` forks. Raises OSError.
     """
-    if not box["pid"] or not _same(f"/proc/{box['pid']}/ns/user", "/proc/self/ns/user"):
+    if not box["pid"] or "apart" in box or not _same(f"/proc/{box['pid']}/ns/user", "/proc/self/ns/user"):
         return lambda: None
     libc = ctypes.CDLL(None, use_errno=True)
     ours = os.open("/proc/self/ns/pid", os.O_RDONLY)
@@ -42,6 +45,9 @@ def enter(box: dict[str, object]) -> None:
 
     Call it in a forked, single-threaded child. Unless the child was born there (see `before`), it returns in a
     grandchild, the process inside; the child itself waits for that one and exits as it did. Raises OSError.
+
+    Who stands "apart" shares the box's network and what it shows, and is seen by nobody in it: its process numbers, its user
+    (of root's boxes), its queues and whatever it can write to are its own.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for folder in box["groups"]:  # type: ignore[attr-defined]
@@ -51,20 +57,30 @@ def enter(box: dict[str, object]) -> None:
         _limit(box)
         return
     filter = bytes.fromhex(str(box["filter"]))
-    born_inside = _same(f"/proc/{box['pid']}/ns/pid", "/proc/self/ns/pid")
-    same_user = _join(libc, int(box["pid"]), box["files"])  # type: ignore[call-overload, arg-type]
+    apart = "apart" in box
+    born_inside = not apart and _same(f"/proc/{box['pid']}/ns/pid", "/proc/self/ns/pid")
+    files: Mapping[str, int] = box["files"]  # type: ignore[assignment]
+    inner = _join(libc, int(box["pid"]), APART if apart else NAMESPACES)  # type: ignore[call-overload]
+    if apart:
+        _do(libc.unshare(CLONE_APART), "no namespaces of its own")
+    else:
+        _bound(libc, files)
+        _settle(libc, inner)
     child = 0 if born_inside else os.fork()  # the child is in the pid namespace, we are not
     if child:
         _watchable(libc, box)
         os.closerange(0, 1024)  # hold nothing of the student's while waiting
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os._exit(code if code >= 0 else 128 - code)
+    if apart:
+        _own_room(libc, files, int(box["apart"]))  # type: ignore[call-overload]
+        _settle(libc, inner)
     for capability in range(64):  # the bounding set first, while we still may
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     _limit(box)
-    if same_user:
+    if inner < 0:
         os.setgroups([])
-        user = int(box["user"])  # type: ignore[call-overload]
+        user = int(box["user"]) + OTHER_USER * apart  # type: ignore[call-overload]
         os.chown(str(box["inside"]), user, user)
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
@@ -94,20 +110,37 @@ def _watchable(libc: ctypes.CDLL, box: Mapping[str, object]) -> None:
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
-def _join(libc: ctypes.CDLL, pid: int, files: Mapping[str, int]) -> bool:
-    """Join the namespaces of process `pid`, see `_bound`; whether it is in our own user namespace."""
+def _join(libc: ctypes.CDLL, pid: int, names: Sequence[str]) -> int:
+    """Join the namespaces `names` of process `pid`; -1, or a descriptor of its user namespace, the last to be joined."""
     same_user = _same(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
-    fds = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
+    fds = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in names]
     inner = -1 if same_user else os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
     if not same_user:  # bwrap nests two: the outer one owns the other kinds
         fds.insert(0, fcntl.ioctl(inner, NS_GET_PARENT))
     for fd in fds:
         _set(libc, fd)
-    _bound(libc, files)
+    return inner
+
+
+def _settle(libc: ctypes.CDLL, inner: int) -> None:
+    """Close what nobody in the box may change, and join its user namespace, if it has one."""
     _keep_times(libc)
-    if not same_user:
+    if inner >= 0:
         _set(libc, inner)
-    return same_user
+
+
+def _own_room(libc: ctypes.CDLL, files: Mapping[str, int], size: int) -> None:
+    """Cover the box's processes and all that is written in it by our own: `size` bytes and so many `files` a place."""
+    _do(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None), "no /proc of its own")
+    for place, count in files.items():
+        mode = "1777" if place.count("/") > 1 or place == "/tmp" else "0700"
+        options = f"size={size},nr_inodes={count},mode={mode}".encode()
+        _do(libc.mount(b"tmpfs", place.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options), f"no {place} of its own")
+
+
+def _do(failed: int, says: str) -> None:
+    if failed:
+        raise OSError(ctypes.get_errno(), says)
 
 
 def _bound(libc: ctypes.CDLL, files: Mapping[str, int]) -> None:
