@@ -99,15 +99,17 @@ def beside(
     course: Course, code: Sequence[str], allowed: Sequence[str] = ()
 ) -> Iterator[Callable[[str], asking.Student]]:
     """What makes the peers and lives that a check wants, here without a box; they end with the block. See `job.peers`."""
-    with boxes.Box(owners.new_name("b"), boxes.caps(Limits()), walls=False) as box:
-        ours, theirs = socket.socketpair()  # nobody asks the kernel that there is not
-        made = peers.Peers(ours, lambda: True, _server(course).path, f"{box.name}p", box, Limits(), code)
-        try:
-            yield lambda kind: asking.beside(made.start(kind), kind, allowed)
-        finally:
-            made.close()
-            ours.close()
-            theirs.close()
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def made() -> peers.Peers:
+            box = stack.enter_context(boxes.Box(owners.new_name("b"), boxes.caps(Limits()), walls=False))
+            ours, _ = map(stack.enter_context, socket.socketpair())  # nobody asks the kernel that there is not
+            of = peers.Peers(ours, lambda: True, _server(course).path, f"{box.name}p", box, Limits(), code)
+            stack.callback(of.close)
+            return of
+
+        yield lambda kind: asking.beside(made().start(kind), kind, allowed)
 
 
 @functools.cache

@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range, whole: bool = Tr
 
     Under "tests" the names of each exercise's tests, under "taken" the misconception that each listed answer is taken for.
     """
-    from autograder.authoring import build
+    from autograder.authoring import build, check_answer
     from autograder.model.course import find
     from autograder.probe import asking, listed
 
@@ -73,13 +74,15 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range, whole: bool = Tr
 
     def judged(answers: dict[str, str], seeds: range, only: str = "") -> dict[str, list[str]]:
         errors.clear()
-        student = asking.in_process(namespace(chapter, answers), course.chapter(chapter).allowed_ops)
+        allowed = course.chapter(chapter).allowed_ops
+        student = asking.in_process(namespace(chapter, answers), allowed)
         failed: dict[str, list[str]] = {}
         for seed in seeds:
             for test in tests:
                 if only and test.exercise != only:
                     continue
-                said = message(test, student, seed, errors)
+                with check_answer.beside(course, sources(chapter, answers), allowed) as wanted:
+                    said = message(test, student, seed, errors, wanted)
                 failed.setdefault(test.exercise, []).extend([said] if said else [])
         return failed
 
@@ -108,19 +111,26 @@ def tests_of(checks: Any) -> list[Any]:
 
 
 def namespace(chapter: str, answers: dict[str, str]) -> dict[str, Any]:
-    """The names of a student's notebook after it ran with these answers: cell by cell, what only shows something not."""
-    from autograder.authoring import build
+    """The names of a student's notebook after it ran with these answers."""
     from autograder.authoring.check_answer import compiled
-    from autograder.model.course import find
 
     names: dict[str, Any] = {"__name__": "__main__"}
+    for number, source in enumerate(sources(chapter, answers)):
+        exec(compiled(source, str(number)), names)
+    return names
+
+
+def sources(chapter: str, answers: dict[str, str]) -> list[str]:
+    """A student's notebook with these answers, cell by cell, what only shows something not."""
+    from autograder.authoring import build
+    from autograder.model.course import find
+
+    found: list[str] = []
     for cell in build.solved(find(), chapter).cells:
         meta = cell.metadata.get("nbgrader", {})
-        if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
-            continue
-        source: str = answers.get(meta.get("grade_id", ""), str(cell.source))
-        exec(compiled(source, meta.get("grade_id", "")), names)
-    return names
+        if not (cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", [])):
+            found.append(answers.get(meta.get("grade_id", ""), str(cell.source)))
+    return found
 
 
 def odd_answer(source: str, value: str) -> str:
@@ -134,17 +144,28 @@ def odd_answer(source: str, value: str) -> str:
     return "\n".join(lines)
 
 
-def message(test: Any, student: Any, seed: int, errors: list[AssertionError] | None = None) -> str:
+def message(
+    test: Any,
+    student: Any,
+    seed: int,
+    errors: list[AssertionError] | None = None,
+    wanted: Callable[[str], Any] = lambda kind: None,
+) -> str:
     """What a failed test tells the student; "" if it passed. "AUTHOR ..." for what only an author's fault raises.
 
-    Its AssertionError is added to `errors`.
+    Its AssertionError is added to `errors`; `wanted` makes a peer or a life.
     """
     import numpy as np
 
     rng = np.random.default_rng([seed, zlib.crc32(test.__name__.encode())])
-    given = {"student": student, "rng": rng}
+    given = {
+        "student": lambda: student,
+        "rng": lambda: rng,
+        "peer": lambda: wanted("peer"),
+        "lives": lambda: lambda: wanted("life"),
+    }
     try:
-        test(**{name: given[name] for name in inspect.signature(test).parameters})
+        test(**{name: given[name]() for name in inspect.signature(test).parameters})
     except AssertionError as error:
         if errors is not None:
             errors.append(error)

@@ -13,7 +13,7 @@ import importlib
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -127,20 +127,36 @@ def damaged_graph(honest: Any, rng: Random) -> Any:
 
 
 class Played:
-    """One test, whose questions the reference has answered: they can be answered so again, but for one of them."""
+    """One test, whose questions the reference has answered: they can be answered so again, but for one of them.
 
-    def __init__(self, test: Any, reference: Any, allowed_ops: tuple[str, ...] = ()) -> None:
+    What the lives of the reference answer is a student's reply, too; a peer's is played back as it was.
+    """
+
+    def __init__(
+        self,
+        test: Any,
+        reference: Any,
+        allowed_ops: tuple[str, ...] = (),
+        wanted: Callable[[str], Any] = lambda kind: None,
+    ) -> None:
         from autograder.probe import asking, wire
 
         self.test, self.allowed_ops = test, allowed_ops
         self.frames: list[tuple[bytes, int]] = []  # answers, and how many graphs they hold
+        self.peers: list[tuple[bytes, int]] = []
 
-        def record(frame: bytes, until: float, cap: int, graphs: int) -> Any:
-            answer = reference._channel(frame, until, cap, graphs)
-            self.frames.append((wire.encode(answer, graphs), graphs))
-            return answer
+        def recorded(of: Any, frames: list[tuple[bytes, int]]) -> Any:
+            def record(frame: bytes, until: float, cap: int, graphs: int) -> Any:
+                answer = of._channel(frame, until, cap, graphs)
+                frames.append((wire.encode(answer, graphs), graphs))
+                return answer
 
-        said = judging.message(test, asking.Student(record), SEED)
+            return asking.Student(record)
+
+        def made(kind: str) -> Any:
+            return recorded(wanted(kind), self.peers if kind == "peer" else self.frames)
+
+        said = judging.message(test, recorded(reference, self.frames), SEED, wanted=made)
         assert said == "", f"{test.__name__} fails the reference: {said}"
 
     def honest(self, at: int) -> Any:
@@ -156,7 +172,10 @@ class Played:
 
         reply = wire.encode({"value": odd}, 9), 9
         answers = iter([*self.frames[:at], reply, *self.frames[at + 1 :], *([reply] * 100)])
-        return judging.message(self.test, asking.Student(lambda *_: opened(next(answers), self.allowed_ops)), SEED)
+        student = asking.Student(lambda *_: opened(next(answers), self.allowed_ops))
+        peers = iter([*self.peers, *(self.peers[-1:] * 100)])
+        peer = asking.Student(lambda *_: opened(next(peers), self.allowed_ops))
+        return judging.message(self.test, student, SEED, wanted=lambda kind: peer if kind == "peer" else student)
 
 
 def opened(frame: tuple[bytes, int], allowed_ops: tuple[str, ...] = ()) -> Any:
@@ -168,20 +187,22 @@ def opened(frame: tuple[bytes, int], allowed_ops: tuple[str, ...] = ()) -> Any:
 
 def tried(chapter: str, times: int) -> dict[str, Any]:
     """Under "broke" and "passed" a line for each check that did; under "tried" how many odd replies each test got."""
-    from autograder.authoring import build
+    from autograder.authoring import build, check_answer
     from autograder.model.course import find
     from autograder.probe import asking, listed
 
     course = find()
     checks = importlib.import_module(f"autograder.checks.test_{chapter}")
-    names = judging.namespace(chapter, build.solution_source(course, chapter))
+    solved = build.solution_source(course, chapter)
+    names = judging.namespace(chapter, solved)
     allowed_ops = tuple(course.chapter(chapter).allowed_ops)
     reference = asking.in_process(names, allowed_ops)
     guesses = {each.answer for each in listed.equivalents(course.listed_file(chapter)) if each.change is None}
     found: dict[str, Any] = {"tried": {}, "broke": [], "passed": []}
     for test in judging.tests_of(checks):
         rng, name = Random(test.__name__), test.__name__
-        played, found["tried"][name] = Played(test, reference, allowed_ops), 0
+        with check_answer.beside(course, judging.sources(chapter, solved), allowed_ops) as wanted:
+            played, found["tried"][name] = Played(test, reference, allowed_ops, wanted), 0
         questions = range(len(played.frames))
         for at in sorted(rng.sample(questions, min(QUESTIONS, len(questions)))):
             honest = played.honest(at)
