@@ -1,4 +1,4 @@
-"""What a chapter's first class on a machine costs over its later ones: how listed wrong answers behave is found after its marks.
+"""What a first class on a machine costs over later ones: how listed wrong answers behave is found then, after its marks.
 
 uv run python benchmarks/first_class.py 03 05
 
