@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial, wraps
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
+
+MOST = 40  # lines of one kind
 
 if TYPE_CHECKING:
     from autograder.gradebook.record import Record
@@ -251,8 +254,10 @@ def without_a_file(absent: list[str]) -> None:
 
 def left(faults: dict[str, str]) -> None:
     """Say who was not graded, and why."""
-    for student, why in faults.items():
+    for student, why in islice(faults.items(), MOST):
         errors.print(f"[bold red]not graded:[/] {plain(student)}: {plain(why)}", highlight=False)
+    if len(faults) > MOST:
+        errors.print(f"[bold red]not graded:[/] {len(faults) - MOST:,} more", highlight=False)
 
 
 def without_names(count: int) -> None:
