@@ -14,6 +14,9 @@ errors = Console(stderr=True)
 OK, INFRASTRUCTURE, AUTHOR = 0, 1, 2  # exit codes; 2 is wrong usage, too
 
 
+Advance = Callable[..., None]
+
+
 class Interrupted(BaseException):
     """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
 
@@ -26,8 +29,8 @@ def plain(says: str) -> str:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar with the time that is left; yields what is called with (done, of how many, whom)."""
+def progress(what: str) -> Iterator[Advance]:
+    """A progress bar with the time that is left; yields what is called with (done, of how many, whom, what else it does)."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -38,7 +41,7 @@ def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
     with Progress(*columns, TextColumn("{task.fields[whom]}"), console=errors) as bar:
         task = bar.add_task(what, total=None, whom="starting")
 
-        def advance(done: int, total: int, whom: str) -> None:
-            bar.update(task, completed=done, total=total, whom=plain(whom)[:30])
+        def advance(done: int, total: int, whom: str, now: str = what) -> None:
+            bar.update(task, description=now, completed=done, total=total, whom=plain(whom)[:30])
 
         yield advance

@@ -143,8 +143,8 @@ class Keeper(forking.Server):
             raise ValueError("no command")
         with open(fds.pop(0), "rb") as file:
             file.seek(0)
-            command = json.load(file)
-        if not (isinstance(command, dict) and {name: type(command.get(name)) for name in TYPES} == TYPES):
+            command = forking.values(file.read())
+        if {name: type(command.get(name)) for name in TYPES} != TYPES:
             raise ValueError("no command")
         if why := self._differs(command["key"]):
             self.retire()
@@ -174,14 +174,14 @@ class Keeper(forking.Server):
     def asked(self, control: socket.socket, command: Command) -> None:
         """Do what a child asks for; without a word, its command has ended."""
         try:
-            message = json.loads(control.recv(MESSAGE) or b"{}")
+            message = forking.values(control.recv(MESSAGE) or b"{}")
             if "lend" in message:
                 self._lend(control, message["lend"], command)
             elif "note" in message:
                 self._note(message)
             else:
                 self._left(control, command)
-        except OSError:
+        except (OSError, ValueError):
             self._left(control, command)
 
     def ended(self, pidfd: int, pid: int) -> None:

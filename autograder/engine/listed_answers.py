@@ -1,85 +1,92 @@
-"""How the listed wrong answers of a chapter behave on inputs that all share, so that a student's can be told by it.
+"""How the listed wrong answers of a chapter behave on inputs that all share, and what a class's wrong answers are called by it.
 
-Each is graded as a submission whose other answers are the reference's, in a kernel of its own: once for a rubric on a machine,
-for the inputs are the rubric's, not a class's. Whoever knows them can at most choose what a wrong answer is called.
+Each is graded as a submission whose other answers are the reference's, in a kernel of its own, when a class has its marks and
+somebody failed its exercise. What was seen is kept at once, for a rubric on a machine: the inputs are the rubric's, not a
+class's. Whoever knows them can at most choose what a wrong answer is called.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 
 import msgspec
 
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
-from autograder.model.behaviour import NOT_COMPARED, Compared, Known
+from autograder.model import behaviour
+from autograder.model.behaviour import NOT_COMPARED, Compared, Known, Seen
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Verdict
 from autograder.probe import listed
-from autograder.probe.listed import Variant
 from autograder.store import cache
 from autograder.submissions.intake import Submission
 
 Run = Callable[[list[Job]], Generator[tuple[Job, Verdict | InfrastructureError], None, None]]
+Progress = Callable[[int, int, str], None]  # (done, of how many, which)
 
 
-def compared(course: Course, rubric: Rubric, run: Run) -> Compared:
-    """How the answers of a class are compared; `run` grades the listed ones that were not seen yet.
+class Listed:
+    """The listed wrong answers of the chapter of a rubric."""
 
-    Raises CourseError where a listed answer changes what the reference does not hold.
-    """
-    if (found := kept(course, rubric)) is not None:
-        return found
-    known, whole = _known(_jobs(course, rubric, _seed(rubric), _wrong(course, rubric)), run)
-    if whole:
-        cache.keep(_file(rubric), msgspec.json.encode(known).decode())
-    return Compared(_seed(rubric), known)
+    def __init__(self, course: Course, rubric: Rubric) -> None:
+        """Raises CourseError where a row cannot be read, or changes what the reference does not hold."""
+        self._rubric = rubric
+        self._file = f"behaviour-{rubric.chapter.name}-{rubric.digest}.json"
+        self._seed = int(rubric.digest[:16], 16)
+        self._wrong = [each for each in listed.variants(course.listed_file(rubric.chapter.name)) if not each.correct]
+        self._jobs = self._made(course) if self._wrong else []
+        self.exercises = tuple(sorted({each.exercise for each in self._wrong}))
+        self.compared = Compared(self._seed, self.exercises) if self._wrong else NOT_COMPARED
 
+    def waiting(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
+        """Those of the verdicts with a wrong answer that may have a name and has none."""
+        return [
+            each for each in verdicts if any(mark.unnamed and mark.exercise in self.exercises for mark in each.marks)
+        ]
 
-def kept(course: Course, rubric: Rubric) -> Compared | None:
-    """The same, where the listed answers were seen on this machine already, or there are none."""
-    if not _wrong(course, rubric):
-        return NOT_COMPARED
-    with contextlib.suppress(msgspec.DecodeError):  # of none, or of an earlier version
-        return Compared(_seed(rubric), msgspec.json.decode(cache.read(_file(rubric)), type=tuple[Known, ...]))
-    return None
+    def named(self, verdicts: Sequence[Verdict], run: Run, progress: Progress) -> list[Verdict]:
+        """The verdicts with the names of their wrong answers; `run` grades listed ones that were not seen yet.
 
+        Without one where this machine failed at a listed answer of its exercise.
+        """
+        failed = {mark.exercise for each in verdicts for mark in each.marks if mark.unnamed}
+        known = self._known(failed, run, progress)
+        return [each.named(behaviour.labels(self._rubric.tests, each.behaviour, known)) for each in verdicts]
 
-def _wrong(course: Course, rubric: Rubric) -> list[Variant]:
-    return [each for each in listed.variants(course.listed_file(rubric.chapter.name)) if not each.correct]
+    def _known(self, exercises: Collection[str], run: Run, progress: Progress) -> list[Known]:
+        """How the listed answers of the `exercises` behave: all of an exercise, or none."""
+        seen: dict[str, tuple[Seen, ...]] = {}
+        with contextlib.suppress(msgspec.DecodeError):  # of none, or of an earlier version
+            seen = msgspec.json.decode(cache.read(self._file), type=dict[str, tuple[Seen, ...]])
+        asked = [(row, job) for row, job in zip(self._wrong, self._jobs, strict=True) if row.exercise in exercises]
+        new = [job for _, job in asked if job.submission.student not in seen]
+        for done, (job, verdict) in enumerate(run(new), 1):
+            name = job.submission.student
+            if isinstance(verdict, Verdict):
+                seen[name] = verdict.behaviour
+                cache.keep(self._file, msgspec.json.encode(seen).decode())
+            progress(done, len(new), name)
+        missing = {row.exercise for row, job in asked if job.submission.student not in seen}
+        return [
+            Known(row.exercise, row.name, seen[job.submission.student])
+            for row, job in asked
+            if row.exercise not in missing
+        ]
 
+    def _made(self, course: Course) -> list[Job]:
+        from autograder.authoring import build
 
-def _seed(rubric: Rubric) -> int:
-    return int(rubric.digest[:16], 16)
-
-
-def _file(rubric: Rubric) -> str:
-    return f"behaviour-{rubric.chapter.name}-{rubric.digest}.json"
-
-
-def _jobs(course: Course, rubric: Rubric, seed: int, wrong: Iterable[Variant]) -> list[tuple[Variant, Job]]:
-    from autograder.authoring import build
-
-    reference = build.solution_source(course, rubric.chapter.name)
-    made = []
-    for each in wrong:
-        try:
-            answers = {**reference, each.answer: each.written_over(reference[each.answer])}
-        except (KeyError, ValueError) as error:
-            raise CourseError(f"{course.listed_file(each.chapter).name}: {error}; mend the row") from None
-        submission = Submission(f"({each.answer}: {each.name})", rubric.chapter.name, answers)
-        # first as any student is asked, by another seed: an answer may keep something from question to question
-        made.append((each, Job(submission, rubric, seed + 1, Compared(seed, only=(each.exercise,)))))
-    return made
-
-
-def _known(jobs: list[tuple[Variant, Job]], run: Run) -> tuple[tuple[Known, ...], bool]:
-    """What was seen of each listed answer, in their order, and whether nothing is missing by a fault of this machine."""
-    seen: dict[int, Verdict] = {}
-    for job, verdict in run([job for _, job in jobs]):
-        if isinstance(verdict, Verdict):
-            seen[id(job)] = verdict
-    known = [Known(each.exercise, each.name, seen[id(job)].behaviour) for each, job in jobs if id(job) in seen]
-    return tuple(known), len(known) == len(jobs)
+        chapter = self._rubric.chapter.name
+        reference = build.solution_source(course, chapter)
+        made = []
+        for each in self._wrong:
+            try:
+                answers = {**reference, each.answer: each.written_over(reference[each.answer])}
+            except (KeyError, ValueError) as error:
+                raise CourseError(f"{course.listed_file(chapter).name}: {error}; mend the row") from None
+            submission = Submission(f"({each.answer}: {each.name})", chapter, answers)
+            # first as any student is asked, by another seed: an answer may keep something from question to question
+            made.append(Job(submission, self._rubric, self._seed + 1, Compared(self._seed, only=(each.exercise,))))
+        return made

@@ -7,8 +7,9 @@ bring their own. Without that module, or without a driver, there are no cards.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,17 @@ class State:
 class Cards:
     """This machine's cards, asked anew at every call. Safe to share between threads, as NVML is."""
 
-    def __init__(self, nvml: Any = None, capabilities: Path = CAPABILITIES) -> None:
-        """`nvml`: an object with pynvml's functions; by default pynvml itself, imported at the first call."""
+    def __init__(
+        self, nvml: Any = None, capabilities: Path = CAPABILITIES, exists: Callable[[str], bool] = os.path.exists
+    ) -> None:
+        """`nvml`: an object with pynvml's functions; by default pynvml itself, imported at the first call.
+
+        `exists` says whether there is a device file.
+        """
         self._nvml: Any = nvml
         self._ready = False
         self._capabilities = capabilities
+        self._exists = exists
         self.unreadable: tuple[str, ...] = ()  # cards that `found` could not name, and why
 
     def found(self) -> tuple[Card, ...]:
@@ -74,7 +81,7 @@ class Cards:
             raise CardsError(f"NVML does not count the cards: {error}; does `nvidia-smi` work?") from None
         for number in range(count):
             try:
-                cards += self._cards(self._nvml.nvmlDeviceGetHandleByIndex(number))
+                cards += self._cards(number)
             except (self._nvml.NVMLError, OSError, ValueError) as error:
                 unreadable.append(f"card {number}: {error}")
         self.unreadable = tuple(unreadable)
@@ -109,12 +116,20 @@ class Cards:
         self._ready = True
         return True
 
-    def _cards(self, handle: Any) -> Iterator[Card]:
+    def _cards(self, index: int) -> Iterator[Card]:
+        """The card of that number, or its slices. Raises ValueError, with the mend, where no box could open it."""
+        handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
         minor = self._nvml.nvmlDeviceGetMinorNumber(handle)
         nodes = (f"/dev/nvidia{minor}", *COMMON)
+        if missing := [node for node in nodes if not self._exists(node)]:
+            raise ValueError(
+                f"{', '.join(missing)} missing, which `nvidia-modprobe -u -c {minor}` makes; give a container its "
+                f"devices, as by docker's --gpus all or --device {missing[0]}"
+            )
         if not self._has_slices(handle):
             yield self._card(handle, nodes)
             return
+        slices = 0
         for number in range(self._nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
             try:
                 part = self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
@@ -123,6 +138,12 @@ class Cards:
             instance = f"gpu{minor}/mig/gi{self._nvml.nvmlDeviceGetGpuInstanceId(part)}"
             compute = f"{instance}/ci{self._nvml.nvmlDeviceGetComputeInstanceId(part)}"
             yield self._card(part, (*nodes, self._capability(instance), self._capability(compute)))
+            slices += 1
+        if not slices:
+            raise ValueError(
+                f"in MIG mode and has no slice: `nvidia-smi mig -i {index} -lgip` lists what `nvidia-smi mig -i {index} "
+                f"-cgi ID -C` can make, `nvidia-smi -i {index} -mig 0` switches MIG off"
+            )
 
     def _card(self, handle: Any, nodes: tuple[str, ...]) -> Card:
         nvml = self._nvml

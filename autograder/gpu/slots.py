@@ -49,16 +49,16 @@ def declared(path: Path, cards: Cards) -> tuple[list[Slot], int]:
     slots: list[Slot] = []
     for number, said in enumerate(file.slot, 1):
         where = f"{path.name}, slot {number}"
-        slots.append(_slot(where, settings.convert(said, Declared, LeaseError, where), found))
+        slots.append(_slot(where, settings.convert(said, Declared, LeaseError, where), found, cards.unreadable))
         if slots[-1].uuid in {slot.uuid for slot in slots[:-1]}:
             raise LeaseError(f"{where}: card {slots[-1].uuid} a second time; delete one of the two")
     return slots, file.idle_mib * MIB
 
 
-def _slot(where: str, said: Declared, found: Sequence[Card]) -> Slot:
+def _slot(where: str, said: Declared, found: Sequence[Card], unreadable: Sequence[str]) -> Slot:
     card = next((card for card in found if card.uuid == said.uuid), None)
     if card is None:
-        there = ", ".join(card.uuid for card in found) or "none"
+        there = "; ".join((", ".join(card.uuid for card in found) or "none", *unreadable))
         raise LeaseError(f"{where}: NVML finds no card {said.uuid!r}; it finds: {there}")
     if said.shared and card.slice:
         raise LeaseError(f"{where}: shared = true; write true or false, and of a slice false")

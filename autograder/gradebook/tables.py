@@ -3,9 +3,10 @@
 `Gradebook` is nbgrader's API on one connection. Its methods, and the preprocessors, commit after every step and open a
 connection each: a process killed between two steps would leave half a submission. Inside `transaction` all of them work
 in one session of ours, whose commits do nothing until the block ends well (SQLAlchemy, "Joining a Session into an
-External Transaction"). Two names of nbgrader's modules are replaced meanwhile, nothing else is:
-`Gradebook` in the preprocessors, which would connect anew, and `get_alembic_version`, which starts the program `alembic`
-(seconds, and only if it is on PATH) to learn what can be read from a folder.
+External Transaction"). Three names of nbgrader's modules are replaced meanwhile, nothing else is:
+`Gradebook` in the preprocessors, which would connect anew; `get_alembic_version`, which starts the program `alembic`
+(seconds, and only if it is on PATH) to learn what can be read from a folder; and `app_log`, which prints a hundred lines
+of traceback of what is raised anyway.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from sqlalchemy import (
     insert,
     make_url,
     select,
+    update,
 )
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
@@ -49,6 +51,7 @@ from autograder.model.verdict import Mark, Result, Verdict
 
 LOG = logging.getLogger("autograder.nbgrader")
 LOG.setLevel(logging.ERROR)  # the preprocessors warn of what the record says anyway
+LOG.addHandler(logging.NullHandler())  # else what is logged before there is a grading.log is printed
 OFFSET = re.compile(r"[+-]\d\d:?\d\d$")
 NOTEBOOK = 64 << 20  # bytes of one executed notebook that are read; what is recorded has fewer: see `recorded_notebook`
 
@@ -63,6 +66,7 @@ class Gradebook(nbgrader.api.Gradebook):
         schema = _replaced(nbgrader.api, "get_alembic_version", _schema)
         with (
             schema,
+            _replaced(nbgrader.api, "app_log", LOG),
             database.named_in_errors(url),
             database.alone(url),
         ):  # two that make the tables at once would both fail
@@ -81,6 +85,7 @@ class Gradebook(nbgrader.api.Gradebook):
             mine, self.db = self.db, _session(connection)
             try:
                 with (
+                    _replaced(nbgrader.api, "app_log", LOG),
                     _replaced(saveautogrades_module, "Gradebook", lambda *_: self),
                     _replaced(latesubmissions, "Gradebook", lambda *_: self),
                     _replaced(savecells_module, "Gradebook", lambda *_: self),
@@ -283,6 +288,12 @@ def keep(connection: Connection, verdict: Verdict, timestamp: str | None, due: s
     }
     connection.execute(delete(VERDICTS).where(_key(verdict.chapter, verdict.student)))
     connection.execute(insert(VERDICTS).values(values))
+
+
+def name(connection: Connection, verdict: Verdict) -> None:
+    """Put a verdict's names on it, if it is still the one that is kept; in a transaction. Nothing else of it changes."""
+    same = _key(verdict.chapter, verdict.student) & (VERDICTS.c.digest == verdict.digest)
+    connection.execute(update(VERDICTS).where(same).values(verdict=json.dumps(verdict.to_json())))
 
 
 def secret(connection: Connection, made: bytes) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
+from nbformat.v4 import new_output
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
@@ -69,12 +70,17 @@ class _Runner(PapermillNotebookClient):
         self.on_cell(cell_index)
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> Any:
-        self.used += sum(len(str(value)) for value in msg["content"].values())
-        if self.used > self.cap:
-            if self.task_poll_for_reply is not None:  # what is raised here is only seen once the cell has ended
-                self.task_poll_for_reply.cancel()
-            raise _OutputError
-        return super().process_message(msg, cell, cell_index)
+        try:
+            self.used += sum(len(str(value)) for value in msg["content"].values())
+            if self.used > self.cap:
+                if self.task_poll_for_reply is not None:  # what is raised here is only seen once the cell has ended
+                    self.task_poll_for_reply.cancel()
+                raise _OutputError
+            return super().process_message(msg, cell, cell_index)
+        except (
+            RecursionError
+        ):  # it was parsed, but nbformat walks it with half of that stack: this output alone is lost
+            cell.outputs.append(new_output("display_data", {"text/plain": "(not shown: nested too deeply)"}))
 
 
 class BoxedEngine(NBClientEngine):

@@ -35,7 +35,6 @@ class Seen:
     lost: dict[str, Stop] = field(default_factory=dict)  # exercise -> why the kernel was lost when asked about it
     errors: dict[str, str] = field(default_factory=dict)  # answer id -> the error that its cell raised
     out_of_time: bool = False  # the submission's time was up before everything was asked
-    labels: dict[str, str] = field(default_factory=dict)  # exercise -> which listed answer it behaves like
 
 
 def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -> tuple[Mark, ...]:
@@ -44,8 +43,8 @@ def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -
 
 
 def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: bool, seen: Seen) -> Mark:
-    def mark(result: Result, fault: Fault, message: str, points: float = 0.0, misconception: str = "") -> Mark:
-        return Mark(exercise.name, points, exercise.max_points, result, fault, message, misconception)
+    def mark(result: Result, fault: Fault, message: str, points: float = 0.0) -> Mark:
+        return Mark(exercise.name, points, exercise.max_points, result, fault, message)
 
     if submission.refused:
         return mark(Result.INVALID, Fault.STUDENT, submission.refused)
@@ -66,10 +65,7 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
     points = awarded(exercise.max_points, earned, rubric.chapter.step)
     result, fault, message = _failure(rubric, exercise, failure, seen)
-    if points > 0:
-        result = Result.PARTIAL
-    wrong = fault is Fault.STUDENT and result in (Result.FAILED, Result.PARTIAL)
-    return mark(result, fault, message, points, seen.labels.get(exercise.name, "") if wrong else "")
+    return mark(Result.PARTIAL if points > 0 else result, fault, message, points)
 
 
 def _passes_blank(planned: Iterable[PlannedTest], seen: Seen) -> bool:

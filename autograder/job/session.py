@@ -22,7 +22,7 @@ from nbformat import NotebookNode
 from across._process import warm
 from autograder.job import assemble, check, comparing, judge, messages, stages, stops
 from autograder.job.kernel_process import KernelProcess, StartError
-from autograder.model import behaviour, recorded_notebook
+from autograder.model import recorded_notebook
 from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Outcome, Stop
@@ -107,7 +107,6 @@ class Session:
         for life in range(most + len(self.stages.ends)):
             if self._live(f"{self.name}{life}"):
                 break
-        self.seen.labels = behaviour.labels(self.rubric.tests, self.behaviour, self.compared.known)
         marks = judge.judge(self.rubric, self.submission, self.blank, self.seen)
         assert self.notebook is not None
         stops.explain(self.notebook, self.seen.stops)

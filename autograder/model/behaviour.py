@@ -43,7 +43,7 @@ class Compared:
     """How a job's answers are compared."""
 
     seed: int | None = None  # of the inputs that a class shares; None: they are not compared
-    known: tuple[Known, ...] = ()
+    listed: tuple[str, ...] = ()  # the exercises with a listed wrong answer
     only: tuple[str, ...] = ()  # to see how a listed answer behaves: nothing is asked but of these exercises
 
     def asks(self, exercise: str) -> bool:
@@ -52,7 +52,7 @@ class Compared:
 
     def exercises(self, failed: Collection[str]) -> list[str]:
         """Which exercises are asked about once more: of those that failed the ones with a listed answer."""
-        return list(self.only) or sorted({each.exercise for each in self.known} & set(failed))
+        return list(self.only) or sorted({*self.listed} & set(failed))
 
 
 NOT_COMPARED = Compared()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -131,6 +132,12 @@ class Mark:
     message: str  # one or two sentences for the student; plain text, any characters: escape where shown
     misconception: str = ""  # name of the listed wrong answer that this one behaves like: see `behaviour`
 
+    @property
+    def unnamed(self) -> bool:
+        """Whether it is of a wrong answer that was called nothing yet."""
+        wrong = self.fault is Fault.STUDENT and self.result in (Result.FAILED, Result.PARTIAL)
+        return wrong and not self.misconception
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -145,7 +152,7 @@ class Verdict:
     notebook: dict[str, Any] = field(repr=False)  # the assembled notebook as executed: nbformat 4 JSON
     notes: tuple[str, ...] = ()  # for the instructor: limits reached, restarts, what intake noticed
     evidence: Evidence = field(default_factory=Evidence)  # empty in records older than it
-    behaviour: tuple[Seen, ...] = field(default=(), repr=False)  # to be compared with; not kept
+    behaviour: tuple[Seen, ...] = field(default=(), repr=False)  # what its names are found by; kept until they are
     language: str = "en"  # of the student's page: see `intake.Submission`; no part of the digest
 
     @classmethod
@@ -153,14 +160,22 @@ class Verdict:
         """Return the verdict that `to_json` wrote, by this version or an earlier one."""
         marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in value["marks"])
         evidence = Evidence.from_json(value.get("evidence", {}))
+        seen = tuple(Seen(**{**each, "numbers": tuple(each["numbers"])}) for each in value.get("behaviour", ()))
         said = {"marks": marks, "notes": tuple(value["notes"]), "notebook": notebook, "evidence": evidence}
-        return cls(**{**value, **said})
+        return cls(**{**value, **said, "behaviour": seen})
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values: all but the notebook."""
-        values = asdict(replace(self, notebook={}, behaviour=()))
-        del values["behaviour"]
-        return {**values, "notebook": None}
+        """Return plain JSON values: all but the notebook, and of `behaviour` what a name is still to be found by."""
+        unnamed = {mark.exercise for mark in self.marks if mark.unnamed}
+        seen = tuple(each for each in self.behaviour if each.exercise in unnamed)
+        return {**asdict(replace(self, notebook={}, behaviour=seen)), "notebook": None}
+
+    def named(self, names: Mapping[str, str]) -> Verdict:
+        """The same with `names`, by exercise, for the wrong answers that have none yet."""
+        named = [
+            replace(each, misconception=names.get(each.exercise, "")) if each.unnamed else each for each in self.marks
+        ]
+        return replace(self, marks=tuple(named))
 
     @property
     def nothing(self) -> bool:

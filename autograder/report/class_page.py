@@ -6,6 +6,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from rich.table import Table
@@ -45,6 +46,9 @@ STYLES = {
     Result.ABSENT: "dim",
     Result.MANUAL: "cyan",
 }
+
+
+ROWS = 40  # of the table in the terminal
 
 
 @dataclass(frozen=True)
@@ -245,21 +249,37 @@ def _crashed(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:
 
 
 def class_table(out: Path, chapter: Chapter, db_url: str | None = None) -> Table:
-    """The class for the terminal: a row a student, a column an exercise. Raises CourseError if OUT has no gradebook."""
+    """The class for the terminal: a row a student, a column an exercise. Raises CourseError if OUT has no gradebook.
+
+    Of more than ROWS students only who needs a look, the most urgent first chosen; it says how many it leaves out.
+    """
+    class_, absent = records(out, chapter, db_url), roll.absent(out, chapter)
+    everyone = len(class_) + len(absent)
+    if everyone > ROWS:
+        first = _looked_at_first(attention.needs(chapter, class_, {}, {}))
+        class_, absent = [record for record in class_ if record.student in first], []
     table = Table(title=harmless.line(chapter.title), title_justify="left", caption_justify="left")
     table.caption = "  ".join(f"{sign} {result.value}" for result, sign in SIGNS.items())
+    if hidden := everyone - len(class_) - len(absent):
+        table.caption += f"\n{hidden:,} of {everyone:,} students are not shown: see {page_name(chapter)}"
     table.add_column("student", no_wrap=True)
     for exercise in chapter.exercises:
         table.add_column(f"{harmless.line(exercise.name)} /{number(exercise.max_points)}", justify="right")
     table.add_column(f"points /{number(chapter.max_points)}", justify="right")
     table.add_column("")
-    for record in records(out, chapter, db_url):
+    for record in class_:
         cells = [Text(_cell(row), style=STYLES.get(row.verdict, "red")) for row in record.rows]
         student, total = Text(harmless.line(record.student)), Text(number(record.points), style="bold")
         table.add_row(student, *cells, total, "late" if record.seconds_late else "")
-    for student in roll.absent(out, chapter):
+    for student in absent:
         table.add_row(Text(harmless.line(student)), *["–"] * len(chapter.exercises), "", "absent", style="dim")
     return table
+
+
+def _looked_at_first(needs: Iterable[Need]) -> set[str]:
+    """The students, at most ROWS, for whom there is more to do than to give a mark by hand."""
+    looked_at = (each for need in needs if need.short != attention.WAITING for each in need.seen)
+    return set(islice(dict.fromkeys(student for each in looked_at for student in each.students), ROWS))
 
 
 def _cell(row: Row) -> str:

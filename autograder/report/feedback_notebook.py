@@ -25,7 +25,7 @@ def _executed(out: Path, chapter: str, student: str) -> dict[str, Any]:
     path = Path(out) / "autograded" / student / chapter / f"{chapter}.ipynb"
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+from autograder.gpu.cards import Cards
 
 GIB = 1 << 30
 
@@ -163,3 +166,8 @@ class FakeNvml:
         if gpu.lost:
             raise GpuIsLostError
         return gpu
+
+
+def cards(*gpus: Gpu, **how: Any) -> Cards:
+    """Invented cards, whose device files are all there."""
+    return Cards(FakeNvml(*gpus), exists=lambda _node: True, **how)

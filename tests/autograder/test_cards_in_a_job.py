@@ -88,7 +88,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
 @pytest.fixture
 def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> leases.Leases:
     """This machine lends two invented cards; the first is ill."""
-    cards = OneCard(FakeNvml(Gpu("GPU-a", ecc=1), Gpu("GPU-b")))
+    cards = OneCard(FakeNvml(Gpu("GPU-a", ecc=1), Gpu("GPU-b")), exists=lambda _node: True)
     here = leases.Leases(cards, Ledger(tmp_path), [Slot(uuid, 24 * GIB) for uuid in ("GPU-a", "GPU-b")])
     monkeypatch.setattr(leases, "here", lambda course: here)
     return here

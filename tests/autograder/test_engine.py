@@ -458,3 +458,9 @@ def test_a_check_file_that_cannot_be_read_is_the_authors_fault(small, hand_in, t
     ran = command("grade", "small", "--submissions", hand_in("ada"), "--out", tmp_path / "out", root=broken.root)
     assert ran.returncode == 2, ran.stderr
     assert "nothing_of_the_kind" in ran.stderr
+
+
+def test_a_class_that_could_not_be_graded_is_told_in_few_lines(capfd):
+    grading.left({f"student{number}": "no box" for number in range(1000)})
+    said = capfd.readouterr().err.splitlines()
+    assert (len(said), said[-1]) == (41, "not graded: 960 more")

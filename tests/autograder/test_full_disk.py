@@ -26,6 +26,7 @@ def test_a_full_or_read_only_disk_is_named_and_nothing_is_lost(tmp_path):
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])},
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stderr == ""  # no traceback beside what is told
     told = ran.stdout
     assert "gradebook.db: database or disk is full; make room" in told  # in the database,
     assert f".seed: No space left on device; make room on that disk, {files.AGAIN}" in told  # and in a file

@@ -387,12 +387,13 @@ def test_what_is_no_request_is_no_end_of_it(kept):
         b"[]",
         b"{}",
         b'{"argv": 1}',
+        b"[" * 60_000,
         b'{"argv": [], "environment": {}, "key": {}, "minutes": "5", "streams": []}',
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(kept.tmp))
         place = warm_place.opened(make=False)
-        for request in (b"", b"[1]", b'"end"', b"{}", b'{"end": "x"}', b'{"run": true}', b'{"run": 0}'):
+        for request in (b"", b"[1]", b'"end"', b"{}", b'{"end": "x"}', b'{"run": true}', b'{"run": 0}', b"[" * 60_000):
             for command in commands if request == b'{"run": true}' else [b""]:
                 for count in (0, 1, 5, 6):
                     file = os.memfd_create("command")

@@ -8,11 +8,13 @@ import courses
 import pytest
 import zmq.asyncio
 
-from autograder.job import execute, forkserver
+from autograder.job import execute, forkserver, grade
+from autograder.job.grade import Job
 from autograder.job.kernel_client import KernelClient
 from autograder.job.kernel_process import KernelProcess
 from autograder.model.course import Limits
 from autograder.sandbox import boxes
+from autograder.submissions.intake import Submission
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
@@ -43,9 +45,15 @@ def test_it_is_one(student):
 DISPLAYS = 8000  # more than the queues of libzmq's two ends and the socket between them hold by default
 
 
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    made = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+    yield made
+    courses.close(made)
+
+
 @pytest.fixture
-def kernel(tmp_path):
-    course = courses.write(tmp_path, NAME, SOURCE, CHECKS)
+def kernel(course):
     servers = forkserver.servers(course, forkserver.make_rubric(course, NAME))
     started = KernelProcess(servers.student.path, f"loud-{os.getpid()}", Limits())
     try:
@@ -53,7 +61,6 @@ def kernel(tmp_path):
         yield started
     finally:
         started.close()
-        courses.close(course)
 
 
 def test_displays_that_nobody_reads_yet_are_not_lost(kernel):
@@ -76,6 +83,16 @@ def test_displays_that_nobody_reads_yet_are_not_lost(kernel):
     finally:
         listener.mute()
         loop.close()
+
+
+@pytest.mark.parametrize("depth", [450, 482, 494, 700, 900])  # what of it our stack bears depends on who walks it
+def test_an_output_nested_deeply_costs_at_most_itself(course, depth):
+    nested = f"value = 1\nfor _ in range({depth}):\n    value = [value]\n"
+    says = nested + "one = 1\nprint('before')\ndisplay({'application/json': value}, raw=True)\nprint('after')"
+    rubric = forkserver.make_rubric(course, NAME)
+    verdict = grade.grade_job(Job(Submission("ann", NAME, {"one": says}), rubric, 1), course)
+    said = [output.get("text") for cell in verdict.notebook["cells"] for output in cell.get("outputs", ())]
+    assert (verdict.points, said, verdict.notes) == (1.0, ["before\n", None, "after\n"], ())
 
 
 def test_what_an_ended_cell_still_says_is_waited_for_while_the_cell_has_time():

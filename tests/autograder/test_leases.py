@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import GIB, DriverNotLoadedError, FakeNvml, Gpu, LibraryNotFoundError, VersionMismatchError, runs
+from fake_nvml import cards as invented
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
@@ -57,7 +58,7 @@ class Room:
         self.folder = folder
         self.gpus = gpus
         self.boxes: dict[int, str] = {}  # pid -> box
-        cards = Cards(FakeNvml(*gpus))
+        cards = invented(*gpus)
         self.slots = [Slot(c.uuid, c.total, c.uuid in shared, c.slice) for c in cards.found()]
         self.leases = Leases(cards, Ledger(folder), self.slots, box_of=lambda pid: self.boxes.get(pid, ""))
 
@@ -85,13 +86,12 @@ def until(true: Callable[[], object], what: str, seconds: float = 20.0) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from fake_nvml import FakeNvml, Gpu
-from autograder.gpu.cards import Cards
+from fake_nvml import Gpu, cards
 from autograder.gpu.leases import Leases
 from autograder.gpu.ledger import Ledger, Slot
 folder, uuids = Path(sys.argv[1]), sys.argv[2].split(",")
 gpus = [Gpu(uuid, minor=n) for n, uuid in enumerate(uuids)]
-here = Leases(Cards(FakeNvml(*gpus)), Ledger(folder / "ledger"), [Slot(g.uuid, g.total) for g in gpus])
+here = Leases(cards(*gpus), Ledger(folder / "ledger"), [Slot(g.uuid, g.total) for g in gpus])
 """
 
 
@@ -431,7 +431,7 @@ def sliced(tmp_path: Path) -> Cards:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
     slices = [Gpu("MIG-1", 10 * GIB, instance=1), None, Gpu("MIG-2", 20 * GIB, instance=2)]
-    return Cards(FakeNvml(Gpu(A, slices=slices)), tmp_path / "capabilities")
+    return invented(Gpu(A, slices=slices), capabilities=tmp_path / "capabilities")
 
 
 def test_a_slice_is_named_by_its_uuid_and_opened_by_its_own_capabilities(sliced: Cards):
@@ -471,10 +471,26 @@ def test_a_driver_that_is_out_of_step_is_said():
         Cards(FakeNvml(Gpu(A), starts=VersionMismatchError())).found()
 
 
+def test_a_card_in_mig_mode_without_a_slice_is_said_with_its_mend(tmp_path: Path):
+    here = Leases(invented(Gpu(A, slices=[None, None])), Ledger(tmp_path), [])
+    why = r"this machine has 0; card 0: in MIG mode and has no slice: .*-cgi.* `nvidia-smi -i 0 -mig 0`"
+    with pytest.raises(LeaseError, match=why), here.lease("j0-0."):
+        pass
+
+
+@pytest.mark.parametrize("missing", ["/dev/nvidia1", "/dev/nvidia-uvm"])
+def test_a_card_without_its_device_file_is_not_lent_and_said_with_its_mend(tmp_path: Path, missing: str):
+    cards = Cards(FakeNvml(Gpu(A, minor=1)), exists=lambda node: node != missing)
+    here = Leases(cards, Ledger(tmp_path), [])
+    why = rf"this machine has 0; card 0: {missing} missing, .*`nvidia-modprobe -u -c 1` .*--device {missing}"
+    with pytest.raises(LeaseError, match=why), here.lease("j0-0."):
+        pass
+
+
 def test_only_declared_cards_are_lent(tmp_path: Path):
     file = tmp_path / "gpus.toml"
     file.write_text('idle_mib = 500\n[[slot]]\nuuid = "GPU-b"\n')
-    assert declared(file, Cards(FakeNvml(Gpu(A), Gpu(B)))) == ([Slot(B, 24 * GIB)], 500 << 20)
+    assert declared(file, invented(Gpu(A), Gpu(B))) == ([Slot(B, 24 * GIB)], 500 << 20)
 
 
 @pytest.mark.parametrize(
@@ -494,7 +510,7 @@ def test_a_slip_in_the_declaration_is_named(tmp_path: Path, text: str, why: str)
     file = tmp_path / "gpus.toml"
     file.write_text(text)
     with pytest.raises(LeaseError, match=why):
-        declared(file, Cards(FakeNvml(Gpu(A))))
+        declared(file, invented(Gpu(A)))
 
 
 # any order of events

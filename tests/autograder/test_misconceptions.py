@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
-from autograder.engine import class_run
-from autograder.gradebook import record
+from autograder.engine import class_run, dry_run
+from autograder.gradebook import history, record
 from autograder.job import grade
+from autograder.job.forkserver import InfrastructureError
 from autograder.model import behaviour
 from autograder.model.behaviour import Known, Seen
 from autograder.model.course import CourseError
 from autograder.model.rubric import PlannedTest
+from autograder.model.verdict import Result
 from autograder.probe import listed, traces
 from autograder.sandbox import boxes
 
@@ -106,31 +108,115 @@ def test_the_class_page_counts_who_makes_the_same_mistake_by_what_they_do(graded
     assert "left_as_it_is or left_alone" in page
 
 
-def test_listed_answers_are_looked_at_once_for_all_classes_and_labels_stay_as_they_are(listing, tmp_path, monkeypatch):
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    """Every job that is graded, in order, on a machine that has seen no listed answer."""
     monkeypatch.setenv("ACROSS_CACHE", str(tmp_path / "cache"))
-    jobs = []
-    real = grade.grade_job
-    monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
+    seen, real = [], grade.grade_job
+    monkeypatch.setattr(grade, "grade_job", lambda job, course: seen.append(job) or real(job, course))
+    return seen
+
+
+def names(course, out):
+    return {
+        row.student: row.misconception for row in record.rows(out, course.chapter(NAME)) if row.exercise == "double"
+    }
+
+
+def test_listed_answers_are_looked_at_once_for_all_classes_and_labels_stay_as_they_are(listing, tmp_path, jobs):
     one, more = ({name: CLASS[name]} for name in ("ann", "cat"))
     folder, out = handed_in(listing, tmp_path / "submitted", one), tmp_path / "out"
     class_run.grade_class(listing, NAME, folder, out)
-    assert sorted(job.submission.student for job in jobs if job.compared.only) == sorted(
-        f"({each})" for each in (
-            "double: squared", "double: left_as_it_is", "double: left_alone", "double: rounded_to_a_list",
-            "shift: minus", "shift: never_ends", "shift: raises",
-        )
-    )  # fmt: skip
+    of_who_failed = ("squared", "left_as_it_is", "left_alone", "rounded_to_a_list")  # nobody failed `shift`
+    looked_at = {job.submission.student for job in jobs if job.compared.only}
+    assert looked_at == {f"(double: {name})" for name in of_who_failed}
     jobs.clear()
     class_run.grade_class(listing, NAME, handed_in(listing, folder, more), out, again=True)
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ann", "cat"]
     jobs.clear()
     class_run.grade_class(listing, NAME, folder, tmp_path / "of_another_class")
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ann", "cat"]
-    found = {
-        row.student: row.misconception for row in record.rows(out, listing.chapter(NAME)) if row.exercise == "double"
-    }
-    assert found == {"ann": "squared", "cat": "unlisted"}
+    assert names(listing, out) == {"ann": "squared", "cat": "unlisted"}
     assert not any(each.verdict.behaviour for each in record.records(out, listing.chapter(NAME)))
+
+
+def test_everybody_has_their_marks_before_a_listed_answer_is_graded(listing, tmp_path, jobs, monkeypatch):
+    folder, out = (
+        handed_in(listing, tmp_path / "in", {name: CLASS[name] for name in ("ann", "cat", "eva")}),
+        tmp_path / "out",
+    )
+    recorded, graded = [], grade.grade_job
+
+    def grade_job(job, course):
+        if job.compared.only:
+            recorded.append([each.points for each in record.records(out, listing.chapter(NAME))])
+        return graded(job, course)
+
+    monkeypatch.setattr(grade, "grade_job", grade_job)
+    class_run.grade_class(listing, NAME, folder, out)
+    assert recorded == [[3.0, 3.0, 2.0]] * 7
+
+
+def changes_of_marks(course, out):
+    with record.book(out, course.chapter(NAME)) as book:
+        return history.entries(book, NAME)
+
+
+def test_who_is_interrupted_among_listed_answers_has_marks_and_the_next_run_goes_on(
+    listing, tmp_path, jobs, monkeypatch
+):
+    folder, out = handed_in(listing, tmp_path / "in", {"ann": CLASS["ann"]}), tmp_path / "out"
+    graded = grade.grade_job
+
+    def grade_job(job, course):
+        if len([each for each in jobs if each.compared.only]) == 2:
+            raise CourseError("the command ends here")
+        return graded(job, course)
+
+    monkeypatch.setattr(grade, "grade_job", grade_job)
+    with pytest.raises(CourseError, match="ends here"):
+        class_run.grade_class(listing, NAME, folder, out, workers=1)
+    [before] = record.records(out, listing.chapter(NAME))
+    told = changes_of_marks(listing, out)
+    assert (before.points, names(listing, out)) == (3.0, {"ann": ""})
+    first = [job.submission.student for job in jobs if job.compared.only]
+    jobs.clear()
+    monkeypatch.setattr(grade, "grade_job", graded)
+    result = class_run.grade_class(listing, NAME, folder, out)
+    assert result.unchanged == ["ann"]
+    then = [job.submission.student for job in jobs if job.submission.student != "(reference)"]
+    assert (len(first), sorted(first + then)) == (
+        2,
+        [f"(double: {name})" for name in ("left_alone", "left_as_it_is", "rounded_to_a_list", "squared")],
+    )
+    [after] = record.records(out, listing.chapter(NAME))
+    assert (after.points, names(listing, out)) == (3.0, {"ann": "squared"})
+    assert after.verdict.digest == before.verdict.digest
+    assert changes_of_marks(listing, out) == told
+
+
+def test_where_a_listed_answer_cannot_be_graded_its_exercise_waits_for_its_names(listing, tmp_path, jobs, monkeypatch):
+    folder, out = handed_in(listing, tmp_path / "in", {name: CLASS[name] for name in ("ann", "eva")}), tmp_path / "out"
+    graded = grade.grade_job
+
+    def grade_job(job, course):
+        if job.submission.student == "(double: left_alone)":
+            raise InfrastructureError("no box")
+        return graded(job, course)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grade, "grade_job", grade_job)
+        result = class_run.grade_class(listing, NAME, folder, out)
+    rows = record.rows(out, listing.chapter(NAME))
+    found = {row.student: row.misconception for row in rows if row.verdict is Result.FAILED}
+    assert (result.unnamed, found) == (1, {"ann": "", "eva": "minus"})
+    assert class_run.grade_class(listing, NAME, folder, out).unnamed == 0
+    assert names(listing, out)["ann"] == "squared"
+
+
+def test_a_rehearsal_looks_at_no_listed_answer(listing, tmp_path, jobs):
+    dry_run.rehearse(listing, NAME, handed_in(listing, tmp_path / "in", {"ann": CLASS["ann"]}), tmp_path / "out")
+    assert {job.submission.student for job in jobs} == {"(reference)", "ann"}
 
 
 def test_a_cache_that_cannot_be_read_is_made_again(listing, tmp_path, monkeypatch):

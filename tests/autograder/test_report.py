@@ -199,6 +199,19 @@ def test_the_terminals_table_has_a_row_a_student_with_their_points(out):
     assert [re.sub(r"\s+", "", row) for row in rows][:2] == ["│ada│●3│●4│✎│7││", "│bo│○0│◐2│·0│2││"]
 
 
+def test_of_a_large_class_the_terminal_shows_the_most_urgent_and_counts_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(class_page, "ROWS", 3)
+    right, unlisted = (PASSED, PASSED), (FAILED, PASSED)
+    class_ = {"ada": right, "bo": unlisted, "cem": unlisted, "di": unlisted, "eve": right, "zoe": (TIMEOUT, PASSED)}
+    with Recorder(tmp_path, TINY) as recorder:
+        for student, marks in class_.items():
+            recorder.write(classroom.verdict(student, *marks))
+    said = printed(class_page.class_table(tmp_path, TINY))
+    rows = [line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│")]
+    assert rows == ["bo", "cem", "zoe"]
+    assert "3 of 6 students are not shown: see report_01_tiny.html" in said
+
+
 def test_a_check_that_broke_is_listed_with_whom_it_met(out, page):
     assert "Checks that broke" not in page.text
     met = Outcome("pick", "test_it", False, kind="TypeError: <b>no</b>")

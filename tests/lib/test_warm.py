@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -26,6 +27,8 @@ MODULE = """
                 return message["code"]
             case "echo":
                 say(got=message["text"])
+            case "raw":
+                connection.send(message["text"].encode())
             case "write":
                 os.write(fds[0], b"through the descriptor")
             case "kill":
@@ -95,6 +98,23 @@ def test_a_child_that_raises_ends_with_one_and_its_traceback_is_logged(server):
 
 def test_a_child_killed_by_a_signal_tells_which(server):
     assert server.request({"do": "kill"}).wait(30) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 60_000, b'{"do": ' * 10_000, b"[1]", b'"exit"', b"{", b"\xff", b'{"place": 1.5}']
+)
+def test_what_is_no_request_is_refused_and_the_server_lives(server, data):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(30)
+        connection.connect(server.path)
+        connection.send(data)
+        assert connection.recv(100) == b""
+    assert server.request({"do": "exit", "code": 7}).wait(30) == 7
+
+
+def test_a_message_nested_deeper_than_our_stack_is_no_message(server):
+    with server.request({"do": "raw", "text": "[" * 60_000}) as child, pytest.raises(ValueError, match="nested"):
+        child.receive(30)
 
 
 def test_waiting_for_a_child_that_hangs_has_a_deadline(server):

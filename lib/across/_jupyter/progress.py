@@ -181,7 +181,7 @@ def _read(path: Path, stamps: tuple[tuple[int, int], ...]) -> Chapter:
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         return _chapter(path, notebook, worked)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a student's file
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # a student's file
         return Chapter(path.stem, path.stem, "", None, (), (), worked, torn=True)
 
 

@@ -75,7 +75,7 @@ def is_blank(notebook: Mapping[str, Any]) -> bool:
 def _read_is_blank(path: Path) -> bool:
     try:
         return is_blank(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a student's file
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # a student's file
         return False
 
 
@@ -83,7 +83,7 @@ def _handed_out(path: Path) -> bytes:
     """The latest version of a notebook in git that is blank. Raises chapters.NotHandedOut."""
     for commit in _git(path, "rev-list", f"--max-count={OLDEST}", "HEAD", "--", path.name).split():
         content = _git(path, "show", f"{commit.decode()}:./{path.name}")
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if is_blank(json.loads(content)):
                 return content
     raise chapters.NotHandedOut(

@@ -31,7 +31,7 @@ async def saved(notebook: Path, seconds: float = SAVING) -> None:
     """
     until = time.monotonic() + seconds
     while time.monotonic() < until and notebook.is_file():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             json.loads(notebook.read_text(encoding="utf-8"))
             return
         await asyncio.sleep(0.05)  # the save goes on

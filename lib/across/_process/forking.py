@@ -37,6 +37,17 @@ class ServerError(RuntimeError):
     """The fork server did not start or does not answer."""
 
 
+def values(data: bytes) -> dict[str, Any]:
+    """What was sent: a JSON object. Raises ValueError for anything else, also for what is nested deeper than our stack."""
+    try:
+        found = json.loads(data)
+    except RecursionError:
+        raise ValueError("a message that is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("a message that is no object")
+    return found
+
+
 class Server:
     """The loop of a fork server. Whoever sees `path` can connect, also before `loop` runs."""
 
@@ -90,7 +101,12 @@ class Server:
             pid = os.fork()
             if pid == 0:
                 self.become_child(message, fds, connection)
-        except (OSError, ValueError):  # no request, no process left for us, the child's place gone: this one is lost
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+        ):  # no request, no process left for us, the child's place gone
             pass
         if undo is not None:
             undo()
@@ -111,7 +127,7 @@ class Server:
         for _level, _kind, payload in ancillary:
             received.frombytes(payload[: len(payload) - len(payload) % 4])
         fds += received
-        return json.loads(data)
+        return values(data)
 
     def become_child(self, message: Any, fds: list[int], connection: socket.socket) -> NoReturn:
         """Be the child, in the process that was just forked."""

@@ -79,7 +79,7 @@ class Child:
         except ConnectionError:
             data = b""
         self.lost = not data
-        message = json.loads(data) if data else {"exit": -signal.SIGKILL}
+        message = forking.values(data) if data else {"exit": -signal.SIGKILL}
         if "exit" not in message:
             return message
         self.returncode = message["exit"]
@@ -251,9 +251,9 @@ def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), time
         connection.settimeout(timeout)
         connection.connect(path)
         socket.send_fds(connection, [data], list(fds))
-        answer = json.loads(connection.recv(MESSAGE) or b"{}")
+        answer = forking.values(connection.recv(MESSAGE) or b"{}")
         child = Child(connection, answer["pid"], path)
-    except (OSError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         connection.close()
         raise ServerError(f"the fork server at {path} does not answer: {error!r}") from error
     with _ASKED_LOCK:
