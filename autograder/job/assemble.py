@@ -17,7 +17,7 @@ from typing import Any, cast
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.model import names
+from across._process import global_names
 from autograder.model.course import Chapter, Exercise, students, text
 from autograder.submissions import added_cells
 from autograder.submissions.intake import Submission
@@ -61,11 +61,12 @@ def executed(kinds: list[str], sources: list[str]) -> list[bool]:
     """Whether each code cell is executed: `check` never, `plain` and `answer` always, `show` if one needs its names."""
     wanted = [kind in ("plain", "answer") for kind in kinds]
     binds = [
-        names.binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)
+        global_names.binds(source) if kind == "show" else frozenset()
+        for kind, source in zip(kinds, sources, strict=True)
     ]
     fresh = [i for i, want in enumerate(wanted) if want]
     while fresh:
-        uses = frozenset[str]().union(*(names.needs(sources[i], kinds[i] == "answer") for i in fresh))
+        uses = frozenset[str]().union(*(global_names.needs(sources[i], kinds[i] == "answer") for i in fresh))
         fresh = [i for i, bound in enumerate(binds) if not wanted[i] and bound & uses]
         for i in fresh:
             wanted[i] = True

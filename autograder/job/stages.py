@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from across._process import global_names
 from autograder.job import assemble
-from autograder.model import names
 from autograder.model.rubric import InBox, PlannedTest, Rubric
 from autograder.submissions.intake import Submission
 
@@ -36,9 +36,9 @@ class Stages:
         notebook = assemble.assemble(submission, rubric.chapter)
         at = {cell.metadata.get("nbgrader", {}).get("grade_id"): number for number, cell in enumerate(notebook.cells)}
         code = [(number, cell.source) for number, cell in enumerate(notebook.cells) if assemble.is_executed(cell)]
-        modules = frozenset[str]().union(*(names.imports(source) for _, source in code))
+        modules = frozenset[str]().union(*(global_names.imports(source) for _, source in code))
         # read once: three students with hundreds of cells are more than a cache holds
-        known = [(number, names.changes(source), names.uses(source)) for number, source in code]
+        known = [(number, global_names.changes(source), global_names.uses(source)) for number, source in code]
         ends: dict[str, int] = {}
         keep: dict[str, list[str]] = {}
         for exercise, test in in_box:
