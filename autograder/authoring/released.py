@@ -42,6 +42,6 @@ def _give_ids(notebook: NotebookNode) -> None:
     given: Counter[str] = Counter()
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        base = grade_id or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        base = grade_id or digests.cell_id(cell.cell_type, cell.source)
         given[base] += 1
         cell["id"] = base if given[base] == 1 else f"{base}-{given[base]}"
