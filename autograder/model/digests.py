@@ -22,11 +22,6 @@ def of_json(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def cell_id(kind: str, source: str) -> str:
-    """The id that a release gives a cell of that type, where it has no grade id: one that stays while the cell does."""
-    return hashlib.sha256(f"{kind}\n{source}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
-
-
 def of_release(release: Mapping[str, Any]) -> str:
     """The digest of a chapter as students open it: what its header says of grading has digests of its own."""
     return of_json(without_header(release))

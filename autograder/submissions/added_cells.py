@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from across._process.global_names import binds
-from across._process.needed_cells import Cells, Needed
-from autograder.model import digests, harmless
+from across._process.needed_cells import Cells, Needed, has_given_id
+from autograder.model import harmless
 from autograder.model.course import Chapter, text
 
 Added = tuple[
@@ -61,10 +61,9 @@ def added(
             plain.remove(nearest)
             last = max(last, nearest[0])
             continue
-        cell_id = cell["id"] if isinstance(cell.get("id"), str) else ""
-        if cell_id.partition("-")[0] == digests.cell_id(cell["cell_type"], written):
+        if has_given_id({**cell, "source": written}):
             continue
-        last = max(last, given.get(cell_id, last))
+        last = max(last, given.get(cell["id"], last)) if isinstance(cell.get("id"), str) else last
         if (size := len(written.encode("utf-8", "surrogatepass"))) > min(left, chapter.limits.cell_bytes):
             most = min(BYTES, chapter.limits.cell_bytes)
             notes.append(

@@ -14,6 +14,7 @@ import pytest
 from bs4 import BeautifulSoup
 from small_course import command
 
+from across._process import needed_cells
 from autograder.job import assemble, stages
 from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course
@@ -157,7 +158,7 @@ def test_a_cell_of_the_release_that_was_changed_stands_below_ours(read, chapter)
 def test_a_cell_of_an_earlier_release_is_nobodys(read):
     def change(cells: list[dict[str, Any]]) -> None:
         earlier = "import math\nfactor = 1"
-        cells.insert(2, own(earlier, added_cells.digests.cell_id("code", earlier)))
+        cells.insert(2, own(earlier, needed_cells.given_id("code", earlier)))
 
     got = read({**RIGHT, "double": "def double(x):\n    return factor * x"}, change=change)
     assert (got.added, got.notes) == ((), ())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from across._jupyter.slices import slices, waits_for
+from across._process.needed_cells import given_id
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
 def cell(source: str, kind: str = "plain", name: str = "") -> dict[str, Any]:
@@ -60,6 +65,28 @@ def test_a_digest_knows_what_is_installed_and_whether_the_exercises_that_it_wait
     sources = {number: each["source"] for number, each in enumerate(NOTEBOOK)}
     place = slices(NOTEBOOK)[1]
     assert len({place.digest(sources, *more) for more in ((["1"], []), (["2"], []), (["1"], ["pick"]))}) == 3
+
+
+def released(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells with the ids that a release gives them."""
+    names = [each["metadata"].get("nbgrader", {}).get("grade_id") for each in cells]
+    return [{**each, "id": name or given_id("code", each["source"])} for name, each in zip(names, cells, strict=True)]
+
+
+def test_a_cell_that_the_student_added_counts_by_its_names_alone_as_it_does_for_a_mark():
+    given = released(
+        [cell("setting(4)"), cell("def pick(): return one()", "answer", "pick"), cell("pick()", "check", "pick")]
+    )
+    own = [{**cell(source), "id": "own"} for source in ("def one(): return two", "two = len('ab')", "setting(5)")]
+    assert slices([*given[:1], *own, *given[1:]])[0].before == (0, 1, 2, 4)
+    assert slices([*given[:1], *own, *given[1:]], everything=True)[0].before == (0, 1, 2, 3, 4)
+    assert slices([{**each, "id": "lost"} for each in (*given[:1], *own, *given[1:])])[0].before == (0, 1, 2, 3, 4)
+
+
+def test_no_cell_of_a_release_is_taken_for_one_that_was_added():
+    for path in sorted(NOTEBOOKS.rglob("[01]*.ipynb")):
+        cells = [{**each, "source": "".join(each["source"])} for each in json.loads(path.read_text())["cells"]]
+        assert slices(cells) == slices(cells, everything=True), path.name
 
 
 def test_what_a_check_waits_for_may_be_one_name_or_several():

@@ -1,7 +1,8 @@
 """Which cells of a notebook each of its checks needs: those before it on which it depends, told by the names in them.
 
 A cell tagged `show` binds nothing that is used later, and a check needs no other exercise's answer but by its name. What no
-name tells, a setting for one, is in a cell without a tag: each of these before a check is needed, unless it only defines.
+name tells, a setting for one, is in a cell without a tag: each of these before a check is needed, unless it only defines. What
+the student added counts by its names alone, as it does when marks are given.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from across._process import global_names
-from across._process.needed_cells import Cells
+from across._process.needed_cells import Cells, has_given_id
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,25 @@ class Slice:
         return hashlib.sha256(json.dumps([seen, list(here), ready]).encode()).hexdigest()
 
 
-def slices(cells: Sequence[Mapping[str, Any]]) -> list[Slice]:
-    """Every check of a notebook (its cells as nbformat has them, sources as text), in order."""
+def slices(cells: Sequence[Mapping[str, Any]], everything: bool = False) -> list[Slice]:
+    """Every check of a notebook (its cells as nbformat has them, sources as text), in order.
+
+    `everything`: the student's own cells are needed like ours, as nbgrader has it, and not by their names alone.
+    """
     code = {number: str(cell["source"]) for number, cell in enumerate(cells) if cell["cell_type"] == "code"}
-    always = {
-        n for n, source in code.items() if _always(cells[n]["metadata"]) and not global_names.only_defines(source)
-    }
-    among = Cells(code, closed={n for n in code if cells[n]["metadata"].get("nbgrader", {}).get("solution")})
+    own = set() if everything else _own(cells, code)
+    always = {n for n in code.keys() - own if _always(cells[n]["metadata"]) and not global_names.only_defines(code[n])}
+    answered = {n for n in code if cells[n]["metadata"].get("nbgrader", {}).get("solution")}
+    among = Cells(code, closed=answered | own)
     found = []
     for number, source in code.items():
         metadata = cells[number]["metadata"]
         if is_check(metadata):
             names = metadata.get("across", {}).get("exercise") or metadata["nbgrader"]["grade_id"]
             answers = metadata.get("across", {}).get("answers", [])
-            own = {each for each in code if cells[each]["metadata"].get("nbgrader", {}).get("grade_id") in answers}
+            its = {each for each in answered if cells[each]["metadata"]["nbgrader"].get("grade_id") in answers}
             wanted = [(name, number) for name in global_names.needs(source, closed=True)]
-            taken = {each for each in always | own if each < number}
+            taken = {each for each in always | its if each < number}
             before = sorted(among.needed(number, taken, wanted).cells)
             found.append(Slice(names, number, tuple(before), waits_for(source)))
     return found
@@ -59,6 +63,16 @@ def is_check(metadata: Mapping[str, Any]) -> bool:
     """Whether a code cell is graded and not the student's."""
     nbgrader = metadata.get("nbgrader", {})
     return bool(nbgrader.get("grade") and not nbgrader.get("solution"))
+
+
+def _own(cells: Sequence[Mapping[str, Any]], code: Mapping[int, str]) -> set[int]:
+    """The code cells that a student added or changed, told by the ids of the others; none where no id is left of a release."""
+    graded = [cell for cell in cells if "grade_id" in cell["metadata"].get("nbgrader", {})]
+    if any(cell.get("id") != cell["metadata"]["nbgrader"]["grade_id"] for cell in graded):
+        return set()
+    return {
+        n for n in code if "grade_id" not in cells[n]["metadata"].get("nbgrader", {}) and not has_given_id(cells[n])
+    }
 
 
 def _always(metadata: Mapping[str, Any]) -> bool:
