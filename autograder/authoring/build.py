@@ -47,10 +47,10 @@ import nbformat
 from nbformat import NotebookNode
 
 from across._language.catalogue import ENGLISH
+from across._process import global_names
 from autograder.authoring import chapter_header, hidden_regions, nbgrader_source, no_python, released
 from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
-from autograder.model import names as global_names
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError
 

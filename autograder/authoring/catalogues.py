@@ -50,6 +50,7 @@ SAID = (  # of the grader's files, those whose texts students read
     "probe/graphs.py",
     "report/feedback.py",
     "report/rendering.py",
+    "submissions/added_cells.py",
     "submissions/instead.py",
     "submissions/intake.py",
     "submissions/student_files.py",

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from across._process import warm
 from autograder.authoring import build
-from autograder.job import messages, peers
+from autograder.job import assemble, messages, peers
 from autograder.model.course import Course, CourseError, Exercise, Limits, near
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import ENDS
@@ -78,7 +78,7 @@ class Asked:
         from autograder.probe import asking
 
         allowed = self.course.chapter(self.chapter).allowed_ops
-        names, code = _executed(self.course, self.chapter, cells)
+        names, code = _names(self.course, self.chapter, cells)
         checker.JOB.student = asking.in_process(names, allowed)
         items = [item for item in self._all if item.function.exercise == exercise]  # type: ignore[attr-defined]
         made: list[Said] = []
@@ -171,25 +171,42 @@ def _said(
         yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
 
 
-def _executed(course: Course, chapter: str, answers: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+def executed(course: Course, chapter: str, answers: Mapping[str, str], check: str = "") -> Iterator[tuple[Any, str]]:
+    """The cells of the solved chapter that a submission with `answers` would have executed, each with its source.
+
+    With the grade id of a visible `check` those that it needs, too, and no further than that.
+    """
+    code = [cell for cell in build.solved(course, chapter).cells if cell.cell_type == "code"]
+    names = [cell.metadata.get("nbgrader", {}).get("grade_id", "") for cell in code]
+    end = names.index(check) + 1 if check else len(code)
+    kinds = [
+        "plain" if check and name == check else assemble.kind_of(cell) for name, cell in zip(names, code, strict=True)
+    ]
+    sources = [answers.get(name, str(cell.source)) for name, cell in zip(names, code, strict=True)]
+    wanted = assemble.executed(kinds, sources)
+    return itertools.compress(zip(code[:end], sources, strict=False), wanted)
+
+
+def _names(course: Course, chapter: str, answers: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """The names that the chapter's cells bind, with `answers` in place of the reference, and these cells' sources.
 
     Visible checks are left out.
     """
-    names: dict[str, Any] = {"__name__": "__main__"}
-    code: list[str] = []
-    for cell in build.solved(course, chapter).cells:
-        meta = cell.metadata.get("nbgrader", {})
-        if cell.cell_type != "code" or meta.get("grade") or "show" in cell.metadata.get("tags", []):
-            continue
-        name = meta.get("grade_id", "")
-        code.append(answers.get(name, str(cell.source)))
+    names, code = namespace(), list[str]()
+    for cell, source in executed(course, chapter, answers):
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        code.append(source)
         try:
-            exec(compiled(code[-1], name), names)
+            exec(compiled(source, name), names)
         except Exception as error:
             if name not in answers:
                 raise CourseError(
-                    f'{chapter}, cell "{name or cell.source[:40]}": {type(error).__name__}: {error}'
+                    f'{chapter}, cell "{name or source[:40]}": {type(error).__name__}: {error}'
                 ) from error
             names.setdefault("_raised", error)  # the student's kernel goes on after a cell that raised, too
     return names, code
+
+
+def namespace() -> dict[str, Any]:
+    """What a cell finds in a notebook before any other has run."""
+    return {"__name__": "__main__", "display": lambda *_, **__: None}

@@ -25,8 +25,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from across._process import global_names
 from autograder.authoring import build, nbgrader_slips, nbgrader_source, released
-from autograder.model import names
 from autograder.model.course import KERNELS_OWN, Course, CourseError
 from autograder.model.test_cells import SETTINGS, is_tests
 
@@ -100,7 +100,7 @@ def import_course(folder: Path, out: Path, *, source: str = "") -> Imported:
             continue
         _write(out, each, found, made)
         imports |= frozenset[str]().union(
-            *(names.modules(cell.source) for cell in found.cells if cell.cell_type == "code")
+            *(global_names.modules(cell.source) for cell in found.cells if cell.cell_type == "code")
         )
     if not made.chapters:
         raise CourseError("\n".join([*made.refused, *made.notes, f"{place}: no notebook of it can be imported"]))

@@ -14,8 +14,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from across._process import global_names
 from autograder.authoring import chapter_header, released
-from autograder.model import names
 from autograder.model.course import Course, CourseError
 from autograder.model.test_cells import SETTINGS, is_tests
 
@@ -127,10 +127,10 @@ def _answers(source: NotebookNode) -> dict[str, list[str]]:
     for cell in source.cells:
         meta = cell.metadata.get("nbgrader", {})
         if is_tests(cell, meta):
-            reads = names.uses(cell.source)
+            reads = global_names.uses(cell.source)
             found[meta["grade_id"]] = [answer for answer, bound in binds.items() if bound & reads]
         elif meta.get("solution") and cell.cell_type == "code":
-            binds[meta["grade_id"]] = names.binds(_without(cell.source, marks))
+            binds[meta["grade_id"]] = global_names.binds(_without(cell.source, marks))
         if meta.get("solution") and meta.get("grade"):
             found[meta["grade_id"]] = [meta["grade_id"]]
     return found

@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from across._process import needed_cells
 from autograder.model import digests
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -42,6 +43,6 @@ def _give_ids(notebook: NotebookNode) -> None:
     given: Counter[str] = Counter()
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        base = grade_id or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        base = grade_id or needed_cells.given_id(cell.cell_type, cell.source)
         given[base] += 1
         cell["id"] = base if given[base] == 1 else f"{base}-{given[base]}"

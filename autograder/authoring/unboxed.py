@@ -11,15 +11,14 @@ import contextlib
 import io
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring import build, check_answer
-from autograder.job.assemble import executed, kind_of
+from autograder.authoring import check_answer
 from autograder.model.course import Course
 
 DEADLINE = 1800.0  # seconds for all answers of a chapter
@@ -116,25 +115,12 @@ def _visible(course: Course, chapter: str, each: Answered) -> str:
 
     exercises = {exercise.name: exercise.grade_id for exercise in course.chapter(chapter).exercises}
     attempt.count_as_passed(exercises)
-    code = [cell for cell in build.solved(course, chapter).cells if cell.cell_type == "code"]
-    check = [_id(cell) for cell in code].index(exercises[each.exercise])
-    kinds = ["plain" if i == check else kind_of(cell) for i, cell in enumerate(code)]
-    sources = [_source(cell, {each.answer: each.source}) for cell in code]
-    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown, **_: None}
-    for i, (wanted, cell) in enumerate(zip(executed(kinds, sources), code, strict=True)):
-        if wanted and (said := _ran(sources[i], cell, names, last=i == check)):
+    check = exercises[each.exercise]
+    names = check_answer.namespace()
+    for cell, source in check_answer.executed(course, chapter, {each.answer: each.source}, check):
+        if said := _ran(source, cell, names, last=cell.metadata.get("nbgrader", {}).get("grade_id") == check):
             return said
-        if i == check:
-            break
     return ""
-
-
-def _source(cell: Any, answers: Mapping[str, str]) -> str:
-    return answers.get(_id(cell), str(cell.source))
-
-
-def _id(cell: Any) -> str:
-    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
 
 
 def _ran(source: str, cell: Any, names: dict[str, Any], last: bool) -> str:

@@ -1,4 +1,4 @@
-"""Put a student's answers into the pristine notebook, and say which of its cells need to be executed.
+"""Put a student's answers, and own cells that count, into the pristine notebook, and say which cells need to be executed.
 
 Tags, metadata, kernelspec, locked cells, order and outputs are always the release's. Executing a notebook costs what
 its cells cost, so two kinds are left out: visible checks, because the trusted checks ask instead, and cells that only
@@ -17,7 +17,7 @@ from typing import Any, cast
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.model import names
+from across._process import global_names
 from autograder.model.course import Chapter, Exercise, students, text
 from autograder.submissions import added_cells
 from autograder.submissions.intake import Submission
@@ -27,15 +27,12 @@ SKIP = "across-skip"  # the tag that the executing client passes over
 
 
 def assemble(submission: Submission, chapter: Chapter) -> NotebookNode:
-    """Return the release with the student's sources in its answer cells, without outputs; nothing else is taken.
+    """Return the release with the student's sources in its answer cells, and own cells where they stand, without outputs.
 
     Code cells that need not be executed carry the tag `across-skip`.
     """
-    notebook = copy.deepcopy(chapter.release)
-    own = added_cells.as_cells(submission.added) if submission.added else {}
-    if own:
-        below = [[cell, *own.get(cell["id"], [])] for cell in notebook["cells"]]
-        notebook["cells"] = [*own.get("", []), *itertools.chain.from_iterable(below)]
+    cells = added_cells.placed(chapter, added_cells.as_cells(submission.added))
+    notebook = copy.deepcopy({**chapter.release, "cells": cells})
     code = []
     for cell in notebook["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
@@ -61,11 +58,12 @@ def executed(kinds: list[str], sources: list[str]) -> list[bool]:
     """Whether each code cell is executed: `check` never, `plain` and `answer` always, `show` if one needs its names."""
     wanted = [kind in ("plain", "answer") for kind in kinds]
     binds = [
-        names.binds(source) if kind == "show" else frozenset() for kind, source in zip(kinds, sources, strict=True)
+        global_names.binds(source) if kind == "show" else frozenset()
+        for kind, source in zip(kinds, sources, strict=True)
     ]
     fresh = [i for i, want in enumerate(wanted) if want]
     while fresh:
-        uses = frozenset[str]().union(*(names.needs(sources[i], kinds[i] == "answer") for i in fresh))
+        uses = frozenset[str]().union(*(global_names.needs(sources[i], kinds[i] == "answer") for i in fresh))
         fresh = [i for i, bound in enumerate(binds) if not wanted[i] and bound & uses]
         for i in fresh:
             wanted[i] = True
@@ -106,13 +104,12 @@ def own_cells(exercise: Exercise) -> set[str]:
 
 
 def kind_of(cell: dict[str, Any]) -> str:
-    """What a code cell is for `executed`: `check`, `answer`, `show` or `plain`."""
-    meta = cell["metadata"].get("nbgrader", {})
-    if meta.get("solution"):
+    """What a code cell is for `executed`: `check`, `answer`, as one that a student added is, `show` or `plain`."""
+    if students(cell):
         return "answer"
-    if meta.get("grade") and not meta.get("solution"):
+    if cell["metadata"].get("nbgrader", {}).get("grade"):
         return "check"
-    return "show" if SHOW in cell["metadata"].get("tags", []) and not students(cell) else "plain"
+    return "show" if SHOW in cell["metadata"].get("tags", []) else "plain"
 
 
 def _same(source: str, stub: str, kind: str) -> bool:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from across._process import global_names
 from autograder.job import assemble, judge
 from autograder.job.forkserver import InfrastructureError
-from autograder.model import names as global_names
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import CARRIED, Fault, Mark, Result
 from autograder.submissions.intake import Submission

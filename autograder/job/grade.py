@@ -51,8 +51,11 @@ class Job:
     def answers(self) -> str:
         """The digest of what the student wrote, as far as it counts."""
         whole = [self.submission.answers, self.submission.invalid, self.submission.refused]
-        if self.rubric.chapter.assignment:  # what is added counts there, and nothing is no blank notebook
-            whole += [list(map(list, self.submission.added)), self.submission.nothing]
+        added = list(map(list, self.submission.added))
+        if self.rubric.chapter.assignment:  # nothing is no blank notebook there
+            whole += [added, self.submission.nothing]
+        elif added:
+            whole += [added]
         return digests.of_json(whole)
 
     @cached_property

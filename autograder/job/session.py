@@ -27,6 +27,7 @@ from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Outcome, Stop
 from autograder.sandbox import boxes, processor
+from autograder.submissions import added_cells
 from autograder.submissions.intake import Submission
 
 DRIVER = boxes.Caps(1 << 30, 512, messages.EXECUTED, 1 << 20, 600)
@@ -317,10 +318,7 @@ class Session:
         if executed.stopped is Stop.TIMEOUT and self._starved(kernel):
             return self._over()
         before = [stops.answer(cell) for cell in notebook.cells[: executed.cell + 1]]
-        theirs = {
-            *self.submission.answers,
-            *(f"across-added-{number}" for number in range(1, len(self.submission.added) + 1)),
-        }
+        theirs = {*self.submission.answers, *added_cells.names(self.submission.added)}
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
         if not guilty and executed.stopped is Stop.TIMEOUT and (self.lives > 1 or not self.whole) and self._over():

@@ -1,8 +1,9 @@
-"""Which kernel nbgrader's test cells are asked in: their names must mean what they meant where the cell stands.
+"""Which kernel an exercise is asked in: its names must mean what they meant where its check stands.
 
 nbgrader executes a test cell in its place; here it is asked after the student's cells, so that none of them can print what a
 hidden test holds. The two differ where a cell further down changes a name that the test rests on: another question's `result`,
-a column added to a table. Such a test is asked in a kernel that ran no further than to its place.
+a column added to a table. Such a test is asked in a kernel that ran no further than to its place; and so is an exercise of ours
+that needs a name which a cell that the student added further down changes.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from across._process import global_names
 from autograder.job import assemble
-from autograder.model import names
+from autograder.model.course import Chapter
 from autograder.model.rubric import InBox, PlannedTest, Rubric
+from autograder.submissions import added_cells
 from autograder.submissions.intake import Submission
 
 
@@ -31,14 +34,16 @@ class Stages:
     def of(cls, submission: Submission, rubric: Rubric) -> Stages:
         """Those of a submission."""
         in_box = [(test.exercise, test.in_box) for test in rubric.tests if test.in_box]
-        if not in_box:
+        if not (in_box or submission.added):
             return cls({}, {})
         notebook = assemble.assemble(submission, rubric.chapter)
+        if not in_box:
+            return cls(_changed_below(notebook, submission, rubric.chapter), {})
         at = {cell.metadata.get("nbgrader", {}).get("grade_id"): number for number, cell in enumerate(notebook.cells)}
         code = [(number, cell.source) for number, cell in enumerate(notebook.cells) if assemble.is_executed(cell)]
-        modules = frozenset[str]().union(*(names.imports(source) for _, source in code))
+        modules = frozenset[str]().union(*(global_names.imports(source) for _, source in code))
         # read once: three students with hundreds of cells are more than a cache holds
-        known = [(number, names.changes(source), names.uses(source)) for number, source in code]
+        known = [(number, global_names.changes(source), global_names.uses(source)) for number, source in code]
         ends: dict[str, int] = {}
         keep: dict[str, list[str]] = {}
         for exercise, test in in_box:
@@ -60,6 +65,24 @@ class Stages:
             return None, whole
         end = min(self.ends[exercise] for exercise in left)
         return end, [exercise for exercise in left if self.ends[exercise] == end]
+
+
+def _changed_below(notebook: NotebookNode, submission: Submission, chapter: Chapter) -> dict[str, int]:
+    """The exercises that need a name which a cell that the student added below the check changes: a helper's second version.
+
+    Where the check stands it meant the first, and said what that is worth.
+    """
+    code = [(number, cell) for number, cell in enumerate(notebook.cells) if assemble.is_executed(cell)]
+    modules = frozenset[str]().union(*(global_names.imports(cell.source) for _, cell in code))
+    own = [(number, global_names.changes(cell.source)) for number, cell in code if added_cells.is_added(cell)]
+    at = {cell.metadata.get("nbgrader", {}).get("grade_id"): number for number, cell in enumerate(notebook.cells)}
+    ends = {}
+    for name, needed in added_cells.needs(notebook.cells, submission.answers, chapter).items():
+        place = at[next(each.grade_id for each in chapter.exercises if each.name == name)]
+        below = frozenset[str]().union(*(changed for number, changed in own if number > place)) - modules
+        if below & needed.names:
+            ends[name] = place
+    return ends
 
 
 def helpers(asked: Collection[str], tests: Iterable[PlannedTest], notebook: NotebookNode) -> list[str]:

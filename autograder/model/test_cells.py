@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autograder.model import names
+from across._process import global_names
 from autograder.model.course import CourseError, text
 
 SETTINGS = "nbgrader_settings"  # in the metadata of a source: what its course's nbgrader_config.py set differently
@@ -30,12 +30,12 @@ class TestCell:
     @cached_property
     def uses(self) -> tuple[str, ...]:
         """The global names that it reads."""
-        return tuple(sorted(names.uses(self.source)))
+        return tuple(sorted(global_names.uses(self.source)))
 
     @cached_property
     def binds(self) -> tuple[str, ...]:
         """The global names that it binds."""
-        return tuple(sorted(names.binds(self.source)))
+        return tuple(sorted(global_names.binds(self.source)))
 
     def shown(self, line: int) -> str:
         """The line of that number, where students see it too; else empty."""

@@ -91,7 +91,7 @@ def binder(python: str) -> dict[str, str]:
 
 
 def links(address: Address, chapter: Chapter) -> str:
-    """The README's links; an imported chapter has none to Colab, for there cells that are added count."""
+    """The README's links; an imported chapter has none to Colab, for there every added cell is executed."""
     said = [("on Binder", address.binder(chapter.name))]
     if not chapter.assignment and (link := address.colab(chapter.name)):
         said.insert(0, ("in Colab", link))

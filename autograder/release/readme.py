@@ -98,7 +98,8 @@ def _answering(chapter: Chapter) -> str:
             "looks right so far. Run them as often as you like. There may be others that you do not see."
         )
     return (
-        '- Answer in the cells that say `raise NotImplementedError("your turn")`, or repair the program in them.\n'
+        '- Answer in the cells that say `raise NotImplementedError("your turn")`, or repair the program in them. '
+        "Cells of your own count where an answer needs a name that they bind.\n"
         "- The check below an answer says whether it looks right so far, and if not, what it saw. Run it as often as you "
         "like. Marks come from others, which ask your functions about other inputs."
     )

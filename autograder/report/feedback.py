@@ -27,6 +27,7 @@ from autograder.model.verdict import CARRIED, Fault, Result
 from autograder.report import rendering, words
 from autograder.report.words import Words
 from autograder.store import files
+from autograder.submissions.added_cells import LEFT_OUT
 
 PAGE = 16 << 20  # bytes of one page
 COLOURED_PAGE = 12_000  # characters of the student's code that are coloured
@@ -148,6 +149,7 @@ def _page(
         places={each.name: _place(each.answer_ids[0]) for each in chapter.exercises if each.answer_ids}
         if shown
         else {},
+        left_out=[note for note in record.verdict.notes if note.startswith(LEFT_OUT)] if record else [],
         not_yours=NOT_YOURS,
         to_do=TO_DO,
         carried=CARRIED,  # its message says what to do

@@ -1,4 +1,5 @@
-"""Read what a student handed in: a file that may be anything. What is kept is the source of the answer cells.
+"""Read what a student handed in: a file that may be anything. What is kept is the source of the answer cells, and of those that
+the student added and an answer needs.
 
 Everything else that a notebook can say (tags, metadata, kernelspec, outputs, locked cells, order) is ours and is never
 taken from it: see `assemble`. One bad notebook costs only its own grade, a bad cell only its own exercise.
@@ -59,7 +60,7 @@ class Submission:
     timestamp: str | None = None  # when it was handed in: timestamp.txt as nbgrader writes it
     notes: tuple[str, ...] = ()  # what was odd about it and did not count
     other_chapter: str = ""  # whose notebook it is, if it is another chapter's
-    added: tuple[Added, ...] = ()  # the student's own cells, where they count
+    added: tuple[Added, ...] = ()  # the student's own cells, as far as they count
     language: str = ENGLISH  # of the notebook, as it says itself: of the student's page, and of nothing that counts
 
     @property
@@ -152,10 +153,9 @@ def read(found: Found, chapter: Chapter) -> Submission:
     if chapter.assignment:
         cells = added_cells.unique(cells)
     answers, invalid = _answers(cells, chapter, notes)
-    added: tuple[Added, ...] = ()
-    if chapter.assignment:
-        taken = added_cells.added(cells, chapter, _source, notes)
-        added = tuple((above, kind, BROKEN.sub("\ufffd", source)) for above, kind, source in taken)
+    own = added_cells.added(cells, chapter, _source, notes)
+    own = tuple((above, kind, BROKEN.sub("\ufffd", source)) for above, kind, source in own)
+    added = added_cells.counted(own, answers, chapter, notes)
     said = {"added": added, "language": language}
     return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]), **said)
 
@@ -253,9 +253,9 @@ def _cells(notebook: Any, chapter: Chapter, notes: list[str]) -> list[Any]:
 
 def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Take each answer cell by its grade id. Returns the sources and, for those that cannot be taken, the reasons."""
-    stubs, locked, kinds, plain = _released(chapter)
+    stubs, locked, kinds = _released(chapter)
     at: dict[str, list[int]] = {}
-    own, odd = 0, []
+    odd = []
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict):
             odd.append(f"cell {number} is {_kind(cell)}, not a cell: ignored")
@@ -265,10 +265,6 @@ def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict
             at.setdefault(grade_id, []).append(number)
         elif grade_id is not None:
             odd.append(f"cell {number} has the unknown grade id {_shown(grade_id)}: ignored")
-        elif cell.get("cell_type") == "code" and (source := _source(cell)) and source.strip() not in plain:
-            own += 1
-    if own and not chapter.assignment:
-        notes.append(f"{own} code cell(s) added or changed outside the answer cells: ignored, only answer cells count")
     for grade_id, source in locked.items():
         numbers = at.get(grade_id, [])
         if len(numbers) != 1 or _source(cells[numbers[0] - 1]) != source:
@@ -306,18 +302,16 @@ def _reason(cells: list[dict[str, Any]], numbers: list[int], kind: str, cap: int
     return f"has {size} bytes, at most {cap} are read; shorten it" if size > cap else ""
 
 
-def _released(chapter: Chapter) -> tuple[dict[str, str], dict[str, str], dict[str, str], set[str]]:
-    """The release's stubs, locked sources and cell types by grade id, and the sources of its plain code cells."""
-    stubs, locked, kinds, plain = chapter.answers, {}, {}, set()
+def _released(chapter: Chapter) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """The release's stubs, locked sources and cell types by grade id."""
+    stubs, locked, kinds = chapter.answers, {}, {}
     for cell in chapter.release["cells"]:
         grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
-        if grade_id is None:
-            plain.add(text(cell).strip())
-        else:
+        if grade_id is not None:
             kinds[grade_id] = cell["cell_type"]
             if grade_id not in stubs:
                 locked[grade_id] = text(cell)
-    return stubs, locked, kinds, plain
+    return stubs, locked, kinds
 
 
 def _source(cell: Any) -> str | None:

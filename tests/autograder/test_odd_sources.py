@@ -6,8 +6,8 @@ import sys
 ODD = "\n".join(f"pattern_{number} = '\\\x1b'; one_{number} = 1 is 1" for number in range(3))
 READ = """\
 import sys
-from autograder.model import names
-for read in (names.uses, names.binds, names.changes, names.imports, names.modules):
+from across._process import global_names as names
+for read in (names.uses, names.needs, names.binds, names.changes, names.imports, names.modules):
     read(sys.argv[1])
 """
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from across._process import global_names
 from autograder.job import stages
-from autograder.model import names
 from autograder.model.rubric import InBox, PlannedTest
 from autograder.submissions.intake import Submission
 
@@ -24,8 +24,8 @@ def test_each_cell_is_read_a_few_times_however_many_tests_rest_on_it(monkeypatch
     """Whoever looks each up when it is needed depends on a cache that three such students, graded at once, overflow."""
     read = Counter[str]()
     for name in ("uses", "changes"):
-        real = getattr(names, name)
-        monkeypatch.setattr(names, name, lambda source, real=real: read.update([source]) or real(source))
+        real = getattr(global_names, name)
+        monkeypatch.setattr(global_names, name, lambda source, real=real: read.update([source]) or real(source))
     release = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell(number) for number in range(TESTS)]}
     chapter: Any = SimpleNamespace(release=release)
     tests = [PlannedTest(f"test_{n}", f"t{n}", in_box=InBox(f"test_{n}", ("x199",), ())) for n in range(TESTS)]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from across._jupyter.slices import only_defines, reads, slices, waits_for
+from across._jupyter.slices import slices, waits_for
+from across._process.needed_cells import given_id
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
 def cell(source: str, kind: str = "plain", name: str = "") -> dict[str, Any]:
@@ -62,84 +67,32 @@ def test_a_digest_knows_what_is_installed_and_whether_the_exercises_that_it_wait
     assert len({place.digest(sources, *more) for more in ((["1"], []), (["2"], []), (["1"], ["pick"]))}) == 3
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        ("for name in names:\n    print(name)", {"names", "print"}),
-        ("with open(path) as file:\n    file.read()", {"open", "path"}),
-        ("x = 1\nprint(x)", {"print"}),
-        ("print(x)\nx = 1", {"print", "x"}),
-        ("if a:\n    x = 1\nprint(x)", {"a", "print", "x"}),
-        ("def f():\n    return x\nx = 1", {"x"}),
-        ("x = 1\ndef f():\n    return x", {"x"}),
-        ("[y for y in rows]", {"rows"}),
-        ("x += 1", {"x"}),
-        ("x = 0\nx += 1", set()),
-        ("def f():\n    x = 0\n    x += 1", set()),
-        ("def f():\n    global x\n    x += 1", {"x"}),
-        ("x = 1\n[x for _ in [1]]", set()),
-        ("[x for _ in [1]]\nx = 1", {"x"}),
-        ("x = 1\ny = (x for _ in [1])", {"x"}),
-        ("x = 1\ny = [lambda: x for _ in [1]]", {"x"}),
-        ("if a:\n    x = 1\nelse:\n    x = 2\nprint(x)", {"a", "print"}),
-        ("if a:\n    x = 1\n    print(x)", {"a", "print"}),
-        ("while a:\n    x = 1\nprint(x)", {"a", "print", "x"}),
-        ("try:\n    x = f()\nexcept E as e:\n    print(e)\nprint(x)", {"E", "f", "print", "x"}),
-        ("[y for y in rows]\nprint(y)", {"rows", "print", "y"}),
-        ("[y := z for z in rows]\nprint(y)", {"rows", "print"}),
-        ("[[z for z in y] for y in rows]", {"rows"}),
-        ("rows = 1\n[y for y in f([z for z in rows])]", {"f"}),
-        ("rows = 1\n[y for y in f(lambda: rows)]", {"f", "rows"}),
-        ("match a:\n    case 1:\n        x = 1\nprint(x)", {"a", "print", "x"}),
-        ("%%timeit\nf(x)", {"timeit", "f", "x"}),
-    ],
-)
-def test_a_cell_reads_what_it_has_not_bound_itself_before_and_whatever_its_functions_read(source, names):
-    assert reads(source) == names
+def released(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells with the ids that a release gives them."""
+    names = [each["metadata"].get("nbgrader", {}).get("grade_id") for each in cells]
+    return [{**each, "id": name or given_id("code", each["source"])} for name, each in zip(names, cells, strict=True)]
+
+
+def test_a_cell_that_the_student_added_counts_by_its_names_alone_as_it_does_for_a_mark():
+    given = released(
+        [cell("setting(4)"), cell("def pick(): return one()", "answer", "pick"), cell("pick()", "check", "pick")]
+    )
+    own = [{**cell(source), "id": "own"} for source in ("def one(): return two", "two = len('ab')", "setting(5)")]
+    assert slices([*given[:1], *own, *given[1:]])[0].before == (0, 1, 2, 4)
+    assert slices([*given[:1], *own, *given[1:]], everything=True)[0].before == (0, 1, 2, 3, 4)
+    assert slices([{**each, "id": "lost"} for each in (*given[:1], *own, *given[1:])])[0].before == (0, 1, 2, 3, 4)
+
+
+def test_no_cell_of_a_release_is_taken_for_one_that_was_added():
+    for path in sorted(NOTEBOOKS.rglob("[01]*.ipynb")):
+        cells = [{**each, "source": "".join(each["source"])} for each in json.loads(path.read_text())["cells"]]
+        assert slices(cells) == slices(cells, everything=True), path.name
 
 
 def test_what_a_check_waits_for_may_be_one_name_or_several():
     assert waits_for("with attempt('a', after='b'):\n    pass") == ("b",)
     assert waits_for("with attempt('a', after=('b', 'c')):\n    pass") == ("b", "c")
     assert waits_for("1 +") == ()
-
-
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        ("x = 1\ndef f():\n    return x\nf()", set()),
-        ("x = 1\ny = (x for _ in [1])", set()),
-        ("def f():\n    return x\nf()\nx = 1", {"x"}),
-        ("if a:\n    x = 1\ndef f():\n    return x", {"a", "x"}),
-    ],
-)
-def test_in_the_last_cell_a_function_reads_what_was_bound_before_it_was_made(source, names):
-    assert reads(source, last=True) == names
-
-
-@pytest.mark.parametrize(
-    ("source", "only"),
-    [
-        ("def f(a, b=(1, 'x')) -> None:\n    g()", True),
-        ("'Said.'\nSIZE = [1, 2]\n\nclass A:\n    n = 1\n    def f(self):\n        g()", True),
-        ("# nothing", True),
-        ("def f(a=g()):\n    pass", False),
-        ("def f(a=b):\n    pass", False),
-        ("def f(a: g()):\n    pass", False),
-        ("@g\ndef f():\n    pass", False),
-        ("class A(B):\n    pass", False),
-        ("class A:\n    n = g()", False),
-        ("a.b = 1", False),
-        ("a[0] = 1", False),
-        ("a = b", False),
-        ("a = f'{b}'", False),
-        ("import a", False),
-        ("f()", False),
-        ("%magic", False),
-    ],
-)
-def test_a_cell_that_only_defines_runs_nothing_and_cannot_fail(source, only):
-    assert only_defines(source) is only
 
 
 def test_a_check_needs_a_cell_that_only_defines_if_it_uses_what_that_defines():

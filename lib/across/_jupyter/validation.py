@@ -91,7 +91,7 @@ def validate(
     last = kept.read(KIND, path).get("exercises", {})
     sources = {number: str(cell.source) for number, cell in enumerate(notebook.cells)}
     here = [platform.node(), platform.python_version(), *map(_version, PACKAGES)]
-    wanted, stays = _wanted(slices(notebook.cells), sources, here, {} if anew else last)
+    wanted, stays = _wanted(_slices(notebook), sources, here, {} if anew else last)
     needed = sorted({cell for each in wanted for cell in (*each.before, each.cell)})
     graded = [number for number, cell in enumerate(notebook.cells) if _graded(cell)]
     known = {number: _pending(notebook, number, stays, last) for number in graded}
@@ -106,7 +106,7 @@ def validate(
         reason = "You stopped it before."
     found = [under_way.standing(number, reason) for number in graded]
     passing = {each.exercise for each in found if each.state == PASSES}
-    digests = {each.exercise: each.digest(sources, here, passing) for each in slices(notebook.cells)}
+    digests = {each.exercise: each.digest(sources, here, passing) for each in _slices(notebook)}
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     found = [
         replace(each, digest=digests[each.exercise] if each.digest else "", when=now) if each.again else each
@@ -124,6 +124,10 @@ def answers_digest(notebook: Mapping[str, Any], graded: Mapping[str, Any]) -> st
     cells = (cell for cell in notebook["cells"] if cell["metadata"].get("nbgrader", {}).get("solution"))
     sources = [text(cell) for cell in cells if cell["metadata"]["nbgrader"].get("grade_id") in wanted]
     return hashlib.sha256(json.dumps(sources).encode()).hexdigest()
+
+
+def _slices(notebook: nbformat.NotebookNode) -> list[Slice]:
+    return slices(notebook.cells, everything="assignment" in notebook.metadata.get("across", {}))
 
 
 def _wanted(
