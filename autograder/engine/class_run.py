@@ -311,7 +311,9 @@ def try_reference(
             continue
         if mark.result not in (Result.PASSED, Result.MANUAL):
             if _was_busy(verdict, mark):
-                raise clocks.BusyError(f'exercise "{mark.exercise}": the reference ran out of time: nobody was graded')
+                raise clocks.BusyError.at(
+                    f'exercise "{mark.exercise}": the reference ran out of time: nobody was graded'
+                )
             failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
             tests = [f"{each.kind if each.broke else each.says} [{each.test}]" for each in failed]
             seen = "; ".join(tests or (mark.message, *verdict.notes))

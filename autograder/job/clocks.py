@@ -36,9 +36,11 @@ class Reference:
 class BusyError(InfrastructureError):
     """This machine had too much to do to tell a slow answer from a right one. Its text holds nothing of a student's."""
 
-    def __init__(self, what: str) -> None:
+    @classmethod
+    def at(cls, what: str) -> BusyError:
+        """The error that `what` ended with, and how busy this machine is."""
         load, cores = os.getloadavg()[0], os.cpu_count() or 1
-        super().__init__(f"{what}: this machine was busy: load {load:.0f}, {cores} cores; run again")
+        return cls(f"{what}: this machine was busy: load {load:.0f}, {cores} cores; run again")
 
 
 def overloaded() -> bool:

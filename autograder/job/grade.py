@@ -134,6 +134,7 @@ def _again(
 ) -> carried.Again:
     """What grades a job's answers once more, asked of some exercises alone: in all as long as a submission may take."""
     until = time.monotonic() + job.rubric.chapter.limits.notebook_seconds
+    beside = beside and replace(beside, answers={})  # what is the reference's here was put there
 
     def again(submission: Submission, exercises: tuple[str, ...], number: int) -> tuple[Mark, ...]:
         if time.monotonic() > until:

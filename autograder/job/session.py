@@ -228,15 +228,19 @@ class Session:
         what = f"{' and '.join(exercises) or 'the notebook'}: {limit}"
         with self.clocks.stopped():
             if self.reference is not None and self.reference.slow(limit, tuple(exercises)):
-                raise clocks.BusyError(f"{what}: the reference is as slow")
+                raise clocks.BusyError.at(f"{what}: the reference is as slow")
         if waited and self._once("starved"):
             return self._again(f"{clocks.WAITED}: its kernel waited {waited:.0f} s for a processor")
-        if self.reference is None or not self._is_reference(exercises):
+        if self.reference is None:
             return False
-        if self._once(f"the same: {exercises}"):
+        its_own = limit != clocks.NOTEBOOK and self._is_reference(
+            exercises
+        )  # other cells may have taken the notebook's time
+        if its_own and self._once(f"the same: {exercises}"):
             return self._again(f"{clocks.WAITED}? {what} was reached by the reference's own text, which is asked again")
-        if self._is_reference([each.name for each in self.chapter.exercises if not each.manual]):
-            raise clocks.BusyError(f"{what}: it is the reference")
+        every = [each.name for each in self.chapter.exercises if not each.manual]
+        if self._is_reference(every) and not self.submission.added:
+            raise clocks.BusyError.at(f"{what}: it is the reference")
         return False
 
     def _is_reference(self, exercises: Sequence[str]) -> bool:
