@@ -34,6 +34,9 @@ def grade(
         bool, typer.Option("--trust-submissions", help="no sandbox: only for code that you trust")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="grade what did not change, too")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="record a class that is odd: most at one limit, late, blank, changed")
+    ] = False,
     student: Annotated[list[str] | None, typer.Option(help="only this one; may be given again for more")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="change nothing: show which marks would change")] = False,
     limit: Annotated[
@@ -75,13 +78,14 @@ def grade(
 ) -> None:
     """Grade a class: marks.csv, totals.csv, gradebook.db, feedback/ and report.html in OUT.
 
-    Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, or
-    files that are somebody's and nobody got a mark for: all others did.
+    Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, a
+    class so odd that nobody was recorded for it, or files that are somebody's and nobody got a mark for: all others did.
     """
     del keep_warm  # done before the command is read, by `warm_client`: who comes here grades
     course = opened(context)
     name = course.full_name(chapter)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}
+    how |= {"anyway": anyway}
     told = {"command": spelled(context)}
     how |= {"db_url": db} if db else {}
     if extensions:

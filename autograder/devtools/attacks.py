@@ -192,6 +192,7 @@ def _grade(course: Course, place: Path, canary: str, workers: int) -> tuple[int,
     servers: set[str] = set()
     command = [sys.executable, "-m", "autograder", "--course", str(course.root), "grade", CHAPTER]
     command += ["--submissions", str(place / "submissions"), "--out", str(place / "out"), "--workers", str(workers)]
+    command += ["--anyway"]  # half of the class stops at a limit
     with open(place / "log", "w+b") as log:
         process = subprocess.Popen(
             command,

@@ -19,11 +19,11 @@ from typing import Any
 from autograder.engine.jobs import Jobs
 from autograder.engine.listed_answers import Listed
 from autograder.gradebook import receipts
-from autograder.job import forkserver
+from autograder.job import check, clocks, forkserver
 from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
-from autograder.model.verdict import Result, Verdict
+from autograder.model.verdict import Mark, Result, Verdict
 from autograder.report import words
 from autograder.sandbox import boxes
 from autograder.store import files, log
@@ -68,6 +68,7 @@ def grade_class(
     limits: dict[str, Any] | None = None,
     gpus: int | None = None,
     watching: bool = False,
+    anyway: bool = False,
     others: Mapping[str, str] | None = None,
     extensions: Sequence[Extension] = (),
     progress: Progress | None = None,
@@ -79,16 +80,16 @@ def grade_class(
     `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
     runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
     them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
-    a class of another chapter's notebooks is graded, too; `others` are students with what they handed in that is no
-    notebook; `extensions` are kept in the gradebook; `meanwhile` is called while the reference is graded. What every
-    attempt took, and what went wrong, is in OUT/grading.log.
+    a class of another chapter's notebooks is graded, too, and an odd one is recorded (see `guard`), as it is `anyway`;
+    `others` are students with what they handed in that is no notebook; `extensions` are kept in the gradebook; `meanwhile`
+    is called while the reference is graded. What every attempt took, and what went wrong, is in OUT/grading.log.
 
     When all marks are recorded, wrong answers get their names: `naming` is called as listed ones are looked at for that
     (None: nobody gets a name). What is interrupted there, the next run goes on with.
 
-    Raises CourseError for the author's fault and where most notebooks are another chapter's, SandboxError when untrusted
-    code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another grader writes
-    there.
+    Raises CourseError for the author's fault, where most notebooks are another chapter's and for an odd class, SandboxError
+    when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another
+    grader writes there, clocks.BusyError when this machine has too much to do for the reference.
     """
     found = intake.collect(submissions, course.chapter(chapter_name))
     if strangers := set(students) - {each.student for each in found}:
@@ -109,12 +110,14 @@ def grade_class(
     rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
     rubric = _with_reference(course, rubric)
     chapter, listed = rubric.chapter, Listed(course, rubric)
+    own = _own_answers(course, chapter)
     with ExitStack() as stack:
         run = stack.enter_context(Jobs(course, workers, executor))
         drawn = _drawn(out)
         passed = _passing(course, rubric, run, executor is None, watching)
         if not (db_url or any((out / name).exists() for name in BOOK)):
-            run.begin(_ahead(rubric, listed, read, drawn))
+            run.begin(_ahead(rubric, listed, read, drawn, own))
+        from autograder.engine import guard
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
 
         meanwhile()
@@ -126,8 +129,10 @@ def grade_class(
         key = recorder.secret(key)
         words.keep(course, chapter.name, out)
         jobs: list[Job] = []
+        if not (watching or anyway):
+            guard.check_times(read, recorder)
         for submission in read:
-            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, listed)
+            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, listed, own)
             if not again and recorder.known(submission.student) == job.digest:
                 try:
                     recorder.renew(submission.student, submission.timestamp, submission.language)
@@ -137,23 +142,33 @@ def grade_class(
                     result.faults[submission.student] = str(error)
             else:
                 jobs.append(job)
+        if jobs and not (watching or anyway):
+            guard.check_blanks(read, chapter)
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
         firsts = [each[0] for each in alike.values()]
-        for first, verdict in run.verdicts(firsts):
-            for submission in (job.submission for job in alike[first.digest]):
-                student, done = submission.student, done + 1
-                if isinstance(verdict, Verdict):
-                    try:
-                        recorder.write(_given_to(submission, verdict, first), timestamp=submission.timestamp)
-                        receipts.keep(out, chapter.name, student, secrets_[student])
-                        result.graded.append(student)
-                    except UnrecordedError as error:  # this one's alone
-                        result.faults[student] = str(error)
-                else:
-                    result.faults[student] = str(verdict)
-                if progress is not None:
-                    progress(done, len(found), student)
+
+        def write(verdict: Verdict, submission: Submission) -> None:
+            student = submission.student
+            try:
+                recorder.write(verdict, timestamp=submission.timestamp)
+                receipts.keep(out, chapter.name, student, secrets_[student])
+                result.graded.append(student)
+            except UnrecordedError as error:  # this one's alone
+                result.faults[student] = str(error)
+
+        points = {job.submission.student: guard.recorded(recorder, job.submission.student, job.answers) for job in jobs}
+        before = {student: each for student, each in points.items() if each is not None}
+        with guard.Guard(len(jobs), before, write, watching or anyway) as kept:
+            for first, verdict in run.verdicts(firsts):
+                for submission in (job.submission for job in alike[first.digest]):
+                    student, done = submission.student, done + 1
+                    if isinstance(verdict, Verdict):
+                        kept.add(_given_to(submission, verdict, first), submission)
+                    else:
+                        result.faults[student] = str(verdict)
+                    if progress is not None:
+                        progress(done, len(found), student)
         if naming is not None:
             students = {*result.graded, *result.unchanged}  # others may be recorded by another rubric
             waiting = [each for each in listed.waiting(recorder.verdicts()) if each.student in students]
@@ -179,7 +194,7 @@ def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bo
     def passed() -> None:
         try:
             try_reference(course, rubric, run=run)
-        except CourseError:
+        except (CourseError, clocks.BusyError):
             if not run.ahead:
                 raise
             run.forget()  # perhaps what ran beside it took the time that it needs
@@ -191,21 +206,30 @@ def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bo
     return passed
 
 
-def _ahead(rubric: Rubric, listed: Listed, read: list[Submission], key: bytes) -> list[Job]:
+def _ahead(
+    rubric: Rubric, listed: Listed, read: list[Submission], key: bytes, own: tuple[tuple[str, str], ...]
+) -> list[Job]:
     """The jobs of a class of whom nobody was graded yet, to be begun beside the reference: if it fails they were for nothing.
 
     What an extension or another secret makes another job is begun anew.
     """
-    return [alike[0] for alike in _alike([_job(each, rubric, key, listed) for each in read]).values()]
+    return [alike[0] for alike in _alike([_job(each, rubric, key, listed, own) for each in read]).values()]
 
 
 def _with_reference(course: Course, rubric: Rubric) -> Rubric:
     """The rubric with the reference's answers, where the chapter has failed ones asked again on top of them."""
+    return (
+        rubric
+        if rubric.chapter.follow_through is None
+        else replace(rubric, reference=_own_answers(course, rubric.chapter))
+    )
+
+
+def _own_answers(course: Course, chapter: Chapter) -> tuple[tuple[str, str], ...]:
+    """The chapter's own answers: grade id, source."""
     from autograder.authoring import build
 
-    if rubric.chapter.follow_through is None:
-        return rubric
-    return replace(rubric, reference=tuple(sorted(build.solution_source(course, rubric.chapter.name).items())))
+    return tuple(sorted(build.solution_source(course, chapter.name).items()))
 
 
 def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:
@@ -250,8 +274,10 @@ def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
     return replace(verdict, **own)
 
 
-def _job(submission: Submission, rubric: Rubric, key: bytes, listed: Listed) -> Job:
-    job = Job(submission, rubric, 0, listed.compared)
+def _job(
+    submission: Submission, rubric: Rubric, key: bytes, listed: Listed, reference: tuple[tuple[str, str], ...]
+) -> Job:
+    job = Job(submission, rubric, 0, listed.compared, reference=reference)
     # of the answers alone: a grader that is mended asks the same questions again
     drawn = hmac.digest(key, f"{job.chapter}\0{job.answers}".encode(), "sha256")
     return replace(job, seed=int.from_bytes(drawn[:8], "big"))
@@ -279,7 +305,8 @@ def try_reference(
 ) -> Verdict:
     """Grade the chapter's own solution, here or by `executor`, or as one of the jobs of a `run`.
 
-    Raises CourseError, the author's fault, when it does not get every point; nbgrader's own test cells may fail where an answer
+    Raises CourseError, the author's fault, when it does not get every point, but clocks.BusyError where it ran out of time on
+    a busy machine; nbgrader's own test cells may fail where an answer
     has no solution in the source.
     """
     chapter, job = rubric.chapter, _reference(course, rubric, seed)
@@ -291,6 +318,10 @@ def try_reference(
         if rubric.weak(mark.exercise) and unsolved:
             continue
         if mark.result not in (Result.PASSED, Result.MANUAL):
+            if _was_busy(verdict, mark):
+                raise clocks.BusyError.at(
+                    f'exercise "{mark.exercise}": the reference ran out of time: nobody was graded'
+                )
             failed = [each for each in verdict.evidence.outcomes if each.exercise == mark.exercise and not each.passed]
             tests = [f"{each.kind if each.broke else each.says} [{each.test}]" for each in failed]
             seen = "; ".join(tests or (mark.message, *verdict.notes))
@@ -299,6 +330,13 @@ def try_reference(
                 "mend the check or the solution: nobody was graded"
             )
     return verdict
+
+
+def _was_busy(verdict: Verdict, mark: Mark) -> bool:
+    """Whether the reference reached a limit of time at `mark`, on a machine that had too much to do."""
+    given_up = [each for each in verdict.evidence.outcomes if each.kind.startswith(check.SLOW)]
+    late = mark.result is Result.TIMEOUT or mark.exercise in {each.exercise for each in given_up}
+    return late and (clocks.overloaded() or any(note.startswith(clocks.WAITED) for note in verdict.notes))
 
 
 def _reference(course: Course, rubric: Rubric, seed: int = 1) -> Job:

@@ -82,6 +82,11 @@ class Extensions:
             connection.execute(insert(WRITTEN).values(chapter=self._chapter, student=student, seconds=seconds))
             self._written[student] = self._theirs[student] = seconds
 
+    def late(self, student: str, when: datetime, grace: float) -> bool:
+        """Whether `when` is later than `grace` seconds after it is due for a student; False where nobody says when that is."""
+        more = self._wanted.get(student, self._theirs.get(student, 0.0))
+        return self._due is not None and when > self._due + timedelta(seconds=more + grace)
+
     def applied(self, student: str, policy: str | None) -> str | None:
         """What decides a student's penalty besides their time: the class's `policy`, and their extension."""
         seconds = self._theirs.get(student, 0.0)

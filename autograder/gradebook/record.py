@@ -168,6 +168,16 @@ class Recorder:
         """The factor of the limits of time of who has another one than the class."""
         return self._extensions.times
 
+    def late(self, student: str, timestamp: str | None) -> bool:
+        """Whether who hands in at `timestamp` is late, grace and extension included; False where nobody says when it is due."""
+        when = tables.moment(timestamp)
+        grace = float(self._config.LatePerDay.get("grace_seconds", 0.0))
+        return when is not None and self._extensions.late(student, when, grace)
+
+    def timed(self, student: str, timestamp: str | None) -> bool:
+        """Whether that is recorded already, with what decides its penalty."""
+        return student in self._known and self._known[student][1:] == (timestamp, self._applied(student))
+
     def _applied(self, student: str) -> str | None:
         """What the late policy is applied to, besides when it was handed in."""
         return self._extensions.applied(student, self._due)
@@ -201,7 +211,7 @@ class Recorder:
         with self._gradebook.reading() as connection:
             spoken = tables.language(connection, self.chapter.name, student)
         language = language or spoken
-        if (spoken, *self._known[student][1:]) == (language, timestamp, self._applied(student)):
+        if spoken == language and self.timed(student, timestamp):
             return False
         with _of_one_submission():
             verdict = self.verdict(student)

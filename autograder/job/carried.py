@@ -16,6 +16,7 @@ from itertools import groupby
 
 from across._process import global_names
 from autograder.job import assemble, judge
+from autograder.job.clocks import BusyError
 from autograder.job.forkserver import InfrastructureError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import CARRIED, Fault, Mark, Result
@@ -88,6 +89,8 @@ def after(rubric: Rubric, submission: Submission, marks: tuple[Mark, ...], again
         try:
             seen = again(replace(submission, answers=answers, invalid=invalid), names, number)
             passed |= {mark.exercise for mark in seen if mark.exercise in names and mark.result is Result.PASSED}
+        except BusyError:
+            raise
         except Exception as error:  # its text may hold what the student's code said
             raise InfrastructureError(f"asked again, of a reference's answers: {type(error).__name__}") from None
     made = []

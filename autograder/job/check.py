@@ -49,7 +49,7 @@ def ask(
     seed: int,
     until: float,
     hidden: Sequence[str] = (),
-    on_question: Callable[[], object] = lambda: None,
+    on_message: Callable[[messages.FromChecker], object] = lambda _: None,
     keep: Mapping[str, Sequence[str]] = MappingProxyType({}),
     traced: bool = False,
     compare: messages.Compare | None = None,
@@ -57,7 +57,7 @@ def ask(
     """Have the checker at `server` ask the kernel of `asked`, and processes beside it, about the exercises `only`.
 
     `name` is the checker's box, which does not show the folders `hidden`. It ends at
-    `until` (time.monotonic), at the latest. `on_question` is called when a question is asked. `keep` has the names, by the
+    `until` (time.monotonic), at the latest. `on_message` is called with all that it says. `keep` has the names, by the
     grade id of a test cell, that this one must leave as they were; `traced` keeps what came back of each test, `compare`
     has some run once more and keeps what came back of these: whatever becomes of that changes no outcome.
     Raises CheckerError, SandboxError.
@@ -85,9 +85,8 @@ def ask(
             try:
                 while (message := child.receive(max(0.01, min(patience, until - time.monotonic())))) is not None:
                     heard.add(said := messages.received(message, messages.FromChecker))
-                    if isinstance(said, messages.Asks):
-                        on_question()
-                    elif isinstance(said, messages.Wants):
+                    on_message(said)
+                    if isinstance(said, messages.Wants):
                         _hand_over(said.kind, asked, ours)
                     elif isinstance(said, messages.Compares):
                         until = min(until, time.monotonic() + patience)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 
 from across._process import warm
 from autograder.gpu import leases
-from autograder.job import carried, check, forkserver, judge, session
+from autograder.job import carried, check, clocks, forkserver, judge, session
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.kernel_process import StartError
 from autograder.model import digests
@@ -41,6 +42,9 @@ class Job:
     rubric: Rubric
     seed: int
     compared: Compared = NOT_COMPARED  # decides no mark, only what a wrong answer is called
+    reference: tuple[
+        tuple[str, str], ...
+    ] = ()  # grade id, source: asked at a limit of time, decides whether there is a mark
 
     @property
     def chapter(self) -> str:
@@ -84,10 +88,10 @@ def grade_job(job: Job, course: Course) -> Verdict:
         servers = forkserver.servers(course, job.rubric)
         paths = session.Place(servers.student.path, servers.checker.path, servers.driver.path, course.private)
         with _cards(job, name, course) as cards:
-            run = session.Session(job.submission, job.rubric, job.seed, paths, name, cards, job.compared)
-            graded = run.run()
+            beside = _beside(job, paths, name, cards) if job.reference else None
+            graded = _session(job, paths, name, cards, job.compared, reference=beside).run()
             if not job.compared.only:
-                again = _again(job, paths, name, cards)
+                again = _again(job, paths, name, cards, beside)
                 marks = carried.after(job.rubric, job.submission, graded.marks, again)
                 graded = replace(graded, marks=marks)
             return _verdict(job, started, graded)
@@ -102,16 +106,44 @@ def grade_job(job: Job, course: Course) -> Verdict:
         _sweep(name)
 
 
-def _again(job: Job, paths: session.Place, name: str, cards: Mapping[str, Any]) -> carried.Again:
+def _session(
+    job: Job, paths: session.Place, name: str, cards: Mapping[str, Any], *args: Any, **how: Any
+) -> session.Session:
+    return session.Session(job.submission, job.rubric, job.seed, paths, name, cards, *args, **how)
+
+
+def _beside(job: Job, paths: session.Place, name: str, cards: Mapping[str, Any]) -> clocks.Reference:
+    """The chapter's own answers, to be asked beside a job as it is: by its rubric, with its seed, in boxes of their own."""
+    limits, numbers, answers = job.rubric.chapter.limits, itertools.count(), dict(job.reference)
+
+    def slow(limit: str, exercises: tuple[str, ...]) -> bool:
+        whole = limit == clocks.NOTEBOOK
+        its = replace(job, submission=Submission("(reference)", job.chapter, answers))
+        only = Compared(only=() if whole else exercises)
+        asked = clocks.Reference({}, lambda *_: True)  # it gets one life: the first limit that it reaches ends it
+        run = _session(its, paths, f"{name}b{next(numbers)}.", cards, only, reference=asked)
+        try:
+            run.run()
+        except clocks.BusyError:
+            return True
+        took = run.seconds["cells"] + run.seconds["questions"] if whole else run.clocks.took[limit]
+        return took > getattr(limits, limit) / 2
+
+    return clocks.Reference(answers, slow)
+
+
+def _again(
+    job: Job, paths: session.Place, name: str, cards: Mapping[str, Any], beside: clocks.Reference | None
+) -> carried.Again:
     """What grades a job's answers once more, asked of some exercises alone: in all as long as a submission may take."""
     until = time.monotonic() + job.rubric.chapter.limits.notebook_seconds
+    beside = beside and replace(beside, answers={})  # what is the reference's here was put there
 
     def again(submission: Submission, exercises: tuple[str, ...], number: int) -> tuple[Mark, ...]:
         if time.monotonic() > until:
             return ()
-        compared = Compared(only=exercises)
-        box = f"{name}a{number}."
-        return session.Session(submission, job.rubric, job.seed, paths, box, cards, compared, until).run().marks
+        its, compared = replace(job, submission=submission), Compared(only=exercises)
+        return _session(its, paths, f"{name}a{number}.", cards, compared, until, beside).run().marks
 
     return again
 

@@ -8,31 +8,23 @@ and clocks, and reads nothing that a student's process has sent but what a drive
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
-from across._process import warm
-from autograder.job import assemble, check, comparing, judge, messages, stages, stops
+from autograder.job import assemble, check, clocks, comparing, drive, judge, messages, stages, stops
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import recorded_notebook
 from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
+from autograder.model.limits import Limits
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Outcome, Stop
-from autograder.sandbox import boxes, processor
 from autograder.submissions import added_cells
 from autograder.submissions.intake import Submission
-
-DRIVER = boxes.Caps(1 << 30, 512, messages.EXECUTED, 1 << 20, 600)
-LOOK = 0.1  # seconds between two looks at what the processors did for a kernel
-GRACE = 15.0  # seconds that a driver may take over what its cell, or its start, is allowed
 
 
 @dataclass(frozen=True)
@@ -69,6 +61,7 @@ class Session:
         cards: Mapping[str, Any],
         compared: Compared = NOT_COMPARED,
         until: float | None = None,  # time.monotonic: what earlier sessions have left of its time
+        reference: clocks.Reference | None = None,  # is asked where a limit of time is reached
     ) -> None:
         """`name` begins the names of its boxes; `cards`, of a lease, come into them: see `KernelProcess`."""
         self.submission = submission
@@ -80,7 +73,8 @@ class Session:
         self.compared = compared
         self.behaviour: tuple[Seen, ...] = ()  # on the inputs of the whole class
         self.chapter = rubric.chapter
-        self.limits = rubric.chapter.limits
+        self.clocks = clocks.Clocks(rubric.chapter.limits, until)
+        self.reference = reference
         self.blank = assemble.blank(submission, self.chapter)
         # what is left as released may pass nbgrader's own test cells; what was not handed in is not asked
         self.settled = {name for name in self.blank if submission.nothing or not rubric.weak(name)}
@@ -93,20 +87,18 @@ class Session:
         self.lives = 0
         self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
         self.whole = until is None  # it has all of a submission's time
-        self.until = time.monotonic() + self.limits.notebook_seconds if until is None else until
         self.notebook: NotebookNode | None = None
         self.slow: set[str] = set()  # exercises whose check was given up
         self.doubted: set[str] = set()  # what was given another life for: each thing once
         # exercise and test -> how it failed, in whichever life: who learns by the next question that a guess was wrong, and
         # ends the kernel, is asked the same again in another life
         self.failed: dict[tuple[str, str], Outcome] = {}
-        self.loads: list[processor.Load] = []  # as this life's kernel stood, and when its last cell or question began
 
     def run(self) -> Graded:
         """Execute and ask, reviving the kernel without the cell that killed it."""
-        most = 1 + self.limits.revivals + 2  # two for doubts
+        most = 1 + self.limits.revivals + 4  # for doubts
         for life in range(most + len(self.stages.ends)):
-            if self._live(f"{self.name}{life}"):
+            if self._live(f"{self.name}{life}") and not self._more_time():
                 break
         marks = judge.judge(self.rubric, self.submission, self.blank, self.seen)
         assert self.notebook is not None
@@ -161,10 +153,12 @@ class Session:
         try:
             with self._timed("start"):
                 kernel.ready()
-            self.loads = [kernel.load()]
+            self.clocks.lives(kernel)
             with self._timed("cells"):
-                executed = self._execute(notebook, kernel, f"{name}d")
+                boxed = (self.place.driver, f"{name}d", self.rubric.sandboxed, self.place.private)
+                executed = drive.execute(notebook, kernel, self.clocks, *boxed, lambda: self._once("driver"))
             if executed is None:
+                self.notes.append("the driver was killed from outside")
                 return self._over()
             if end is None:
                 self._take(notebook, executed)
@@ -177,67 +171,6 @@ class Session:
                 return self._ask(kernel, f"{name}c", asked, notebook)
         finally:
             kernel.close()
-
-    def _execute(self, notebook: NotebookNode, kernel: KernelProcess, name: str) -> messages.Executed | None:
-        """Have a driver execute `notebook` in `kernel`; None if the driver was killed, perhaps by nothing that it heard.
-
-        Raises StartError where neither cell nor answer is to blame.
-        """
-        with contextlib.ExitStack() as stack:
-            box = stack.enter_context(boxes.Box(name, DRIVER, self.rubric.sandboxed, hidden=self.place.private))
-            files = [os.memfd_create("notebook"), os.memfd_create("executed"), kernel.open_pid()]
-            for fd in files:
-                stack.callback(os.close, fd)
-            assembled, answer, alive = files
-            Path(f"/proc/self/fd/{assembled}").write_bytes(json.dumps(notebook).encode())
-            request = messages.Execute(
-                box=box.request(),
-                connection=kernel.connection,
-                cell_seconds=self.limits.cell_seconds,
-                output_bytes=self.limits.output_bytes,
-                until=self.until,
-            )
-            descriptors = [assembled, answer, kernel.sockets, alive]
-            driver = stack.enter_context(warm.request(self.place.driver, messages.sent(request), descriptors))
-            cell = -1
-            try:
-                while (message := driver.receive(self._patience())) is not None:
-                    cell = messages.received(message, messages.CellBegins).cell
-                    self._begins(kernel)
-            except TimeoutError:  # its loop never turned: what came kept it from looking at the clock
-                return self._blamed(notebook, cell, Stop.TIMEOUT, "no end within the time limit")
-            except ValueError as error:
-                return self._blamed(notebook, cell, Stop.OUTPUT, f"what came confused the driver: {error}")
-            if driver.returncode:
-                if driver.lost:
-                    raise StartError("the warm server of the drivers ended")
-                if driver.returncode in check.KILLED and not box.out_of_memory() and self._once("driver"):
-                    self.notes.append("the driver was killed from outside")
-                    return None
-                return self._blamed(notebook, cell, Stop.OUTPUT, "what came ended the process that listened to it")
-            if os.stat(answer).st_size > messages.EXECUTED:
-                return self._blamed(notebook, cell, Stop.OUTPUT, "more output than there is room for")
-            try:
-                executed = messages.read(Path(f"/proc/self/fd/{answer}").read_bytes(), messages.Executed)
-            except messages.MessageError as error:
-                return self._blamed(notebook, cell, Stop.OUTPUT, f"what came confused the driver: {error}")
-        if executed.fault:
-            raise StartError(executed.fault)
-        if kernel.out_of_memory() and executed.stopped in (None, Stop.CRASHED):
-            return _but(executed, Stop.MEMORY, "a process was killed for its memory")
-        if executed.stopped is Stop.CRASHED and kernel.forks_refused():
-            return _but(executed, Stop.PROCESSES, f"{executed.note}; a process or thread was refused before")
-        return executed
-
-    def _patience(self) -> float:
-        """Seconds to wait for a driver's next word."""
-        return max(0.0, min(self.limits.cell_seconds, self.until - time.monotonic())) + GRACE
-
-    def _blamed(self, notebook: NotebookNode, cell: int, stop: Stop, note: str) -> messages.Executed:
-        """A notebook of which nothing but its last cell is known. Raises StartError where none had begun."""
-        if cell not in range(len(notebook.cells)):
-            raise StartError(f"before the first cell began: {note}")
-        return messages.Executed(stopped=stop, cell=cell, note=note)
 
     def _take(self, notebook: NotebookNode, executed: messages.Executed) -> None:
         """Keep the outputs, and the errors of answers."""
@@ -265,8 +198,8 @@ class Session:
     def _halt(self, stop: Stop, note: str, cell: str = "", exercise: str = "") -> None:
         """Keep how this life ended, with the limit that it reached."""
         limit = (stops.ASKED_LIMITS if exercise else stops.CELL_LIMITS).get(stop, "")
-        if stop is Stop.TIMEOUT and time.monotonic() > self.until - 1.0:
-            limit = "notebook_seconds"
+        if stop is Stop.TIMEOUT and self.clocks.late():
+            limit = clocks.NOTEBOOK
         value = float(getattr(self.limits, limit)) if limit else 0.0
         self.halts.append(Halt(stop, cell, exercise, self.lives, limit, value, note))
 
@@ -280,30 +213,59 @@ class Session:
             raise StartError(why)
         return kernel.killed() and self._once("killed")
 
-    def _begins(self, kernel: KernelProcess) -> None:
-        """Note what the kernel has had of the processors when its next cell or question begins, or shortly before.
+    def _late(self, kernel: KernelProcess | None, limit: str, exercises: Sequence[str]) -> bool:
+        """Whether what reached a limit of time gets another life. Raises clocks.BusyError where nobody's answer was at fault.
 
-        To look costs a millisecond, and a submission has forty of them.
+        The kernel ends first: nothing that it started takes the processors from the reference.
         """
-        if time.monotonic() - self.loads[-1].at > LOOK:
-            self.loads[1:] = [kernel.load()]
-
-    def _starved(self, kernel: KernelProcess) -> bool:
-        """Whether what took too long waited for a processor half of that time, and so gets twice the time.
-
-        Once: the machine was busy, and nobody is to lose points by it.
-        """
-        now = kernel.load()
-        before = self.loads[0 if now.at > self.until - 1.0 else -1]  # all of this life was too long, or its last step
-        waited = processor.waited(before, now)
-        if waited < (now.at - before.at) / 2 or not self._once("starved"):
+        if self.clocks.late():
+            limit = clocks.NOTEBOOK
+            self.doubted.add(limit)
+        waited = 0.0
+        if kernel is not None:
+            waited = self.clocks.starved(kernel)
+            kernel.close()
+        what = f"{' and '.join(exercises) or 'the notebook'}: {limit}"
+        with self.clocks.stopped():
+            if self.reference is not None and self.reference.slow(limit, tuple(exercises)):
+                raise clocks.BusyError.at(f"{what}: the reference is as slow")
+        if waited and self._once("starved"):
+            return self._again(f"{clocks.WAITED}: its kernel waited {waited:.0f} s for a processor")
+        if self.reference is None:
             return False
-        self.notes.append(f"the machine was busy: its kernel waited {waited:.0f} s for a processor")
-        more = {name: 2 * getattr(self.limits, name) + 1 for name in ("cell_seconds", "question_seconds")}
-        self.until += self.limits.notebook_seconds + 1
-        self.limits = replace(self.limits, **more)
+        its_own = limit != clocks.NOTEBOOK and self._is_reference(
+            exercises
+        )  # other cells may have taken the notebook's time
+        if its_own and self._once(f"the same: {exercises}"):
+            return self._again(f"{clocks.WAITED}? {what} was reached by the reference's own text, which is asked again")
+        every = [each.name for each in self.chapter.exercises if not each.manual]
+        if self._is_reference(every) and not self.submission.added:
+            raise clocks.BusyError.at(f"{what}: it is the reference")
+        return False
+
+    def _is_reference(self, exercises: Sequence[str]) -> bool:
+        """Whether the answers of these exercises are the chapter's own, word for word."""
+        assert self.reference is not None
+        cells = [cell for each in exercises for cell in self.rubric.exercise(each).answer_ids]
+        given, own = self.submission.answers, self.reference.answers
+        return bool(cells) and all(given.get(cell, "").strip() == own.get(cell, "").strip() for cell in cells)
+
+    def _again(self, note: str) -> bool:
+        """Give another life, with twice the time."""
+        self.notes.append(note)
+        self.clocks.more()
         self.rubric = replace(self.rubric, chapter=replace(self.chapter, limits=self.limits))
         return True
+
+    def _more_time(self) -> bool:
+        """Whether a submission whose time was up before all was asked gets more of it: see `_late`."""
+        asked = clocks.NOTEBOOK in self.doubted or not (self.seen.out_of_time and self.whole and self.left())
+        return not asked and self._late(None, clocks.NOTEBOOK, ())
+
+    @property
+    def limits(self) -> Limits:
+        """Those of this life."""
+        return self.clocks.limits
 
     def _once(self, why: str) -> bool:
         """Whether it is the first time, in this submission, that `why` counts in its favour."""
@@ -315,11 +277,12 @@ class Session:
         assert executed.stopped is not None
         if executed.stopped is Stop.CRASHED and self._doubt(kernel):
             return self._over()
-        if executed.stopped is Stop.TIMEOUT and self._starved(kernel):
-            return self._over()
         before = [stops.answer(cell) for cell in notebook.cells[: executed.cell + 1]]
         theirs = {*self.submission.answers, *added_cells.names(self.submission.added)}
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
+        of = [each.name for each in self.chapter.exercises if guilty and guilty[-1] in each.answer_ids]
+        if executed.stopped is Stop.TIMEOUT and self._late(kernel, "cell_seconds", of):
+            return self._over()
         self.notes.append(f'cell "{guilty[-1] if guilty else executed.cell}": {executed.stopped}, {executed.note}')
         if not guilty and executed.stopped is Stop.TIMEOUT and (self.lives > 1 or not self.whole) and self._over():
             return True  # what was left of its time, when its earlier lives had ended, was too little for our own cells
@@ -329,10 +292,16 @@ class Session:
         self.seen.stops[guilty[-1]] = executed.stopped
         return self._over()
 
+    def _hears(self, kernel: KernelProcess, message: messages.FromChecker) -> None:
+        self.clocks.turns("question_seconds")
+        if isinstance(message, messages.Asks):
+            self.clocks.begins(kernel)
+
     def _ask(self, kernel: KernelProcess, name: str, asked: list[str], notebook: NotebookNode) -> bool:
         # where there are stages, none of its checkers hears of all that failed
         before = [exercise for (exercise, _), o in self.failed.items() if not (o.broke or exercise in self.seen.lost)]
         compare = None if self.stages.ends else comparing.planned(self.compared, self.rubric, before)
+        self.clocks.turns()
         answers = check.ask(
             self.place.checker,
             name,
@@ -340,15 +309,17 @@ class Session:
             self.rubric,
             [*asked, *(set(stages.helpers(asked, self.rubric.tests, notebook)) - self.seen.lost.keys())],
             self.seed,
-            self.until,
+            self.clocks.until,
             self.place.private,
-            lambda: self._begins(kernel),
+            lambda message: self._hears(kernel, message),
             self.stages.keep,
             compare=compare,
         )
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
             answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
-        answers = replace(answers, outcomes=tuple(each for each in answers.outcomes if each.exercise in asked))
+        more = answers.slow and self._late(kernel, "question_seconds", [answers.slow])
+        counted = [o for o in answers.outcomes if o.exercise in asked and not (more and o.kind.startswith(check.SLOW))]
+        answers = replace(answers, outcomes=tuple(counted), exercise=answers.slow if more else answers.exercise)
         for outcome in answers.outcomes:
             if not outcome.passed:
                 self.failed.setdefault((outcome.exercise, outcome.test), outcome)
@@ -359,8 +330,9 @@ class Session:
         self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in answers.outcomes if o.broke]
         if refused := kernel.forks_refused():
             self.notes.append(f"a process or thread was refused {refused} times: it had {self.limits.pids}")
-        if answers.slow:  # its other tests would be as slow, or wait behind it
-            self.slow.add(answers.slow)
+        if answers.slow:
+            if not more:  # its other tests would be as slow, or wait behind it
+                self.slow.add(answers.slow)
             return self._over()
         if answers.lost is None:
             if self.stages.ends and self.left():
@@ -368,7 +340,7 @@ class Session:
             names = comparing.asked_again(self.compared, self.seen.outcomes)
             # no checker has asked about all, or it was killed meanwhile: one more does
             if names and (compare is None or (answers.outside and self._once("checker"))):
-                until = min(self.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
+                until = min(self.clocks.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
                 peers = kernel.asked(notebook.cells)
                 asked_too = (peers, self.rubric, names, self.compared.seed or 0, until)
                 answers = check.ask(self.place.checker, f"{name}l", *asked_too, self.place.private, traced=True)
@@ -378,9 +350,9 @@ class Session:
             return self._over()
         if answers.lost in (Lost.DIED, Lost.PROTOCOL) and self._doubt(kernel):
             return self._over()
-        if answers.lost is Lost.DEADLINE and self._starved(kernel):
-            return self._over()
         stop = Stop.MEMORY if kernel.out_of_memory() else stops.LOST[answers.lost]
+        if stop is Stop.TIMEOUT and self._late(kernel, "question_seconds", [answers.exercise]):
+            return self._over()
         self._halt(stop, answers.note, exercise=answers.exercise)
         self.seen.lost[answers.exercise] = stop
         self.notes.append(f"asked about {answers.exercise}: {answers.lost}, {answers.note}")
@@ -388,9 +360,5 @@ class Session:
 
     def _over(self) -> bool:
         """Whether the submission's time is up."""
-        self.seen.out_of_time = time.monotonic() > self.until - 1.0
+        self.seen.out_of_time = self.clocks.late()
         return self.seen.out_of_time
-
-
-def _but(executed: messages.Executed, stop: Stop, note: str) -> messages.Executed:
-    return messages.Executed(stopped=stop, cell=executed.cell, note=note, outputs=executed.outputs)

@@ -28,14 +28,18 @@ def load(used: float | None, pids: Iterable[int]) -> Load:
     return Load(time.monotonic(), used, {thread: waited for pid in pids for thread, waited in _threads(pid)})
 
 
-def waited(before: Load, now: Load) -> float:
-    """Seconds, from `before` until `now`, of that thread which waited longest; 0 where the box did not want for processors.
+def starved(before: Load, now: Load) -> float:
+    """Seconds, from `before` until `now`, that its threads waited in all; 0 where the box did not want for processors.
 
-    That is: where it used more than half of one, or nobody knows what it used.
+    It did where they waited for half of that time and for longer than the box computed: the work of a pipeline goes from thread
+    to thread, and none of them waits for long. It did not where it used more than half of a processor, or nobody knows what it
+    used. A box whose own threads wake all at once to do little looks starved, too: that is worth twice the time, once.
     """
-    if before.used is None or now.used is None or now.used - before.used > (now.at - before.at) / 2:
+    seconds = now.at - before.at
+    if before.used is None or now.used is None or (used := now.used - before.used) > seconds / 2:
         return 0.0
-    return max((each - before.waited.get(thread, 0.0) for thread, each in now.waited.items()), default=0.0)
+    waited = sum(max(0.0, each - before.waited.get(thread, 0.0)) for thread, each in now.waited.items())
+    return waited if waited >= max(used, seconds / 2) else 0.0
 
 
 def _threads(pid: int) -> list[tuple[int, float]]:

@@ -280,7 +280,7 @@ def rehearse(
 
     So a program can be tried for machines that are not there. It runs in a fresh process, one task after the other, each with
     our environment, but CUDA_VISIBLE_DEVICES is `gpus`. One that waits elsewhere than in `join` is ended. Raises what it
-    raises, TimeoutError after 20 seconds.
+    raises, TimeoutError after 20 seconds in which it did not want for processors: see `fresh.run`.
     """
     fresh.server_path(time.monotonic() + STARTS, cold=False)  # its start is not the program's time
     asked = fresh.call(cluster_task.rehearse, program, spec, tasks, gpus, timeout=20.0).result()

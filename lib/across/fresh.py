@@ -27,11 +27,12 @@ from typing import Any, Generic, TypeVar
 
 import cloudpickle
 
-from across._process import pristine, supervision, warm
+from across._process import pristine, supervision, warm, watched
 from across._process.tracebacks import Frame, cell_sources, own_line
 
 T = TypeVar("T")
 TIMEOUT = 60.0  # seconds
+STARVED = 1.0  # seconds for which is seen whether a process whose time is up went without processors
 
 
 class Died(RuntimeError):  # noqa: N818 - reads as the sentence it is
@@ -93,7 +94,7 @@ def run(
 
     `cpus` splits the CPU there into as many logical CPUs. `env` is set before `fn` runs; what TensorFlow reads while it is
     imported (TF_CPP_MIN_LOG_LEVEL, TF_ENABLE_ONEDNN_OPTS) needs `cold=True`, which starts a new interpreter in seconds.
-    `timeout` is in seconds; then the process is killed.
+    `timeout` is in seconds; then the process is killed, but not while it waits for processors that others have.
 
     Raises what `fn` raised, with its traceback there as the cause; RemoteError where that exception cannot travel; Died when
     the process ended without an answer; TimeoutError.
@@ -164,9 +165,23 @@ def _call(
     server = server_path(started + timeout, cold)
     with supervision.Group(server and os.path.dirname(server)) as group:
         call: Call[T] = Call(group, server, name, "the fresh process", pickled, cpus, env)
-        with contextlib.suppress(TimeoutError):
-            group.wait(started + timeout - time.monotonic(), on_look=call.show if show else lambda: None)
+        _wait(group, call, started + timeout, timeout, call.show if show else lambda: None)
         return call.outcome(started, timeout)
+
+
+def _wait(group: supervision.Group, call: Call[Any], until: float, timeout: float, on_look: Callable[[], None]) -> None:
+    """Wait for a call until its time is up and it does not want for processors, or has used them for `timeout` seconds."""
+    wanting, at = watched.Wanting(call.member.process.pid), until - STARVED
+    while True:
+        try:
+            group.wait(at - time.monotonic(), on_look=on_look)
+        except TimeoutError:
+            wants = wanting.still() and wanting.used < timeout
+            if time.monotonic() >= until and not wants:
+                return
+            at = max(until, time.monotonic() + STARVED * wants)
+        else:
+            return
 
 
 class Call(Generic[T]):

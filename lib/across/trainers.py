@@ -42,7 +42,8 @@ def flags_of(arguments: Sequence[str]) -> argparse.Namespace:
 def rehearse(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, int]]) -> list[Tried]:
     """Try a training program `(spec, job, index)` as each of `tasks`, one after the other, in one fresh process.
 
-    The servers are real, and all in that process. Raises what the program raises, TimeoutError after 20 seconds.
+    The servers are real, and all in that process. Raises what the program raises, TimeoutError after 20 seconds in
+    which it did not want for processors: see `fresh.run`.
     """
     fresh.server_path(time.monotonic() + STARTS, cold=False)  # its start is not the program's time
     return fresh.call(training_task.tried, program, jobs, tasks, timeout=20.0).result()

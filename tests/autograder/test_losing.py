@@ -14,7 +14,8 @@ import time
 import courses
 import pytest
 
-from autograder.job import forkserver, grade
+from autograder.job import clocks, forkserver, grade
+from autograder.job.clocks import BusyError
 from autograder.model.verdict import Fault, Result
 from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
@@ -103,9 +104,11 @@ def rubric(course):
     return forkserver.make_rubric(course, NAME, limits=SHORT)
 
 
-def graded(course, rubric, double: str):
-    submission = Submission("mal", NAME, {"double": double, "shift": "def shift(x):\n    return 1 + x\n"})
-    verdict = grade.grade_job(grade.Job(submission, rubric, 1), course)
+def graded(course, rubric, double: str, reference: str = ""):
+    """The marks; `reference`, if there is one, is the `double` that is asked at a limit of time."""
+    answers = {"double": double, "shift": "def shift(x):\n    return 1 + x\n"}
+    own = tuple({**answers, "double": reference}.items()) if reference else ()
+    verdict = grade.grade_job(grade.Job(Submission("mal", NAME, answers), rubric, 1, reference=own), course)
     return {mark.exercise: mark for mark in verdict.marks}, verdict
 
 
@@ -202,6 +205,19 @@ def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(cour
     assert (marks["double"].fault, marks["double"].points) == (Fault.AUTHOR, 2.0)
     assert marks["shift"].points == 2.0
     assert [each.test for each in verdict.evidence.outcomes if each.broke] == ["test_thrice"]
+
+
+def test_a_check_that_does_not_end_on_the_reference_either_is_nobodys_fault(course, rubric):
+    for_ever = AT.format(n=3, act="return 'for ever'")
+    with pytest.raises(BusyError, match="double: question_seconds"):
+        graded(course, rubric, for_ever, reference=for_ever + "\n")
+
+
+def test_a_check_that_does_not_end_on_the_references_own_text_is_tried_once_more(course, rubric, monkeypatch):
+    monkeypatch.setattr(grade, "_beside", lambda job, *_: clocks.Reference(dict(job.reference), lambda *_: False))
+    for_ever = AT.format(n=3, act="return 'for ever'")
+    with pytest.raises(BusyError, match="it is the reference"):
+        graded(course, rubric, for_ever, reference=for_ever)
 
 
 def test_the_honest_get_all(course, rubric):

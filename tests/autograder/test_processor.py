@@ -18,19 +18,34 @@ from autograder.sandbox.processor import Load
 
 def test_a_thread_that_waits_for_others_of_its_own_box_does_not_count():
     before = Load(10.0, 1.0, {1: 0.5, 2: 7.0})
-    assert processor.waited(before, Load(20.0, 10.5, {1: 0.6, 2: 7.0, 3: 9.8})) == 0.0
-    assert processor.waited(before, Load(20.0, 6.1, {1: 0.6, 2: 12.0, 3: 9.8})) == 0.0
+    assert processor.starved(before, Load(20.0, 10.5, {1: 0.6, 2: 7.0, 3: 9.8})) == 0.0
+    assert processor.starved(before, Load(20.0, 6.1, {1: 0.6, 2: 12.0, 3: 9.8})) == 0.0
 
 
-def test_where_others_had_the_processors_it_is_the_longest_wait_since_then():
+def test_where_others_had_the_processors_it_is_what_all_threads_waited_since_then():
     before = Load(10.0, 1.0, {1: 0.5, 2: 7.0})
-    assert processor.waited(before, Load(20.0, 5.0, {1: 6.0, 2: 7.5})) == 5.5
-    assert processor.waited(before, Load(20.0, 5.0, {2: 7.5, 3: 6.5})) == 6.5
-    assert processor.waited(before, Load(20.0, 5.0, {})) == 0.0
+    assert processor.starved(before, Load(20.0, 5.0, {1: 6.0, 2: 7.5})) == 6.0
+    assert processor.starved(before, Load(20.0, 5.0, {2: 7.5, 3: 6.5})) == 7.0
+    assert processor.starved(before, Load(20.0, 5.0, {})) == 0.0
+
+
+def test_a_pipeline_none_of_whose_threads_waits_for_long_is_starved_all_the_same():
+    now = Load(30.0, 2.7, dict.fromkeys(range(10), 2.5))
+    assert processor.starved(Load(0.0, 0.0, {}), now) == 25.0
+
+
+def test_who_computed_for_longer_than_it_waited_or_waited_for_a_small_part_of_the_time_was_not_starved():
+    before = Load(0.0, 0.0, {})
+    assert processor.starved(before, Load(10.0, 4.9, {1: 2.0, 2: 2.5})) == 0.0
+    assert processor.starved(before, Load(10.0, 0.5, {1: 2.0, 2: 2.5})) == 0.0
+
+
+def test_a_thread_whose_number_was_anothers_takes_nothing_off_what_the_others_waited():
+    assert processor.starved(Load(0.0, 0.0, {1: 50.0, 2: 0.0}), Load(10.0, 1.0, {1: 0.0, 2: 6.0})) == 6.0
 
 
 def test_where_nobody_counts_what_was_used_nothing_was_waited_for():
-    assert processor.waited(Load(0.0, None, {1: 0.0}), Load(10.0, None, {1: 9.0})) == 0.0
+    assert processor.starved(Load(0.0, None, {1: 0.0}), Load(10.0, None, {1: 9.0})) == 0.0
 
 
 def test_a_thread_that_lets_others_go_before_it_is_left_out():

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import re
 import signal
@@ -306,3 +307,39 @@ def test_an_import_of_tensorflow_that_fails_keeps_its_log(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert "what went wrong" in done.stderr
     assert "ImportError: broken" in done.stderr
+
+
+@needs_fork
+def test_a_process_whose_processor_others_have_gets_the_time_that_it_waits():
+    cpu = min(os.sched_getaffinity(0))
+
+    def burns() -> float:
+        os.sched_setaffinity(0, {cpu})
+        began, until = time.monotonic(), time.process_time() + 1.0
+        while time.process_time() < until:
+            pass
+        return time.monotonic() - began
+
+    fresh.server_path(time.monotonic() + 120, cold=False)  # its start is not the process's time
+    spins = f"import os\nos.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):  # each in a session of its own: the kernel shares processors out among sessions
+            spinning = subprocess.Popen([sys.executable, "-c", spins], start_new_session=True)
+            stack.callback(spinning.wait)
+            stack.callback(spinning.kill)
+        assert fresh.run(burns, timeout=2.0) > 2.0
+
+
+def for_ever() -> None:
+    while True:
+        pass
+
+
+@needs_fork
+@pytest.mark.parametrize("hangs", [lambda: time.sleep(60), for_ever], ids=["waits", "computes"])
+def test_a_process_that_wants_for_nothing_has_its_timeout(hangs):
+    fresh.server_path(time.monotonic() + 120, cold=False)
+    began = time.monotonic()
+    error = fresh.call(hangs, timeout=2.0).error
+    assert isinstance(error, TimeoutError)
+    assert time.monotonic() - began < 30.0

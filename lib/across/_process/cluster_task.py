@@ -11,6 +11,8 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from across._process.watched import Wanting
+
 Spec = Mapping[str, Sequence[str]]  # job -> the address of each of its tasks
 Program = Callable[[Spec, str, int], Any]  # (spec, job, index) -> what `LocalCluster.result` gives
 
@@ -43,6 +45,7 @@ class _Joined(BaseException):
 
 
 PATIENCE = 3.0  # seconds from a server to its `join`, for a program that waits elsewhere
+_wanting: list[Wanting] = []  # since the server was made
 
 
 def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]], gpus: str) -> list[list[dict[str, Any]]]:
@@ -67,6 +70,7 @@ def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]], gpu
         asked.append(
             {"spec": jobs, "job": wanted.job_name, "index": wanted.task_index, "visible": visible, "joined": False}
         )
+        _wanting[:] = [Wanting(os.getpid())]
         _alarm(PATIENCE)
 
     def join(_self: Any) -> None:
@@ -101,4 +105,7 @@ def _alarm(seconds: float) -> None:
 
 
 def _end(*_: object) -> None:
+    if any(each.still() for each in _wanting):  # it is slow for want of a processor, and may be about to join
+        _alarm(1.0)
+        return
     raise _Joined

@@ -107,7 +107,7 @@ def _global_step(target: str) -> int | None:
     v1 = tf.compat.v1
     with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
         step = v1.get_variable("global_step", [], tf.int64)
-        with v1.Session(target, config=v1.ConfigProto(operation_timeout_in_ms=5_000)) as session:
+        with v1.Session(target, config=v1.ConfigProto(operation_timeout_in_ms=60_000)) as session:
             try:
                 return int(session.run(step))
             except tf.errors.OpError:

@@ -1,11 +1,13 @@
-"""A deadline by processor time: a TensorFlow that hangs uses none, one that is slow on a busy machine does."""
+"""Deadlines by processor time: a TensorFlow that hangs uses none, one that is slow on a busy machine waits for it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -30,3 +32,28 @@ def watched(quiet: float, fn: Callable[..., T], *arguments: object) -> T:
 
     threading.Thread(target=watch, daemon=True).start()
     return fn(*arguments)
+
+
+class Wanting:
+    """Whether a process goes without processors that it wants: see the kernel's sched-stats.rst. Never where there is none."""
+
+    def __init__(self, pid: int) -> None:
+        self._tasks = Path(f"/proc/{pid}/task")
+        self.used = 0.0  # processor seconds of its threads
+        self._at, self._waited = time.monotonic(), self._look()
+
+    def still(self) -> bool:
+        """Whether its threads together waited for half of the time since this was asked last."""
+        now, waited = time.monotonic(), self._look()
+        wants = waited - self._waited >= (now - self._at) / 2
+        self._at, self._waited = now, waited
+        return wants and waited > 0
+
+    def _look(self) -> float:
+        self.used = waited = 0.0
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for task in self._tasks.iterdir():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+                    ran, wanted, *_ = (task / "schedstat").read_text().split()
+                    self.used, waited = self.used + int(ran) / 1e9, waited + int(wanted) / 1e9
+        return waited
