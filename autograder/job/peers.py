@@ -22,7 +22,7 @@ from autograder.model.course import Limits
 from autograder.sandbox import boxes
 
 PEER, LIFE = "peer", "life"
-MOST = 12  # of one checker
+MOST = 24  # of one checker, which asks twice about what failed
 
 
 class Peers:
