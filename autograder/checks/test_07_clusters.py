@@ -151,10 +151,10 @@ def close(got: float, wanted: float) -> bool:
 def held(student, value):
     from across.clusters import LocalCluster
 
-    kept["cluster"] = cluster = LocalCluster(ps=1, worker=1, timeout=120.0)
+    kept["cluster"] = cluster = LocalCluster(ps=1, worker=1)
     with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
         a = tf.compat.v1.get_variable("a", initializer=tf.constant(value))
-        timed = tf.compat.v1.ConfigProto(operation_timeout_in_ms=120_000)
+        timed = tf.compat.v1.ConfigProto(operation_timeout_in_ms=10_000)
         with tf.compat.v1.Session(cluster.target("worker", 0), config=timed) as session:
             session.run(a.initializer)
 
@@ -165,7 +165,7 @@ def answered(student, master):
         got = student.remote(cluster.target(master, 0))
         with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
             a = tf.compat.v1.get_variable("a", initializer=0.0)
-            timed = tf.compat.v1.ConfigProto(operation_timeout_in_ms=120_000)
+            timed = tf.compat.v1.ConfigProto(operation_timeout_in_ms=10_000)
             with tf.compat.v1.Session(cluster.target("worker", 0), config=timed) as session:
                 return [got, session.run(a)]
 
