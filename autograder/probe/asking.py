@@ -103,7 +103,7 @@ def _source(function: Callable[..., Any]) -> str:
 def exercise(name: str, weight: float = 1.0, *, weak: bool = False) -> Callable[[Function], Function]:
     """Mark a test as one of exercise `name`'s; the exercise's points are shared among its tests by weight.
 
-    `weak`: what it rests on is what the student's process says of itself, and nothing else can tell. The page says so, and
+    `weak`: what it rests on is what the student's process says of itself, and nothing else can tell. `explain` says so, and
     such tests have at most half of an exercise's points.
     """
 
