@@ -10,19 +10,25 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from across.expecting import anything, list_of, row, text
+from autograder.checks.placing import imported, ran, session
 from autograder.probe.asking import probe
 
 Machine = dict[str, float]
 Part = tuple[np.ndarray, np.ndarray]  # images and labels of one replica
 
 
-@probe
-def descended(student, weights, parts, batch, rate, steps):
+@probe(graphs=1)
+def traced(student, shapes, shares, batch, rate):
+    """The graph of a step of all replicas, by `replica_step`; the names of its inputs, outputs and ends, and what was returned.
+
+    In it copy k of weight i is the variable "i k". The inputs are all images, then all labels.
+    """
     ways = tf.distribute.ReductionToOneDevice()
-    strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(len(parts))], cross_device_ops=ways)
+    strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(len(shares))], cross_device_ops=ways)
     with strategy.scope():
-        w = [tf.Variable(each) for each in weights]
-    made = [(tf.constant(x), tf.constant(y)) for x, y in parts]
+        w = [tf.Variable(tf.zeros(shape)) for shape in shapes]
+    made = [(tf.zeros([share, shapes[0][0]]), tf.zeros([share], tf.int64)) for share in shares]
     given = strategy.experimental_distribute_values_from_function(lambda c: made[c.replica_id_in_sync_group])
     work, back = student.replica_step, []
 
@@ -33,12 +39,69 @@ def descended(student, weights, parts, batch, rate, steps):
             return tf.zeros([])
         return tf.convert_to_tensor(loss)
 
-    run = tf.function(lambda part: strategy.run(replica, args=(part,)))
-    losses = []
-    for _ in range(steps):
-        losses.append([np.asarray(each) for each in strategy.experimental_local_results(run(given))])
-    copies = [[np.asarray(copy) for copy in strategy.experimental_local_results(each)] for each in w]
-    return [losses, copies, back[0] if back else ""]
+    run = tf.function(lambda part: strategy.run(replica, args=(part,))).get_concrete_function(given)
+    copies = {}
+    for i, each in enumerate(w):
+        for k, copy in enumerate(strategy.experimental_local_results(each)):
+            copies[id(copy.handle)] = (f"{i} {k}", copy)
+    captured = {inside.op.name: copies.get(id(outside)) for outside, inside in run.graph.captures}
+    graph_def = run.graph.as_graph_def()
+    printing = {node.name for node in graph_def.node if node.op in ("PrintV2", "StringFormat")}  # may not come in
+    nodes = [node for node in graph_def.node if node.name not in printing]
+    del graph_def.node[:]
+    for node in nodes:
+        inputs = [name for name in node.input if name.lstrip("^") not in printing]
+        del node.input[:]
+        node.input.extend(inputs)
+        if found := captured.get(node.name):
+            name, copy = found
+            node.op, node.device = "VarHandleOp", copy.device
+            node.attr.clear()
+            node.attr["dtype"].type = 1
+            node.attr["shape"].shape.CopyFrom(copy.shape.as_proto())
+            node.attr["shared_name"].s = name.encode()
+        graph_def.node.append(node)
+    inputs = [tensor.name for tensor in run.inputs if tensor.op.name not in captured]
+    ends = [op.name for op in run.graph.control_outputs if op.name not in printing]
+    return graph_def, inputs, [tensor.name for tensor in run.outputs], ends, back[0] if back else ""
+
+
+TRACED = row(anything, list_of(text), list_of(text), list_of(text), text).named("a graph that can be run")
+
+
+def descended(
+    answer: Any, weights: Sequence[np.ndarray], parts: Sequence[Part], steps: int
+) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]], str]:
+    """Run what was `traced` here: each replica's losses before each step, all copies of the weights, and what was returned.
+
+    AssertionError for a graph that cannot be run.
+    """
+    graph_def, inputs, outputs, ends, wrong_kind = TRACED(answer, "Your code led to")
+    graph, given = imported(graph_def), [*(x for x, _ in parts), *(y for _, y in parts)]
+    try:
+        feed = {graph.get_tensor_by_name(name): value for name, value in zip(inputs, given, strict=True)}
+        losses = [graph.get_tensor_by_name(name) for name in outputs]
+        last = [graph.get_operation_by_name(name) for name in ends]
+        handles = {op.get_attr("shared_name").decode(): op for op in graph.get_operations() if op.type == "VarHandleOp"}
+        first, copies = [], []
+        with graph.as_default():
+            for i, weight in enumerate(weights):
+                copies.append([])
+                for k in range(len(parts)):
+                    handle = handles.get(f"{i} {k}")
+                    if handle is None:  # the step does not touch it
+                        copies[i].append(tf.constant(weight))
+                        continue
+                    with tf.device(handle.device):
+                        first.append(tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=weight))
+                        copies[i].append(tf.raw_ops.ReadVariableOp(resource=handle.outputs[0], dtype=tf.float32))
+    except (ValueError, TypeError, KeyError):
+        raise AssertionError("The graph that your code built does not hold together.") from None
+    with session(graph) as running:
+        if first:
+            ran(running, first)
+        found = [[np.asarray(each) for each in ran(running, [losses, last], feed)[1][0]] for _ in range(steps)]
+        return found, ran(running, copies)[1], wrong_kind
 
 
 def one_device(
@@ -135,6 +198,7 @@ MISREAD = {
     "weak_is_strong": "with `weak`, each replica has `batch` examples.",
     "strong_is_weak": "without `weak`, the replicas share `batch` examples.",
     "steps_not_examples": "with `weak`, a step gets through `n` times the examples; count those.",
+    "whole_examples": "a share need not be a whole number of examples.",
     "inverted": "more than 1 means faster; that is the inverse.",
     "ring_of_whole": "each message of the ring is 1/n of the gradients.",
     "one_way": "a ring has 2 (n - 1) steps.",
@@ -169,7 +233,7 @@ def predicted(n: int, batch: float, weak: bool, machine: Machine, wrong: str = "
         fixed = 0.0 if wrong == "no_fixed" else machine["fixed"] * (turns if wrong == "fixed_shared" else 1)
         return fixed + machine["example"] * share * turns + (0.0 if wrong == "no_ring" else ring)
 
-    share = batch if weak else batch / n
+    share = batch if weak else batch // n if wrong == "whole_examples" else batch / n
     times = 1.0 if wrong == "steps_not_examples" else n * share / batch
     found = times * seconds(1, batch) / seconds(n, share)
     return 1 / found if wrong == "inverted" else found

@@ -51,7 +51,7 @@ def test_the_model_of_the_exercise_is_that_of_the_checks(answers, n, weak):
 def test_every_known_mistake_of_the_model_shows_on_the_cases_of_the_checks():
     slow = {**NETWORK, "latency": 0.002}
     cases = [(n, 480, weak, {**slow, "cores": 2}) for n in (2, 3, 5) for weak in (False, True)]
-    cases += [(4, 256, False, {**slow, "cores": 8})]
+    cases += [(4, batch, False, {**slow, "cores": 8}) for batch in (256, 7)]
     for wrong in scaling_truth.MISREAD:
         seen = [scaling_truth.predicted(*case, wrong) / scaling_truth.predicted(*case) for case in cases]
         assert max(abs(each - 1) for each in seen) > 1e-3, wrong
