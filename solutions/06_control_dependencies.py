@@ -14,7 +14,7 @@
 # needed, which ones TensorFlow adds itself, and what an order saves.
 
 # %%
-from across import expecting, fresh, graphs, pictures
+from across import expecting, fresh, graphs, pictures, tracing
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.shared_link import SharedLink
 
@@ -127,9 +127,9 @@ with attempt("wait_for"):
         expect(tf.is_tensor(later), f"wait_for(x, [a, b]) returned {type(later).__name__}; expected a tensor")
         return tf.identity(later, name="reader")
 
-    seen = graphs.of(trial, tf.constant([2.0, -2.0]))
+    seen = graphs.of_answer(trial, tf.constant([2.0, -2.0]))
     display(seen.draw())
-    got = tf.function(trial, autograph=False)(tf.constant([2.0, -2.0])).numpy().tolist()
+    got = tracing.concrete(trial, tf.constant([2.0, -2.0]))(tf.constant([2.0, -2.0])).numpy().tolist()
     expect(got == [6.0, -6.0], f"x is [6.0, -6.0], but wait_for(x, [a, b]) is {got}")
     for op in ("a", "b"):
         expect(seen.ordered(op, "reader"), f"who reads wait_for(x, [a, b]) does not wait for {op}; see the picture")
@@ -390,7 +390,7 @@ with attempt("publish"):
         expect(tf.is_tensor(value), f"`publish` returned {type(value).__name__}; expected a tensor, `value`")
         return value
 
-    seen = graphs.of(looking, x)
+    seen = graphs.of_answer(looking, x)
     display(seen.draw())
     expect(seen.of_type("AssignVariableOp"), "`publish` assigns nothing to v; it should")
     expect(len(looks) == 1, f"`publish` called look {len(looks)} times; expected it once")
@@ -401,7 +401,7 @@ with attempt("publish"):
     sees = {op.name for op in seen if op.type == "EagerPyFunc" or "PartitionedCall" in op.type}
     ways = [op for op in seen.of_type("AssignVariableOp") if any(seen.ordered(op.name, name) for name in sees)]
     expect(ways, "no way leads from the assignment to look; see the picture")
-    returned = float(tf.function(looking, autograph=False)(x))
+    returned = float(tracing.concrete(looking, x)(x))
     expect(returned == 2.0, f"value is 2.0, but `publish` returned {returned}")
     expect(float(target) == 2.0, f"value is 2.0, but v is {float(target)} at the end")
     print("seen:", *fresh.run(watch, publish))
@@ -440,7 +440,7 @@ for threads in (1, 2, 4):
 
 # %%
 def calls_of_the_model(function, at_most):
-    graph = graphs.of(function, model, batches, at_most)
+    graph = graphs.of_answer(function, model, batches, at_most)
     return graph, graph.uses(model.weights[0].path).values()
 
 
@@ -590,9 +590,9 @@ with attempt("in_turn"):
         expect(not tf.is_tensor(results), "`in_turn` returned one tensor; expected a list of tensors")
         return list(results)
 
-    seen = graphs.of(named, tf.range(4.0)).without("Unpack", "Identity")
+    seen = graphs.of_answer(named, tf.range(4.0)).without("Unpack", "Identity")
     display(seen.draw(critical=True))
-    got = [float(each) for each in tf.function(named, autograph=False)(tf.range(4.0))]
+    got = [float(each) for each in tracing.concrete(named, tf.range(4.0))(tf.range(4.0))]
     expect(got == [0.0, 1.0, 4.0, 9.0], f"for the parts 0, 1, 2, 3 the squares should be 0, 1, 4, 9, not {got}")
     sends, computes = ([op.name for op in seen.of_type(kind)] for kind in ("Neg", "Square"))
     loose = [(a, b) for a in sends for b in sends if a < b and not (seen.ordered(a, b) or seen.ordered(b, a))]

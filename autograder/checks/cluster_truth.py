@@ -104,7 +104,7 @@ def short(device: Any) -> str:
 @probe(graphs=1)
 def traced_loss(student, homes, sizes, rows, task):
     """Trace `loss_on` of a model whose layers' weights are on `homes`; in its graph each weight is a variable of its own."""
-    from tensorflow.python.framework import convert_to_constants
+    from across import tracing
 
     activations = ["tanh"] * (len(homes) - 1) + [None]
     layers = [tf.keras.layers.Dense(size, activation=act) for size, act in zip(sizes[1:], activations, strict=True)]
@@ -112,29 +112,10 @@ def traced_loss(student, homes, sizes, rows, task):
     model.build([None, sizes[0]])
     weights = {}
     for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
-        for kind in ("kernel", "bias"):
-            variable = getattr(layer, kind).value
-            weights[id(variable.handle)] = (f"{kind}_{i}", home, variable.shape)
-
-    def program(x, y):
-        return student.loss_on(model, x, y, task)
-
+        weights |= {f"{kind}_{i}": (getattr(layer, kind).value, home) for kind in ("kernel", "bias")}
     given = [tf.TensorSpec([rows, sizes[0]], tf.float32), tf.TensorSpec([rows, sizes[-1]], tf.float32)]
-    graph = tf.function(program, autograph=False).get_concrete_function(*given)
-    captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
-    graph_def = graph.graph.as_graph_def()
-    if graph_def.library.function:  # functions inside: write their bodies out
-        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
-    for node in graph_def.node:  # pyright: ignore[reportAttributeAccessIssue]
-        if captured.get(node.name):
-            name, node.device, shape = captured[node.name]  # pyright: ignore[reportGeneralTypeIssues]
-            node.op = "VarHandleOp"
-            node.attr.clear()
-            node.attr["dtype"].type = 1
-            node.attr["shape"].shape.CopyFrom(shape.as_proto())
-            node.attr["shared_name"].s = name.encode()
-    inputs = [tensor.name for tensor in graph.inputs if tensor.op.name not in captured]
-    return graph_def, inputs, [tensor.name for tensor in graph.outputs]
+    made = tracing.program(lambda x, y: student.loss_on(model, x, y, task), *given, weights=weights)
+    return made.graph_def, made.inputs, made.outputs
 
 
 TRACED = row(anything, list_of(text), list_of(text)).named("a graph that can be run")

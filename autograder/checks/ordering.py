@@ -120,7 +120,9 @@ def reached(start: str, edges: Collection[Pair]) -> set[str]:
 
 @probe(graphs=1)
 def published(student, by_chain):
-    """Trace `publish`; in its graph `look` is an op with an effect, and the variables are placeholders for handles."""
+    """Trace `publish`; in its graph `look` is an op with an effect, and the variables have an op each."""
+    from across import tracing
+
     variables = {name: tf.Variable(tf.zeros([]), name=name) for name in ("other", "v")}
     looks, kinds = [], []
 
@@ -137,13 +139,10 @@ def published(student, by_chain):
         kinds.append("a tensor" if tf.is_tensor(got) else "None" if got is None else type(got).__name__)
         return got
 
-    traced = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec([], tf.float32))
-    handles = {id(variable.handle): name for name, variable in variables.items()}
-    names = {inside.op.name: handles.get(id(outside), "") for outside, inside in traced.graph.captures}
-    inputs = [tensor.name for tensor in traced.inputs if tensor.op.name not in names]
-    held = [name for name in names if names[name] == "v"] + [name for name in names if names[name] == "other"]
-    outputs = [tensor.name for tensor in traced.outputs]
-    return traced.graph.as_graph_def(), inputs, outputs, held, len(looks), kinds[-1]
+    weights = {name: (variable, "") for name, variable in variables.items()}
+    made = tracing.program(program, tf.TensorSpec([], tf.float32), weights=weights)
+    held = [name for label in ("v", "other") for known, name in made.weights if known == label]
+    return made.graph_def, made.inputs, made.outputs, held, len(looks), kinds[-1]
 
 
 class Published:
@@ -173,9 +172,7 @@ class Published:
             return
         assert len(inputs) == len(outputs) == 1, "`publish` returned no single tensor; expected `value`."
         for node in graph_def.node:
-            if node.name in held:
-                as_variable(node, [])
-            elif node.name == looks[0]:  # who looks reads, and waits for all that it waited for
+            if node.name == looks[0]:  # who looks reads, and waits for all that it waited for
                 waits = {f"^{each.removeprefix('^').split(':')[0]}" for each in node.input}
                 node.op, node.input[:] = "ReadVariableOp", [held[0], *sorted(waits)]
                 node.attr.clear()
@@ -217,15 +214,6 @@ def _number(value: Any) -> float:
     return float(numbers.ravel()[0]) if numbers.size == 1 and numbers.dtype.kind in "fi" else float("nan")
 
 
-def as_variable(node: Any, shape: Sequence[int]) -> None:
-    """Make of a placeholder for a handle the variable itself, under the placeholder's name."""
-    node.op = "VarHandleOp"
-    node.attr.clear()
-    node.attr["dtype"].type = tf.float32.as_datatype_enum
-    node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
-    node.attr["shared_name"].s = node.name.encode()
-
-
 def given(graph: tf.Graph, name: str, value: Any) -> Any:
     """The op that gives a variable its value. AssertionError where there is no such variable."""
     try:
@@ -240,11 +228,11 @@ def given(graph: tf.Graph, name: str, value: Any) -> Any:
 
 @probe(graphs=1)
 def totalled(student, count, at_most, width):
-    """Trace `total` of a model with a wide layer; its weights are placeholders for handles, told in their order."""
+    """Trace `total` of a model with a wide layer; its weights have an op each, told in their order."""
+    from across import tracing
+
     layers = [tf.keras.layers.Dense(width, activation="relu"), tf.keras.layers.Dense(2)]
     model = tf.keras.Sequential([tf.keras.layers.Input([3]), *layers])
-    handles = {id(weight.value.handle): i for i, weight in enumerate(model.weights)}
-
     kinds = []
 
     def program(*batches):
@@ -253,12 +241,9 @@ def totalled(student, count, at_most, width):
         return got
 
     specs = [tf.TensorSpec([4, 3], tf.float32, name=f"batch_{i}") for i in range(count)]
-    traced = tf.function(program, autograph=False).get_concrete_function(*specs)
-    graph_def = traced.graph.as_graph_def()
-    held = [[inside.op.name, handles.get(id(outside), -1)] for outside, inside in traced.graph.captures]
-    taken = {name for name, _ in held}
-    inputs = [tensor.name for tensor in traced.inputs if tensor.op.name not in taken]
-    return graph_def, inputs, [tensor.name for tensor in traced.outputs], held, kinds[-1]
+    weights = {str(i): (weight.value, "") for i, weight in enumerate(model.weights)}
+    made = tracing.program(program, *specs, weights=weights)
+    return made.graph_def, made.inputs, made.outputs, [[name, int(i)] for i, name in made.weights], kinds[-1]
 
 
 class Totalled:
@@ -272,14 +257,10 @@ class Totalled:
         shapes = [[3, WIDTH], [WIDTH], [WIDTH, 2], [2]]
         weights = [rng.integers(-2, 3, size=shape).astype("float32") for shape in shapes]
         known = {name: number for name, number in held if number in range(4) and type(number) is int}
-        imported(graph_def)  # what is no graph, or too much of one, is told before it is changed
+        graph = imported(graph_def)
         assert returned == "a tensor", f"`total` returned {a(returned)}; expected a tensor, the sum."
         assert len(outputs) == 1, "`total` returned no single tensor; expected the sum."
         assert len(inputs) == count, "`total` was not traced on the batches that it was given."
-        for node in graph_def.node:
-            if node.name in known:
-                as_variable(node, shapes[known[node.name]])
-        graph = imported(graph_def)
         begin = [given(graph, name, weights[number]) for name, number in known.items()]
         batches = [rng.integers(-2, 3, size=(4, 3)).astype("float32") for _ in range(count)]
         try:

@@ -102,6 +102,8 @@ class Graph:
 @probe(graphs=1)
 def built_on_worker(student, spec, index, sizes, rows):
     """Call `on_worker` with a model that has no variables yet, in a graph; its weights' names in the order they were made."""
+    from across import tracing
+
     layers = [tf.keras.layers.Dense(size, activation="relu") for size in sizes[1:]]
     model = tf.keras.Sequential(layers)
     with tf.Graph().as_default() as graph:
@@ -112,7 +114,7 @@ def built_on_worker(student, spec, index, sizes, rows):
         weights = [each.value for layer in layers for each in (layer.kernel, layer.bias)]
         if any(each.graph is not graph for each in weights):
             raise TypeError("the model's variables are in another graph than x")
-        return graph.as_graph_def(), [x.name], [out.name], [each.handle.op.name for each in weights]
+        return tracing.quiet(graph, [out.name]), [x.name], [out.name], [each.handle.op.name for each in weights]
 
 
 class OnWorker(Graph):
@@ -149,6 +151,8 @@ class OnWorker(Graph):
 @probe(graphs=1)
 def built_rows(student, lengths, width, homes, worker, count):
     """Build `lookup` in a graph whose parts are on `homes`."""
+    from across import tracing
+
     with tf.Graph().as_default() as graph:
         parts = []
         for i, (length, home) in enumerate(zip(lengths, homes, strict=True)):
@@ -159,7 +163,7 @@ def built_rows(student, lengths, width, homes, worker, count):
             out = student.lookup(list(parts), ids)
         if not tf.is_tensor(out) or out.graph is not graph:
             raise TypeError("lookup(parts, ids) did not return a tensor of this graph")
-        return graph.as_graph_def(), [ids.name], [out.name], [part.handle.op.name for part in parts]
+        return tracing.quiet(graph, [out.name]), [ids.name], [out.name], [part.handle.op.name for part in parts]
 
 
 class Rows(Graph):
@@ -196,47 +200,21 @@ def traced_step(student, homes, sizes, rows, rate, task):
 
     They are variables of a graph around it: in a process that is in no cluster only such a one can be on a ps.
     """
-    from tensorflow.python.framework import convert_to_constants
+    from across import tracing
 
     activations = ["tanh"] * (len(homes) - 1) + [None]
     layers = [tf.keras.layers.Dense(size, activation=act) for size, act in zip(sizes[1:], activations, strict=True)]
     model = tf.keras.Sequential(layers)
-    weights, outer = {}, {}
+    weights = {}
     with tf.Graph().as_default():
         for i, (layer, home) in enumerate(zip(layers, homes, strict=True)):
             with tf.device(home):
                 layer.build([None, sizes[i]])
-            for kind in ("kernel", "bias"):
-                variable = getattr(layer, kind).value
-                weights[id(variable.handle)] = (f"{kind}_{i}", home, variable.shape)
-                outer[f"loc:@{variable.handle.op.name}".encode()] = home
+            weights |= {f"{kind}_{i}": (getattr(layer, kind).value, home) for kind in ("kernel", "bias")}
         model.build([None, sizes[0]])
-
-        def program(x, y):
-            return student.train_step(model, x, y, rate, task)
-
         given = [tf.TensorSpec([rows, sizes[0]], tf.float32), tf.TensorSpec([rows, sizes[-1]], tf.float32)]
-        graph = tf.function(program, autograph=False).get_concrete_function(*given)
-    captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
-    graph_def = graph.graph.as_graph_def()
-    if graph_def.library.function:  # functions inside: write their bodies out
-        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
-    handles = []
-    for node in graph_def.node:  # pyright: ignore[reportAttributeAccessIssue]
-        for place in list(node.attr["_class"].list.s) if "_class" in node.attr else ():
-            if place in outer:  # a colocation with what is outside is a device here
-                node.device = outer[place]
-                node.attr["_class"].list.s.remove(place)
-        if captured.get(node.name):
-            name, node.device, shape = captured[node.name]  # pyright: ignore[reportGeneralTypeIssues]
-            node.op = "VarHandleOp"
-            node.attr.clear()
-            node.attr["dtype"].type = 1
-            node.attr["shape"].shape.CopyFrom(shape.as_proto())
-            node.attr["shared_name"].s = name.encode()
-            handles.append([name, node.name])
-    inputs = [tensor.name for tensor in graph.inputs if tensor.op.name not in captured]
-    return graph_def, inputs, [tensor.name for tensor in graph.outputs], handles
+        made = tracing.program(lambda x, y: student.train_step(model, x, y, rate, task), *given, weights=weights)
+    return made.graph_def, made.inputs, made.outputs, made.weights
 
 
 class Step(Graph):

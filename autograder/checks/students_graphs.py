@@ -16,25 +16,11 @@ from autograder.probe.asking import probe
 
 @probe(graphs=1)
 def traced(student, size, devices):
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
-
-    def program(a, b):
-        return student.split(a, b, devices)
+    from across import tracing
 
     spec = tf.TensorSpec([size, size], tf.float32)
-    graph = tf.function(program, autograph=False).get_concrete_function(spec, spec)
-    if graph.graph.as_graph_def().library.function:  # functions inside: write their bodies out
-        graph = convert_variables_to_constants_v2(graph)
-    graph_def = graph.graph.as_graph_def()
-    printing = {node.name for node in graph_def.node if node.op in ("PrintV2", "StringFormat")}  # may not come in
-    nodes = [node for node in graph_def.node if node.name not in printing]
-    del graph_def.node[:]
-    for node in nodes:
-        inputs = [name for name in node.input if name.lstrip("^") not in printing]
-        del node.input[:]
-        node.input.extend(inputs)
-        graph_def.node.append(node)
-    return graph_def, [tensor.name for tensor in graph.inputs], [tensor.name for tensor in graph.outputs]
+    made = tracing.program(lambda a, b: student.split(a, b, devices), spec, spec)
+    return made.graph_def, made.inputs, made.outputs
 
 
 TRIPLES = [  # never what the notebook asks for (1, 2, 3), nor its first two swapped, nor the sum on the default device
@@ -102,7 +88,7 @@ def traced_forward(student, homes, size):
 
     Every layer but the last has an activation, which `forward` must not forget.
     """
-    from tensorflow.python.framework import convert_to_constants
+    from across import tracing
 
     activations = ["relu"] * (len(homes) - 1) + [None]
     model = tf.keras.Sequential([tf.keras.layers.Dense(size, activation=each) for each in activations])
@@ -110,28 +96,9 @@ def traced_forward(student, homes, size):
     for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
         with tf.device(home):
             layer.build([None, size])
-        for kind in ("kernel", "bias"):
-            variable = getattr(layer, kind).value
-            weights[id(variable.handle)] = (f"{kind}_{i}", home, variable.shape)
-
-    def program(x):
-        return student.forward(model, x)
-
-    graph = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec([2, size], tf.float32))
-    captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
-    graph_def = graph.graph.as_graph_def()
-    if graph_def.library.function:  # functions inside: write their bodies out
-        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
-    for node in graph_def.node:  # pyright: ignore[reportAttributeAccessIssue]
-        if captured.get(node.name):
-            name, node.device, shape = captured[node.name]  # pyright: ignore[reportGeneralTypeIssues]
-            node.op = "VarHandleOp"
-            node.attr.clear()
-            node.attr["dtype"].type = 1
-            node.attr["shape"].shape.CopyFrom(shape.as_proto())
-            node.attr["shared_name"].s = name.encode()
-    inputs = [tensor.name for tensor in graph.inputs if tensor.op.name not in captured]
-    return graph_def, inputs, [tensor.name for tensor in graph.outputs]
+        weights |= {f"{kind}_{i}": (getattr(layer, kind).value, home) for kind in ("kernel", "bias")}
+    made = tracing.program(lambda x: student.forward(model, x), tf.TensorSpec([2, size], tf.float32), weights=weights)
+    return made.graph_def, made.inputs, made.outputs
 
 
 class Forward:
@@ -198,6 +165,8 @@ OTHERS = ("product", "sum", "negation")  # kinds of steps that are no variables
 @probe(graphs=1)
 def built(student, maker, arguments, steps):
     """Build `steps` ([kind, name, pin]; kinds: new and old variables, and OTHERS) under a device function."""
+    from across import tracing
+
     make = {
         "product": lambda value, name: tf.multiply(value, value, name=name),
         "sum": lambda value, name: tf.add(value, value, name=name),
@@ -217,7 +186,7 @@ def built(student, maker, arguments, steps):
             else:
                 with tf.device(pin):
                     value = make[kind](value, name)
-    return graph.as_graph_def()
+    return tracing.quiet(graph)
 
 
 Step = list[Any]  # kind, name, pin

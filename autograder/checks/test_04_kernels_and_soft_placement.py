@@ -270,10 +270,12 @@ def test_any_pin_is_asked_about_and_the_order_is_the_traces(student, rng):
 
 @probe(graphs=1)
 def routed(student):
+    from across import tracing
+
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, [3], name="x")
         y = student.route(x)
-    return [graph.as_graph_def(), y.name]
+    return [tracing.quiet(graph, [y.name]), y.name]
 
 
 def chain(x: Any) -> Any:

@@ -26,7 +26,7 @@ test_every_guess_of_seconds_is_recorded = recorded("guesses", dict.fromkeys(NAPS
 
 @probe(graphs=1)
 def walked(student, size, devices):
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    from across import tracing
 
     kinds = []
 
@@ -37,14 +37,10 @@ def walked(student, size, devices):
             return []
         return list(answer)
 
-    spec = tf.TensorSpec([size, size], tf.float32)
-    graph = tf.function(program, autograph=False).get_concrete_function(spec)
-    if graph.graph.as_graph_def().library.function:  # functions inside: write their bodies out
-        graph = convert_variables_to_constants_v2(graph)
+    made = tracing.program(program, tf.TensorSpec([size, size], tf.float32))
     if kinds:
         return kinds[0]
-    names = [[tensor.name for tensor in tensors] for tensors in (graph.inputs, graph.outputs)]
-    return graph.graph.as_graph_def(), *names
+    return made.graph_def, made.inputs, made.outputs
 
 
 def walk_of(student: Any, rng: np.random.Generator) -> Walk:
@@ -336,14 +332,13 @@ def test_a_session_gets_so_many_threads_of_its_own(student, rng):
 
 @probe(graphs=1)
 def collapsed(student, kernels):
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    from across import tracing
 
     dense = [tf.keras.layers.Dense(kernel.shape[1], use_bias=False) for kernel in kernels]
     model = tf.keras.Sequential([tf.keras.Input([kernels[0].shape[0]]), *dense])
     model.set_weights(kernels)
-    graph = tf.function(lambda: student.collapse(model), autograph=False).get_concrete_function()
-    graph = convert_variables_to_constants_v2(graph)
-    return graph.graph.as_graph_def(), [tensor.name for tensor in graph.outputs]
+    made = tracing.program(lambda: student.collapse(model))
+    return made.graph_def, made.outputs
 
 
 COLLAPSED = row(anything, list_of(text)).named("a graph that can be run")

@@ -27,27 +27,22 @@ FORWARD = (
 
 
 def built(channels: int, hidden: int) -> Any:
-    """A small model with a convolution, a frozen layer and one that is called twice; the same one as `traced_tower` builds."""
+    """A small model for images of SIZE x SIZE, with a convolution, a frozen layer and one that is called twice."""
     layers = tf.keras.layers
-    image = tf.keras.Input((SIZE, SIZE, 1))
+    image = tf.keras.Input((4, 4, 1))
     tied = layers.Dense(hidden, activation="tanh")
     found = layers.Flatten()(layers.Conv2D(channels, 3, padding="same", activation="tanh")(image))
     found = layers.Dense(hidden, activation="tanh", trainable=False)(found)
     return tf.keras.Model(image, layers.Dense(10)(tied(tied(found))))
 
 
-@probe(graphs=1)
+@probe(graphs=1, uses=[built])
 def traced_tower(student, channels, hidden, count, home, device):
-    from tensorflow.python.framework import convert_to_constants
+    from across import tracing
 
-    layers = tf.keras.layers
     with tf.device(home):
-        image = tf.keras.Input((4, 4, 1))
-        tied = layers.Dense(hidden, activation="tanh")
-        found = layers.Flatten()(layers.Conv2D(channels, 3, padding="same", activation="tanh")(image))
-        found = layers.Dense(hidden, activation="tanh", trainable=False)(found)
-        model = tf.keras.Model(image, layers.Dense(10)(tied(tied(found))))
-    weights = {id(each.value.handle): (number, each.shape) for number, each in enumerate(model.weights)}
+        model = built(channels, hidden)
+    weights = {f"weight_{number}": (each.value, home) for number, each in enumerate(model.weights)}
     returned = []
 
     def program(x, y):
@@ -56,21 +51,8 @@ def traced_tower(student, channels, hidden, count, home, device):
         return [tf.identity(loss), *(tf.convert_to_tensor(each) for each in gradients if each is not None)]
 
     given = [tf.TensorSpec([count, 4, 4, 1], tf.float32), tf.TensorSpec([count], tf.int64)]
-    graph = tf.function(program, autograph=False).get_concrete_function(*given)
-    captured = {inside.op.name: weights.get(id(outside)) for outside, inside in graph.graph.captures}
-    graph_def = graph.graph.as_graph_def()
-    if graph_def.library.function:  # functions inside: write their bodies out
-        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
-    for node in graph_def.node:  # pyright: ignore[reportAttributeAccessIssue]
-        if captured.get(node.name):
-            number, shape = captured[node.name]  # pyright: ignore[reportGeneralTypeIssues]
-            node.op, node.device = "VarHandleOp", home
-            node.attr.clear()
-            node.attr["dtype"].type = 1
-            node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
-            node.attr["shared_name"].s = f"weight_{number}".encode()
-    inputs = [tensor.name for tensor in graph.inputs if tensor.op.name not in captured]
-    return graph_def, inputs, [tensor.name for tensor in graph.outputs], returned[:2]
+    made = tracing.program(program, *given, weights=weights)
+    return made.graph_def, made.inputs, made.outputs, returned[:2]
 
 
 TRACED = row(anything, list_of(text), list_of(text), list_of(whole, 2)).named("a loss and a list of gradients")
@@ -163,7 +145,7 @@ def _assigned(handle: Any, weights: Sequence[np.ndarray], home: str) -> Any:
 
 @probe(graphs=1)
 def traced_step(student, count, devices, default):
-    from tensorflow.python.framework import convert_to_constants
+    from across import tracing
 
     model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(10)])
     made_on = []
@@ -182,23 +164,13 @@ def traced_step(student, count, devices, default):
     optimizer.build(model.trainable_variables)
 
     given = [(np.ones([count, 3], np.float32), np.zeros([count], np.int64)) for _ in devices]
-    graph = tf.function(program, autograph=False)
-    graph = graph.get_concrete_function()
-    graph_def = graph.graph.as_graph_def()
-    if graph_def.library.function:
-        graph_def = convert_to_constants._run_inline_graph_optimization(graph, False, True)
-    return graph_def, made_on
+    return tracing.program(program, weights={}).graph_def, made_on
 
 
-@probe
+@probe(uses=[built])
 def stepped(student, channels, hidden, weights, images, labels, sizes, devices, rate, momentum, count):
-    layers = tf.keras.layers
     with tf.device("/CPU:0"):
-        image = tf.keras.Input((4, 4, 1))
-        tied = layers.Dense(hidden, activation="tanh")
-        found = layers.Flatten()(layers.Conv2D(channels, 3, padding="same", activation="tanh")(image))
-        found = layers.Dense(hidden, activation="tanh", trainable=False)(found)
-        model = tf.keras.Model(image, layers.Dense(10)(tied(tied(found))))
+        model = built(channels, hidden)
     model.set_weights(weights)
     optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
     optimizer.build(model.trainable_variables)

@@ -6,6 +6,7 @@ It runs inside the sandbox, in the student's kernel, where it may be tampered wi
 from __future__ import annotations
 
 import contextlib
+import linecache
 import socket
 import sys
 import time
@@ -44,9 +45,11 @@ def reply(source: str, name: str, inputs: Mapping[str, Any], graphs: int, namesp
     Whatever is raised becomes an answer too.
     """
     try:
-        scope: dict[str, Any] = {"np": np, "kept": KEPT}
+        scope: dict[str, Any] = {"__name__": "__main__", "np": np, "kept": KEPT}
         if "tensorflow" in sys.modules:  # of a course that preloads it, or of a student who has imported it
             scope["tf"] = sys.modules["tensorflow"]
+        # AutoGraph finds it there: what a probe traces is converted as in the notebook.
+        linecache.cache["<probe>"] = (len(source), None, source.splitlines(keepends=True), "<probe>")
         exec(compile(source, "<probe>", "exec"), scope)
         value = scope[name](_Work(namespace), **inputs)
     except BaseException as error:
@@ -64,10 +67,17 @@ def _error(error: BaseException) -> dict[str, Any]:
     lines = []
     frame = error.__traceback__
     while frame is not None:
-        if "ipykernel" in frame.tb_frame.f_code.co_filename or frame.tb_frame.f_code.co_filename.startswith("<cell"):
+        if _is_a_cell(frame.tb_frame.f_code.co_filename):
             lines.append(frame.tb_lineno)
         frame = frame.tb_next
+    with contextlib.suppress(Exception):  # of code that AutoGraph wrote anew: where it stood, innermost first
+        stack = error.ag_error_metadata.translated_stack  # type: ignore[attr-defined]
+        lines += reversed([each.lineno for each in stack if _is_a_cell(each.filename)])
     return {"error": str(type(error).__name__), "says": says, "line": lines[-1] if lines else None}
+
+
+def _is_a_cell(file: str) -> bool:
+    return "ipykernel" in file or file.startswith("<cell")
 
 
 def _text(error: BaseException) -> str:

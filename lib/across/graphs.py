@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from across import tracing
 from across._draw import lanes
 from across._draw.partitions import INPUT, OP, VARIABLE, Op, in_order, output_of
 from across._draw.placed import Edge, Placed
@@ -29,7 +30,7 @@ from across.pictures import Picture
 if TYPE_CHECKING:
     import tensorflow as tf
 
-__all__ = ["Edge", "Graph", "Op", "by_hand", "from_edges", "of", "of_graph", "peak", "ran", "simplified"]
+__all__ = ["Edge", "Graph", "Op", "by_hand", "from_edges", "of", "of_answer", "of_graph", "peak", "ran", "simplified"]
 
 IN_THE_CALLER = -1  # of threads: none but the caller's, in which ops that are ready run first in, first out
 MOST_ORDERS = 100_000
@@ -215,15 +216,27 @@ def of(function: Callable[..., Any], *args: Any) -> Graph:
 
     Left out: constants that nobody named, and what TensorFlow adds to hand back results. Raises what `function` raises.
     """
-    traced = _concrete(function, args).graph
+    traced = tracing.concrete(function, *args).graph
     handles = {inside.op.name: _variable_name(outside) for outside, inside in traced.captures}
     return of_graph(traced, {name: label for name, label in handles.items() if label})
 
 
-def of_graph(graph: tf.Graph, variables: Mapping[str, str] | None = None) -> Graph:
-    """The graph of a tf.Graph; `variables` gives names to placeholders that stand for variables. See `of`."""
+def of_answer(function: Callable[..., Any], *args: Any) -> Graph:
+    """The same with functions inside written out, and without what only prints or asserts: as answers are marked."""
+    import tensorflow as tf
+
+    traced = tracing.concrete(function, *args)
+    made = tracing.written_out(traced, {_variable_name(each.handle): (each, "") for each in traced.graph.variables})
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(made.graph_def, name="")
+    return of_graph(graph, {name: label for label, name in made.weights}, made.outputs)
+
+
+def of_graph(graph: tf.Graph, variables: Mapping[str, str] | None = None, outputs: Collection[str] = ()) -> Graph:
+    """The graph of a tf.Graph; `variables` gives names to ops that stand for variables, `outputs` are tensors. See `of`."""
     variables = variables or {}
-    ends = {tensor.op.name for tensor in getattr(graph, "outputs", []) if tensor.op.type == "Identity"}
+    returned = [graph.get_tensor_by_name(name) for name in outputs] or getattr(graph, "outputs", [])
+    ends = {tensor.op.name for tensor in returned if tensor.op.type == "Identity"}
     operations = graph.get_operations()
     kinds = {"Placeholder": INPUT, **dict.fromkeys(["VarHandleOp", "VariableV2"], VARIABLE)}
     ops, control, hidden = {}, [], set()
@@ -274,7 +287,7 @@ def ran(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER, 
     Of ops that `of` leaves out nothing is said. `optimized` lets TensorFlow rewrite the graph first, as it does in a
     tf.function: what it replaced did not run.
     """
-    concrete = _concrete(function, args)
+    concrete = tracing.concrete(function, *args)
     shown = {op.name for op in of_graph(concrete.graph).ops}
     return [name for name in run(concrete, args, threads=threads, optimized=optimized).started if name in shown]
 
@@ -284,14 +297,7 @@ def peak(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER)
 
     `threads` is the size of the pool in which ops run, or IN_THE_CALLER. Raises what TensorFlow raises.
     """
-    return run(_concrete(function, args), args, threads=threads, optimized=False).peak
-
-
-def _concrete(function: Any, args: Sequence[Any]) -> Any:
-    import tensorflow as tf
-
-    traced = function if hasattr(function, "get_concrete_function") else tf.function(function, autograph=False)
-    return traced.get_concrete_function(*args)
+    return run(tracing.concrete(function, *args), args, threads=threads, optimized=False).peak
 
 
 def _elements(op: Op) -> int:

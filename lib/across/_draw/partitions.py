@@ -118,14 +118,19 @@ def placed_ops(partitions: Iterable[Any], outputs: Mapping[str, Output]) -> list
     return mark_plumbing(in_order(ops))
 
 
+SAYING = ("PrintV2", "StringFormat", "Assert")  # types that compute nothing that an answer is asked for
+
+
 def mark_plumbing(ops: list[Op]) -> list[Op]:
-    """Mark as plumbing the constants that hold axes and shapes, and the identities through which a function returns."""
+    """Mark as plumbing the constants that hold axes and shapes, what prints or asserts, and the identities that return."""
     readers: dict[str, list[tuple[Op, int]]] = {op.name: [] for op in ops}
     for op in ops:
         for position, source in enumerate(op.inputs):
             readers.setdefault(source, []).append((op, position))
 
     def plumbing(op: Op) -> bool:
+        if op.type in SAYING:
+            return True
         uses = readers[op.name]
         if not uses:
             return False

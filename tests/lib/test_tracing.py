@@ -1,0 +1,127 @@
+"""The graph of an answer: what is said or guarded in it changes nothing, and what it computes stands in it itself."""
+
+import logging
+
+import pytest
+import tensorflow as tf
+
+from across import graphs, tracing
+
+SPEC = tf.TensorSpec([2, 3], tf.float32)
+ONES = tf.ones([2, 3])
+
+
+def types(made):
+    """Of what computes: TensorFlow leaves constants and NoOps behind."""
+    return sorted(node.op for node in made.graph_def.node if node.op not in ("Const", "NoOp"))
+
+
+def plain(x):
+    return tf.reduce_sum(tf.abs(x))
+
+
+def says(x):
+    y = tf.abs(x)
+    tf.print("y is", tf.reduce_max(y))
+    return tf.reduce_sum(y)
+
+
+def formats(x):
+    tf.print(tf.strings.format("x is {}", x))
+    return tf.reduce_sum(tf.abs(x))
+
+
+def asserts(x):
+    assert len(x) == x.shape[0], "rows"
+    return tf.reduce_sum(tf.abs(x))
+
+
+def guards(x):
+    tf.debugging.assert_less(x, 9.0)
+    tf.debugging.assert_shapes([(x, ("n", 3))])
+    return tf.reduce_sum(tf.abs(x))
+
+
+def nests(x):
+    @tf.function
+    def inner(y):
+        tf.print(y)
+        return tf.abs(y)
+
+    return tf.reduce_sum(inner(x))
+
+
+@pytest.mark.parametrize("answer", [says, formats, asserts, guards])
+def test_what_only_says_or_guards_something_leaves_the_same_ops(answer):
+    assert types(tracing.program(answer, SPEC)) == types(tracing.program(plain, SPEC))
+
+
+def test_a_function_inside_is_written_out():
+    made = tracing.program(nests, SPEC)
+    assert {"Abs", "Sum"} <= set(types(made))
+    assert not [kind for kind in types(made) if "Call" in kind or kind == "PrintV2"]
+
+
+def test_who_waited_for_a_print_waits_for_what_it_waited_for():
+    v = tf.Variable(1.0, name="v")
+
+    def step(x):
+        with tf.control_dependencies([v.assign(x)]):
+            said = tf.print("v is", v)
+        with tf.control_dependencies([said]):
+            return tf.identity(tf.constant(2.0), name="reader")
+
+    found = graphs.of_answer(step, tf.constant(1.0))
+    assert not found.of_type("PrintV2", "StringFormat")
+    assert found.ordered("AssignVariableOp", "reader")
+
+
+def test_an_assignment_inside_of_a_function_is_seen():
+    v = tf.Variable(1.0, name="v")
+
+    def step(x):
+        @tf.function
+        def inner():
+            v.assign(x)
+            return x
+
+        return inner()
+
+    (assign,) = graphs.of_answer(step, tf.constant(1.0)).of_type("AssignVariableOp")
+    assert assign.inputs[0] == "v"
+
+
+def test_weights_are_variables_of_the_graph_where_they_are_asked_for():
+    v = tf.Variable([1.0, 2.0])
+    made = tracing.program(lambda: v * 2.0, weights={"kernel": (v, "/job:ps/task:0/device:CPU:0")})
+    ((label, name),) = made.weights
+    (handle,) = [node for node in made.graph_def.node if node.op == "VarHandleOp"]
+    assert (label, name) == ("kernel", handle.name)
+    assert handle.device == "/job:ps/task:0/device:CPU:0"
+
+
+def test_a_tensor_from_outside_is_a_constant():
+    outside = tf.constant(3.0)
+    made = tracing.program(lambda x: x * outside, SPEC, weights={})
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(made.graph_def, name="")
+    with tf.compat.v1.Session(graph=graph) as session:
+        assert session.run(made.outputs[0], {made.inputs[0]: ONES.numpy()}).tolist() == [[3.0] * 3] * 2
+
+
+def test_tracing_again_and_again_warns_of_nothing(caplog):
+    tf.get_logger().propagate = True
+    with caplog.at_level(logging.WARNING, logger="tensorflow"):
+        for _ in range(8):
+            tracing.concrete(plain, ONES)(ONES)
+    assert not caplog.records
+
+
+def test_what_an_answer_raises_comes_back_as_it_was_raised():
+    def answer(x):
+        if x.shape[0]:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError) as raised:
+        tracing.program(answer, SPEC)
+    assert raised.value.args == ("mine",)
