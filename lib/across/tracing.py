@@ -46,8 +46,10 @@ def concrete(function: Any, *args: Any) -> Any:
     try:
         return traced.get_concrete_function(*args)
     except Exception as error:
-        raised = error.__context__  # AutoGraph puts its own words around what was raised
-        raise raised if hasattr(raised, "ag_error_metadata") else error from None
+        raised = error.__context__
+        if raised is not None and hasattr(raised, "ag_error_metadata"):  # AutoGraph puts its own words around it
+            raise raised from None
+        raise
 
 
 def program(
@@ -93,7 +95,8 @@ def quiet(graph: tf.Graph | GraphDef, outputs: Collection[str] = ()) -> GraphDef
 
     `outputs` are names of tensors that stay, whoever reads them.
     """
-    graph_def: Any = graph.as_graph_def() if hasattr(graph, "as_graph_def") else graph
+    written: Any = graph
+    graph_def = written.as_graph_def() if hasattr(graph, "as_graph_def") else written
     _quieted(graph_def.node, {_source(name) for name in outputs})
     for function in graph_def.library.function:
         left = _quieted(function.node_def, {_source(name) for name in function.ret.values()})
@@ -209,7 +212,8 @@ def _saying(known: Mapping[str, NodeDef], outputs: Collection[str]) -> set[str]:
             if source not in known or not gone.issuperset(readers[source]):
                 continue
             kind = known[source].op
-            effects = op_def_registry.get(kind) is None or op_def_registry.get(kind).is_stateful
+            known_op = op_def_registry.get(kind)
+            effects = known_op is None or known_op.is_stateful
             if kind == "ReadVariableOp" or (kind not in GIVEN[::2] and not effects):
                 new.append(source)
     return gone

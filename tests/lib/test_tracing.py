@@ -63,7 +63,7 @@ def test_a_function_inside_is_written_out():
 
 
 def test_who_waited_for_a_print_waits_for_what_it_waited_for():
-    v = tf.Variable(1.0, name="v")
+    v = tf.Variable(tf.constant(1.0), name="v")
 
     def step(x):
         with tf.control_dependencies([v.assign(x)]):
@@ -77,7 +77,7 @@ def test_who_waited_for_a_print_waits_for_what_it_waited_for():
 
 
 def test_an_assignment_inside_of_a_function_is_seen():
-    v = tf.Variable(1.0, name="v")
+    v = tf.Variable(tf.constant(1.0), name="v")
 
     def step(x):
         @tf.function
@@ -92,7 +92,7 @@ def test_an_assignment_inside_of_a_function_is_seen():
 
 
 def test_weights_are_variables_of_the_graph_where_they_are_asked_for():
-    v = tf.Variable([1.0, 2.0])
+    v = tf.Variable(tf.constant([1.0, 2.0]))
     made = tracing.program(lambda: v * 2.0, weights={"kernel": (v, "/job:ps/task:0/device:CPU:0")})
     ((label, name),) = made.weights
     (handle,) = [node for node in made.graph_def.node if node.op == "VarHandleOp"]
