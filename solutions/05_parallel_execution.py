@@ -14,12 +14,13 @@
 
 # %%
 from across import devices, fresh, pictures, placement, timeline
-from across.attempt import NotAttempted, attempt, call, expect, read
+from across.attempt import NotAttempted, attempt, call, expect, read, without
 from across.expecting import array, between, entries, list_of, number, one_of, text, truth, whole
 
 SECONDS = between(0, 10, number)
 
 # %%
+import random
 import time
 from collections import Counter, deque
 
@@ -189,7 +190,7 @@ with attempt("order"):
         [tuple(edge) for edge in ("AC", "AD", "DE", "CH", "BF", "FH", "BG", "BE")],
     )
     for graph in ((nodes, edges), diamond):
-        with timeline.closed("order"):
+        with without(timeline.run_order, says="`order` is to be written without `timeline`"):
             got = call(order, *map(list, graph), returns=list_of(text))
         ran = timeline.run_order(*graph)
         display(steps(you=got, TensorFlow=ran))
@@ -348,10 +349,20 @@ def at_once(stats):  # metadata.step_stats -> 2
 
 # %% check="at_once" points=3
 with attempt("at_once"):
-    with timeline.closed("at_once"):
-        got = read(at_once(metadata.step_stats), "`at_once(metadata.step_stats)` returned", whole)
-    drawn = timeline.of_step(metadata.step_stats).at_once()
-    expect(got == drawn, f"`at_once(metadata.step_stats)` returned {got}; in the picture {drawn} ops overlap")
+    invented, since = v1.RunMetadata().step_stats, 10**9 * random.randrange(10**6)
+    for name, nodes in (
+        ("CPU:0", (("one", 0, 3), ("two_1", 3, 9), ("three", 6, 3), ("four", 9, 2))),
+        ("CPU:1", (("_SOURCE", 0, 20), ("five", 5, 5), ("_six", 1, 9), ("seven", 13, 2), ("eight", 13, 2))),
+    ):
+        device = invented.dev_stats.add(device=f"/job:localhost/replica:0/task:0/device:{name}")
+        for op, start, length in random.sample(nodes, len(nodes)):
+            device.node_stats.add(node_name=op, all_start_nanos=since + 15625 * start, op_end_rel_nanos=15625 * length)
+    taken = (timeline.of_step, timeline.Timeline.at_once)
+    for stats in (metadata.step_stats, invented):
+        with without(*taken, says="`at_once` is to be written without `timeline`"):
+            got = read(at_once(stats), "`at_once(stats)` returned", whole)
+        seen = timeline.of_step(stats)
+        expect(got == seen.at_once(), f"`at_once` returned {got}; {seen.at_once()} ops overlap of {list(seen)}")
 
 # %% [markdown]
 # ## Setting the pools, in time
@@ -409,10 +420,10 @@ def sized(inter, intra):  # 2, 1 -> True or False
 
 
 # %% tags=["show"]
-def asked(early, inter, intra):  # sized(inter, intra) in a process that has started early, with pools of 2 and 1
-    if early:
-        tf.config.threading.set_inter_op_parallelism_threads(2)
-        tf.config.threading.set_intra_op_parallelism_threads(1)
+def asked(before, start, inter, intra):  # sized(inter, intra) where pools were set before, and TensorFlow started
+    tf.config.threading.set_inter_op_parallelism_threads(before[0])
+    tf.config.threading.set_intra_op_parallelism_threads(before[1])
+    if start:
         tf.constant(1.0)
     answer, pools = sized(inter, intra), tf.config.threading
     return answer, (pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads())
@@ -420,14 +431,16 @@ def asked(early, inter, intra):  # sized(inter, intra) in a process that has sta
 
 # %% check="sized" points=3
 with attempt("sized"):
-    for early, asks, wanted in (
-        (False, (5, 2), True),
-        (True, (5, 2), False),
-        (True, (2, 5), False),
-        (True, (2, 1), True),
+    for before, start, asks, wanted in (
+        ((0, 0), False, (5, 2), True),
+        ((2, 1), False, (5, 2), True),
+        ((2, 1), True, (5, 2), False),
+        ((2, 1), True, (2, 5), False),
+        ((2, 1), True, (2, 1), True),
+        ((0, 0), True, (5, 2), False),
     ):
-        answer, pools = fresh.run(asked, early, *asks)
-        when = "after TensorFlow started with 2 and 1" if early else "in time"
+        answer, pools = fresh.run(asked, before, start, *asks)
+        when = f"after {'TensorFlow started with' if start else 'a setting, in time, of'} {before[0]} and {before[1]}"
         got = read(answer, f"`sized{asks}` {when} returned", truth)
         expect(got == wanted, f"`sized{asks}` {when} returned {got}; the pools are {pools}")
         expect(pools == asks or not wanted, f"`sized{asks}` {when}: the pools are {pools}; inter-op comes first")

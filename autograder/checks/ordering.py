@@ -55,6 +55,7 @@ def telling_edges(rng: np.random.Generator, nodes: Sequence[str]) -> tuple[list[
                 control += [(nodes[i], nodes[j])] if 0.2 < kind < 0.6 else []
         right = without_a_rule(data, control, "")
         if right and all(without_a_rule(data, control, rule) != right for rule in RULES):
+            control.append(sorted(right)[rng.integers(len(right))])  # one that is needed is given twice
             return [data[i] for i in rng.permutation(len(data))], [control[i] for i in rng.permutation(len(control))]
 
 
@@ -281,3 +282,4 @@ class Totalled:
         calls = [each for name in wide_layer for each in found.uses(name).values()]
         self.calls, self.seen = len(calls), all(calls)  # what ends in one number right away is not seen in progress
         self.at_once = found.at_once(*calls) if self.calls == count else 0
+        self.in_a_row = found.in_a_row(*calls) if self.calls == count and self.seen else 0

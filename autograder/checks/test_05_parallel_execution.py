@@ -13,6 +13,7 @@ from across.expecting import anything, between, called, list_of, number, one_of,
 from autograder.checks import running
 from autograder.checks.placing import device_of, imported, ran, session
 from autograder.checks.students_graphs import PINNED, PRODUCTS, same
+from autograder.checks.unaided import unaided
 from autograder.checks.walks import NO_WORK, Walk, check_results
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
@@ -87,15 +88,13 @@ def test_each_op_is_on_the_device_of_the_text(student, rng):
 # order: the student's simulator against TensorFlow's executor
 
 
-@probe
+@probe(uses=[unaided])
 def put_in_order(student, graphs):
-    from across import timeline
+    from across import fresh, timeline
 
-    answers = []
-    for nodes, edges in graphs:
-        with timeline.closed("order"):
-            answers.append(student.order(nodes, edges))
-    return answers
+    taken = [timeline.run_order, fresh.run, fresh.call, fresh.side_by_side]
+    says = "`order` is to be written without `timeline`"
+    return unaided(taken, says, lambda: [student.order(nodes, edges) for nodes, edges in graphs])
 
 
 def ordered(student: Any, rng: np.random.Generator) -> list[tuple[str, list[str], running.Edges, list[str]]]:
@@ -150,11 +149,13 @@ def test_the_order_is_tensorflows_own(student, rng):
 BASE = 4_000_000_000_000_000  # nanoseconds at which the first op may start
 
 
-@probe
+@probe(uses=[unaided])
 def counted(student, cases, base, late, tail):
-    from across import timeline
+    from across import fresh, timeline
 
-    answers = []
+    taken = [timeline.of_step, timeline.Timeline.at_once, fresh.run, fresh.call, fresh.side_by_side]
+    says = "`at_once` is to be written without `timeline`"
+    made = []
     for devices in cases:
         metadata = tf.compat.v1.RunMetadata()
         for name, nodes in devices:
@@ -171,9 +172,8 @@ def counted(student, cases, base, late, tail):
                     all_end_rel_micros=(length + tail) // 1000,
                     all_end_rel_nanos=length + tail,
                 )
-        with timeline.closed("at_once"):
-            answers.append(student.at_once(metadata.step_stats))
-    return answers
+        made.append(metadata.step_stats)
+    return unaided(taken, says, lambda: [student.at_once(stats) for stats in made])
 
 
 def check_at_once(student: Any, cases: list[list[running.Device]]) -> None:
@@ -212,16 +212,16 @@ def test_all_devices_count_together(student, rng):
 
 
 @probe
-def settled(student, early, cases):
+def settled(student, started_with, cases):
     from across import fresh
 
     sized = student.sized
 
-    def ask(early, cases):
+    def ask(started_with, cases):
         pools = tf.config.threading
-        if early:
-            pools.set_inter_op_parallelism_threads(early[0])
-            pools.set_intra_op_parallelism_threads(early[1])
+        if started_with:
+            pools.set_inter_op_parallelism_threads(started_with[0])
+            pools.set_intra_op_parallelism_threads(started_with[1])
             tf.constant(1.0)
         answers = [sized(*case) for case in cases]
         found = [pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads()]
@@ -231,7 +231,7 @@ def settled(student, early, cases):
             return answers, found, True
         return answers, found, False
 
-    return fresh.run(ask, early, cases)
+    return fresh.run(ask, started_with, cases)
 
 
 def pool_sizes(rng: np.random.Generator) -> list[int]:
@@ -242,11 +242,11 @@ def pool_sizes(rng: np.random.Generator) -> list[int]:
 SETTLED = row(anything, list_of(whole, 2), truth).named("answers, two sizes and whether TensorFlow runs")
 
 
-@exercise("sized")
+@exercise("sized", weak=True)
 def test_both_pools_are_sized_in_time(student, rng):
     inter, intra = pool_sizes(rng)
     call = f"`sized({inter}, {intra})`"
-    reply = student.ask(settled, early=None, cases=[[inter, intra]])
+    reply = student.ask(settled, started_with=None, cases=[[inter, intra]])
     answers, found, started = SETTLED(reply, "The fresh process answered")
     (answer,) = list_of(anything, 1).named("one answer")(answers, "The fresh process answered")
     got = truth(answer, f"{call} returned")
@@ -256,6 +256,14 @@ def test_both_pools_are_sized_in_time(student, rng):
     sizes = f"After {call} the sizes are {found[0]} inter-op and {found[1]} intra-op (0: default)."
     assert found == [inter, intra], sizes
     assert got, f"{call} returned {got} in time; both pools have the sizes asked for."
+    twice = [[inter + 10, intra + 10], [inter, intra]]
+    answers, found, _ = SETTLED(student.ask(settled, started_with=None, cases=twice), "The fresh process answered")
+    second = list_of(anything, 2).named("two answers")(answers, "The fresh process answered")[1]
+    again = f"{call}, after {called('sized', twice[0])} and before TensorFlow has started,"
+    assert truth(second, f"{again} returned") and found == [inter, intra], (
+        f"{again} returned {truth(second, again)}, and the sizes are {found[0]} and {found[1]}; "
+        "that a size was set does not mean that TensorFlow has started."
+    )
 
 
 @exercise("sized")
@@ -263,7 +271,7 @@ def test_a_change_that_comes_too_late_is_told(student, rng):
     inter, intra = pool_sizes(rng)
     asked = [[inter + 10, intra + 10], [inter, intra + 10], [inter + 10, intra], [inter, intra]]
     cases = [asked[i] for i in rng.permutation(4)]
-    reply = student.ask(settled, early=[inter, intra], cases=cases)
+    reply = student.ask(settled, started_with=[inter, intra], cases=cases)
     answers, _, _ = SETTLED(reply, "The fresh process answered")
     started = f"in a process that started with {inter} inter-op and {intra} intra-op threads"
     for case, answer in each_answer(answers, cases, anything, "the fresh process answered"):
@@ -271,6 +279,13 @@ def test_a_change_that_comes_too_late_is_told(student, rng):
         got, wanted = truth(answer, f"{call} returned"), case == [inter, intra]
         why = "has these sizes already" if wanted else "keeps the sizes it has"
         assert got == wanted, f"{call} returned {got}; TensorFlow {why}."
+    reply = student.ask(settled, started_with=[0, 0], cases=[[inter, intra]])
+    answers, _, _ = SETTLED(reply, "The fresh process answered")
+    call = f"`sized({inter}, {intra})` in a process that started without sizes of its own"
+    for _, answer in each_answer(answers, [None], anything, "the fresh process answered"):
+        assert not truth(answer, f"{call} returned"), (
+            f"{call} returned True; it keeps TensorFlow's default, which says 0."
+        )
 
 
 # own_pool: a session is made here with what the student configured

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from autograder.checks.ordering import (
     without_a_rule,
 )
 from autograder.checks.placing import imported, names
+from autograder.checks.unaided import unaided
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 # wait_for
@@ -78,12 +81,13 @@ def test_it_waits_for_every_op_of_several(student, rng):
 PAIRS = list_of(row(text, text).named("a pair of names")).named("a list of pairs of names")
 
 
-@probe
+@probe(uses=[unaided])
 def reduced(student, cases):
-    from across import graphs
+    from across import fresh, graphs
 
-    with graphs.by_hand():
-        return [student.needed(*case) for case in cases]
+    taken = [graphs.from_edges, graphs.simplified, fresh.run, fresh.call, fresh.side_by_side]
+    says = "this exercise is done without `graphs`: write the search yourself"
+    return unaided(taken, says, lambda: [student.needed(*case) for case in cases])
 
 
 def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -> None:
@@ -105,6 +109,10 @@ def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -
         says = f"`needed({data}, {control})`"
         unknown = set(got) - {tuple(edge) for edge in control}
         assert not unknown, f"{says} returned {min(unknown)}, which is no control edge; expected some of `control`."
+        twice = [edge for edge, count in Counter(control).items() if count > 1]
+        if set(wanted) - set(got) == set(twice):
+            told = f"{says} drops {twice[0]}; it is given twice, and its twin is no other way: it counts once."
+            raise Misconception("the_twin_is_another_way", told)
         if set(got) == set(wanted):
             continue
         if rule:
@@ -193,8 +201,10 @@ def test_look_sees_a_value_that_is_there(student, rng):
 # total
 
 
-def check_total(student: Any, rng: np.random.Generator, cases: Sequence[tuple[int, int]]) -> list[tuple[str, int, int]]:
-    """Trace `total` for (batches, at_most): its sum must be right. How many may be in progress at once, of how many."""
+def check_total(
+    student: Any, rng: np.random.Generator, cases: Sequence[tuple[int, int]]
+) -> list[tuple[str, Totalled, int]]:
+    """Trace `total` for (batches, at_most): its sum must be right. What was asked, what was found, and `at_most`."""
     found = []
     for count, at_most in cases:
         run = Totalled(student, rng, count, at_most)
@@ -204,26 +214,31 @@ def check_total(student: Any, rng: np.random.Generator, cases: Sequence[tuple[in
             f"{asked} calls the model {run.calls} times; expected one call for each batch, in a Python loop."
         )
         assert run.seen, f"{asked}: no large result was found in its graph; call the model in `total` itself."
-        found.append((asked, run.at_once, at_most))
+        found.append((asked, run, at_most))
     return found
 
 
 @exercise("total")
 def test_no_more_batches_are_in_progress_than_allowed(student, rng):
-    for asked, at_once, at_most in check_total(student, rng, [(4, 1), (5, 2)]):
-        assert at_once <= at_most, (
-            f"{asked} allows an order with {at_once} batches in progress; the budget is {at_most}."
+    for asked, run, at_most in check_total(student, rng, [(4, 1), (5, 2)]):
+        assert run.at_once <= at_most, (
+            f"{asked} allows an order with {run.at_once} batches in progress; the budget is {at_most}."
         )
 
 
 @exercise("total")
 def test_as_many_batches_are_in_progress_as_allowed(student, rng):
-    for asked, at_once, at_most in check_total(student, rng, [(4, 2), (6, 4), (5, 5)]):
-        assert at_once <= at_most, (
-            f"{asked} allows an order with {at_once} batches in progress; the budget is {at_most}."
+    for asked, run, at_most in check_total(student, rng, [(4, 2), (8, 2), (6, 4), (5, 5)]):
+        assert run.at_once <= at_most, (
+            f"{asked} allows an order with {run.at_once} batches in progress; the budget is {at_most}."
         )
-        assert at_once >= at_most, (
-            f"{asked} allows {at_once} batches in progress in any order; threads have work if it is {at_most}."
+        assert run.at_once >= at_most, (
+            f"{asked} allows {run.at_once} batches in progress in any order; threads have work if it is {at_most}."
+        )
+        least = math.ceil(run.calls / at_most)
+        assert run.in_a_row <= least, (
+            f"{asked} lets {run.in_a_row} batches wait in a row, each for the one before; {least} are enough, "
+            "and threads have work."
         )
 
 

@@ -14,7 +14,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -101,6 +102,24 @@ def read(value: Any, before: str, kind: Expected) -> Any:
         return kind(value, before)
     except AssertionError as error:
         raise NotYet(str(error)) from None
+
+
+@contextmanager
+def without(*functions: Any, says: str) -> Iterator[None]:
+    """While this block runs, each of these Python functions raises RuntimeError, whatever it is called by.
+
+    For an answer that is to do by itself what the library does. `says` is its sentence.
+    """
+    scope: dict[str, Any] = {}
+    exec("".join(["def refused(*args, **kwargs): raise RuntimeError(", repr(says), ")"]), scope)
+    codes = [function.__code__ for function in functions]
+    try:
+        for function in functions:
+            function.__code__ = scope["refused"].__code__
+        yield
+    finally:
+        for function, code in zip(functions, codes, strict=True):
+            function.__code__ = code
 
 
 def passed(name: str) -> bool:

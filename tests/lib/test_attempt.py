@@ -8,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from across import attempt as module
-from across.attempt import Broke, NotAttempted, NotYet, Waiting, attempt, call, expect, passed
+from across.attempt import Broke, NotAttempted, NotYet, Waiting, attempt, call, expect, passed, without
 from across.expecting import number
 
 
@@ -203,3 +203,13 @@ def test_a_call_that_empties_its_arguments_is_told_as_it_was_made():
 
     with pytest.raises(NotYet, match=r"`empty\(\[1, 2\]\)` returned \[\]"):
         call(empty, [1, 2], returns=number)
+
+
+def test_what_an_answer_is_to_do_by_itself_is_refused_by_any_name_while_it_is_asked():
+    def helper():
+        return 1
+
+    alias = helper
+    with without(helper, says="write it without `helper`"), pytest.raises(RuntimeError, match="without `helper`"):
+        alias()
+    assert alias() == 1

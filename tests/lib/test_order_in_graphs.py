@@ -189,10 +189,10 @@ def test_what_is_made_of_each_use_of_a_variable_ends_at_a_single_number():
         graph.uses("nowhere")
 
 
-def test_by_hand_the_answer_is_not_to_be_had():
-    with graphs.by_hand(), pytest.raises(RuntimeError, match="without `graphs`"):
-        graphs.from_edges([("a", "b")])
-    assert len(graphs.from_edges([("a", "b")]).ops) == 2
+def test_calls_that_wait_for_one_another_are_a_row():
+    graph = graphs.from_edges([("a", "b"), ("c", "d")], [("b", "d"), ("b", "f"), ("e", "f")])
+    assert graph.in_a_row(["a", "b"], ["c", "d"], ["e", "f"]) == 2
+    assert graph.in_a_row(["a"], ["c"], ["e"]) == 1
 
 
 @pytest.mark.parametrize("threads", [graphs.IN_THE_CALLER, 1, 4])
