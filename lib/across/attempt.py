@@ -110,12 +110,17 @@ def without(*functions: Any, says: str) -> Iterator[None]:
 
     For an answer that is to do by itself what the library does. `says` is its sentence.
     """
-    scope: dict[str, Any] = {}
-    exec("".join(["def refused(*args, **kwargs): raise RuntimeError(", repr(says), ")"]), scope)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(...)
+
+    refusing = refused.__code__.replace(
+        co_consts=tuple(says if each is ... else each for each in refused.__code__.co_consts)
+    )
     codes = [function.__code__ for function in functions]
     try:
         for function in functions:
-            function.__code__ = scope["refused"].__code__
+            function.__code__ = refusing
         yield
     finally:
         for function, code in zip(functions, codes, strict=True):
