@@ -358,6 +358,12 @@ with attempt("resolve"):
             expect(
                 said == measured[name], f"{name!r} with the master {master}: you say {said}, it ran on {measured[name]}"
             )
+    uneven = [d for d in devices if not d.device_index or (d.job, d.task) in (("ps", 1), ("worker", 0))]
+    got = resolve("/cpu:1", uneven, ("worker", 2))
+    expect(got in uneven, f"only ps:1 and worker:0 have a second CPU: '/cpu:1' got {got}")
+    expect(
+        (got.job, got.task) == ("ps", 1), "only ps:1 and worker:0 have a second CPU, and jobs come first: wanted ps:1"
+    )
     for name, missing in (("/job:ps/task:7", "task 7"), ("/gpu:0", "GPU")):
         expect(resolve(name, list(devices), master) is None, f"{name!r}: there is no {missing}; wanted None")
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from across.expecting import dict_of, list_of, maybe, number, one_of, row, shown, text, truth, whole
 from autograder.checks.cluster_truth import Loss, Master, resolved, short, specs, why
+from autograder.checks.missing_task import Missing
 from autograder.checks.placing import WORDS
 from autograder.checks.students_graphs import same
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
@@ -127,16 +128,43 @@ def check_serve(student: Any, rng: np.random.Generator, tasks: Sequence[Master],
             assert visible == gpus, f"{says} {changed}; expected it left as it is for a {job}."
 
 
+@probe
+def begun(student, spec, job, index):
+    """Begin `serve` as that task, in a process of its own."""
+    import os
+    import time
+
+    from across import fresh
+    from across._process import supervision
+
+    server = fresh.server_path(time.monotonic() + 120, cold=False)
+    group = supervision.Group(server and os.path.dirname(server))
+    kept.setdefault("groups", []).append(group)
+    pickled = fresh.pickled_call("serve", (student.serve, (spec, job, index), {}))
+    fresh.Call(group, server, "serve", "serve", pickled, None, None)
+
+
+def check_is_there(student: Any, peer: Any, rng: np.random.Generator, task: Master, other: Master) -> None:
+    """The rest of a cluster, a peer, finds the program at its address: as that task, of that cluster."""
+    says = f"`serve(spec, {task[0]!r}, {task[1]})` in a cluster of processes"
+    missing = Missing(peer, {"ps": 2, "worker": 2}, task, says)
+    student.ask(begun, spec=missing.spec, job=task[0], index=task[1])
+    missing.wait()
+    missing.check_serves(rng, other)
+
+
 @exercise("serve")
-def test_each_program_makes_its_own_server_and_waits(student, rng):
+def test_each_program_makes_its_own_server_and_waits(student, peer, rng):
     check_serve(student, rng, [("worker", int(rng.integers(1, 3))), ("ps", 1)], hides=False)
+    check_is_there(student, peer, rng, ("worker", 1), ("ps", int(rng.integers(2))))
 
 
-@exercise("serve")
-def test_a_ps_sees_no_gpu_and_others_do(student, rng):
+@exercise("serve", weak=True)
+def test_a_ps_sees_no_gpu_and_others_do(student, peer, rng):
     check_serve(
         student, rng, [("ps", int(rng.integers(2))), ("worker", int(rng.integers(1, 3))), ("chief", 0)], hides=True
     )
+    check_is_there(student, peer, rng, ("ps", int(rng.integers(2))), ("worker", int(rng.integers(2))))
 
 
 def close(got: float, wanted: float) -> bool:
@@ -144,37 +172,21 @@ def close(got: float, wanted: float) -> bool:
     return bool(np.isclose(got, wanted, rtol=1e-5))
 
 
-# remote: a variable is put on a server there; who does not ask that server cannot know its value
+# remote: a peer's servers hold a variable; who does not ask them cannot know its value
 
 
 @probe
-def held(student, value):
-    from across.clusters import LocalCluster
-
-    kept["cluster"] = cluster = LocalCluster(ps=1, worker=1)
-    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
-        a = tf.compat.v1.get_variable("a", initializer=tf.constant(value))
-        timed = tf.compat.v1.ConfigProto(operation_timeout_in_ms=10_000)
-        with tf.compat.v1.Session(cluster.target("worker", 0), config=timed) as session:
-            session.run(a.initializer)
+def answered(student, target):
+    return student.remote(target)
 
 
-@probe
-def answered(student, master):
-    with kept.pop("cluster") as cluster:
-        got = student.remote(cluster.target(master, 0))
-        with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
-            a = tf.compat.v1.get_variable("a", initializer=0.0)
-            timed = tf.compat.v1.ConfigProto(operation_timeout_in_ms=10_000)
-            with tf.compat.v1.Session(cluster.target("worker", 0), config=timed) as session:
-                return [got, session.run(a)]
-
-
-def check_remote(student: Any, rng: np.random.Generator, master: str) -> None:
+def check_remote(student: Any, peer: Any, rng: np.random.Generator, master: str) -> None:
     """Ask for (a + 2) * 3 of an `a` that another client has put on a server, and see that it is still there."""
-    a = float(rng.integers(3, 90))
-    student.ask(held, value=np.float32(a))
-    got, after = row(number, number)(student.ask(answered, master=master), "`remote` returned, and `a` was then,")
+    a, at = float(rng.integers(3, 9000)) / 4, "/job:ps/task:0"
+    cluster = Missing(peer, {"ps": 1, "worker": 1})
+    assert cluster.put([("a", at, np.float32(a))]), "The peer's own servers do not run."
+    got = number(student.ask(answered, target=f"grpc://{cluster.spec[master][0]}"), "`remote` returned")
+    (after,) = cluster.has(("a", at, "float32", []), through=("worker", 0))
     says = f"`a` is {a:g} on ps:0, and `remote` returned {shown(got)}"
     if after != a:
         raise Misconception("overwrites", f"`remote` made {after:g} of the {a:g} that another client had given to `a`.")
@@ -186,13 +198,13 @@ def check_remote(student: Any, rng: np.random.Generator, master: str) -> None:
 
 
 @exercise("remote")
-def test_the_value_comes_from_the_server(student, rng):
-    check_remote(student, rng, "worker")
+def test_the_value_comes_from_the_server(student, peer, rng):
+    check_remote(student, peer, rng, "worker")
 
 
 @exercise("remote")
-def test_any_server_of_the_cluster_can_be_asked(student, rng):
-    check_remote(student, rng, "ps")
+def test_any_server_of_the_cluster_can_be_asked(student, peer, rng):
+    check_remote(student, peer, rng, "ps")
 
 
 # guesses
@@ -216,7 +228,7 @@ def named(student, names, devices, master):
     return found
 
 
-def check_resolve(student: Any, rng: np.random.Generator, unfit: bool) -> None:
+def check_resolve(student: Any, rng: np.random.Generator, unfit: bool, uneven: bool = False) -> None:
     """Ask about every kind of gap, of a fresh cluster whose master is not the first task of its job."""
     first, other = sorted(str(word) for word in rng.permutation(WORDS)[:2])
     mine = f"{other}_{rng.integers(2, 9)}"  # a job whose name begins with another's
@@ -236,6 +248,14 @@ def check_resolve(student: Any, rng: np.random.Generator, unfit: bool) -> None:
     ]
     if unfit:
         names += [f"/job:{other}/task:3", f"/cpu:{cpus}", "/task:9", f"/job:{mine}/gpu:0", "/job:nobody"]
+    if uneven:  # only two tasks have one more CPU: of these the first by job is not the first by task
+        more = {(first, 2), (mine, 0)}
+        devices = [
+            each
+            for each in specs({first: 3, other: 2, mine: 4}, 3)
+            if each.device_index < 2 or (each.job, each.task) in more
+        ]
+        names = ["/cpu:2", "/device:CPU:2", f"/job:{mine}/cpu:2"]
     answers = student.ask(named, names=names, devices=[each.to_string() for each in devices], master=master)
     for name, got in each_answer(answers, names, maybe(dict_of(text)), "`resolve` returned"):
         right = resolved(name, devices, master)
@@ -253,6 +273,7 @@ def check_resolve(student: Any, rng: np.random.Generator, unfit: bool) -> None:
 @exercise("resolve")
 def test_gaps_are_filled_as_tensorflow_fills_them(student, rng):
     check_resolve(student, rng, unfit=False)
+    check_resolve(student, rng, unfit=False, uneven=True)
 
 
 @exercise("resolve")
