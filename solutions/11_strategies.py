@@ -192,10 +192,11 @@ def in_step(devices):
 # %% check="differs" points=3
 with attempt("differs"):
     kind = expecting.list_of(expecting.one_of(["weights", "loss"]))
-    first, last, nan = np.full((1, 2), 1000.0), np.ones(3), float("nan")
+    first, last, nan = np.full((1, 1000), 1000.0), np.ones(3), float("nan")
     for what, weights, loss, wanted in (
         ("equal weights and losses", [first, last], 1000.0, []),
-        ("0.005 less in the first array", [first - [0.005, 0], last], 1000.0, ["weights"]),
+        ("0.005 less in the first array", [first - 0.005 * np.eye(1, 1000), last], 1000.0, ["weights"]),
+        ("0.0002 more in one of 1,000", [first + 2e-4 * np.eye(1, 1000), last], 1000.0, ["weights"]),
         ("0.005 more in the last array", [first, last * [1, 1.005, 1]], 1000.0, ["weights"]),
         ("a weight that is NaN", [first, last * [1, 1, nan]], 1000.0, ["weights"]),
         ("a loss of 999.995 for 1000", [first, last], 999.995, ["loss"]),
@@ -464,7 +465,7 @@ for name, way in ways.items():
 # %% [markdown]
 # ### Exercise: `packed` (4 points)
 # A replica calls `packed` with its gradients, float32 tensors of known shapes. Return their sums over all replicas, in the
-# same order and shapes. **Budget: one `AddN` in the trace**, however many gradients. Roughly 5 lines.
+# same order and shapes. **Budget: one `AddN` in the trace**, however many gradients, of no more numbers than they have. Roughly 5 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -507,6 +508,12 @@ with attempt("packed"):
     display(seen.draw(title="packed, two replicas", devices=D[:2]))
     count = sum(op.type == "AddN" for op in seen)
     expect(count == 1, f"{count} AddN ran; expected one, of all gradients packed")
+    known = [
+        math.prod(op.shape)
+        for op in seen
+        if op.type == "AddN" and None not in (op.shape if op.shape is not None else (None,))
+    ]
+    expect(max(known, default=8) <= 8, f"AddN added {known[:1]} numbers; the gradients have 8")
 
 # %% [markdown]
 # ## What do four devices gain?

@@ -180,13 +180,39 @@ class Reduced:
             out = [graph.get_tensor_by_name(name) for names in outputs for name in names]
         except (ValueError, TypeError, KeyError):
             raise AssertionError("The graph that your code built does not hold together.") from None
+        assert not any(op.type.startswith("Var") for op in graph.get_operations()), f"{self.says} makes variables."
         with session(graph) as running:
             places, values = ran(running, out, feed)
-        kinds = {op.name: op.type for op in graph.get_operations()}
-        self.adds = sum(kinds.get(name) in ("AddN", "AddV2", "Add") for name in places)
+            joined = [op for op in joining(graph, inputs) if op.name in places]
+            added = [op for op in joined if op.type in ("AddN", "AddV2", "Add")]
+            sums = ran(running, [op.outputs[0] for op in added], feed)[1] if added else []
+        self.adds, self.others = len(added), len(joined) - len(added)
+        self.bytes, self.bytes_needed = (
+            sum(np.asarray(each).nbytes for each in sums),
+            sum(x.nbytes for x in self.own[0]),
+        )
         each = len(shapes)
         self.sums = [[np.asarray(value) for value in values[at : at + each]] for at in range(0, len(values), each)]
         self.wanted = [np.sum([own[i] for own in self.own], axis=0) for i in range(each)]
+
+
+def joining(graph: tf.Graph, inputs: Sequence[Sequence[str]]) -> list[tf.Operation]:
+    """The ops of any kind that bring together what several replicas have: no input alone comes from all of them."""
+    of: dict[str, frozenset[int]] = {name: frozenset([k]) for k, names in enumerate(inputs) for name in names}
+    found: dict[str, tf.Operation] = {}
+    before = -1
+    while before < sum(map(len, of.values())):  # the order of ops need not be theirs in time
+        before = sum(map(len, of.values()))
+        for op in graph.get_operations():
+            parts = [of.get(each.name, frozenset()) for each in op.inputs]
+            union = frozenset().union(*parts)
+            if not parts:
+                continue
+            of.update({each.name: union for each in op.outputs})
+            found.pop(op.name, None)
+            if union and union not in parts:
+                found[op.name] = op
+    return list(found.values())
 
 
 @probe

@@ -140,6 +140,9 @@ def test_any_array_any_size_and_nan(student, rng):
     opposite = [each.copy() for each in alone[0]]
     opposite[0].flat[0] += 0.5
     opposite[0].flat[1] -= 0.5
+    many = [rng.normal(size=(20, 50)), rng.normal(size=3)], float(rng.uniform(1, 2))
+    one = [each.copy() for each in many[0]]
+    one[0].flat[int(rng.integers(1000))] += 2e-3  # neither their mean nor its square's root is more than 1e-3
     cases += [
         (
             "means_compared",
@@ -157,6 +160,7 @@ def test_any_array_any_size_and_nan(student, rng):
             (([each + 0.3 for each in alone[0]], alone[1] + 0.3), alone, 0.5),
             [],
         ),
+        ("mean_difference", "One of 1000 weights 0.002 larger", ((one, many[1]), many, 1e-3), ["weights"]),
     ]
     check_differs(student, rng, cases)
 
@@ -308,7 +312,11 @@ def test_one_op_adds_them_all(student, rng):
     found = Reduced(student, rng, drawn_shapes(rng), int(rng.choice([2, 3])))
     if found.adds >= len(found.wanted):
         raise Misconception("one_each", f"{found.says}: {found.adds} ops add; expected one, of all of them packed.")
-    assert found.adds == 1, f"{found.says}: {found.adds} ops add; expected one AddN."
+    text_ = f"{found.says}: {found.adds} ops add what replicas have, and {found.others} join it otherwise"
+    assert (found.adds, found.others) == (1, 0), f"{text_}; expected one AddN."
+    if found.bytes > found.bytes_needed:
+        text_ = f"{found.says}: {found.bytes} bytes are added; the gradients of a replica have {found.bytes_needed}"
+        raise Misconception("padded", f"{text_}.")
 
 
 # guesses
