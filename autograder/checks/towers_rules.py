@@ -41,9 +41,10 @@ PASS = list_of(row(list_of(whole), list_of(whole)))
 class Pulled:
     """What each tower pulls of a fresh file in several passes: lists of labels."""
 
-    def __init__(self, student: Any, rng: np.random.Generator, n: int, passes: int) -> None:
+    def __init__(self, student: Any, rng: np.random.Generator, n: int, passes: int, batches: int = 3) -> None:
+        """From a file of which each tower has so many `batches`, the last of them smaller."""
         self.n, self.size = n, int(rng.integers(3, 5))
-        least = 2 * self.size + 1
+        least = (batches - 1) * self.size + 1
         self.count = self.n * least + int(
             rng.integers(1, self.n)
         )  # shares of two sizes, and a last batch that is smaller
