@@ -10,8 +10,10 @@ import ast
 import contextlib
 import io
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -22,6 +24,8 @@ from autograder.authoring import check_answer
 from autograder.model.course import Course
 
 DEADLINE = 1800.0  # seconds for all answers of a chapter
+LONG = 3.0  # seconds for the cells before an answer, after which what they left is kept for the next answer
+ENOUGH = 15.0  # seconds for one answer: where checks start servers, it is asked on fewer seeds than are wished for
 TRIVIAL = ("None", "0", "1", "-1", "True", "False", '""', "[]", "{}", "()")
 CROSS = "✗ "  # how a visible check's refusal begins; "" is a tick
 
@@ -40,7 +44,7 @@ class Answered:
 class Found:
     """What was found of one answer."""
 
-    earned: tuple[float, ...]  # the share of the exercise's points, a seed each
+    earned: tuple[float, ...]  # the share of the exercise's points, a seed each that it was asked on
     visible: str  # the visible check's sentence, after CROSS; "" if it passed
 
 
@@ -88,9 +92,9 @@ def _ask(dumped: str, chapter: str, answers: list[Answered]) -> list[Found]:
 
 
 def _found(asked: check_answer.Asked, each: Answered) -> Found:
-    said = asked.ask(each.exercise, {each.answer: each.source}, each.seeds)
+    said = asked.ask(each.exercise, {each.answer: each.source}, each.seeds, ENOUGH)
     earned = []
-    for seed in each.seeds:
+    for seed in dict.fromkeys(one.seed for one in said):
         of = [one for one in said if one.seed == seed]
         total = sum(one.test.weight for one in of)
         earned.append(sum(one.test.weight for one in of if one.passed) / total if total else 0.0)
@@ -103,24 +107,55 @@ def visible(course: Course, chapter: str, each: Answered) -> str:
     Runs in this process the cells that the check needs, in a working folder of their own with what lies beside the notebook.
     Raises CourseError for released cells that raise.
     """
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for name, content in course.beside(chapter):
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            Path(name).write_bytes(content)
-        return _visible(course, chapter, each)
-
-
-def _visible(course: Course, chapter: str, each: Answered) -> str:
     from across import attempt
 
     exercises = {exercise.name: exercise.grade_id for exercise in course.chapter(chapter).exercises}
     attempt.count_as_passed(exercises)
     check = exercises[each.exercise]
-    names = check_answer.namespace()
-    for cell, source in check_answer.executed(course, chapter, {each.answer: each.source}, check):
-        if said := _ran(source, cell, names, last=cell.metadata.get("nbgrader", {}).get("grade_id") == check):
-            return said
+    cells = list(check_answer.executed(course, chapter, {each.answer: each.source}, check))
+    ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell, _ in cells]
+    before = ids.index(each.answer) if each.answer in ids else 0
+    with tempfile.TemporaryDirectory() as folder:
+        began = _BEGUN.get(source for _, source in cells[:before])
+        for name, content in course.beside(chapter) if began is None else ():
+            place = Path(folder, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        names = check_answer.namespace() if began is None else began.into(folder)
+        with contextlib.chdir(folder):
+            started = time.monotonic()
+            for number, (cell, source) in enumerate(cells):
+                if number < before and began is not None:
+                    continue
+                if number == before and began is None and time.monotonic() - started > LONG:
+                    _BEGUN.keep((source for _, source in cells[:before]), names, folder)
+                if said := _ran(source, cell, names, last=ids[number] == check):
+                    return said
     return ""
+
+
+class _Begun:
+    """What the cells before an answer left, where they take long: other answers go on from a copy of it."""
+
+    def __init__(self) -> None:
+        self._key: tuple[str, ...] = ()
+        self._names: dict[str, Any] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def get(self, sources: Iterable[str]) -> _Begun | None:
+        return self if self._folder is not None and self._key == tuple(sources) else None
+
+    def keep(self, sources: Iterable[str], names: dict[str, Any], folder: str) -> None:
+        self._key, self._names, self._folder = tuple(sources), dict(names), tempfile.TemporaryDirectory()
+        shutil.copytree(folder, self._folder.name, dirs_exist_ok=True)
+
+    def into(self, folder: str) -> dict[str, Any]:
+        assert self._folder is not None
+        shutil.copytree(self._folder.name, folder, dirs_exist_ok=True)
+        return dict(self._names)
+
+
+_BEGUN = _Begun()
 
 
 def _ran(source: str, cell: Any, names: dict[str, Any], last: bool) -> str:

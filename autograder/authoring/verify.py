@@ -4,8 +4,8 @@ The reference must pass on many seeds and the blank score nothing; every listed 
 every other right one pass; nine in ten, and a half, of the reference's mutants must not get full points; and no check may
 judge the same answer differently on other inputs. Each of these is a submission like a student's, graded in the sandbox.
 
-On many seeds, without a box (see `unboxed`): a wrong rule earns half at most and an answer without a thought nothing. What
-gets full points passes the visible check, too.
+On many seeds, without a box (see `unboxed`): a wrong rule earns half at most and an answer without a thought nothing. The
+visible check passes what gets full points, and no listed wrong answer; what is `innocent` costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from autograder.authoring import build, house, mutants, unboxed
+from autograder.authoring import build, house, innocent, mutants, unboxed
 from autograder.authoring.mutants import Mutant
 from autograder.authoring.trials import FEW, Answers, Trial, trials_of
 from autograder.authoring.unboxed import Answered, Found
@@ -161,6 +161,8 @@ def verify(
     if progress is not None:
         progress(0, len(written) + len(trials), "wrong rules and answers without a thought, unboxed")
     found.faults += _worth(chapter.checks, written, unboxed.ask(course, chapter_name, [each for *_, each in written]))
+    right = [(name, each) for kind, name, each in written if kind in ("reference", "right")]
+    found.faults += [f"{chapter.checks}, {cost}" for cost in innocent.costs(course, chapter_name, right)]
     for kind in ("trivial", "wrong", "right"):
         setattr(found, kind, len({name for each, name, _ in written if each == kind}))
     found.visible = len(written)
@@ -234,6 +236,8 @@ def _worth(checks: str, asked: Iterable[tuple[str, str, Answered]], found: Itera
                 f"{at}the wrong rule {name} earns {most:.0%} with seed {seed}, and may {HALF:.0%}; ask what tells it from "
                 "the right one on every seed, or weigh that more"
             )
+        if kind == "wrong" and not of.visible:
+            yield f"{at}the visible check ticks what is wrong, {name}; mend the visible check"
         if kind in ("reference", "right") and of.visible:
             yield f"{at}the visible check refuses what is right, {kind} {name}: {of.visible}; mend the visible check"
 

@@ -12,11 +12,15 @@
     change = ["axis=0", "0"]
     because = "it is the second argument"
 
+    [average_gradients.harmful]
+    "tf.print" = "the tensors may not be looked at before all are there"
+
 A wrong answer is named after the misconception that it comes from, and `says` a part of the sentence that it must get. A
 student's answer that behaves like it is called by its name: see `model.behaviour`. It is the reference with the `change`
 [old, new], or a whole `source`; `exercise` is the one that must not get full points where that is not the one named like the
 answer. An equivalent is a mutant of the reference that is no fault, and why. Without a `change` that is every mutant of the
-cell which gets full points, as where any committed guess is right.
+cell which gets full points, as where any committed guess is right. What `authoring.innocent` adds to right answers changes no
+mark, but for what is listed as harmful to an answer, and why.
 """
 
 from __future__ import annotations
@@ -69,36 +73,46 @@ class Equivalent:
     because: str
 
 
+@dataclass(frozen=True)
+class Harmful:
+    """An addition, see `authoring.innocent`, that makes a right answer to the exercise a wrong one."""
+
+    answer: str
+    addition: str
+    because: str
+
+
 def variants(file: Path) -> list[Variant]:
     """The right and wrong answers that a file lists, see `Course.listed_file`; none if there is no such file.
 
     Raises CourseError, as `equivalents` does.
     """
-    return list(_read(file)[0])
+    return [each for each in _read(file) if isinstance(each, Variant)]
 
 
 def equivalents(file: Path) -> list[Equivalent]:
     """The equivalents that a file lists."""
-    return list(_read(file)[1])
+    return [each for each in _read(file) if isinstance(each, Equivalent)]
+
+
+def harmful(file: Path) -> list[Harmful]:
+    """The additions that a file lists as harmful."""
+    return [each for each in _read(file) if isinstance(each, Harmful)]
 
 
 @cache
-def _read(file: Path) -> tuple[tuple[Variant, ...], tuple[Equivalent, ...]]:
+def _read(file: Path) -> tuple[Variant | Equivalent | Harmful, ...]:
     chapter = file.stem.removeprefix("listed_")
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        found = [each for answer, kinds in content.items() for each in _of(chapter, answer, kinds)]
+        return tuple(each for answer, kinds in content.items() for each in _of(chapter, answer, kinds))
     except (tomllib.TOMLDecodeError, ValueError) as error:
         raise CourseError(f"{file.name}: {error}; its form is in autograder/probe/listed.py") from None
-    return (
-        tuple(each for each in found if isinstance(each, Variant)),
-        tuple(each for each in found if isinstance(each, Equivalent)),
-    )
 
 
-def _of(chapter: str, answer: str, kinds: Any) -> Iterator[Variant | Equivalent]:
-    if not isinstance(kinds, dict) or kinds.keys() - {"wrong", "right", "equivalent"}:
-        raise ValueError(f"{answer}: {', '.join(kinds)}; there are wrong, right and equivalent")
+def _of(chapter: str, answer: str, kinds: Any) -> Iterator[Variant | Equivalent | Harmful]:
+    if not isinstance(kinds, dict) or kinds.keys() - {"wrong", "right", "equivalent", "harmful"}:
+        raise ValueError(f"{answer}: {', '.join(kinds)}; there are wrong, right, equivalent and harmful")
     for kind in ("wrong", "right"):
         for name, row in kinds.get(kind, {}).items():
             where = f"{answer}.{kind}.{name}"
@@ -119,6 +133,10 @@ def _of(chapter: str, answer: str, kinds: Any) -> Iterator[Variant | Equivalent]
         if row.keys() - {"change", "because"} or "because" not in row:
             raise ValueError(f"{answer}.equivalent: a row has a because, and perhaps a change")
         yield Equivalent(chapter, answer, _pair(answer, row["change"]) if "change" in row else None, row["because"])
+    for addition, because in kinds.get("harmful", {}).items():
+        if not isinstance(because, str):
+            raise ValueError(f"{answer}.harmful: an addition, and because of what")
+        yield Harmful(answer, addition, because)
 
 
 def _pair(where: str, change: Any) -> tuple[str, str]:

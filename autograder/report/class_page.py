@@ -232,7 +232,7 @@ def _name(row: Row) -> str:
 
 
 def weak(class_: Sequence[Record]) -> list[str]:
-    """The exercises whose marks were computed where the student's code runs: test cells of nbgrader's."""
+    """The exercises whose marks were computed, all or in part, where the student's code runs."""
     found = (each for record in class_ for each in record.verdict.evidence.outcomes if each.weak)
     return list(dict.fromkeys(each.exercise for each in found))
 

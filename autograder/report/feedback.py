@@ -145,6 +145,7 @@ def _page(
         due=_due(record) if record else None,
         how=HOW,
         held=_held(record) if record else {},
+        weak={each.exercise for each in record.verdict.evidence.outcomes if each.weak} if record else (),
         comments={row.exercise: _comment(row.comment) for row in record.rows if row.comment} if record else {},
         places={each.name: _place(each.answer_ids[0]) for each in chapter.exercises if each.answer_ids}
         if shown

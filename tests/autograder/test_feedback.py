@@ -121,6 +121,13 @@ def test_the_checks_that_passed_are_listed_in_words_and_those_that_did_not_are_n
     assert not pick.find_all("li")  # what a lost kernel had passed earns nothing: it is not told as if it did
 
 
+def test_a_student_reads_which_points_rest_on_what_their_own_program_says(page):
+    outcomes = (Outcome("spread", "test_it_says_so", True, weak=True), Outcome("pick", "test_it_is_so", True))
+    pick, spread, _ = page(evidence=Evidence(outcomes)).find_all("section")
+    assert "rests on what your own program says that it did" in spread.text
+    assert "your own program" not in pick.text
+
+
 def test_an_exercise_leads_to_its_cell_in_the_notebook(page):
     shown = page()
     links = {link.text: link["href"] for link in shown.find_all("a") if link.code}
