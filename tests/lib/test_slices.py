@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from across._jupyter.slices import slices, waits_for
+from across._jupyter.slices import left_out, slices, waits_for
 from across._process.needed_cells import given_id
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -80,6 +80,7 @@ def test_a_cell_that_the_student_added_counts_by_its_names_alone_as_it_does_for_
     own = [{**cell(source), "id": "own"} for source in ("def one(): return two", "two = len('ab')", "setting(5)")]
     assert slices([*given[:1], *own, *given[1:]])[0].before == (0, 1, 2, 4)
     assert slices([*given[:1], *own, *given[1:]], everything=True)[0].before == (0, 1, 2, 3, 4)
+    assert left_out([*given[:1], *own, *given[1:]], slices([*given[:1], *own, *given[1:]])) == [3]
     assert slices([{**each, "id": "lost"} for each in (*given[:1], *own, *given[1:])])[0].before == (0, 1, 2, 3, 4)
 
 

@@ -59,6 +59,13 @@ def slices(cells: Sequence[Mapping[str, Any]], everything: bool = False) -> list
     return found
 
 
+def left_out(cells: Sequence[Mapping[str, Any]], found: Iterable[Slice]) -> list[int]:
+    """The student's own code cells that none of the `found` checks needs: they are not executed where marks are given."""
+    code = {number: str(cell["source"]) for number, cell in enumerate(cells) if cell["cell_type"] == "code"}
+    needed = {number for each in found for number in each.before}
+    return sorted(number for number in _own(cells, code) - needed if code[number].strip())
+
+
 def is_check(metadata: Mapping[str, Any]) -> bool:
     """Whether a code cell is graded and not the student's."""
     nbgrader = metadata.get("nbgrader", {})

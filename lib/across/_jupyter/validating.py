@@ -138,6 +138,7 @@ def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
     }
 
 
+NAMED = 5  # of the cells that were left out
 UNKNOWN = (validation.PENDING, validation.PREPARED, validation.TRIED)
 
 
@@ -154,6 +155,14 @@ def told(found: validation.Validation) -> dict[str, Any]:
         ran.append(said("One check was not run again: nothing that it uses has changed."))
     elif kept:
         ran.append(said(f"{len(kept)} checks were not run again: nothing that they use has changed."))
+    if found.left_out:
+        first = ", ".join(line[:40] for line in found.left_out[:NAMED])
+        more = f" and {len(found.left_out) - NAMED} more" if len(found.left_out) > NAMED else ""
+        ran.append(
+            said(
+                f"Of your own cells these are not run, here and where marks are given: no answer needs them: {first}{more}."
+            )
+        )
     return {
         "passed": found.passed,
         "says": _says(found),

@@ -21,7 +21,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from across._jupyter import headless, running
-from across._jupyter.slices import Slice, is_check, slices
+from across._jupyter.slices import Slice, is_check, left_out, slices
 from across._language.catalogue import said
 from across._process import kept
 from across.attempt import CHANGED
@@ -66,6 +66,7 @@ class Validation:
     cells: int  # code cells in all
     seconds: float
     changed: tuple[str, ...] = ()  # exercises whose check is no longer the released one
+    left_out: tuple[str, ...] = ()  # first lines of the student's own cells that nothing which is graded needs
 
     @property
     def passed(self) -> bool:
@@ -115,7 +116,8 @@ def validate(
     kept.write(KIND, path, {"exercises": {each.exercise: asdict(each) for each in found}})
     code = sum(cell.cell_type == "code" for cell in notebook.cells)
     changed = tuple(_name(cell) for cell in notebook.cells if _is_changed(cell))
-    return Validation(tuple(found), len(under_way.took), code, time.monotonic() - began, changed)
+    unneeded = tuple(sources[number].strip().splitlines()[0] for number in _unneeded(notebook))
+    return Validation(tuple(found), len(under_way.took), code, time.monotonic() - began, changed, unneeded)
 
 
 def answers_digest(notebook: Mapping[str, Any], graded: Mapping[str, Any]) -> str:
@@ -128,6 +130,10 @@ def answers_digest(notebook: Mapping[str, Any], graded: Mapping[str, Any]) -> st
 
 def _slices(notebook: nbformat.NotebookNode) -> list[Slice]:
     return slices(notebook.cells, everything="assignment" in notebook.metadata.get("across", {}))
+
+
+def _unneeded(notebook: nbformat.NotebookNode) -> list[int]:
+    return [] if "assignment" in notebook.metadata.get("across", {}) else left_out(notebook.cells, _slices(notebook))
 
 
 def _wanted(
