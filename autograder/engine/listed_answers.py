@@ -80,6 +80,7 @@ class Listed:
 
         chapter = self._rubric.chapter.name
         reference = build.solution_source(course, chapter)
+        asked = tuple(sorted(reference.items()))  # at a limit of time: what only a busy machine did is no behaviour
         made = []
         for each in self._wrong:
             try:
@@ -88,5 +89,6 @@ class Listed:
                 raise CourseError(f"{course.listed_file(chapter).name}: {error}; mend the row") from None
             submission = Submission(f"({each.answer}: {each.name})", chapter, answers)
             # first as any student is asked, by another seed: an answer may keep something from question to question
-            made.append(Job(submission, self._rubric, self._seed + 1, Compared(self._seed, only=(each.exercise,))))
+            compared = Compared(self._seed, only=(each.exercise,))
+            made.append(Job(submission, self._rubric, self._seed + 1, compared, reference=asked))
         return made
