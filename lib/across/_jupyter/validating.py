@@ -156,12 +156,9 @@ def told(found: validation.Validation) -> dict[str, Any]:
     elif kept:
         ran.append(said(f"{len(kept)} checks were not run again: nothing that they use has changed."))
     if found.left_out:
-        first = ", ".join(line[:40] for line in found.left_out[:NAMED])
-        more = f" and {len(found.left_out) - NAMED} more" if len(found.left_out) > NAMED else ""
+        first = ", ".join([line[:40] for line in found.left_out[:NAMED]] + ["..."] * (len(found.left_out) > NAMED))
         ran.append(
-            said(
-                f"Of your own cells these are not run, here and where marks are given: no answer needs them: {first}{more}."
-            )
+            said(f"Of your own cells these are not run, here and where marks are given: no answer needs them: {first}.")
         )
     return {
         "passed": found.passed,
