@@ -65,7 +65,7 @@ def test_a_chapter_may_list_none(tmp_path):
         ("[mean.wrong]\nadds = { says = 'x', change = ['a'] }", r"a change is \[old, new\]"),
         ("[mean.wrong]\nadds = { says = 'x' }", "a change or a source"),
         ("[mean.wrong]\nadds = { says = 'x', change = ['a', 'b'], sorce = 'x' }", "a change or a source"),
-        ("[mean.wrnog]\nadds = { says = 'x', change = ['a', 'b'] }", "there are wrong, right and equivalent"),
+        ("[mean.wrnog]\nadds = { says = 'x', change = ['a', 'b'] }", "there are wrong, right, equivalent and harmful"),
         ("[[mean.equivalent]]\nchange = ['a', 'b']", "a row has a because"),
         ("mean", "listed_bad.toml"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
 
-from autograder.authoring import build, checks_page, mutants, trials, unboxed, verify
+from autograder.authoring import build, check_answer, checks_page, mutants, trials, unboxed, verify
 from autograder.authoring.unboxed import Answered, Found
 from autograder.authoring.verify import Trial, Verified
 from autograder.devtools.fixture import CHAPTER
@@ -205,7 +205,8 @@ def test_wrong_rules_and_thoughtless_answers_that_earn_too_much_and_strict_visib
         asked = Answered("pick", "pick", SOURCE, tuple(range(1, len(earned) + 1)))
         return list(verify._worth("test_x.py", [(kind, "pick: some", asked)], [Found(earned, visible)]))
 
-    assert worth("wrong", (0.0, 0.5)) == worth("trivial", (0.0,)) == worth("right", (1.0,)) == []
+    assert worth("wrong", (0.0, 0.5), "✗ no") == worth("trivial", (0.0,)) == worth("right", (1.0,)) == []
+    assert "the visible check ticks what is wrong" in worth("wrong", (0.0, 0.5))[0]
     assert worth("wrong", (0.5, 0.75), "✗ no") == [
         'test_x.py, exercise "pick": the wrong rule pick: some earns 75% with seed 2, and may 50%; ask what tells it from '
         "the right one on every seed, or weigh that more"
@@ -226,6 +227,31 @@ def test_an_answer_is_asked_on_each_seed_and_looked_at_by_the_visible_check(fixt
     assert found[2].earned == (0.0, 0.0)
     assert found[2].visible.startswith("✗ ")
     assert "division by zero" in found[2].visible
+
+
+def test_cells_that_take_long_are_run_once_for_all_answers_after_them(fixture_course, monkeypatch):
+    right = build.solution_source(fixture_course, CHAPTER)["place"]
+    asked = [Answered("place", "place", right, (1,)), Answered("place", "place", right + "\n1/0\n", (1,))]
+    each_by_itself = unboxed.ask(fixture_course, CHAPTER, asked)
+    monkeypatch.setattr(unboxed, "LONG", -1.0)
+    monkeypatch.setattr(unboxed, "_BEGUN", unboxed._Begun())
+    ran = []
+    monkeypatch.setattr(
+        unboxed,
+        "_ran",
+        lambda source, *args, ran_=unboxed._ran, **more: ran.append(source) or ran_(source, *args, **more),
+    )
+    assert [unboxed.visible(fixture_course, CHAPTER, each) for each in asked] == [
+        each.visible for each in each_by_itself
+    ]
+    assert ran[-1] == asked[1].source
+    assert ran.count(ran[0]) == 1
+
+
+def test_seeds_are_left_out_after_a_while_but_for_the_first_few(fixture_course):
+    asked = check_answer.Asked(fixture_course, CHAPTER)
+    seeds = range(1, 7)
+    assert [len({each.seed for each in asked.ask("place", {}, seeds, seconds)}) for seconds in (0.0, 60.0)] == [3, 6]
 
 
 def test_a_visible_check_works_in_a_folder_of_its_own_with_the_chapters_files(fixture_course, tmp_path, monkeypatch):
