@@ -59,19 +59,14 @@ def check_plan(student: Any, tasks: list[Task]) -> None:
     assert len(plan) == len(tasks), f"{says} has {len(plan)} tasks; expected {len(tasks)}."
 
 
-def drawn_tasks(
-    rng: np.random.Generator, counts: dict[str, int], places: list[str], missing: int | None = None
-) -> list[Task]:
-    """Tasks in an order that is not that of their numbers, nor of their addresses; that one is not of their numbers, either.
-
-    No job has the number `missing`.
-    """
+def drawn_tasks(rng: np.random.Generator, counts: dict[str, int], places: list[str], missing: int = -1) -> list[Task]:
+    """Tasks in no order of numbers or addresses, and these are not in one another's; no job has the number `missing`."""
     ports = [int(port) for port in 2222 + rng.permutation(300)]
     while True:
         tasks = [
             (job, index, str(rng.choice(places)), ports.pop() if len(ports) > 50 else 2222 + index)
             for job, count in counts.items()
-            for index in range(count if missing is None else count + 1)
+            for index in range(count + (missing >= 0))
             if index != missing
         ]
         tasks = [tasks[i] for i in rng.permutation(len(tasks))]
