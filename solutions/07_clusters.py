@@ -71,7 +71,8 @@ for job in plan.jobs:
 
 # %% [markdown]
 # ### Exercise: `cluster_of` (2 points)
-# A system administrator sends you a list of tasks, in any order. Return its `ClusterSpec`. Roughly 4 lines.
+# A system administrator sends you a list of tasks, in any order; a number may be missing. Return its `ClusterSpec`, in which
+# each task has its own number. Roughly 4 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -98,13 +99,14 @@ def cluster_of(tasks):  # [(job, number, machine, port), ...] -> tf.train.Cluste
 
 # %% check="cluster_of" points=2
 with attempt("cluster_of"):
-    got = tf.train.ClusterSpec(cluster_of(list(tasks)))
-    listed = {("ps", 0): "machine-a:2221", ("worker", 0): "machine-b:2223", ("worker", 1): "machine-a:2222"}
-    made = {(job, number): got.task_address(job, number) for job in got.jobs for number in got.task_indices(job)}
-    for (job, number), address in listed.items():
-        there = made.get((job, number), "nowhere")
-        expect(there == address, f"/job:{job}/task:{number} is at {there}; the list says {address}")
-    expect(len(made) == len(tasks), f"the plan has {len(made)} tasks; the list has {len(tasks)}")
+    away = [("worker", 2, "machine-b", 2224), ("worker", 0, "machine-a", 2222)]  # there is no worker 1
+    for given in (tasks, away):
+        got = tf.train.ClusterSpec(cluster_of(list(given)))
+        made = {(job, number): got.task_address(job, number) for job in got.jobs for number in got.task_indices(job)}
+        for job, number, *place in given:
+            there, address = made.get((job, number), "nowhere"), ":".join(map(str, place))
+            expect(there == address, f"/job:{job}/task:{number} is at {there}; the list says {address}")
+        expect(len(made) == len(given), f"the plan has {len(made)} tasks; the list has {len(given)}")
 
 # %% [markdown]
 # ## Three processes
@@ -391,10 +393,10 @@ for name in ("/job:worker", "/cpu:1", WORKER):
 
 # %% tags=["show"]
 with tf.device(PS):
-    model = tf.keras.Sequential([tf.keras.layers.Dense(64, activation="tanh"), tf.keras.layers.Dense(1)])
+    model = tf.keras.Sequential([tf.keras.layers.Dense(64, activation="tanh"), tf.keras.layers.Dense(2)])
     model.build([None, 100])
 
-x, y = tf.random.stateless_normal([32, 100], [1, 2]), tf.ones([32, 1])
+x, y = tf.random.stateless_normal([32, 100], [1, 2]), tf.ones([32, 2])
 
 # %% tags=["show"] covers=["S37"]
 cluster.draw(placement.trace(tf.function(model), x), title="model(x), called in the notebook")
@@ -423,7 +425,7 @@ with attempt("loss_on"):
     except tf.errors.InvalidArgumentError as error:
         expect("device" not in str(error), "TensorFlow refuses a device that you pinned to; `task` is a full name")
         raise
-    wanted = float(np.linalg.norm(model(x) - y)) ** 2 / len(y)
+    wanted = float(np.mean((model(x) - y).numpy() ** 2))
     expect(np.isclose(got, wanted, rtol=1e-4), f"`loss_on` returned {got:.6g}; the mean squared error is {wanted:.6g}")
     try:
         seen = placement.trace(tf.function(loss_on), model, x, y, WORKER)
@@ -436,6 +438,8 @@ with attempt("loss_on"):
     display(cluster.draw(seen, title="loss_on(model, x, y, WORKER)"))
     sent = clusters.bytes_between(seen)
     expect(("ps:0", "client") not in sent, "the weights went to the client; who computed the model?")
+    others = sorted({target for _, target in sent} - {"worker:1", "client"})
+    expect(not others, f"something travelled to {', '.join(others)}; who computed the model?")
     expect(("worker:1", "client") not in sent, f"{sent.get(('worker:1', 'client'))} bytes came back; see the picture")
     budget = sum(4 * each.shape.num_elements() for each in [x, y, *(weight.value for weight in model.weights)])
     expect(sum(sent.values()) <= budget, f"{sum(sent.values())} bytes travelled; {budget} are enough")

@@ -248,7 +248,8 @@ def sends(variables, ps, workers):  # [variable, ...], 3, 2 -> [bytes from ps:0,
 
 # %% check="sends" points=2 covers=["S39"]
 def _check_sends():
-    homes = ["/job:ps/task:0", PS[1], PS[0], "/job:ps/task:1", PS[1], "/job:worker/task:1"]
+    homes = ["/job:ps/task:0", PS[1], "/job:ps/replica:0/task:0", "/job:ps/task:1", "/job:ps/task:1/cpu:0"]
+    homes.append("/job:worker/task:1")
     shapes = [[5, 9], [5, 2], [5, 4], [5, 5], [], [3]]
     pulled, variables = [], []
     with tf.Graph().as_default() as graph:
@@ -415,10 +416,12 @@ def _check_lookup(length, wanted):
             rows = lookup(list(pieces), asked)
     says, feed = f"of a table of {length} rows, `lookup(parts, {wanted})`", {asked: wanted}
     expect(tf.is_tensor(rows), f"{says} returned {type(rows).__name__}; wanted a tensor")
+    with graph.as_default(), tf.device("/job:worker/task:0"):
+        there = tf.identity(rows)
     with v1.Session(cluster.target("worker", 0), graph=graph, config=config) as session:
         session.run([piece.initializer for piece in pieces])
         try:
-            got, sent = session.run(rows, feed), traffic.count(session, rows.op, feed)
+            got, sent = session.run(there, feed), traffic.count(session, there.op, feed)
         except tf.errors.OpError as error:
             lines = [line for line in error.message.splitlines() if "indices" in line or "evice" in line]
             expect(False, f"{says} fails: {(lines or [type(error).__name__])[0][:200]}")
@@ -427,7 +430,8 @@ def _check_lookup(length, wanted):
     display(cluster.draw(sent, title=f"{length} rows: lookup(parts, {wanted})"))
     first = np.cumsum([0, *(piece.shape[0] for piece in pieces)])
     for ps in range(3):
-        size, most = sent.get((f"ps:{ps}", "worker:0"), 0), 64 * sum(first[ps] <= row < first[ps + 1] for row in wanted)
+        size = traffic.sent_by(sent).get(f"ps:{ps}", 0)
+        most = 64 * sum(first[ps] <= row < first[ps + 1] for row in wanted)
         expect(size <= most, f"{says}: ps:{ps} sent {size} bytes; the rows asked of it have {most}")
 
 
@@ -509,6 +513,12 @@ def _check_train_step():
         for ends in ((f"ps:{ps}", "worker:1"), ("worker:1", f"ps:{ps}")):
             expect(sent.get(ends, 0) > 0, f"{ends[0]} sent nothing to {ends[1]}: where was that computed?")
             expect(sent[ends] <= size + 64, f"{ends[0]} sent {sent[ends]} bytes to {ends[1]}; {size} are enough")
+            expect(
+                sent[ends] >= size, f"{ends[0]} sent {sent[ends]} bytes to {ends[1]}; all of {size} are needed there"
+            )
+    for (source, target), size in sent.items():
+        away = size > 64 and "worker:1" not in (source, target)
+        expect(not away, f"{size} bytes went from {source} to {target}: who computed there?")
 
 
 with attempt("train_step"):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from across import clusters, placement
+from across import clusters, placement, traffic
 from across.expecting import anything, list_of, row, text
 from autograder.checks.placing import imported
 from autograder.checks.students_graphs import same
@@ -162,6 +162,7 @@ class Loss:
                 running.run(first)
                 self.value = running.run(out, feed)
                 self.seen = placement.trace_graph(graph, out, feed, session=running)
+                self.sent = traffic.count(running, out, feed)
         except tf.errors.OpError as error:
             said = next((line for line in error.message.splitlines() if "evice" in line), "it does not run")
             raise AssertionError(f"TensorFlow refuses your placement: {said[:200]}") from None
@@ -172,13 +173,11 @@ class Loss:
         while last.type == "Identity":
             last = last.inputs[0].op
         self.last = next((op.device.split(" ")[0] for op in self.seen.everything if op.name == last.name), "")
-        self.products = {op.device.split(" ")[0] for op in self.seen.of_type("MatMul", "Einsum", "BatchMatMulV2")}
         size = sum(each.nbytes for each in (x, y, *weights.values()))
         self.budget = size + 4  # the loss itself comes to who fetches it
-        try:  # from the graphs that ran: what TensorFlow counts itself (RecvTensor) is not always complete
-            self.sent = clusters.bytes_between(self.seen)
-        except (ValueError, TypeError):
-            raise AssertionError(f"{self.says} sent tensors whose shape is not known before it runs.") from None
+        back = (self.task, self.master)  # there is the batch; with the weights, too, it would be computed there
+        large = {way for way, size in self.sent.items() if way != back or size > y.nbytes}
+        self.elsewhere = {to for _, to in large} - {self.task}
 
     def is_right(self) -> bool:
         """Whether the value is the mean squared error."""

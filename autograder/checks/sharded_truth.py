@@ -145,7 +145,7 @@ class OnWorker(Graph):
         of_variables = ("VarHandleOp", "ReadVariableOp")
         tasks = {op.type: tf.DeviceSpec.from_string(op.device).task for op in self.graph.get_operations()}
         self.left_open = {kind for kind, task in tasks.items() if task is None}
-        self.elsewhere = {op.type: task_of(op.device) for op in self.seen if op.type not in of_variables}
+        self.elsewhere = [(op.type, task_of(op.device)) for op in self.seen if op.type not in of_variables]
 
 
 @probe(graphs=1)
@@ -181,6 +181,8 @@ class Rows(Graph):
         names = [f"part_{i}" for i in range(len(lengths))]
         values = dict(zip(names, np.split(self.table, cuts), strict=True))
         super().__init__(answer, values, dict(zip(names, homes, strict=True)))
+        with self.graph.as_default(), tf.device(full("worker", worker)):
+            self.out = tf.identity(self.out)  # the rows arrive, wherever they were put together
         self.run(("worker", master), [np.asarray(ids, np.int64)])
         self.says = f"`lookup(parts, ids)`, with parts of {lengths} rows and ids {ids},"
         parts_of = np.searchsorted(cuts, ids, side="right")
@@ -222,7 +224,7 @@ class Step(Graph):
 
     def __init__(self, student: Any, rng: np.random.Generator, places: list[int]) -> None:
         """The layers' weights are on the ps `places`."""
-        rows, width = int(rng.integers(3, 9)), int(rng.integers(9, 14))
+        rows, width = int(rng.integers(9, 14)), int(rng.integers(9, 14))  # what gradients are made of is larger
         sizes = [width, *map(int, rng.integers(9, 14, size=len(places) - 1)), 3]
         worker, master = (int(i) for i in rng.permutation(3)[:2])
         self.rate, self.task, self.master = float(rng.choice([0.25, 0.5, 2.0])), f"worker:{worker}", f"worker:{master}"
@@ -259,7 +261,8 @@ class Step(Graph):
         self.new = {name: np.asarray(self.after[name_of[name]]) for name in weights}
         self.loss = np.float32(np.mean(self.error**2))
         self.right_loss = self.value.shape == () and bool(np.isclose(self.value, self.loss, rtol=1e-4))
-        self.products = {task_of(op.device) for op in self.seen.of_type("MatMul", "Einsum", "BatchMatMulV2")}
+        ways = [way for way, size in self.sent.items() if size > SCALARS]  # who has no weights computes with none
+        self.readers = {target for source, target in ways if source.startswith("ps:")}
         self.bytes_of = {f"ps:{place}": 0 for place in places}
         for name, value in weights.items():
             self.bytes_of[f"ps:{places[int(name.rpartition('_')[2])]}"] += value.nbytes
