@@ -12,8 +12,6 @@ from autograder.model.course import Chapter, Exercise
 from autograder.probe import listed
 from autograder.probe.listed import Variant
 
-FEW = 3  # seeds for each listed answer in the sandbox, and for each trivial one
-
 Answers = dict[str, str]  # grade id -> source
 
 
@@ -40,7 +38,7 @@ def looked_at_with(chapter: Chapter, reference: Answers, answer: str, source: st
 def trials_of(
     chapter: Chapter, exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int
 ) -> Iterator[Trial]:
-    """The reference with `seeds` seeds, a blank notebook, and listed answers and mutants of `exercises`.
+    """The reference with `seeds` seeds, a blank notebook, and listed answers and mutants of `exercises`, once each.
 
     `file` lists answers, `reference` is the source of each cell.
     """
@@ -53,10 +51,7 @@ def trials_of(
             continue
         changed = variant.written_over(reference[variant.answer])
         answers = looked_at_with(chapter, reference, variant.answer, changed)
-        for seed in range(1, min(FEW, seeds) + 1):
-            yield Trial(
-                "right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", seed, answers, variant
-            )
+        yield Trial("right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", 1, answers, variant)
     checked = {answer for exercise in exercises if not exercise.manual for answer in exercise.answer_ids}
     for answer, source in reference.items():
         if answer in checked:

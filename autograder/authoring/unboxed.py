@@ -25,7 +25,7 @@ from autograder.model.course import Course
 
 DEADLINE = 1800.0  # seconds for all answers of a chapter
 LONG = 3.0  # seconds for the cells before an answer, after which what they left is kept for the next answer
-ENOUGH = 15.0  # seconds for one answer: where checks start servers, it is asked on fewer seeds than are wished for
+ENOUGH = 6.0  # seconds for one answer: where checks start servers, it is asked on fewer seeds than are wished for
 TRIVIAL = ("None", "0", "1", "-1", "True", "False", '""', "[]", "{}", "()")
 CROSS = "✗ "  # how a visible check's refusal begins; "" is a tick
 
@@ -46,6 +46,7 @@ class Found:
 
     earned: tuple[float, ...]  # the share of the exercise's points, a seed each that it was asked on
     visible: str  # the visible check's sentence, after CROSS; "" if it passed
+    said: tuple[check_answer.Said, ...] = ()  # of each test on each seed
 
 
 def ask(course: Course, chapter: str, answers: Sequence[Answered]) -> list[Found]:
@@ -98,7 +99,7 @@ def _found(asked: check_answer.Asked, each: Answered) -> Found:
         of = [one for one in said if one.seed == seed]
         total = sum(one.test.weight for one in of)
         earned.append(sum(one.test.weight for one in of if one.passed) / total if total else 0.0)
-    return Found(tuple(earned), visible(asked.course, asked.chapter, each))
+    return Found(tuple(earned), visible(asked.course, asked.chapter, each), tuple(said))
 
 
 def visible(course: Course, chapter: str, each: Answered) -> str:

@@ -4,7 +4,7 @@ The reference must pass on many seeds and the blank score nothing; every listed 
 every other right one pass; nine in ten, and a half, of the reference's mutants must not get full points; and no check may
 judge the same answer differently on other inputs. Each of these is a submission like a student's, graded in the sandbox.
 
-On many seeds, without a box (see `unboxed`): a wrong rule earns half at most and an answer without a thought nothing. The
+On many seeds, without a box (see `worth`): a wrong rule earns half at most and an answer without a thought nothing. The
 visible check passes what gets full points, and no listed wrong answer; what is `innocent` costs nothing.
 """
 
@@ -16,20 +16,19 @@ import os
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from autograder.authoring import build, house, innocent, mutants, unboxed
+from autograder.authoring import build, house, innocent, mutants, unboxed, worth
 from autograder.authoring.mutants import Mutant
-from autograder.authoring.trials import FEW, Answers, Trial, trials_of
-from autograder.authoring.unboxed import Answered, Found
+from autograder.authoring.trials import Trial, trials_of
+from autograder.authoring.unboxed import Answered
 from autograder.job import forkserver, grade
-from autograder.job.assemble import own_cells
 from autograder.job.forkserver import InfrastructureError
-from autograder.model.course import Chapter, Course, CourseError, Exercise, near
+from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
 from autograder.probe import listed
@@ -37,7 +36,6 @@ from autograder.probe.listed import Variant
 from autograder.submissions.intake import Submission
 
 SEEDS = 20  # for the reference
-HALF = 0.5  # of an exercise's points: what a wrong rule earns at most, on any seed
 OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
 KILLED = 0.95  # of a chapter's mutants, at least
 LIMITS = {  # many times the reference's: a mutant may loop
@@ -157,15 +155,17 @@ def verify(
     ]
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
-    written = list(_written(looked_at, file, source, seeds))
+    tried = worth.tried(looked_at, file, source, seeds)
     if progress is not None:
-        progress(0, len(written) + len(trials), "wrong rules and answers without a thought, unboxed")
-    found.faults += _worth(chapter.checks, written, unboxed.ask(course, chapter_name, [each for *_, each in written]))
-    right = [(name, each) for kind, name, each in written if kind in ("reference", "right")]
+        progress(0, len(tried) + len(trials), "wrong rules and answers without a thought, unboxed")
+    asked = list(zip(tried, unboxed.ask(course, chapter_name, [each.asked for each in tried]), strict=True))
+    found.faults += [fault for each, of in asked for fault in worth.faults(chapter.checks, each, of)]
+    found.flakes += [Flake(*flake) for each, of in asked for flake in worth.flakes(each, of)]
+    right = [(each.name, each.asked) for each in tried if each.kind in ("reference", "right")]
     found.faults += [f"{chapter.checks}, {cost}" for cost in innocent.costs(course, chapter_name, right)]
     for kind in ("trivial", "wrong", "right"):
-        setattr(found, kind, len({name for each, name, _ in written if each == kind}))
-    found.visible = len(written)
+        setattr(found, kind, sum(each.kind == kind for each in tried))
+    found.visible = len(tried)
     if quick:
         return found
     try:
@@ -201,45 +201,6 @@ def verify(
             )
     found.visible += len(seen)
     return found
-
-
-def _written(
-    exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int
-) -> Iterator[tuple[str, str, Answered]]:
-    """What is asked without a box: (kind, name, answer)."""
-    names = {exercise.name for exercise in exercises}
-    many, few = tuple(range(1, seeds + 1)), tuple(range(1, min(FEW, seeds) + 1))
-    for exercise in exercises:
-        if exercise.manual:
-            continue
-        for answer in sorted(own_cells(exercise)):
-            yield "reference", answer, Answered(exercise.name, answer, reference[answer], few)
-            for value, source in unboxed.trivial(reference[answer]):
-                yield "trivial", f"{answer}: return {value}", Answered(exercise.name, answer, source, few)
-    for variant in listed.variants(file):
-        if variant.exercise in names:
-            kind = "right" if variant.correct else "wrong"
-            source = variant.written_over(reference[variant.answer])
-            yield kind, f"{variant.answer}: {variant.name}", Answered(variant.exercise, variant.answer, source, many)
-
-
-def _worth(checks: str, asked: Iterable[tuple[str, str, Answered]], found: Iterable[Found]) -> Iterator[str]:
-    """What is wrong in how answers were judged without a box."""
-    for (kind, name, each), of in zip(asked, found, strict=True):
-        at = f'{checks}, exercise "{each.exercise}": '
-        most = max(of.earned, default=0.0)
-        seed = each.seeds[of.earned.index(most)]
-        if kind == "trivial" and most > 0:
-            yield f"{at}the answer without a thought, {name}, earns {most:.0%} with seed {seed}; mend the check"
-        if kind == "wrong" and most > HALF:
-            yield (
-                f"{at}the wrong rule {name} earns {most:.0%} with seed {seed}, and may {HALF:.0%}; ask what tells it from "
-                "the right one on every seed, or weigh that more"
-            )
-        if kind == "wrong" and not of.visible:
-            yield f"{at}the visible check ticks what is wrong, {name}; mend the visible check"
-        if kind in ("reference", "right") and of.visible:
-            yield f"{at}the visible check refuses what is right, {kind} {name}: {of.visible}; mend the visible check"
 
 
 def _survives(chapter: Chapter, trial: Trial, results: dict[Trial, Verdict]) -> bool:
@@ -325,7 +286,7 @@ def _judge(
     variants = {trial.of for trial, _ in results if isinstance(trial.of, Variant)}
     found.wrong = sum(not variant.correct for variant in variants)
     found.right = len(variants) - found.wrong
-    found.flakes = [
+    found.flakes += [
         Flake(test, f"{kind} {name}".strip(), times[True], times[False])
         for (kind, name, test), times in seen.items()
         if times[True] and times[False]

@@ -7,10 +7,13 @@ import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
 
 from autograder.authoring import build, check_answer, checks_page, mutants, trials, unboxed, verify
+from autograder.authoring import worth as worth_of
 from autograder.authoring.unboxed import Answered, Found
 from autograder.authoring.verify import Trial, Verified
+from autograder.authoring.worth import Tried
 from autograder.devtools.fixture import CHAPTER
 from autograder.model.course import Course, CourseError, find
+from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import Evidence, Outcome
 from autograder.probe import listed
 from autograder.probe.listed import Equivalent, Variant
@@ -203,7 +206,7 @@ def test_an_answer_without_a_thought_is_a_constant_or_what_was_given():
 def test_wrong_rules_and_thoughtless_answers_that_earn_too_much_and_strict_visible_checks_are_the_authors_faults():
     def worth(kind, earned, visible=""):
         asked = Answered("pick", "pick", SOURCE, tuple(range(1, len(earned) + 1)))
-        return list(verify._worth("test_x.py", [(kind, "pick: some", asked)], [Found(earned, visible)]))
+        return list(worth_of.faults("test_x.py", Tried(kind, "pick: some", asked), Found(earned, visible)))
 
     assert worth("wrong", (0.0, 0.5), "✗ no") == worth("trivial", (0.0,)) == worth("right", (1.0,)) == []
     assert "the visible check ticks what is wrong" in worth("wrong", (0.0, 0.5))[0]
@@ -221,7 +224,9 @@ def test_an_answer_is_asked_on_each_seed_and_looked_at_by_the_visible_check(fixt
     raises = "def place(ops, default, before):\n    1/0\n"
     asked = [Answered("place", "place", source, (1, 2)) for source in (right, wrong, raises)]
     found = unboxed.ask(fixture_course, CHAPTER, asked)
-    assert found[0] == Found((1.0, 1.0), "")
+    assert (found[0].earned, found[0].visible) == ((1.0, 1.0), "")
+    assert {each.passed for each in found[0].said} == {True}
+    assert {each.seed for each in found[0].said} == {1, 2}
     assert max(found[1].earned) < 1
     assert found[1].visible.startswith("✗ ")
     assert found[2].earned == (0.0, 0.0)
@@ -308,3 +313,23 @@ def pick():
 def test_prose_does_not_decide_what_is_found(old, new, same):
     assert old in PERCENT
     assert (verify.tried(PERCENT.replace(old, new, 1)) == verify.tried(PERCENT)) is same
+
+
+def test_a_listed_answer_is_told_its_sentence_and_judged_alike_on_the_first_few_seeds():
+    def said(seed, passed, says="", kind="assert"):
+        return check_answer.Said(PlannedTest("pick", "test_pick"), seed, passed, "" if passed else kind, says, "")
+
+    tried = Tried("wrong", "pick: some", Answered("pick", "pick", SOURCE, (1, 2, 3, 4)), "divide")
+    told = Found((0.0,) * 4, "✗ no", tuple(said(seed, False, "divide by 3") for seed in (1, 2, 3, 4)))
+    assert list(worth_of.faults("test_x.py", tried, told)) == list(worth_of.flakes(tried, told)) == []
+    odd = Found((0.0,) * 4, "✗ no", (said(1, False, "divide"), said(2, False, "other"), said(4, False, "another")))
+    (fault,) = worth_of.faults("test_x.py", tried, odd)
+    assert "is not told 'divide' with seed 2, but 'other'" in fault
+    luck = Found((0.0, 0.5, 0.0), "✗ no", (said(1, False, "divide"), said(2, True), said(3, False, "divide")))
+    assert list(worth_of.flakes(tried, luck)) == [("test_pick", "wrong pick: some", 1, 2)]
+    broke = Found((0.0,), "✗ no", (said(1, False, "divide", "KeyError"),))
+    assert "met KeyError on the wrong pick: some" in next(worth_of.faults("test_x.py", tried, broke))
+    right = Tried("right", "pick: other", Answered("pick", "pick", SOURCE, (1, 2)))
+    assert "earns 50% with seed 2 (no)" in next(
+        worth_of.faults("test_x.py", right, Found((1.0, 0.5), "", (said(2, False, "no"),)))
+    )
