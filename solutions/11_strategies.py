@@ -71,7 +71,7 @@ for copy in strategy.experimental_local_results(kernel):
 # %% [markdown]
 # ### Exercise: `homes` (2 points)
 # Build a model by `build()` in the strategy's scope. Return for each of its weights, trainable or not, the list of devices
-# that have a copy. Roughly 3 lines.
+# that have a copy. A layer may have been made before, elsewhere: look at each weight. Roughly 3 lines.
 
 
 # %% answer="homes" covers=["S54", "S56", "S57", "S60"]
@@ -87,9 +87,14 @@ def homes(strategy, build):  # -> [[device of each copy], ...], one list a weigh
 made_in = []  # the strategies in whose scope models were built
 
 
+with tf.device(D[3]):  # a layer that was made before, outside of any scope
+    old = tf.keras.layers.Dense(1)
+    old.build((None, 2))
+
+
 def tiny():
     made_in.append(tf.distribute.get_strategy())
-    return tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1), tf.keras.layers.BatchNormalization()])
+    return tf.keras.Sequential([tf.keras.Input((2,)), old, tf.keras.layers.BatchNormalization()])
 
 
 # %% check="homes" points=2
@@ -104,9 +109,10 @@ with attempt("homes"):
         made_in.clear()
         got = read(homes(strategy, tiny), "`homes` returned", expecting.list_of(expecting.list_of(expecting.text)))
         short = [sorted("/" + place.split("device:")[-1].lstrip("/").upper() for place in each) for each in got]
-        print(f"{name}: {len(short)} weights, the first on", *short[0])
+        print(f"{name}: {len(short)} weights, the last on", *short[-1])
         expect(len(short) == 6, f"`tiny()` has 6 weights, 2 of them not trainable; `homes` has {len(short)}")
-        wrong = [each for each in short if each != sorted(wanted)]
+        expect(short[:2] == [[D[3]]] * 2, f"{name}: `old` was made on {D[3]}; `homes` has its weights on {short[:2]}")
+        wrong = [each for each in short[2:] if each != sorted(wanted)]
         expect(not wrong, f"{name}: a weight on {wrong[:1]}; where are its variables?")
         expect(made_in == [strategy], f"{name}: the model was not built in its scope")
 

@@ -21,7 +21,7 @@ from autograder.probe.asking import probe
 @probe
 def homes_of(student, cases):
     found = []
-    for kind, devices, sizes in cases:
+    for kind, devices, sizes, home in cases:
         if kind == "Mirrored":
             strategy = tf.distribute.MirroredStrategy(devices)
         elif kind == "CentralStorage":
@@ -29,13 +29,15 @@ def homes_of(student, cases):
         else:
             strategy = tf.distribute.OneDeviceStrategy(devices[0])
 
-        made_in = []
+        made_in, layers = [], tf.keras.layers
+        with tf.device(home):  # made before, by no strategy: only who looks knows where
+            before = layers.Dense(sizes[1])
+            before.build((None, sizes[0]))
 
-        def build(sizes=sizes, made_in=made_in):
+        def build(sizes=sizes, made_in=made_in, before=before, layers=layers):
             made_in.append(tf.distribute.get_strategy())
-            layers = tf.keras.layers
-            dense = [layers.Dense(size) for size in sizes[1:]]
-            return tf.keras.Sequential([tf.keras.Input((sizes[0],)), *dense, layers.BatchNormalization()])
+            dense = [layers.Dense(size) for size in sizes[2:]]
+            return tf.keras.Sequential([tf.keras.Input((sizes[0],)), before, *dense, layers.BatchNormalization()])
 
         got = student.homes(strategy, build)
         found.append([got, len(made_in) == 1 and made_in[0] is strategy])

@@ -22,14 +22,14 @@ from autograder.probe.asking import Misconception, each_answer, exercise, record
 
 # homes
 
-Homes = tuple[str, list[str], list[int]]  # kind of strategy, devices, sizes of layers
+Homes = tuple[str, list[str], list[int], str]  # kind of strategy, devices, sizes of layers, where the first one is
 HOMES = row(list_of(list_of(text)), truth)
 
 
 def check_homes(student: Any, cases: list[Homes]) -> None:
-    """Each weight has its copies where the strategy keeps variables."""
+    """Each weight has its copies where the strategy keeps variables, but for two that were there before."""
     answers = student.ask(homes_of, cases=cases)
-    for (kind, devices, sizes), (got, scoped) in each_answer(
+    for (kind, devices, sizes, before), (got, scoped) in each_answer(
         answers, cases, HOMES, "`homes` returned, and built in scope"
     ):
         says = f"`homes` of a {kind}Strategy, {', '.join(devices)},"
@@ -39,8 +39,8 @@ def check_homes(student: Any, cases: list[Homes]) -> None:
         if len(got) == count - 2:
             raise Misconception("trainable_only", f"{says} has {len(got)} weights; those that are not trainable count.")
         assert len(got) == count, f"{says} has {len(got)} weights; the model has {count}."
-        for each in got:
-            there = sorted(place.split("device:")[-1].removeprefix("/").upper() for place in each)
+        places = [sorted(place.split("device:")[-1].removeprefix("/").upper() for place in each) for each in got]
+        for there in places[2:]:
             if there == wanted:
                 continue
             text_ = f"{says} has a weight on {', '.join(there) or 'no device'}"
@@ -53,10 +53,18 @@ def check_homes(student: Any, cases: list[Homes]) -> None:
             raise AssertionError(f"{text_}; expected {len(wanted)} in all.")
         if not scoped:
             raise Misconception("by_the_strategy", f"{says} is right; but no model was built, once, in the scope.")
+        for there in places[:2]:
+            if there != [before.removeprefix("/")]:
+                text_ = f"{says} has a weight on {', '.join(there) or 'no device'}; its layer was made before,"
+                raise Misconception("not_looked_at", f"{text_} on {before}. Look at the weight.")
 
 
 def drawn_sizes(rng: np.random.Generator) -> list[int]:
     return [int(size) for size in rng.integers(2, 6, size=int(rng.integers(2, 4)))]  # of the input, then of each layer
+
+
+def a_device(rng: np.random.Generator) -> str:
+    return f"/CPU:{int(rng.integers(4))}"
 
 
 @exercise("homes")
@@ -64,7 +72,7 @@ def test_a_mirrored_weight_has_a_copy_on_each_device(student, rng):
     cases = []
     for count in (3, 2):
         devices = [f"/CPU:{i}" for i in 1 + rng.permutation(3)[:count]]
-        cases.append(("Mirrored", devices, drawn_sizes(rng)))
+        cases.append(("Mirrored", devices, drawn_sizes(rng), a_device(rng)))
     check_homes(student, cases)
 
 
@@ -72,7 +80,11 @@ def test_a_mirrored_weight_has_a_copy_on_each_device(student, rng):
 def test_other_strategies_keep_one(student, rng):
     order = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
     single = [f"/CPU:{1 + int(rng.integers(3))}"]
-    check_homes(student, [("CentralStorage", order, drawn_sizes(rng)), ("OneDevice", single, drawn_sizes(rng))])
+    cases = [
+        ("CentralStorage", order, drawn_sizes(rng), a_device(rng)),
+        ("OneDevice", single, drawn_sizes(rng), "/CPU:0"),
+    ]
+    check_homes(student, cases)
 
 
 # differs
@@ -82,17 +94,22 @@ Program = tuple[Result, Result, float]  # what it trains with the strategy, on o
 FOUND = list_of(one_of(["weights", "loss"]))
 
 
-def check_differs(student: Any, rng: np.random.Generator, cases: list[tuple[str, str, Program, list[str]]]) -> None:
-    """Have programs with known differences compared. Each case has the name of whoever fails there first."""
+def check_differs(
+    student: Any, rng: np.random.Generator, cases: list[tuple[str, str, Program, list[str]]], where: bool
+) -> None:
+    """Have programs with known differences compared. Each case has the name of whoever fails there first.
+
+    `where`: each must have run alone, on the device that was given; only the process itself says so.
+    """
     replicas, device = int(rng.choice([2, 3])), f"/CPU:{1 + int(rng.integers(3))}"
     answers = student.ask(compared, programs=[program for _, _, program, _ in cases], replicas=replicas, device=device)
     kind = row(FOUND, list_of(text), whole)
     for (name, what, (_, _, atol), wanted), (got, alone, _) in each_answer(answers, cases, kind, "`differs` returned"):
         says = f"{what}, atol {atol:g}: `differs` found {' and '.join(sorted(set(got))) or 'nothing'}"
-        if not alone:
+        if where and not alone:
             raise Misconception("never_alone", f"{says}; the program was never run on one device.")
         places = {place.split("device:")[-1].removeprefix("/") for place in alone}
-        if places != {device.removeprefix("/")}:
+        if where and places != {device.removeprefix("/")}:
             text_ = f"`differs(..., {device!r}, {atol:g})` ran the program alone on {', '.join(sorted(places))}"
             raise Misconception("another_device", f"{text_}; expected the device that was given.")
         if sorted(set(got)) != sorted(wanted):
@@ -113,7 +130,7 @@ def shifted(result: Result, which: list[int], by: float, loss: float = 0.0) -> R
     return arrays, result[1] + loss
 
 
-@exercise("differs")
+@exercise("differs", weak=True)
 def test_weights_and_loss_are_each_compared(student, rng):
     cases = []
     for name, what, by, loss, wanted in (
@@ -126,7 +143,7 @@ def test_weights_and_loss_are_each_compared(student, rng):
     ):
         alone = results(rng)
         cases.append((name, what, (shifted(alone, [0, 1, 2], by, loss), alone, 1e-4), wanted))
-    check_differs(student, rng, cases)
+    check_differs(student, rng, cases, where=True)
 
 
 @exercise("differs")
@@ -162,7 +179,7 @@ def test_any_array_any_size_and_nan(student, rng):
         ),
         ("mean_difference", "One of 1000 weights 0.002 larger", ((one, many[1]), many, 1e-3), ["weights"]),
     ]
-    check_differs(student, rng, cases)
+    check_differs(student, rng, cases, where=False)
 
 
 # even
@@ -264,7 +281,7 @@ def check_ready(student: Any, cases: list[Case]) -> None:
             assert close, f"{text_}; plain SGD on the mean squared error gives {np.ravel(right)[0]:.4f}."
 
 
-@exercise("ready")
+@exercise("ready", weak=True)
 def test_batch_and_rate_grow_with_the_replicas(student, rng):
     cases = []
     for style, n in (("sequential", 2), ("functional", 4)):
