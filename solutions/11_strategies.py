@@ -53,7 +53,7 @@ for copy in strategy.experimental_local_results(kernel):
     print(copy.name, copy.shape, copy.device)
 
 # %% [markdown]
-# Two variables, one name: a **mirrored variable**. Each replica reads its own. A training step changes both alike: what
+# Two copies: a **mirrored variable**. Each replica reads its own. A training step changes both alike: what
 # is trained stays equal.
 #
 # There are six strategies, on two axes: do the replicas train in step, and where are the variables?
@@ -71,7 +71,7 @@ for copy in strategy.experimental_local_results(kernel):
 # %% [markdown]
 # ### Exercise: `homes` (2 points)
 # Build a model by `build()` in the strategy's scope. Return for each of its weights, trainable or not, the list of devices
-# that have a copy. A layer may have been made before, elsewhere: look at each weight. Roughly 3 lines.
+# that have a copy. A layer may be an older one: look at each weight. Roughly 3 lines.
 
 
 # %% answer="homes" covers=["S54", "S56", "S57", "S60"]
@@ -88,8 +88,7 @@ made_in = []  # the strategies in whose scope models were built
 
 
 with tf.device(D[3]):  # a layer that was made before, outside of any scope
-    old = tf.keras.layers.Dense(1)
-    old.build((None, 2))
+    (old := tf.keras.layers.Dense(1)).build((None, 2))
 
 
 def tiny():
@@ -187,7 +186,7 @@ def fitted(strategy, count, batch, layers=(), **how):  # a strategy, digits, bat
 
 
 # %% [markdown]
-# From here on, replicas add on one device: the default may hang on logical CPUs.
+# From here on, replicas add on one device.
 
 
 # %% covers=["S56"]
@@ -269,7 +268,7 @@ for replicas in (2, 4):
     print(replicas, "replicas:", fresh.run(shares, replicas, cpus=4))
 
 # %% [markdown]
-# Not evenly. Each replica takes 10 / 4 examples, rounded up, until there are none left. In `fit`, that ends so:
+# Not evenly. Each replica takes 10 / 4 examples, rounded up, until none are left. In `fit`:
 
 # %% tags=["show"] covers=["S62"]
 failed = fresh.call(lambda: fitted(in_step([f"/CPU:{i}" for i in range(4)]), 20, 10), cpus=4)
@@ -352,7 +351,7 @@ pictures.bars(
 
 # %% [markdown]
 # ## In the scope
-# Both belong into the scope: building *and* compiling. The optimizer has variables, too. Here the model is built in the scope,
+# Building *and* compiling belong in the scope. The optimizer has variables, too. Here the model is built in the scope,
 # and compiled outside. Four steps of training:
 
 
@@ -622,7 +621,7 @@ with attempt("guesses", done="recorded before it was measured"):
 
 # %% [markdown]
 # ## TPU: who sits where
-# **Nothing in this section ran on a TPU**: we have none. What can be run is its plan. A
+# **Nothing in this section ran on a TPU**. What can be run is its plan. A
 # TPU's chips are a mesh. A core's place is (x, y, z) of its chip, and its number in the chip. A `Topology` has the place of each
 # task's devices. A `DeviceAssignment` gives each replica its cores.
 
