@@ -2,7 +2,8 @@
 # jupyter:
 #   across:
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 45}
-#     allowed_ops: [IsFinite, IsNan, IsInf, CheckNumerics]
+#     allowed_ops: [IsFinite, IsNan, IsInf, CheckNumerics, IteratorGetNext, IteratorGetNextAsOptional,
+#       OptionalFromValue, OptionalGetValue, OptionalHasValue, OptionalNone]
 #     rows: S64-S66
 #     # house: median_cell: what the loop is compared with, five ways and a GAN, are whole programs
 # ---

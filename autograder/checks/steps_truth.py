@@ -1,12 +1,13 @@
 """What checks on steps and on a loop of them are made of: the student's own graph, run here, and what each replica did in it.
 
-A step is traced there as the notebook traces it, on parts whose sizes are known, and runs here on fresh weights and data
-(`Worked`): TensorFlow's record of that run says how many numbers each replica computed. A loop runs here on the checker's own
-iterators (`looped`).
+A step, or what a replica does in one, is traced there as the notebook traces it, on parts whose sizes are known, and runs here
+on fresh weights and data (`Worked`): TensorFlow's record of that run says how many numbers each device computed. A loop runs
+here on the checker's own data (`Looped`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import tensorflow as tf
 from across.expecting import anything, list_of, row, text
 from autograder.checks.loops_truth import Alone
 from autograder.checks.placing import TIMEOUT, imported, session
-from autograder.probe.asking import probe
+from autograder.probe.asking import Misconception, probe
 
 v1 = tf.compat.v1
 
@@ -64,7 +65,25 @@ def counted(student, n, numbers, size, asked):
 
 
 @probe(graphs=1)
-def step_of_parts(student, n, shapes, sizes, rate, momentum):
+def loop_of(student, factor):
+    from across import tracing
+
+    state = tf.Variable(tf.zeros([]))
+    iterator = iter(tf.data.Dataset.from_tensor_slices(np.zeros(3, np.float32)).batch(2))
+
+    def of(batch):  # each loss depends on all steps before it
+        state.assign(factor * state + tf.reduce_sum(batch))
+        return tf.identity(state)
+
+    def loop(most):
+        return student.up_to(most, iterator, of)
+
+    made = tracing.program(loop, tf.TensorSpec([], tf.int32), weights={"state": (state, "")})
+    return made.graph_def, made.inputs, made.outputs
+
+
+@probe(graphs=1)
+def step_of_parts(student, what, n, shapes, sizes, rate, momentum):
     strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(n)], tf.distribute.ReductionToOneDevice())
     layers = tf.keras.layers
     with strategy.scope():
@@ -74,9 +93,9 @@ def step_of_parts(student, n, shapes, sizes, rate, momentum):
         optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
         optimizer.build(model.trainable_variables)
     copies = {}
-    for number, each in enumerate([*model.weights, *optimizer.variables]):
+    for i, each in enumerate([*model.weights, *optimizer.variables]):
         for k, copy in enumerate(strategy.experimental_local_results(each.value)):
-            copies[id(copy.handle)] = number, k, copy
+            copies[id(copy.handle)] = i, k, copy
 
     def part(rest, dtype):
         def value(context):
@@ -84,8 +103,14 @@ def step_of_parts(student, n, shapes, sizes, rate, momentum):
 
         return strategy.experimental_distribute_values_from_function(value)
 
-    batch = (part([shapes[0][0]], tf.float32), part([], tf.int64))
-    graph = tf.function(student.step).get_concrete_function(strategy, model, optimizer, batch).graph
+    batch, examples = (part([shapes[0][0]], tf.float32), part([], tf.int64)), tf.constant(float(sum(sizes)))
+
+    def step(batch):
+        if what == "step":
+            return student.step(strategy, model, optimizer, batch)
+        return strategy.run(student.in_replica, args=(model, optimizer, *batch, examples))
+
+    graph = tf.function(step).get_concrete_function(batch).graph
     graph_def = graph.as_graph_def()
     captured = {inside.op.name: outside for outside, inside in graph.captures}
     printing = {node.name for node in graph_def.node if node.op in ("PrintV2", "StringFormat")}  # may not come in
@@ -100,11 +125,11 @@ def step_of_parts(student, n, shapes, sizes, rate, momentum):
             node.attr.clear()
             node.attr["dtype"].type = outside.dtype.as_datatype_enum
             if id(outside) in copies:
-                number, k, copy = copies[id(outside)]
+                i, k, copy = copies[id(outside)]
                 node.op, node.device = "VarHandleOp", f"/device:CPU:{k}"
                 node.attr["dtype"].type = copy.dtype.as_datatype_enum
                 node.attr["shape"].shape.CopyFrom(copy.shape.as_proto())
-                node.attr["shared_name"].s = f"{number}_{k}".encode()
+                node.attr["shared_name"].s = f"{i}_{k}".encode()
             elif outside.dtype != tf.resource:
                 node.op = "Const"
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(outside.numpy()))
@@ -117,24 +142,27 @@ NAMES = list_of(text)
 
 
 class Worked:
-    """The student's `step` on replicas with parts of these sizes, twice, on fresh data: losses, weights, and work.
+    """The student's `step`, or `in_replica`, on replicas with parts of these sizes, twice, on fresh data.
 
-    `weights` has a list for each replica; `work` says how many numbers each device computed in a step.
+    `losses` has a list of what came back, for each step; `weights` a list for each replica; `work` says how many numbers each
+    device computed in a step, those that are no replica's together at the end.
     """
 
-    def __init__(self, student: Any, alone: Alone, sizes: Sequence[int], rate: float, momentum: float) -> None:
+    def __init__(
+        self, student: Any, what: str, alone: Alone, sizes: Sequence[int], rate: float, momentum: float
+    ) -> None:
         n, shapes = len(sizes), [list(each.shape) for each in alone.weights]
         asked = {"n": n, "shapes": shapes, "sizes": list(sizes), "rate": rate, "momentum": momentum}
-        answer = student.ask(step_of_parts, **asked)
-        graph_def, given, out = row(anything, NAMES, NAMES)(answer, "`step` in a `tf.function` led to")
+        answer = student.ask(step_of_parts, what=what, **asked)
+        graph_def, given, out = row(anything, NAMES, NAMES)(answer, f"`{what}` in a `tf.function` led to")
         graph = imported(graph_def)
         ends = np.cumsum([0, *sizes])
         spans = [slice(int(ends[k]), int(ends[k + 1])) for k in range(n)]
         values = [alone.images[span] for span in spans] + [alone.labels[span] for span in spans]
         first = [*alone.weights, 0, rate, *(np.zeros_like(each) for each in alone.weights[2:])]
-        assert len(given) == 2 * n and len(out) == 1, (
-            f"`step` in a `tf.function` returned {len(out)} tensors; expected one."
-        )
+        wanted = 1 if what == "step" else n
+        assert len(out) == wanted, f"`{what}` in a `tf.function` returned {len(out)} tensors; expected {wanted}."
+        assert len(given) == 2 * n, f"`{what}` in a `tf.function` did not get the parts of {n} replicas."
         try:
             feed: dict[Any, Any] = {graph.get_tensor_by_name(name): v for name, v in zip(given, values, strict=True)}
             handles = {
@@ -150,36 +178,34 @@ class Worked:
                         value = tf.constant(first[int(name.split("_")[0])], dtype)
                         begin.append(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
                         end[name] = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
-            loss = graph.get_tensor_by_name(out[0])
+            losses = [graph.get_tensor_by_name(name) for name in out]
         except (ValueError, TypeError, KeyError, IndexError):
-            raise AssertionError("The graph of your `step` does not hold together.") from None
+            raise AssertionError(f"The graph of your `{what}` does not hold together.") from None
         with session(graph) as running:
             running.run(begin)
-            found = [numbers(running, loss, feed) for _ in range(2)]
+            found = [numbers(running, losses, feed) for _ in range(2)]
             after = running.run(end)
         self.losses = [value for value, _ in found]
-        self.work = [found[-1][1].get(f"CPU:{k}", 0) for k in range(n)]
-        self.weights = [
-            [after.get(f"{number}_{k}", value) for number, value in enumerate(alone.weights)] for k in range(n)
-        ]
+        work = found[-1][1]
+        self.work = [work.pop(f"CPU:{k}", 0) for k in range(n)]
+        self.work.append(sum(work.values()))
+        self.weights = [[after.get(f"{i}_{k}", value) for i, value in enumerate(alone.weights)] for k in range(n)]
 
 
 def numbers(running: Any, fetches: Any, feed: dict[Any, Any]) -> tuple[Any, dict[str, int]]:
-    """Run it; the value, and how many numbers the ops of each device gave in that run, whatever kind they are of."""
+    """Run it; the value, and how many numbers the ops of each device gave in that run, whatever their kind and type."""
     seen = v1.RunMetadata()
     options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE, timeout_in_ms=TIMEOUT)
     try:
         value = running.run(fetches, feed, options=options, run_metadata=seen)
     except Exception as error:  # ValueError, TypeError, OpError, and whatever else a student's graph leads to
-        raise AssertionError(f"The graph of your `step` cannot be run: {str(error)[:200]}") from None
+        raise AssertionError(f"Your graph cannot be run: {str(error)[:200]}") from None
     found: dict[str, int] = {}
     for device in seen.step_stats.dev_stats:
         count = 0
         for node in device.node_stats:
             for each in node.output:
-                described = each.tensor_description
-                if described.dtype in (tf.float32.as_datatype_enum, tf.float64.as_datatype_enum):
-                    count += int(np.prod([dim.size for dim in described.shape.dim]))
+                count += math.prod(dim.size for dim in each.tensor_description.shape.dim)
         name = device.device.split("device:")[-1]
         found[name] = found.get(name, 0) + count
     return value, found
@@ -198,3 +224,82 @@ def own_work(alone: Alone, size: int, rate: float, momentum: float) -> int:
     with session(graph) as running:
         running.run(first)
         return numbers(running, step, {})[1].get("CPU:0", 0)
+
+
+class Looped:
+    """The student's `up_to` as a graph, and what it does here with batches of fresh numbers.
+
+    `bodies` says how often a step stands in the graph; `found` has steps and the sum of losses for each of `asked`, which are
+    asked one after the other of one iterator. Of the steps that the data allows, `losses` has all: `factor` times the one
+    before, plus the sum of the batch.
+    """
+
+    def __init__(self, student: Any, numbers: np.ndarray, size: int, factor: float, asked: Sequence[int]) -> None:
+        answer = student.ask(loop_of, factor=factor)
+        graph_def, given, out = row(anything, NAMES, NAMES)(answer, "`up_to` in a `tf.function` led to")
+        nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
+        self.bodies = sum(node.op == "AssignVariableOp" for node in nodes)
+        iterators, states = [], []
+        for node in graph_def.node:
+            if node.op == "Placeholder" and node.attr["dtype"].type == tf.resource.as_datatype_enum:
+                node.op = "IteratorV2"
+                node.attr.clear()
+                node.attr["shared_name"].s, node.attr["container"].s = b"data", b""
+                node.attr["output_types"].list.type.append(tf.float32.as_datatype_enum)
+                node.attr["output_shapes"].list.shape.add().CopyFrom(tf.TensorShape([None]).as_proto())
+                iterators.append(node.name)
+            if node.op == "VarHandleOp":
+                states.append(node.name)
+        self.losses, last = [], 0.0
+        for at in range(0, len(numbers), size):
+            last = factor * last + float(numbers[at : at + size].sum())
+            self.losses.append(last)
+        graph = imported(graph_def)
+        assert len(given) == 1 and len(out) == 2, f"`up_to` returned {len(out)} tensors; expected steps and a sum."
+        try:
+            fetches: Any = [graph.get_tensor_by_name(name) for name in (*given, *out)]
+            with graph.as_default():
+                data: Any = tf.data.Dataset.from_tensor_slices(numbers).batch(size)
+                begin = [
+                    tf.raw_ops.MakeIterator(
+                        dataset=data._variant_tensor, iterator=graph.get_tensor_by_name(f"{name}:0")
+                    )
+                    for name in iterators
+                ]
+                begin += [
+                    tf.raw_ops.AssignVariableOp(resource=graph.get_tensor_by_name(f"{name}:0"), value=tf.constant(0.0))
+                    for name in states
+                ]
+        except (ValueError, TypeError, KeyError, IndexError):
+            raise AssertionError("The graph of your `up_to` does not hold together.") from None
+        options = v1.RunOptions(timeout_in_ms=TIMEOUT)
+        with session(graph) as running:
+            try:
+                running.run(begin)
+                values = [running.run(fetches[1:], {fetches[0]: each}, options=options) for each in asked]
+            except Exception as error:  # as in `numbers`
+                raise AssertionError(f"Your graph cannot be run: {str(error)[:200]}") from None
+        one = all(np.shape(each) == () and np.asarray(each).dtype.kind in "iuf" for pair in values for each in pair)
+        assert one, "`up_to` did not return two numbers."
+        self.found = [(float(steps), float(total)) for steps, total in values]
+
+
+def check_loop(losses: Sequence[float], asked: Sequence[int], found: Sequence[tuple[float, float]]) -> None:
+    """Hold what was `found` against the losses of all steps that the data allows: (steps, their sum) for each of `asked`."""
+    before = 0
+    for most, (steps, total) in zip(asked, found, strict=True):
+        left = losses[before:]
+        wanted = min(most, len(left))
+        right = float(sum(left[:wanted]))
+        says = f"{len(left)} batches left: `up_to({most}, ...)` returned {steps:g} steps and a sum of {total:g}"
+        if steps != wanted:
+            if steps == most and most > wanted:
+                raise Misconception("counts_empty", f"{says}; a step without data does not count.")
+            raise AssertionError(f"{says}; expected {wanted} steps.")
+        if not np.isclose(total, right, rtol=1e-5):
+            if wanted > 1 and np.isclose(total, right / wanted, rtol=1e-5):
+                raise Misconception("mean_of_losses", f"{says}, their mean; expected the sum.")
+            if wanted and np.isclose(total, left[wanted - 1], rtol=1e-5):
+                raise Misconception("last_loss", f"{says}, that of the last step; expected the sum of all.")
+            raise Misconception("another_sum", f"{says}; the sum of their losses is {right:g}.")
+        before += wanted

@@ -20,7 +20,7 @@ from autograder.checks.loops_truth import (
     of_each,
     replicated,
 )
-from autograder.checks.steps_truth import Worked, counted, own_work, stepped
+from autograder.checks.steps_truth import Looped, Worked, check_loop, counted, own_work, stepped
 from autograder.probe.asking import Misconception, each_answer, exercise, recorded
 
 RATE, MOMENTUM = 0.125, 0.5
@@ -76,6 +76,40 @@ def test_parts_that_are_uneven_or_empty(student, rng):
     check_shares(student, [(3, size + 1, size), (4, 9, 9)])
 
 
+# what each replica computes
+
+MORE = (
+    2.2  # times what one device computes for the same examples: who does the others' part computes three times as much
+)
+
+
+def check_work(student: Any, what: str, rng: np.random.Generator, sizes: list[int]) -> None:
+    """Have `step`, or `in_replica`, run here on replicas with those examples, and see what each of them computes."""
+    alone = Alone(rng, sum(sizes))
+    found = Worked(student, what, alone, sizes, RATE, MOMENTUM)
+    says = f"`{what}` in a `tf.function`, twice, {len(sizes)} replicas with {sizes} examples:"
+    everything = slice(0, sum(sizes))
+    for weights in found.weights:
+        check_moves(says, weights, alone, [(everything, sizes)] * 2, RATE, MOMENTUM)
+    right = [(everything, of_each("right", [sum(sizes)]))] * 2
+    for got, wanted in zip(found.losses, alone.trained(right, RATE, MOMENTUM)[0], strict=True):
+        total = sum(float(each) if np.shape(each) == () else np.nan for each in got)
+        close = np.isclose(total, wanted, rtol=1e-3, atol=1e-4)
+        assert close, f"{says} it returned {np.ravel(got[0])[:3]}; the mean loss is {wanted:.4f}."
+    own = [own_work(alone, size, RATE, MOMENTUM) for size in sizes]
+    *work, elsewhere = found.work
+    idle = sum(each < need / 2 for each, need in zip(work, own, strict=True))
+    if idle or elsewhere > min(own) / 2:
+        used = len(sizes) - idle
+        raise Misconception(
+            "one_device", f"{len(sizes)} replicas: the model ran on {used} of their devices; expected all."
+        )
+    for k, (each, need) in enumerate(zip(work, own, strict=True)):
+        if each > MORE * need:
+            text_ = f"{says} replica {k} computes {each / need:.1f} times as much as its {sizes[k]} examples take"
+            raise Misconception("all_in_each", f"{text_}; each works on its own part.")
+
+
 # in_replica
 
 
@@ -112,6 +146,7 @@ def test_one_replica_and_two_uneven_ones(student, rng):
     check_replicas(student, rng, [int(rng.integers(3, 6))])
     first = int(rng.integers(3, 6))
     check_replicas(student, rng, [first, first - int(rng.integers(1, 3))])
+    check_work(student, "in_replica", rng, [int(each) for each in rng.integers(75, 90, size=3)])
 
 
 @exercise("in_replica")
@@ -119,6 +154,7 @@ def test_four_replicas_one_of_them_empty(student, rng):
     first = int(rng.integers(2, 4))
     check_replicas(student, rng, [first + 1, first, 1])
     check_replicas(student, rng, [first, first, first - 1, 0])
+    check_work(student, "in_replica", rng, [int(each) for each in rng.integers(60, 70, size=4)])
 
 
 # guesses
@@ -166,74 +202,38 @@ def check_step(student: Any, rng: np.random.Generator, n: int, size: int, rest: 
         raise Misconception("one_part", f"{text_} {float(got):.4f}; the mean loss of the batch is {wanted:.4f}.")
 
 
-def check_work(student: Any, rng: np.random.Generator, sizes: list[int]) -> None:
-    """Have `step` run here on replicas with those examples, and see what each of them computes."""
-    alone = Alone(rng, sum(sizes))
-    found = Worked(student, alone, sizes, RATE, MOMENTUM)
-    says = f"`step` in a `tf.function`, twice, {len(sizes)} replicas with {sizes} examples:"
-    everything = slice(0, sum(sizes))
-    for weights in found.weights:
-        check_moves(says, weights, alone, [(everything, sizes)] * 2, RATE, MOMENTUM)
-    right = [(everything, of_each("right", [sum(sizes)]))] * 2
-    for got, wanted in zip(found.losses, alone.trained(right, RATE, MOMENTUM)[0], strict=True):
-        close = np.shape(got) == () and np.isclose(float(got), wanted, rtol=1e-3, atol=1e-4)
-        assert close, f"{says} it returned {np.ravel(got)[:3]}; the mean loss is {wanted:.4f}."
-    own = [own_work(alone, size, RATE, MOMENTUM) for size in sizes]
-    idle = sum(work < need / 2 for work, need in zip(found.work, own, strict=True))
-    if idle:
-        used = len(sizes) - idle
-        raise Misconception(
-            "one_device", f"{len(sizes)} replicas: the model ran on {used} of their devices; expected all."
-        )
-    for k, (work, need) in enumerate(zip(found.work, own, strict=True)):
-        if work > 2 * need:
-            text_ = f"{says} replica {k} computes {work / need:.1f} times as much as its {sizes[k]} examples take"
-            raise Misconception("all_in_each", f"{text_}; each works on its own part.")
-
-
 @exercise("step")
 def test_two_replicas_train_as_one_device(student, rng):
     size = 2 * int(rng.integers(2, 4))
     check_step(student, rng, 2, size, size - 1)
-    check_work(student, rng, [int(rng.integers(130, 160)), 30])
+    check_work(student, "step", rng, [int(each) for each in rng.integers(75, 90, size=3)])
 
 
 @exercise("step")
 def test_three_and_four_replicas_each_on_its_device(student, rng):
     check_step(student, rng, 4, 2 * int(rng.integers(2, 4)), 1)
-    check_work(student, rng, [int(each) for each in rng.permutation([60, int(rng.integers(70, 90)), 30])])
+    check_work(student, "step", rng, [int(each) for each in rng.integers(60, 70, size=4)])
 
 
 # up_to
 
 
 def check_up_to(student: Any, rng: np.random.Generator, n: int, ends: bool) -> None:
-    """Call `up_to` several times on one iterator: within the data and, if `ends`, beyond its end."""
+    """Call `up_to` several times on one iterator, of a strategy and here: within the data and, if `ends`, beyond its end."""
     size, many = int(rng.integers(2, 4)), int(rng.integers(7, 10))
-    numbers = rng.integers(1, 40, size=size * many - 1).astype("float32")
+    numbers, fresh = (rng.integers(1, 40, size=size * many - 1).astype("float32") for _ in range(2))
     first = int(rng.integers(2, 4))
     asked = [first, 0, first + 1, many, 3] if ends else [first, 1, first + 1]
     answer = student.ask(counted, n=n, numbers=numbers, size=size, asked=asked)
-    before = 0
-    for most, (steps, total, calls) in each_answer(answer, asked, row(number, number, whole), "`up_to` returned"):
-        left = numbers[before * size :]
-        wanted = min(most, many - before)
-        right = float(left[: wanted * size].sum())
-        says = f"{many - before} batches left: `up_to({most}, ...)` returned {steps:g} steps and a sum of {total:g}"
+    found = [each for _, each in each_answer(answer, asked, row(number, number, whole), "`up_to` returned")]
+    here = Looped(student, fresh, size, float(rng.choice([0.25, 0.5, 0.75])), asked)
+    for calls in (found[-1][2], here.bodies):
         if calls > 1:
-            text_ = f"{says}; Python called `step_of` {calls} times. Expected it traced once, in a loop of the graph."
-            raise Misconception("unrolled", text_)
-        if steps != wanted:
-            if steps == most and most > wanted:
-                raise Misconception("counts_empty", f"{says}; a step without data does not count.")
-            raise AssertionError(f"{says}; expected {wanted} steps.")
-        if not np.isclose(total, right, rtol=1e-5):
-            if wanted > 1 and np.isclose(total, right / wanted, rtol=1e-5):
-                raise Misconception("mean_of_losses", f"{says}, their mean; expected the sum.")
-            if wanted and np.isclose(total, left[(wanted - 1) * size : wanted * size].sum(), rtol=1e-5):
-                raise Misconception("last_loss", f"{says}, that of the last step; expected the sum of all.")
-            raise Misconception("another_sum", f"{says}; the sum of their losses is {right:g}.")
-        before += wanted
+            text_ = f"`up_to({first}, ...)`: Python called `step_of` {calls} times"
+            raise Misconception("unrolled", f"{text_}. Expected it traced once, in a loop of the graph.")
+    losses = [float(numbers[at : at + size].sum()) for at in range(0, len(numbers), size)]
+    check_loop(losses, asked, [(steps, total) for steps, total, _ in found])
+    check_loop(here.losses, asked, here.found)
 
 
 @exercise("up_to")
