@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from across import ring
-from across.expecting import anything, array, called, list_of, number, row, text, whole
-from autograder.checks.placing import device_of, imported
+from across.expecting import array, called, list_of, number, row, whole
+from autograder.checks.placing import device_of
 from autograder.checks.towers_rules import Pulled, check_averages, check_descent, drawn, uneven
-from autograder.checks.towers_truth import Alone, Traced, stepped, traced_step
+from autograder.checks.towers_truth import Alone, Together, Traced, stepped
 from autograder.probe.asking import Misconception, exercise, recorded
 
 # batches
@@ -76,7 +76,7 @@ def test_batches_are_mixed_anew_in_each_pass(student, rng):
         first = {label for labels in order for label in labels[: len(filed) // 3]}
         hardly.append(early <= (len(filed) + 1) // 2 or len(first) <= len(filed) // 2)
     if all(hardly):
-        text = f"{found.says}: in {len(tower)} passes, no record comes long before its turn; expected any order."
+        text = f"{found.says}: in {len(found.towers[0])} passes, no record comes long before its turn; expected any order."
         raise Misconception("hardly_mixed", f"{text} How many records does the buffer hold?")
 
 
@@ -228,25 +228,22 @@ def test_uneven_towers_train_as_one_device(student, rng):
 @exercise("step")
 def test_each_tower_computes_on_its_own_device(student, rng):
     check_step(student, rng, [int(rng.integers(3, 6))] * 2)
-    devices = [f"/CPU:{i}" for i in rng.permutation(4)[:3]]
-    default = next(each for each in devices if each != "/CPU:0")
-    answer = student.ask(traced_step, count=int(rng.integers(2, 5)), devices=devices, default=default)
-    graph_def, made_on = row(anything, list_of(text))(answer, "`step` led to")
-    graph = imported(graph_def)
-    ran = {device_of(op.device.split("device:")[-1]) for op in graph.get_operations() if op.type == "MatMul"}
-    wanted = {device_of(each) for each in devices}
-    pinned = ", ".join(sorted(filter(None, ran))) or "no device"
+    devices = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
+    default = devices[int(rng.integers(3))]
+    found = Together(student, rng, devices, default)
     says = f"Three towers for {', '.join(devices)}"
-    words = f"{says}: products of matrices are pinned to {pinned}."
-    if not wanted <= ran:  # the CPU may have products of its own, of losses, say
-        raise Misconception("one_device_for_all", words)
-    astray = sorted({*made_on} - {"CPU:0"})
-    if astray == [device_of(default)]:
+    if not found.shared:
+        pinned = ", ".join(sorted(found.given)) or "no device"
+        raise Misconception("one_device_for_all", f"{says}: products of matrices are pinned to {pinned}.")
+    if found.averaged_on == {device_of(default)}:
         words = f"{says}, in a block of {default}: the averages were made there; expected CPU:0"
         raise Misconception("averaged_by_default", f"{words}. What nobody pins goes to the block's device, or a GPU.")
-    if astray:
-        words = f"{says}, in a block of {default}: averages were made on {', '.join(astray)}; expected CPU:0."
+    if found.averaged_on:
+        there = ", ".join(sorted(found.averaged_on))
+        words = f"{says}, in a block of {default}: averages were made on {there}; expected CPU:0."
         raise Misconception("averaged_by_the_last", words)
+    assert found.kept, f"{says}: a tower sent more to CPU:0 than its gradients; expected it to compute them."
+    assert found.right, f"{says}: the weights are not those of one device with all examples."
 
 
 # rates

@@ -6,16 +6,18 @@ afresh (`Alone`). Of a student's tower there is a graph, which runs here on four
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from across import traffic
 from across.expecting import anything, list_of, row, text, whole
 from autograder.checks.placing import device_of, imported, ran, session
 from autograder.probe.asking import probe
 
+WIDTH, AWAY, SCALARS = 8, "CPU:4", 64  # of `Together`: numbers of an example, where batches are, bytes of a few numbers
 SIZE = 4  # pixels of an image's side
 HEAVY = ("Conv2D", "MatMul", "BiasAddGrad", "TanhGrad", "SparseSoftmax")  # parts of types that a tower's ops have
 FORWARD = (
@@ -144,27 +146,109 @@ def _assigned(handle: Any, weights: Sequence[np.ndarray], home: str) -> Any:
 
 
 @probe(graphs=1)
-def traced_step(student, count, devices, default):
+def traced_step(student, counts, width, devices, default, rate):
+    """Trace `step` of a small model, in a block of `default`, as a GPU is the default where there is one."""
     from across import tracing
 
-    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(10)])
-    made_on = []
-
-    class Watched(tf.keras.optimizers.SGD):
-        def apply(self, grads, trainable_variables=None):
-            grads = list(grads)
-            made_on.extend(each.device.split("device:")[-1] for each in grads if each is not None)
-            return super().apply(grads, trainable_variables)
-
-    def program():
-        with tf.device(default):  # as a GPU is the default where there is one
-            return student.step(model, optimizer, given, list(devices))
-
-    optimizer = Watched(0.1)
+    model = tf.keras.Sequential([tf.keras.Input((width,)), tf.keras.layers.Dense(10)])
+    optimizer = tf.keras.optimizers.SGD(rate)
     optimizer.build(model.trainable_variables)
+    own = {f"optimizer_{number}": (each.value, "/CPU:0") for number, each in enumerate(optimizer.variables)}
+    weights = {"kernel": (model.weights[0].value, "/CPU:0"), "bias": (model.weights[1].value, "/CPU:0"), **own}
 
-    given = [(np.ones([count, 3], np.float32), np.zeros([count], np.int64)) for _ in devices]
-    return tracing.program(program, weights={}).graph_def, made_on
+    def program(*given):
+        with tf.device(default):
+            return student.step(model, optimizer, list(zip(given[::2], given[1::2])), list(devices))  # noqa: B905
+
+    kinds = [(tf.TensorSpec([count, width], tf.float32), tf.TensorSpec([count], tf.int64)) for count in counts]
+    made = tracing.program(program, *(each for pair in kinds for each in pair), weights=weights)
+    return made.graph_def, made.inputs, made.outputs
+
+
+class Together:
+    """The student's `step`, traced there and run here: batches are on a CPU that no tower has, and go to their towers."""
+
+    def __init__(self, student: Any, rng: np.random.Generator, devices: Sequence[str], default: str) -> None:
+        """All `devices` are others than CPU:0, where the weights are. A batch is larger than what comes of it."""
+        counts, rate = [int(each) for each in 28 + rng.permutation(9)[: len(devices)]], 0.25
+        batches = [(rng.normal(size=(n, WIDTH)).astype("float32"), rng.integers(0, 10, size=n)) for n in counts]
+        values = {
+            "kernel": rng.normal(size=(WIDTH, 10)).astype("float32"),
+            "bias": rng.normal(size=10).astype("float32"),
+        }
+        answer = student.ask(traced_step, counts=counts, width=WIDTH, devices=list(devices), default=default, rate=rate)
+        graph_def, inputs, outputs = row(anything, list_of(text), list_of(text))(answer, "`step` led to")
+        fed = dict(zip(inputs, (each for batch in batches for each in batch), strict=False))
+        for node in getattr(graph_def, "node", ()):
+            if f"{node.name}:0" in fed:
+                node.device = f"/{AWAY}"
+        graph = imported(graph_def)
+        assert len(outputs) == 1, "`step` returned no single tensor; expected one: the mean loss."
+        try:
+            feed = {graph.get_tensor_by_name(name): value for name, value in fed.items() if _holds(graph, name)}
+            self.out: Any = graph.get_tensor_by_name(outputs[0])
+            writes = [op for op in graph.get_operations() if op.type.startswith("Assign") and op.type.endswith("Op")]
+            first = [_first(op, values, rate) for op in graph.get_operations() if op.type == "VarHandleOp"]
+            read = {name: _read(graph, name) for name in values}
+        except (ValueError, TypeError, KeyError):
+            raise AssertionError("The graph that your code built does not hold together.") from None
+        with session(graph, cpus=5) as running:
+            ran(running, first)
+            ran(running, [self.out.op, *writes], feed)
+            _, after = ran(running, list(read.values()))
+            ran(running, first)
+            try:
+                sent = traffic.count(running, [self.out.op, *writes], feed, devices=True)
+            except (ValueError, TypeError, tf.errors.OpError):
+                raise AssertionError("The graph that your code built cannot be run.") from None
+        images, labels = (np.concatenate(each) for each in zip(*batches, strict=True))
+        wanted = _descended(values, images, labels, rate)
+        self.right = all(np.allclose(got, wanted[name], atol=1e-4) for name, got in zip(read, after, strict=True))
+        places = [f"{device_of(each)}" for each in devices]
+        sizes = {place: (x.nbytes, y.nbytes) for place, (x, y) in zip(places, batches, strict=True)}
+        self.given = {to for (source, to), size in sent.items() if source == AWAY and size >= min(sizes.values())[0]}
+        self.shared = all(x <= sent.get((AWAY, to), 0) <= x + y + SCALARS for to, (x, y) in sizes.items())
+        back = {way: size for way, size in sent.items() if way[0] in places and size > SCALARS}
+        self.averaged_on = {to for _, to in back} - {"CPU:0"}
+        self.kept = all(to != "CPU:0" or size < sizes[source][0] for (source, to), size in back.items())
+
+
+def _holds(graph: tf.Graph, name: str) -> bool:
+    """Whether an input is used at all: what nobody reads is not in the graph."""
+    return name.partition(":")[0] in graph._nodes_by_name  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _first(handle: Any, values: Mapping[str, np.ndarray], rate: float) -> Any:
+    """The op that gives a variable of `traced_step` its value, once it is on CPU:0. Raises KeyError."""
+    name = handle.get_attr("shared_name").decode()
+    if device_of(handle.device) != "CPU:0":
+        raise KeyError(name)
+    if name.startswith("optimizer_"):
+        kind = handle.get_attr("dtype")
+        value = np.asarray(rate if kind.is_floating else 0, kind.as_numpy_dtype)
+    else:
+        value = values[name]
+    with handle.graph.as_default(), tf.device(handle.device):
+        return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=value)
+
+
+def _read(graph: tf.Graph, name: str) -> Any:
+    """The value of the variable `name`. Raises KeyError."""
+    handles = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
+    handle = {op.get_attr("shared_name").decode(): op for op in handles}[name]
+    with graph.as_default(), tf.device("/CPU:0"):
+        return tf.raw_ops.ReadVariableOp(resource=handle.outputs[0], dtype=tf.float32)
+
+
+def _descended(
+    weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray, rate: float
+) -> dict[str, np.ndarray]:
+    """One step of one device with all examples."""
+    logits = images @ weights["kernel"] + weights["bias"]
+    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+    error = chances / chances.sum(axis=1, keepdims=True) - np.eye(10)[labels]
+    pulls = {"kernel": images.T @ error / len(labels), "bias": error.mean(axis=0)}
+    return {name: value - rate * pulls[name] for name, value in weights.items()}
 
 
 @probe(uses=[built])

@@ -27,9 +27,12 @@ FED = re.compile(r"^_(?:arg_(.+)_\d+|recv_(.+))_\d+$")  # TensorFlow's ops for w
 SIGNAL = re.compile(r"/ctrl_S_?\d+$")  # an empty tensor that stands for a control edge between devices
 
 
-def count(session: tf.compat.v1.Session, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Sent:
+def count(
+    session: tf.compat.v1.Session, fetches: Any, feed: Mapping[Any, Any] | None = None, devices: bool = False
+) -> Sent:
     """Run `fetches`: {("ps:0", "worker:1"): bytes}. A tensor counts once for each device that it was sent to.
 
+    With `devices`, what goes from device to device: {("CPU:0", "CPU:1"): bytes}, or "ps:0 CPU:0" where there are jobs.
     What the session fetches counts on its way to the master. Expects a session whose graph nobody rewrites (Grappler off).
     Raises what the session raises; ValueError for a tensor that only TensorFlow knows, or one without a size (a string).
     """
@@ -38,10 +41,10 @@ def count(session: tf.compat.v1.Session, fetches: Any, feed: Mapping[Any, Any] |
     metadata = tf.compat.v1.RunMetadata()
     options = tf.compat.v1.RunOptions(output_partition_graphs=True)
     session.run(fetches, feed, options=options, run_metadata=metadata)
-    sends = []
+    sends, named = [], short_device if devices else _task
     for node in (node for part in metadata.partition_graphs for node in part.node):  # pyright: ignore
         if node.op == "_Send" and not SIGNAL.search(node.input[0]):
-            ends = (_task(node.attr[f"{side}_device"].s.decode()) for side in ("send", "recv"))
+            ends = (named(node.attr[f"{side}_device"].s.decode()) for side in ("send", "recv"))
             sends.append((*ends, _tensor(session.graph, node.input[0])))
     sends = [each for each in sends if each[0] != each[1]]
     unknown = list({tensor.ref(): tensor for _, _, tensor in sends if not tensor.shape.is_fully_defined()}.values())
