@@ -179,13 +179,20 @@ class Together:
         answer = student.ask(traced_step, counts=counts, width=WIDTH, devices=list(devices), default=default, rate=rate)
         graph_def, inputs, outputs = row(anything, list_of(text), list_of(text))(answer, "`step` led to")
         fed = dict(zip(inputs, (each for batch in batches for each in batch), strict=False))
-        for node in getattr(graph_def, "node", ()):
-            if f"{node.name}:0" in fed:
-                node.device = f"/{AWAY}"
+        for node in [each for each in getattr(graph_def, "node", ()) if f"{each.name}:0" in fed]:
+            given = graph_def.node.add()  # what is fed comes to CPU:0
+            given.CopyFrom(node)
+            given.name = f"{node.name}_given"
+            fed[f"{given.name}:0"] = fed.pop(f"{node.name}:0")
+            node.op, node.device, kind = "Identity", f"/{AWAY}", node.attr["dtype"].type
+            node.input[:] = [given.name]
+            node.attr.clear()
+            node.attr["T"].type = kind
         graph = imported(graph_def)
         assert len(outputs) == 1, "`step` returned no single tensor; expected one: the mean loss."
         try:
-            feed = {graph.get_tensor_by_name(name): value for name, value in fed.items() if _holds(graph, name)}
+            held = {f"{op.name}:0" for op in graph.get_operations()}  # not what nobody reads
+            feed = {graph.get_tensor_by_name(name): value for name, value in fed.items() if name in held}
             self.out: Any = graph.get_tensor_by_name(outputs[0])
             writes = [op for op in graph.get_operations() if op.type.startswith("Assign") and op.type.endswith("Op")]
             first = [_first(op, values, rate) for op in graph.get_operations() if op.type == "VarHandleOp"]
@@ -211,11 +218,6 @@ class Together:
         back = {way: size for way, size in sent.items() if way[0] in places and size > SCALARS}
         self.averaged_on = {to for _, to in back} - {"CPU:0"}
         self.kept = all(to != "CPU:0" or size < sizes[source][0] for (source, to), size in back.items())
-
-
-def _holds(graph: tf.Graph, name: str) -> bool:
-    """Whether an input is used at all: what nobody reads is not in the graph."""
-    return name.partition(":")[0] in graph._nodes_by_name  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _first(handle: Any, values: Mapping[str, np.ndarray], rate: float) -> Any:
