@@ -146,6 +146,8 @@ with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
         expect(len(asked) == 1, f"`serve(spec, {job!r}, {index})` made {len(asked)} servers; wanted one")
         named = f"{asked[0].job}:{asked[0].index}"
         expect(named == f"{job}:{index}", f"`serve(spec, {job!r}, {index})` made the server of {named}")
+        known = {name: len(addresses) for name, addresses in asked[0].spec.items()}
+        expect(known == {"ps": 1, "worker": 2}, f"the server of {named} knows of {known}; wanted all tasks of `spec`")
         expect(asked[0].joined, f"`serve(spec, {job!r}, {index})` never reached `server.join()`")
         seen, wanted = asked[0].visible, "" if job == "ps" else "0,1"
         says = f"CUDA_VISIBLE_DEVICES was '0,1'; when {named}'s server is made, it is {seen!r}, wanted {wanted!r}"
@@ -366,6 +368,9 @@ with attempt("resolve"):
     expect(
         (got.job, got.task) == ("ps", 1), "only ps:1 and worker:0 have a second CPU, and jobs come first: wanted ps:1"
     )
+    twin = tf.DeviceSpec.from_string("/job:ps_2/replica:0/task:0/device:CPU:0")
+    got = resolve("/job:ps", [*devices, twin], ("ps_2", 0))
+    expect(got != twin, "'/job:ps' got a device of a job that is called ps_2")
     for name, missing in (("/job:ps/task:7", "task 7"), ("/gpu:0", "GPU")):
         expect(resolve(name, list(devices), master) is None, f"{name!r}: there is no {missing}; wanted None")
 

@@ -156,7 +156,7 @@ def coordinated(student, spec, steps):
         strategy = tf.distribute.ParameterServerStrategy(resolver)
         coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
-        @tf.function
+        @tf.function(autograph=False)  # it would put its own words around what `step` raises
         def step(batches=None):
             if batches is None:
                 raise TypeError("`epoch` handed `step` out without its one argument: `args=(batches,)`")

@@ -272,10 +272,8 @@ def test_any_pin_is_asked_about_and_the_order_is_the_traces(student, rng):
 def routed(student):
     from across import tracing
 
-    with tf.Graph().as_default() as graph:
-        x = tf.compat.v1.placeholder(tf.float32, [3], name="x")
-        y = student.route(x)
-    return [tracing.quiet(graph, [y.name]), y.name]
+    made = tracing.program(student.route, tf.TensorSpec([3], tf.float32, name="x"))
+    return [made.graph_def, made.outputs[0] if len(made.outputs) == 1 else ""]
 
 
 def chain(x: Any) -> Any:
@@ -289,6 +287,7 @@ def check_route(student: Any, rng: np.random.Generator, most: int, square: bool)
     kernel_truth.machine()
     graph_def, name = row(anything, text)(student.ask(routed), "`route` gave")
     imported(graph_def)
+    assert name, "`route` returned no single tensor; expected one."
     x = rng.integers(1, 9, size=3).astype(np.float32)
     value, seen = kernel_truth.traced(graph_def, name, x)
     here, there = (np.round(each, 4).tolist() for each in (value.astype(np.float64), np.asarray(chain(x), np.float64)))
