@@ -76,7 +76,9 @@ def test_batches_are_mixed_anew_in_each_pass(student, rng):
         first = {label for labels in order for label in labels[: len(filed) // 3]}
         hardly.append(early <= (len(filed) + 1) // 2 or len(first) <= len(filed) // 2)
     if all(hardly):
-        text = f"{found.says}: in {len(found.towers[0])} passes, no record comes long before its turn; expected any order."
+        text = (
+            f"{found.says}: in {len(found.towers[0])} passes, no record comes long before its turn; expected any order."
+        )
         raise Misconception("hardly_mixed", f"{text} How many records does the buffer hold?")
 
 

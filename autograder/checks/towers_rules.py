@@ -5,25 +5,27 @@ The truth of an average or a twin is computed here by NumPy (`mean_of`, `descent
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from across import digits
 from across.expecting import anything, array, list_of, row, shown, whole
 from autograder.probe.asking import Misconception, each_answer, probe
 
 
 @probe
-def pulled(student, labels, n, size, passes):
+def pulled(student, content, n, size, passes):
     import tempfile
 
-    from across import digits
-
-    images = np.asarray(labels, np.float32)[:, None, None, None] / 255 * np.ones((1, 8, 8, 1), np.float32)
     with tempfile.TemporaryDirectory() as folder:
-        path = digits.write_records(digits.Digits(images, np.asarray(labels)), folder)
+        path = f"{folder}/digits.tfrecords"
+        with open(path, "wb") as file:
+            file.write(content)
         found = []
         for k in range(n):
             data = student.batches(path, n, k, size)
@@ -33,6 +35,13 @@ def pulled(student, labels, n, size, passes):
                 rounds.append([[np.rint(x.reshape([len(y), -1]).max(axis=1) * 255), y] for x, y in pairs])
             found.append(rounds)
         return found
+
+
+def filed(labels: Sequence[int]) -> bytes:
+    """A file of records, of which each has an image of 8 x 8 that is its label."""
+    images = np.asarray(labels, np.float32)[:, None, None, None] / 255 * np.ones((1, 8, 8, 1), np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        return Path(digits.write_records(digits.Digits(images, np.asarray(labels)), folder)).read_bytes()
 
 
 PASS = list_of(row(list_of(whole), list_of(whole)))
@@ -49,7 +58,7 @@ class Pulled:
             rng.integers(1, self.n)
         )  # shares of two sizes, and a last batch that is smaller
         self.labels = [int(each) for each in rng.permutation(250)[: self.count]]
-        asked = student.ask(pulled, labels=self.labels, n=self.n, size=self.size, passes=passes)
+        asked = student.ask(pulled, content=filed(self.labels), n=self.n, size=self.size, passes=passes)
         kind = list_of(list_of(PASS, passes), n).named("batches of images and labels")
         found = kind(asked, "Your datasets gave")
         self.says = f"Of {self.count} records, `batches(path, {self.n}, k, {self.size})`"
