@@ -12,6 +12,8 @@ from autograder.model.course import Chapter, Exercise
 from autograder.probe import listed
 from autograder.probe.listed import Variant
 
+LISTED = 2  # the seed of listed answers: without a box they are told their sentences with the first
+
 Answers = dict[str, str]  # grade id -> source
 
 
@@ -51,7 +53,8 @@ def trials_of(
             continue
         changed = variant.written_over(reference[variant.answer])
         answers = looked_at_with(chapter, reference, variant.answer, changed)
-        yield Trial("right" if variant.correct else "wrong", f"{variant.answer}: {variant.name}", 1, answers, variant)
+        kind = "right" if variant.correct else "wrong"
+        yield Trial(kind, f"{variant.answer}: {variant.name}", LISTED, answers, variant)
     checked = {answer for exercise in exercises if not exercise.manual for answer in exercise.answer_ids}
     for answer, source in reference.items():
         if answer in checked:
