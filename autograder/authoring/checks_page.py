@@ -21,7 +21,7 @@ it must be, is in `autograder/authoring/verify.py`: the reference passes on {SEE
 listed wrong answer fails and every other right one passes on {FEW} seeds; what a wrong one is told is looked at with the first
 of these, and with another in the sandbox. No check judges one answer differently on different seeds, and {KILLED:.0%} of the
 mutants, at least, do not get full points. On {SEEDS} seeds (fewer where a check starts servers) a wrong rule earns {HALF:.0%}
-of its exercise's points at most, and an answer without a thought (`trivial`: a constant, or what it was given) nothing. `visible`
+of its exercise's points at most, and an answer without a thought (`trivial`: a constant, what it was given) nothing. `visible`
 counts the answers that the visible checks looked at, too: they refuse none that is right, and tick none that is listed as
 wrong. What is innocent beside a right answer (a print, a helper, an assert: `autograder/authoring/innocent.py`) changes no mark
 and no tick.
