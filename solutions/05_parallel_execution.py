@@ -13,7 +13,7 @@
 # rule that decides what runs first, see threads at work, and learn what more threads cannot do.
 
 # %%
-from across import devices, fresh, pictures, placement, timeline
+from across import devices, fresh, pictures, placement, timeline, tracing
 from across.attempt import NotAttempted, attempt, call, expect, read, without
 from across.expecting import array, between, entries, list_of, number, one_of, text, truth, whole
 
@@ -125,6 +125,11 @@ with attempt("walk"):
     expect(len(ran) == 5, f"{len(ran)} ops ran; wanted five, so D and E must read one C")
     where = [len(ran.on(device)) for device in D]
     expect(where == [2, 3], f"{where[0]} ops ran on {D[0]} and {where[1]} on {D[1]}; see the picture")
+    graph = tracing.program(lambda x: walk(x, D), tf.TensorSpec([2, 2])).graph_def
+    waits = [
+        op.name for op in graph.node if op.op not in ("Identity", "NoOp") and any(each[0] == "^" for each in op.input)
+    ]
+    expect(not waits, f"{waits[:1]} waits for an op that it does not read")
 
 # %% [markdown]
 # Ops in one row of the picture do not wait for one another. They *may* run at the same time. Whether they do is decided by
@@ -352,11 +357,12 @@ with attempt("at_once"):
     invented, since = v1.RunMetadata().step_stats, 10**9 * random.randrange(10**6)
     for name, nodes in (
         ("CPU:0", (("one", 0, 3), ("two_1", 3, 9), ("three", 6, 3), ("four", 9, 2))),
-        ("CPU:1", (("_SOURCE", 0, 20), ("five", 5, 5), ("_six", 1, 9), ("seven", 13, 2), ("eight", 13, 2))),
+        ("CPU:1", (("_SOURCE", 0, 20), ("five", 9, 3), ("_six", 1, 9), ("seven", 13, 2), ("eight", 13, 2))),
     ):
         device = invented.dev_stats.add(device=f"/job:localhost/replica:0/task:0/device:{name}")
         for op, start, length in random.sample(nodes, len(nodes)):
-            device.node_stats.add(node_name=op, all_start_nanos=since + 15625 * start, op_end_rel_nanos=15625 * length)
+            node = device.node_stats.add(node_name=op, all_start_nanos=since + 15625 * start)
+            node.op_start_rel_nanos, node.op_end_rel_nanos = 15625 * (length - 1), 15625 * length
     taken = (timeline.of_step, timeline.Timeline.at_once)
     for stats in (metadata.step_stats, invented):
         with without(*taken, says="`at_once` is to be written without `timeline`"):
@@ -493,6 +499,8 @@ with attempt("own_pool"):
     for threads, config in configs.items():
         wanted = isinstance(config, v1.ConfigProto)
         expect(wanted, f"`own_pool({threads})` returned {config!r}; expected a v1.ConfigProto")
+        named = any(pool.global_name for pool in config.session_inter_op_thread_pool)
+        expect(not named, f"`own_pool({threads})` names its pool: sessions with a pool of that name share it")
     for threads, most in zip(configs, fresh.run(then, one, *configs.values())[1:], strict=True):
         says = f"a session with `own_pool({threads})` ran {most} of four naps at once, after a session with one thread"
         expect(most == threads, says)
