@@ -83,7 +83,7 @@ def in_step(devices):
 
 
 # %% tags=["folded"]
-def trained(step, shares, rate=2.0):  # two steps with a share for each replica -> losses, all copies of the weights
+def trained(step, shares, rate=2.0):  # two steps with a share for each replica -> losses, all copies of w, first parts
     strategy, x = in_step(D[: len(shares)]), np.eye(64, dtype="float32")
     with strategy.scope():
         shapes = ((64, 8), (8, 8), (8, 10))
@@ -95,23 +95,27 @@ def trained(step, shares, rate=2.0):  # two steps with a share for each replica 
     parts_of_the_loss = [run(given) for _ in range(2)]
     expect(parts_of_the_loss[0] is not None, "`replica_step` returned None; expected this replica's part of the loss")
     losses = [float(strategy.reduce("sum", each, axis=None)) for each in parts_of_the_loss]
-    return losses, [[copy.numpy() for copy in strategy.experimental_local_results(each)] for each in w]
+    parts = [float(each) for each in strategy.experimental_local_results(parts_of_the_loss[0])]
+    return losses, [[copy.numpy() for copy in strategy.experimental_local_results(each)] for each in w], parts
 
 
 # %% check="replica_step" points=3 covers=["S56", "S65"]
 with attempt("replica_step"):
-    alone, single = trained(replica_step, [60])
+    alone, single, _ = trained(replica_step, [60])
     expect(abs(alone[0] - 3.1310) < 1e-3, f"one replica: the first loss is {alone[0]:.4f}; expected a mean over 60")
     says = f"one replica, rate 2: the loss went from {alone[0]:.4f} to {alone[1]:.4f}"
     expect(abs(alone[1] - 2.3509) < 1e-3, f"{says}; expected 2.3509: all of `w` at once, by `rate` times its gradient?")
-    for shares in ([30, 30], [50, 7, 3]):
-        losses, copies = trained(replica_step, shares)
+    for shares, own in (([30, 30], [1.6352, 1.4958]), ([50, 7, 3], [2.6131, 0.4318, 0.0861])):
+        losses, copies, parts = trained(replica_step, shares)
         says = f"shares of {shares}:"
         print(says, *(f"{loss:.4f}" for loss in losses), "one device:", *(f"{loss:.4f}" for loss in alone))
         apart = max(np.ptp(each, axis=0).max() for each in copies)
         expect(apart < 1e-5, f"{says} the copies of a weight differ by {apart:.2g}; what do replicas exchange?")
         seen, wanted = (" and ".join(f"{loss:.4f}" for loss in each) for each in (losses, alone))
         expect(np.allclose(losses, alone, atol=1e-4), f"{says} the losses add up to {seen}; one device has {wanted}")
+        expect(
+            np.allclose(parts, own, atol=1e-3), f"{says} the parts of the loss are {np.round(parts, 4)}; expected {own}"
+        )
         off = max(np.abs(many[0] - one[0]).max() for many, one in zip(copies, single, strict=True))
         expect(off < 1e-4, f"{says} a weight differs from one device's by {off:.2g}")
 
@@ -221,7 +225,7 @@ with attempt("calibrate", after=["replica_step"]):
     for x, y in (
         ([10, 20, 40], [3.0, 4.0, 6.0]),
         ([1, 1, 2, 3], [1.0, 3.0, 4.0, 9.0]),
-        ([3, 1, 2, 4], [2.0, 5.0, 1.0, 8.0]),
+        ([3, 1, 2, 4, 4], [2.0, 5.0, 1.0, 8.0, 8.0]),
         ([1, 2, 3, 4, 5, 6, 7, 8], [1.0, 1.0, 1.0, 1.0, 9.0, 1.0, 1.0, 1.0]),
     ):
         fixed, example = call(calibrate, x, y, returns=TWO)

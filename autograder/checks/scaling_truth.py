@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, row, text
-from autograder.checks.placing import imported, ran, session
+from autograder.checks.placing import device_of, imported, ran, session
 from autograder.probe.asking import probe
 
 Machine = dict[str, float]
@@ -97,6 +97,9 @@ def descended(
                         copies[i].append(tf.raw_ops.ReadVariableOp(resource=handle.outputs[0], dtype=tf.float32))
     except (ValueError, TypeError, KeyError):
         raise AssertionError("The graph that your code built does not hold together.") from None
+    for number, name in enumerate(inputs):  # what a replica was not given is not there where replicas are machines
+        astray = _read_elsewhere(graph.get_tensor_by_name(name), number % len(parts))
+        assert not astray, f"Replica {number % len(parts)}'s examples are read by {astray}, which is no op of its own."
     with session(graph) as running:
         if first:
             ran(running, first)
@@ -104,10 +107,22 @@ def descended(
         return found, ran(running, copies)[1], wrong_kind
 
 
+def _read_elsewhere(tensor: Any, replica: int) -> str:
+    """An op that reads an input of this replica on another one's device, if there is one."""
+    for op in tensor.consumers():
+        if op.type == "Identity":
+            found = _read_elsewhere(op.outputs[0], replica)
+            if found:
+                return found
+        elif device_of(op.device.split("device:")[-1]) != f"CPU:{replica}":
+            return f"{op.type} on {op.device or 'any device'}"
+    return ""
+
+
 def one_device(
     weights: Sequence[np.ndarray], parts: Sequence[Part], rate: float, steps: int, wrong: str = ""
-) -> tuple[list[float], list[np.ndarray]]:
-    """The loss before each of the steps, and the weights after them, computed in float64.
+) -> tuple[list[list[float]], list[np.ndarray]]:
+    """Each part's share of the loss before each of the steps, and the weights after them, computed in float64.
 
     `wrong` "sum", "replica_means" (added) or "mean_of_means": what the loss would be divided by. "first_layer_first" or
     "last_layer_first": each layer moves before the next one's gradient is taken.
@@ -120,14 +135,14 @@ def one_device(
     )
     for _ in range(steps):
         for number, turn in enumerate(turns):
-            loss, gradients = 0.0, [np.zeros_like(each) for each in w]
+            shares, gradients = list[float](), [np.zeros_like(each) for each in w]
             for x, y in parts:
                 count = {"sum": 1, "replica_means": len(y), "mean_of_means": len(y) * len(parts)}.get(wrong, total)
                 own, slopes = _backward(w, x.astype(np.float64), y)
-                loss += own / count
+                shares.append(own / count)
                 gradients = [g + slope / count for g, slope in zip(gradients, slopes, strict=True)]
             if number == 0:
-                losses.append(loss)
+                losses.append(shares)
             w = [each - rate * g if i in turn else each for i, (each, g) in enumerate(zip(w, gradients, strict=True))]
     return losses, w
 

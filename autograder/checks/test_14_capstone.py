@@ -34,7 +34,8 @@ def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> Non
         kind(kept, "The copies are")
         for kind, kept in zip(kinds, row(*[anything] * 3)(copies, "The weights are"), strict=True)
     ]
-    right, after = truth.one_device(weights, parts, rate, 2)
+    own, after = truth.one_device(weights, parts, rate, 2)
+    right = [sum(each) for each in own]
     got = [float(sum(each.sum() for each in step)) for step in losses]
 
     def near(one: Any, other: Any) -> bool:
@@ -77,6 +78,10 @@ def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> Non
         raise Misconception("whole_loss", f"{call}: each replica returns the whole loss; expected its own part.")
     says = f"{call}: the parts of the loss add up to {got[0]:.4g}"
     assert near(got, right), f"{says}; expected the mean over all {batch} examples."
+    for k, (part, wanted) in enumerate(zip(losses[0], own[0], strict=True)):
+        if not near(part.sum(), wanted):
+            says = f"replica {k} returned {part.sum():.4g}; its own examples' part of the loss is {wanted:.4g}."
+            raise Misconception("another_part", f"{call}: {says}")
 
 
 @exercise("replica_step")
@@ -145,7 +150,9 @@ def test_runs_on_a_line(student, rng):
 
 @exercise("calibrate", 2.0)
 def test_runs_beside_a_line(student, rng):
-    check_lines(student, [drawn_runs(rng, 0.02) for _ in range(3)])
+    batches, seconds = drawn_runs(rng, 0.02)  # one run twice, and a line that is below zero at no examples
+    below = [*batches, batches[0]], [each - 0.3 for each in (*seconds, seconds[0])]
+    check_lines(student, [*(drawn_runs(rng, 0.02) for _ in range(3)), below])
 
 
 # speedup

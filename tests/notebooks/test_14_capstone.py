@@ -105,10 +105,10 @@ def test_the_gradients_by_numpy_are_those_of_differences():
     rng = np.random.default_rng(0)
     weights = [rng.normal(size=(3, 4)), rng.normal(size=(4, 3))]
     parts = [(rng.normal(size=(5, 3)), rng.integers(0, 3, size=5))]
-    (loss,), after = scaling_truth.one_device(weights, parts, 1.0, 1)
+    ((loss,),), after = scaling_truth.one_device(weights, parts, 1.0, 1)
     moved = [each.copy() for each in weights]
     moved[0][1, 2] += 1e-6
-    (higher,), _ = scaling_truth.one_device(moved, parts, 1.0, 1)
+    ((higher,),), _ = scaling_truth.one_device(moved, parts, 1.0, 1)
     assert (higher - loss) / 1e-6 == pytest.approx((weights[0] - after[0])[1, 2], abs=1e-4)
 
 
