@@ -21,6 +21,8 @@ def piped(student, workers, replicas, count, batch, steps):
     for i in range(workers):
         context = tf.distribute.InputContext(workers, i, replicas)
         data = student.pipeline(context, images, np.arange(count) + 1000, batch)
+        if not isinstance(data, tf.data.Dataset):
+            return None
         rows = [[np.asarray(each) for each in row] for row in data.take(steps * own)]
         found.append([[each.ravel().tolist() for each in row] for row in rows])
     return found
@@ -82,11 +84,11 @@ def cases_of_packs(rng: np.random.Generator) -> list[tuple[list[int], int]]:
 
 
 @probe
-def gathered(peer, steps):
+def gathered(peer, steps, held):
     """Start a ps and two workers whose steps ask here what their loss is; return the cluster's addresses.
 
-    The first step gets no answer before all others have theirs: who waits for it hands out no more. Where no step comes or
-    ends for a while, it is answered all the same.
+    The step that is the `held`th to ask gets no answer before all others have theirs: who waits for it hands out no more.
+    Where no step comes or ends for a while, it is answered all the same. A step says of which worker it is, and its number.
     """
     import socket
     import struct
@@ -101,21 +103,29 @@ def gathered(peer, steps):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(128)
-    losses, ended, seen = [], [], {"stalled": 0}
+    losses, ended, seen, numbers, lock = [], [], {"stalled": 0, "crowded": 0}, {0: [], 1: []}, threading.Lock()
 
     def answer(connection):
         with connection:
-            loss = float(np.random.default_rng().integers(4, 400)) / 4
-            losses.append(loss)
+            worker, number = struct.unpack("qq", connection.recv(16))
+            with lock:
+                loss = float(np.random.default_rng().integers(4, 400)) / 4
+                losses.append(loss)
+                numbers[worker].append(number)
+                waits = len(losses) == held
+                seen[worker] = seen.get(worker, 0) + 1
+                seen["crowded"] = max(seen["crowded"], seen[worker])
             before, looks = None, 0
-            while losses[0] is loss and len(ended) < steps - 1 and not seen["stalled"]:
+            while waits and len(ended) < steps - 1 and not seen["stalled"]:
                 now = len(losses), len(ended)  # looks are counted, not seconds: on a busy machine they take longer
                 looks = looks + 1 if now == before else 0
                 before = now
                 if looks > 500:
                     seen["stalled"] = len(losses)
                 time.sleep(0.01)
-            ended.append(loss)
+            with lock:
+                ended.append(loss)
+                seen[worker] -= 1
             connection.sendall(struct.pack("d", loss))
 
     def listen():
@@ -125,9 +135,10 @@ def gathered(peer, steps):
     def task(spec, job, index):
         from tensorflow.python.ops import script_ops
 
-        def measured():
+        def measured(number):
             with socket.socket(socket.AF_UNIX) as to:
                 to.connect(address)
+                to.sendall(struct.pack("qq", index, number))
                 return np.float32(struct.unpack("d", to.recv(8))[0])
 
         script_ops._py_funcs._funcs["measured"] = measured  # a step's op calls it by this name, in a worker
@@ -135,14 +146,17 @@ def gathered(peer, steps):
         tf.distribute.Server(dict(spec), job, index, config=config).join()
 
     threading.Thread(target=listen, daemon=True).start()
-    kept.update(losses=losses, ended=ended, seen=seen, folder=folder)
+    kept.update(losses=losses, ended=ended, seen=seen, numbers=numbers, folder=folder)
     kept["cluster"] = LocalCluster(task, ps=1, worker=2, env={"CUDA_VISIBLE_DEVICES": "-1"})
     return kept["cluster"].spec
 
 
 @probe
-def coordinated(student, spec, steps):
-    """What `epoch` returns in a coordinator of that cluster, a fresh process. Its steps compute nothing but their loss."""
+def coordinated(student, spec, steps, numbers):
+    """What `epoch` returns in a coordinator of that cluster, a fresh process. Its steps compute nothing but their loss.
+
+    Each worker has the dataset `numbers`, of which a step takes the next one.
+    """
     from across import fresh
 
     epoch = student.epoch
@@ -161,21 +175,25 @@ def coordinated(student, spec, steps):
             if batches is None:
                 raise TypeError("`epoch` handed `step` out without its one argument: `args=(batches,)`")
 
-            def replica(_number):
-                return tf.raw_ops.PyFunc(input=[], token="measured", Tout=[tf.float32])[0]
+            def replica(number):
+                return tf.raw_ops.PyFunc(input=[number], token="measured", Tout=[tf.float32])[0]
 
             return strategy.run(replica, args=(next(batches),))
 
-        numbers = coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.range(1).repeat())
-        return epoch(coordinator, step, iter(numbers), steps)
+        data = coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices(numbers).repeat())
+        return epoch(coordinator, step, iter(data), steps)
 
     return fresh.call(chief, env={"CUDA_VISIBLE_DEVICES": "-1"}, timeout=45).result()
 
 
 @probe
 def ran(peer):
-    """Losses of the steps that the workers began; how many ended; how many had begun when nothing happened any more."""
-    answer = [list(kept["losses"]), len(kept["ended"]), kept["seen"]["stalled"]]
+    """Losses of the steps that the workers began; how many ended; how many had begun when nothing happened any more.
+
+    Then the numbers that each worker's steps had, and the most steps that one worker had at once.
+    """
+    seen = kept["seen"]
+    answer = [list(kept["losses"]), len(kept["ended"]), seen["stalled"], [*kept["numbers"].values()], seen["crowded"]]
     kept["cluster"].close()
     return answer
 
@@ -189,8 +207,9 @@ def lived(student, files, dies, chief, batches, start, rate, momentum, last):
 
     It finds `files` in its folder, its model the weights `start`. Seen: the argument of each call of `train`, after how many
     steps the folder had changed, how often TensorFlow saved the model, whether it was ended because it went on and on, and
-    the files that are left, the oldest first.
+    the files that are left, the oldest first: when it dies, not what is done afterwards.
     """
+    import hashlib
     import os
     import tempfile
 
@@ -209,10 +228,18 @@ def lived(student, files, dies, chief, batches, start, rate, momentum, last):
 
     with tempfile.TemporaryDirectory() as folder:
 
+        def contents():
+            found = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+            made = {}
+            for path in sorted(found, key=lambda path: (os.stat(path).st_mtime_ns, path)):
+                with open(path, "rb") as file:
+                    made[os.path.relpath(path, folder)] = file.read()
+            return made
+
         def look():
-            found = {os.path.join(place, name) for place, _, names in os.walk(folder) for name in names}
-            stats = {each: os.stat(each) for each in found}
-            return {each: (stats[each].st_mtime_ns, stats[each].st_size, stats[each].st_ino) for each in sorted(found)}
+            files = [(name, hashlib.sha256(content).digest()) for name, content in contents().items()]
+            stats = [os.stat(os.path.join(folder, name)) for name, _ in files]
+            return os.stat(folder).st_mtime_ns, files, [(each.st_mtime_ns, each.st_ino) for each in stats]
 
         for name, content in files.items():
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
@@ -224,7 +251,7 @@ def lived(student, files, dies, chief, batches, start, rate, momentum, last):
         optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
         optimizer.build(model.trainable_variables)
         model.counted = counted = Counted()
-        begun, saved, before, beyond, got = [], [], [look()], [], []
+        begun, saved, before, beyond, got, left = [], [], [look()], [], [], []
 
         def looked(step):
             now = look()
@@ -236,6 +263,7 @@ def lived(student, files, dies, chief, batches, start, rate, momentum, last):
             while True:
                 looked(step)
                 if step == dies:
+                    left.append((contents(), counted.count))
                     raise DiedError
                 if step > last + 2:
                     beyond.append(step)
@@ -256,12 +284,10 @@ def lived(student, files, dies, chief, batches, start, rate, momentum, last):
             got = student.resume({"model": model, "optimizer": optimizer}, train, last, folder, chief)
         except DiedError:
             got = []
-        looked(last)
-        left = {}
-        for path in sorted(before[0], key=lambda path: before[0][path]):
-            with open(path, "rb") as file:
-                left[os.path.relpath(path, folder)] = file.read()
-        return [got, begun, saved, counted.count, len(beyond), left]
+        if not left:
+            looked(last)
+            left.append((contents(), counted.count))
+        return [got, begun, saved, left[0][1], len(beyond), left[0][0]]
 
 
 def losses_of(

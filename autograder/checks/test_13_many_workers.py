@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -121,11 +122,14 @@ def check_pipeline(student: Any, workers: int, replicas: int, count: int, batch:
     """Compare each step's digits, over all workers, with the next ones of the data."""
     own, size, steps = replicas // workers, batch // replicas, EPOCHS * count // batch + 1
     answer = student.ask(many.piped, workers=workers, replicas=replicas, count=count, batch=batch, steps=steps)
+    assert answer is not None, "`pipeline` returned no `tf.data.Dataset`."
     found = list_of(ROWS, workers).named("(images, labels) in each batch")(answer, "Your dataset has")
     says = f"`pipeline` of digits 0 to {count - 1}, batch {batch}, {workers} workers, {replicas} replicas:"
     for worker, batches in enumerate(found):
         for images, labels in batches:
             assert [int(each) + 1000 for each in images] == labels, f"{says} some labels are of other images."
+            turns = [(int(other) - int(one)) % count for one, other in itertools.pairwise(images)]
+            assert sum(turns) < count, f"{says} a batch has {shown(images)}; expected the digits in their order."
         sizes = [len(images) for images, _ in batches[:own]]
         if sizes != [size] * len(sizes):
             raise Misconception("global_batch", f"{says} batches of {sizes[0]}; expected {size} for one replica.")
@@ -193,12 +197,15 @@ def test_without_a_limit_there_is_one_pack(student, rng):
 # epoch
 
 
-@exercise("epoch")
-def test_all_steps_are_handed_out_before_it_waits_and_their_mean_is_returned(student, peer, rng):
-    steps = int(rng.integers(6, 20))
-    spec = peer.ask(many.gathered, steps=steps)
-    got = student.ask(many.coordinated, spec=spec, steps=steps)
-    losses, ended, stalled = peer.ask(many.ran)
+RAN = row(list_of(number), whole, whole, list_of(list_of(whole), 2), whole)
+
+
+def check_epoch(student: Any, peer: Any, rng: np.random.Generator, steps: int, held: int) -> None:
+    """Have an epoch run by a cluster of the peer's, whose `held`th step ends after all others."""
+    numbers = [int(each) for each in rng.integers(1 << 40, size=steps)]
+    spec = peer.ask(many.gathered, steps=steps, held=held)
+    got = student.ask(many.coordinated, spec=spec, steps=steps, numbers=numbers)
+    losses, ended, stalled, taken, crowded = RAN(peer.ask(many.ran), "The peer saw")
     if ended < len(losses) or not losses:
         words = f"`epoch` of {steps} steps waited for nothing: the steps may still run."
         raise Misconception("no_wait", words)
@@ -208,11 +215,28 @@ def test_all_steps_are_handed_out_before_it_waits_and_their_mean_is_returned(stu
     if len(losses) != steps:
         words = f"`epoch` of {steps} steps handed out {len(losses)}."
         raise Misconception("too_few", words) if len(losses) < steps else AssertionError(words)
+    its_own = any(each != numbers[: len(each)] for each in taken)
+    assert not its_own, f"`epoch` of {steps} steps: they took no data of `batches`, or not one after the other."
+    assert crowded == 1, (
+        f"`epoch` of {steps} steps: a worker had {crowded} of them at once, which `schedule` never gives it."
+    )
+    assert all(taken), f"`epoch` of {steps} steps: only one of two workers had any."
     says = f"The losses were {shown(losses, 120)}; `epoch` returned"
     got = number(got, says)
     if np.isclose(got, sum(losses)):
         raise Misconception("sum", f"{says} {got:g}, their sum; expected their mean.")
     assert np.isclose(got, np.mean(losses), rtol=1e-4), f"{says} {got:g}; expected their mean."
+
+
+@exercise("epoch")
+def test_all_steps_are_handed_out_before_it_waits_and_their_mean_is_returned(student, peer, rng):
+    check_epoch(student, peer, rng, steps=int(rng.integers(6, 20)), held=1)
+
+
+@exercise("epoch")
+def test_it_waits_for_no_later_step_either(student, peer, rng):
+    steps = int(rng.integers(8, 20))
+    check_epoch(student, peer, rng, steps, held=int(rng.integers(3, steps - 2)))
 
 
 # guesses
@@ -233,15 +257,17 @@ SEEN = row(list_of(number), list_of(whole), list_of(whole), whole, whole, dict_o
 
 
 class Training:
-    """A training in some lives, of which each gets the folder of the one before, and the batches from its first step on.
+    """A training in some lives, of which each gets the folder of the one before, and batches that none before it has seen.
 
     So the losses of a life can be told by who has the weights and the momentum of its first step, and by nobody else.
     """
 
     def __init__(self, lives: Callable[[], Any], rng: np.random.Generator, last: int) -> None:
         self.lives, self.rng, self.last = lives, rng, last
-        self.start, self.batches = rng.normal(size=2) * 3, self._drawn()
-        self.wanted = many.losses_of(self.batches, self.start, 0.05, 0.9, last)
+        self.start, self.past = (
+            rng.normal(size=2) * 3,
+            list[list[np.ndarray]](),
+        )  # batches of the steps in the checkpoint
         self.kept, self.died, self.count = 0, -1, 0  # steps in the folder's checkpoint; where a life died; lives
         self.restored = False  # whether a chief has gone on from a checkpoint
         self.files: dict[str, bytes] = {}
@@ -254,13 +280,16 @@ class Training:
         """One more life, which dies in step `dies` if there is one. Raises AssertionError for what is wrong with it."""
         self.count += 1
         last, kept = self.last, self.kept
+        own = self._drawn()
+        batches = [*self.past, *own[kept:]]
+        wanted = many.losses_of(batches, self.start, 0.05, 0.9, last)
         got, begun, saved, times, beyond, files = SEEN(
             self.lives().ask(
                 many.lived,
                 files=self.files,
                 dies=dies,
                 chief=chief,
-                batches=self._drawn()[:kept] + self.batches[kept:],
+                batches=own,
                 start=(self.rng.normal(size=2) if self.files else self.start).tolist(),
                 rate=0.05,
                 momentum=0.9,
@@ -278,7 +307,7 @@ class Training:
             raise Misconception("begins_anew", words) if begins == 0 else AssertionError(words)
         assert not beyond, f"{says} it did step {last}, and more; expected step {last - 1} to be the last."
         if dies < 0:
-            check_losses(says, got, self.wanted[kept:], kept)
+            check_losses(says, got, wanted[kept:], kept)
         ends = dies if dies >= 0 else last
         odd = [step for step in saved if step % EVERY and step != last]
         if not chief and (saved or files != self.files):
@@ -293,6 +322,7 @@ class Training:
         if chief:
             self.restored = self.restored or kept > 0
             self.kept, self.died, self.files = (due[-1] if due else kept), dies, files
+            self.past = batches[: self.kept]
 
 
 def check_losses(says: str, got: list[float], wanted: np.ndarray, begins: int) -> None:
