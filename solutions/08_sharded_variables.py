@@ -271,9 +271,10 @@ def _check_sends():
     display(pictures.bars(both, title="Sent in one step", unit="bytes"))
     for task in range(3):
         expect(got[task] == counted[task], f"ps:{task} sent {counted[task]} bytes; `sends` says {got[task]}")
-    with tf.Graph().as_default(), tf.device("/job:ps/task:10"):
-        far = v1.get_variable("far", [7])
-    got = read(sends([far], 11, 2), "`sends([far], 11, 2)` returned", expecting.list_of(expecting.whole, 11))
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:10"):
+            far = v1.get_variable("far", [7])
+        got = read(sends([far], 11, 2), "`sends([far], 11, 2)` returned", expecting.list_of(expecting.whole, 11))
     expect(got == [0] * 10 + [56], f"`far`, 28 bytes on ps:10, is all that 2 workers read; `sends` says {got}")
 
 
