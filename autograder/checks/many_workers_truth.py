@@ -103,7 +103,8 @@ def gathered(peer, steps, held):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(128)
-    losses, ended, seen, numbers, lock = [], [], {"stalled": 0, "crowded": 0}, {0: [], 1: []}, threading.Lock()
+    losses, ended, seen, numbers, lock = [], [], {"stalled": 0, "crowded": 0}, ([], []), threading.Lock()
+    busy = [0, 0]  # steps of each worker
 
     def answer(connection):
         with connection:
@@ -113,8 +114,8 @@ def gathered(peer, steps, held):
                 losses.append(loss)
                 numbers[worker].append(number)
                 waits = len(losses) == held
-                seen[worker] = seen.get(worker, 0) + 1
-                seen["crowded"] = max(seen["crowded"], seen[worker])
+                busy[worker] += 1
+                seen["crowded"] = max(seen["crowded"], busy[worker])
             before, looks = None, 0
             while waits and len(ended) < steps - 1 and not seen["stalled"]:
                 now = len(losses), len(ended)  # looks are counted, not seconds: on a busy machine they take longer
@@ -125,7 +126,7 @@ def gathered(peer, steps, held):
                 time.sleep(0.01)
             with lock:
                 ended.append(loss)
-                seen[worker] -= 1
+                busy[worker] -= 1
             connection.sendall(struct.pack("d", loss))
 
     def listen():
@@ -193,7 +194,7 @@ def ran(peer):
     Then the numbers that each worker's steps had, and the most steps that one worker had at once.
     """
     seen = kept["seen"]
-    answer = [list(kept["losses"]), len(kept["ended"]), seen["stalled"], [*kept["numbers"].values()], seen["crowded"]]
+    answer = [list(kept["losses"]), len(kept["ended"]), seen["stalled"], list(kept["numbers"]), seen["crowded"]]
     kept["cluster"].close()
     return answer
 
