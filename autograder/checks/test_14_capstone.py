@@ -81,7 +81,7 @@ def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> Non
     for k, (part, wanted) in enumerate(zip(losses[0], own[0], strict=True)):
         if not near(part.sum(), wanted):
             says = f"replica {k} returned {part.sum():.4g}; its own examples' part of the loss is {wanted:.4g}."
-            raise Misconception("another_part", f"{call}: {says}")
+            raise Misconception("an_equal_part", f"{call}: {says}")
 
 
 @exercise("replica_step")
@@ -151,7 +151,7 @@ def test_runs_on_a_line(student, rng):
 @exercise("calibrate", 2.0)
 def test_runs_beside_a_line(student, rng):
     batches, seconds = drawn_runs(rng, 0.02)  # one run twice, and a line that is below zero at no examples
-    below = [*batches, batches[0]], [each - 0.3 for each in (*seconds, seconds[0])]
+    below = [*batches, batches[0]], [each - 3.0 for each in (*seconds, seconds[0])]
     check_lines(student, [*(drawn_runs(rng, 0.02) for _ in range(3)), below])
 
 
