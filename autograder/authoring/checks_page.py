@@ -22,9 +22,9 @@ listed wrong answer fails and every other right one passes on {FEW} seeds; what 
 of these, and with another in the sandbox. No check judges one answer differently on different seeds, and {KILLED:.0%} of the
 mutants, at least, do not get full points. On {SEEDS} seeds (fewer where a check starts servers) a wrong rule earns {HALF:.0%}
 of its exercise's points at most, and an answer without a thought (`trivial`: a constant, what it was given) nothing. `visible`
-counts the answers that the visible checks looked at, too: they refuse none that is right, and tick none that is listed as
-wrong. What is innocent beside a right answer (a print, a helper, an assert: `autograder/authoring/innocent.py`) changes no mark
-and no tick.
+counts the answers that the visible checks looked at, too: they refuse none that is right; listed wrong ones that they tick, and
+grading refuses, are named below. What is innocent beside a right answer (a print, a helper, an assert:
+`autograder/authoring/innocent.py`) changes no mark and no tick.
 """
 SECTION = re.compile(r"^## (\w+)\n\n<!-- digest: (\w+) -->\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 COLUMNS = ("exercises", "checks", "wrong", "right", "trivial", "visible", "mutants", "killed", "equivalent", "flakes")
@@ -72,6 +72,11 @@ def section(found: Verified) -> str:
     parts = [f"<!-- digest: {found.digest} -->", "", head, ""]
     parts += _folded("Mutants that survive", [(each, each.operator) for each in found.survivors])
     parts += _folded("Mutants that one draw in three lets live", [(each, each.operator) for each in found.lucky])
+    if found.ticked:
+        parts += [
+            f"Ticked in the notebook and refused in grading: {', '.join(f'`{name}`' for name in found.ticked)}",
+            "",
+        ]
     parts += _folded("Equivalent: no fault, and so not counted", found.equivalents)
     return "\n".join(parts)
 

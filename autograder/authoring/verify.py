@@ -5,7 +5,7 @@ every other right one pass; nine in ten, and a half, of the reference's mutants 
 judge the same answer differently on other inputs. Each of these is a submission like a student's, graded in the sandbox.
 
 On many seeds, without a box (see `worth`): a wrong rule earns half at most and an answer without a thought nothing. The
-visible check passes what gets full points, and no listed wrong answer; what is `innocent` costs nothing.
+visible check passes what gets full points; which listed wrong answers it passes is told. What is `innocent` costs nothing.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Verified:
     right: int = 0
     trivial: int = 0  # answers without a thought
     visible: int = 0  # answers that visible checks looked at
+    ticked: list[str] = field(default_factory=list)  # wrong ones that they pass
     faults: list[str] = field(default_factory=list)  # the author's: what, where, how to mend it
     killed: int = 0
     lucky: list[Mutant] = field(default_factory=list)  # killed, but not on every seed
@@ -161,6 +162,7 @@ def verify(
     asked = list(zip(tried, unboxed.ask(course, chapter_name, [each.asked for each in tried]), strict=True))
     found.faults += [fault for each, of in asked for fault in worth.faults(chapter.checks, each, of)]
     found.flakes += [Flake(*flake) for each, of in asked for flake in worth.flakes(each, of)]
+    found.ticked = [each.name for each, of in asked if worth.ticked(each, of)]
     right = [(each.name, each.asked) for each in tried if each.kind in ("reference", "right")]
     found.faults += [f"{chapter.checks}, {cost}" for cost in innocent.costs(course, chapter_name, right)]
     for kind in ("trivial", "wrong", "right"):

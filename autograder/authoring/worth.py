@@ -1,7 +1,7 @@
 """What answers are worth without a box, on many seeds: those that an author lists, the reference, and such without a thought.
 
 A wrong rule earns half at most, an answer without a thought nothing, a right one everything. A wrong one is told what it must
-be, and no test judges an answer now so, now so. The visible check passes what is right, and nothing that is listed as wrong.
+be, and no test judges an answer now so, now so. The visible check passes what is right; what it passes that is wrong is told.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autograder.model.course import Exercise
 from autograder.model.verdict import ENDS
 from autograder.probe import listed
 
-__all__ = ["FEW", "HALF", "Tried", "faults", "flakes", "tried"]
+__all__ = ["FEW", "HALF", "Tried", "faults", "flakes", "ticked", "tried"]
 
 FEW = 3  # seeds for what is told of an answer, and for one without a thought
 HALF = 0.5  # of an exercise's points: what a wrong rule earns at most, on any seed
@@ -65,8 +65,6 @@ def faults(checks: str, each: Tried, of: Found) -> Iterator[str]:
             f"{at}the wrong rule {each.name} earns {most:.0%} with seed {seed}, and may {HALF:.0%}; ask what tells it from "
             "the right one on every seed, or weigh that more"
         )
-    if each.kind == "wrong" and not of.visible:
-        yield f"{at}the visible check ticks what is wrong, {each.name}; mend the visible check"
     if each.kind in ("reference", "right"):
         if of.visible:
             yield f"{at}the visible check refuses what is right, {each.kind} {each.name}: {of.visible}; mend the visible check"
@@ -85,6 +83,11 @@ def faults(checks: str, each: Tried, of: Found) -> Iterator[str]:
     if each.kind == "wrong" and told and not any(each.says in says for says in told):
         says = f"{each.name} is not told {each.says!r} with seed {first}, but {told[0]!r}"
         yield f"{at}{says}; mend the check or what it `says`"
+
+
+def ticked(each: Tried, of: Found) -> bool:
+    """Whether the visible check passes a listed wrong answer: what the notebook ticks, grading refuses."""
+    return each.kind == "wrong" and not of.visible
 
 
 def flakes(each: Tried, of: Found) -> Iterator[tuple[str, str, int, int]]:

@@ -139,7 +139,8 @@ def test_a_section_replaces_the_one_that_its_chapter_had(tmp_path):
     course = Course(tmp_path, "tiny", "Tiny", (NAME,))
     made = found((trial("reference"), graded(passed=True)))
     checks_page.write(course, [made])
-    checks_page.write(course, [replace(made, digest="e" * 64, seeds=20)])
+    checks_page.write(course, [replace(made, digest="e" * 64, seeds=20, ticked=["pick: sums"])])
+    assert "Ticked in the notebook and refused in grading: `pick: sums`" in checks_page.path(course).read_text("utf-8")
     assert checks_page.digests(course) == {NAME: "e" * 64}
 
 
@@ -209,7 +210,8 @@ def test_wrong_rules_and_thoughtless_answers_that_earn_too_much_and_strict_visib
         return list(worth_of.faults("test_x.py", Tried(kind, "pick: some", asked), Found(earned, visible)))
 
     assert worth("wrong", (0.0, 0.5), "✗ no") == worth("trivial", (0.0,)) == worth("right", (1.0,)) == []
-    assert "the visible check ticks what is wrong" in worth("wrong", (0.0, 0.5))[0]
+    wrong = Tried("wrong", "pick: some", Answered("pick", "pick", SOURCE, (1,)))
+    assert [worth_of.ticked(wrong, Found((0.0,), said)) for said in ("", "✗ no")] == [True, False]
     assert worth("wrong", (0.5, 0.75), "✗ no") == [
         'test_x.py, exercise "pick": the wrong rule pick: some earns 75% with seed 2, and may 50%; ask what tells it from '
         "the right one on every seed, or weigh that more"
