@@ -79,11 +79,6 @@ class Worker:
         with told():
             return placement.trace_graph(self.graph, self.step, session=self.session)
 
-    def traced_abroad(self) -> placement.Trace:
-        """The same by a session on another worker's server, to which what is left open goes."""
-        with told(), servers().session(self.graph, ("worker", (self.index + 1) % 3)) as session:
-            return placement.trace_graph(self.graph, self.step, session=session)
-
 
 @contextlib.contextmanager
 def workers(graphs: Sequence[tuple[Any, str]], indices: Sequence[int]) -> Iterator[list[Worker]]:
@@ -99,6 +94,8 @@ def workers(graphs: Sequence[tuple[Any, str]], indices: Sequence[int]) -> Iterat
 @probe(graphs=2)
 def stepped(student, batches, rate):
     """Build `worker_step`'s graph for each worker: the graphs, and the name of what is a step, or what came in its place."""
+    from across import tracing
+
     found = []
 
     def loss_of(w, number):
@@ -111,7 +108,8 @@ def stepped(student, batches, rate):
             step = getattr(got, "op", got)
             is_one = isinstance(step, tf.Operation) and step.graph is graph
             first = [each.initializer.name for each in tf.compat.v1.global_variables()]
-            found.append([graph.as_graph_def(), step.name if is_one else "", type(got).__name__, first])
+            name = step.name if is_one else ""
+            found.append([tracing.quiet(graph, [name, *first]), name, type(got).__name__, first])
     return found
 
 
@@ -121,6 +119,8 @@ def stepped(student, batches, rate):
 @probe(graphs=1)
 def updated(student, size, rate):
     """Build `update` of a variable on the ps, with a gradient of a worker."""
+    from across import tracing
+
     with tf.Graph().as_default() as graph:
         with tf.device("/job:ps/task:0"):
             w = tf.compat.v1.get_variable("w", initializer=tf.zeros([size]))
@@ -128,7 +128,8 @@ def updated(student, size, rate):
         got = student.update(w, gradient, rate)
         step = getattr(got, "op", got)
         is_one = isinstance(step, tf.Operation) and step.graph is graph
-        return graph.as_graph_def(), step.name if is_one else "", type(got).__name__
+        name = step.name if is_one else ""
+        return tracing.quiet(graph, [name]), name, type(got).__name__
 
 
 # replay
