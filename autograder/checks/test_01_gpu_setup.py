@@ -1,14 +1,14 @@
-"""Trusted checks of chapter 01: devices in fresh processes, and machines that are invented afresh for each job."""
+"""Trusted checks of chapter 01: a split process that a peer looks at, a graph run here, machines invented for each job."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, between, called, device, list_of, number, one_of, row, shown, text, truth, whole
+from autograder.checks import devices_truth as devices
 from autograder.checks.machines import (
     KEYS,
     WELL,
@@ -37,23 +37,14 @@ test_every_guess_is_recorded = recorded(
 # split_cpu
 
 
-@probe
-def split(student, n):
-    from across import fresh
-
-    work = student.split_cpu
-
-    def run():
-        names = work(n)
-        return names, [each.name for each in tf.config.list_logical_devices("CPU")]
-
-    return fresh.run(run)
-
-
 @exercise("split_cpu")
-def test_the_cpu_is_split_and_its_pieces_are_named(student, rng):
+def test_the_cpu_is_split_and_its_pieces_are_named(student, peer, rng):
     n = int(rng.integers(4, 8))
-    got, listed = row(anything, list_of(device))(student.ask(split, n=n), "The fresh process answered")
+    served, watched = peer.ask(devices.watching)
+    got = student.ask(devices.split, n=n, served=served, watched=watched)
+    listed = list_of(device)(
+        [name.partition("task:0")[2] for name in peer.ask(devices.devices_seen)], "The process has"
+    )
     before = f"{called('split_cpu', [n])} returned"
     names = list_of(device).named("a list of names of logical CPUs")(got, before)
     assert len(listed) > 1, (
@@ -69,59 +60,18 @@ def test_the_cpu_is_split_and_its_pieces_are_named(student, rng):
 # forward_on
 
 
-@probe
-def ran(student, there, units):
-    from across import fresh, placement
-
-    work = student.forward_on
-
-    def build():
-        dense = [tf.keras.layers.Dense(each) for each in units]
-        return tf.keras.Sequential([tf.keras.Input((3,)), *dense])
-
-    def run():
-        forward = work(there, build)
-        batch = tf.ones((2, 3))
-        first = np.asarray(forward(batch))
-        seen = placement.trace(forward, batch)
-        same = bool(np.array_equal(first, np.asarray(forward(batch))))
-        products = [op.device for op in seen.of_type("MatMul")]
-        read = {op.name for op in seen.ops if op.type == "ReadVariableOp"}
-        return list(first.shape), same, products, [(name, name in read) for name, _ in seen.copies()]
-
-    return fresh.run(run, cpus=4)
-
-
-def check_call(student: Any, there: str, units: list[int]) -> tuple[str, list[tuple[str, bool]]]:
-    """The call as text and its copies, each with whether it is of a weight, once model and device are right."""
-    kind = row(list_of(whole), truth, list_of(device), list_of(row(text, truth)))
-    shape, same, products, copies = kind(student.ask(ran, there=there, units=units), "The fresh process answered")
-    call = f"`fresh.run(seen, forward_on, {there!r}, cpus=4)`"
-    wanted = [2, units[-1]]
-    assert shape == wanted, f"Of a model with layers of {units} units the output has shape {shape}; expected {wanted}."
-    assert same, f"`forward_on({there!r}, build)`: a second call gives other numbers; expected one model, built once."
-    assert products, f"{call}: no product was seen in the call; expected the model to be called there."
-    elsewhere = [each for each in products if each != there.strip("/")]
-    stray = [each for each in elsewhere if each != "CPU:0"]
-    assert not stray, f"{call}: a product ran on /{(stray or ['?'])[0]}, for which nobody asked."
-    if elsewhere:
-        says = f"{call}: a product ran on /{elsewhere[0]}. The call needs a `tf.device` block, too."
-        raise Misconception("call_outside", says)
-    return call, copies
-
-
 @exercise("forward_on")
 def test_the_products_run_there(student, rng):
-    check_call(student, f"/CPU:{rng.choice([1, 3])}", [int(each) for each in rng.integers(2, 6, size=3)])
+    devices.Forward(student, rng, 3)
 
 
 @exercise("forward_on")
 def test_only_the_batch_is_copied(student, rng):
-    call, copies = check_call(student, f"/CPU:{rng.choice([1, 3])}", [int(each) for each in rng.integers(2, 6, size=2)])
+    made = devices.Forward(student, rng, 2)
+    call, copies, names = made.call, made.copies, ", ".join(name for name, _ in made.copies)
     if any(weight for _, weight in copies):
-        says = f"{call}: {len(copies)} copies, of {', '.join(name for name, _ in copies)}. Where do the weights live?"
+        says = f"{call}: {len(copies)} copies, of {names}. Where do the weights live?"
         raise Misconception("built_outside", says)
-    names = ", ".join(name for name, _ in copies)
     assert len(copies) < 2, f"{call}: {len(copies)} copies, of {names}; the budget is 1, the batch."
 
 
