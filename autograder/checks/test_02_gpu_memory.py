@@ -6,11 +6,12 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from across.expecting import anything, between, entries, list_of, maybe, number, row, shown, text, truth, whole
+from across.expecting import between, entries, list_of, maybe, number, row, shown, text, truth, whole
 from across.memory import seen
-from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
 
 mebibytes = between(0, math.inf).named("a number of MiB, and not less than nothing")
 test_every_program_has_a_recorded_number = recorded(
@@ -59,65 +60,131 @@ def test_each_gpu_has_one_worker_and_a_ps_sees_none(student, rng):
 # mean_output
 
 BUDGET = 40  # MiB; an output of 8 MiB, the one before it and what makes it are 24
-EARLIER = 30  # MiB that the process had in use before, so that a count that was reset is seen
+OWN = 0.9  # of what the largest output takes: so much was in use at the least where the outputs were computed
 
 
 @probe
-def spent(student, cases):
+def lent(peer):
+    """Start a task whose memory has a pool that counts: the device that the notebook computes on. Return its address.
+
+    To the numbers of batch i, which are i, an op there adds what it has drawn for i: so only who had the model called there
+    knows what it puts out.
+    """
+    import tempfile
+
+    from across.clusters import LocalCluster
+
+    folder = tempfile.TemporaryDirectory()
+    address = f"{folder.name}/asked"
+
+    def task(spec, job, index):
+        import json
+        import socket
+
+        from tensorflow.python.ops import script_ops
+
+        drawn, rng = {}, np.random.default_rng()
+
+        def added(numbers):
+            return np.array([drawn.setdefault(int(i), int(rng.integers(9))) for i in numbers], np.float32)
+
+        script_ops._py_funcs._funcs["added"] = added
+        counts = tf.config.experimental
+        config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4, intra_op_parallelism_threads=1)
+        server = tf.distribute.Server(dict(spec), job, index, config=config)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(address)
+        listener.listen()
+        while server:
+            with listener.accept()[0] as asks:
+                peak = counts.get_memory_info("CPU:0")["peak"]
+                counts.reset_memory_stats("CPU:0")
+                asks.sendall(json.dumps([peak, sorted(drawn.items())]).encode())
+
+    pool = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "512", "CUDA_VISIBLE_DEVICES": "-1"}
+    kept.update(folder=folder, address=address, cluster=LocalCluster(task, device=1, env=pool))
+    return kept["cluster"].spec["device"][0]
+
+
+@probe
+def peak(peer):
+    """The most bytes in use on the device since the last question, and what it has drawn; from now on it counts anew."""
+    import json
+    import socket
+    import time
+
+    until = time.monotonic() + 60
+    while True:
+        with socket.socket(socket.AF_UNIX) as asks:
+            try:
+                asks.connect(kept["address"])
+                return json.loads(asks.recv(1 << 16))
+            except OSError:  # it starts
+                if time.monotonic() > until:
+                    raise
+        time.sleep(0.01)
+
+
+@probe
+def given_back(peer):
+    kept["cluster"].close()
+
+
+@probe
+def spent(student, device, rows):
     from across import fresh
 
-    pool = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "512", "CUDA_VISIBLE_DEVICES": ""}
-
-    def ask(mean_output, cases):
+    def ask(mean_output):
         import keras
-        import numpy as np
-        import tensorflow as tf
 
-        answers, counts = [], tf.config.experimental
-        reset = counts.reset_memory_stats
-        counts.reset_memory_stats = lambda device: None  # the count of the whole call is wanted, whatever it resets
-        for rows, earlier in cases:
-            with tf.device("/CPU:0"):
-                model = keras.Sequential([keras.Input([16]), keras.layers.Dense(1024, kernel_initializer="ones")])
-                batches = [np.full([n, 16], i, "float32") for i, n in enumerate(rows)]
-                reset("CPU:0")
-                made = [tf.zeros([2**18]) for _ in range(earlier)]
-                del made
-                got = mean_output(model, batches)
-                answers.append([got, counts.get_memory_info("CPU:0")["peak"] / 2**20])
-        return answers
+        class Added(keras.layers.Layer):
+            def call(self, x):
+                (more,) = tf.raw_ops.PyFunc(input=[x[:, 0]], token="added", Tout=[tf.float32])
+                return x + tf.reshape(more, [-1, 1])
 
-    return fresh.run(ask, student.mean_output, cases, env=pool)
+        tf.config.experimental_connect_to_host(device, job_name="device")
+        with tf.device("/job:device/replica:0/task:0/device:CPU:0"):
+            dense = keras.layers.Dense(1024, kernel_initializer="ones")
+            model = keras.Sequential([keras.Input([16]), Added(), dense])
+            return mean_output(model, [np.full([n, 16], i, "float32") for i, n in enumerate(rows)])
+
+    return fresh.run(ask, student.mean_output, env={"CUDA_VISIBLE_DEVICES": "-1"})
 
 
-def check_mean(student: Any, of: list[list[int]]) -> None:
-    cases = [[rows, EARLIER] for rows in of]
-    kind = row(anything, number)
-    for (rows, _), (mean, mib) in each_answer(student.ask(spent, cases=cases), cases, kind, "your code returned"):
+def check_mean(student: Any, peer: Any, of: list[list[int]]) -> None:
+    """Compare the means, and how much of the device's memory, which a peer holds, was in use."""
+    for rows in of:
+        device = peer.ask(lent)
+        peer.ask(peak)
+        mean = student.ask(spent, deadline=90.0, device=device, rows=rows)
+        used, drawn = peer.ask(peak)
+        peer.ask(given_back)
+        mib, added = used / 2**20, dict(drawn)
         case = f"`mean_output(wide(), batches({rows}))`"
         got = number(mean, f"{case} returned")
-        wanted = 16 * sum(i * n for i, n in enumerate(rows)) / sum(rows)
+        assert set(added) == set(range(len(rows))), f"{case} did not call the model on each batch."
+        means = [16 * (i + added[i]) for i in range(len(rows))]
+        wanted, each = np.average(means, weights=rows), np.mean(means)
         close = 0.01 if max(rows) > 1 else 1e-4  # of float32 sums that are no longer exact, and of those that are
-        each = 16 * (len(rows) - 1) / 2
         if abs(got - each) < 0.01 < abs(got - wanted):
             told = "that is the mean of the batches' means"
             says = f"{case} returned {got:g}; {told}: expected {wanted:g}, a short batch counts less."
             raise Misconception("the_mean_of_means", says)
         assert abs(got - wanted) < close, f"{case} returned {got:.6g}; expected {wanted:g}, the mean of all outputs."
-        assert mib > EARLIER - 1, f"{case} resets the memory counts of the process; expected them to be left alone."
+        assert mib > OWN * max(rows) / 256, f"{case} did not compute the model's outputs on the model's device."
         assert mib <= BUDGET, (
             f"{case} needs {mib:.0f} MiB at the peak; the budget is {BUDGET}: which outputs live at the same time?"
         )
 
 
 @exercise("mean_output")
-def test_batches_of_one_length_stay_within_the_budget(student, rng):
-    check_mean(student, [[2048] * int(rng.integers(6, 8)), [1024] * 14])
+def test_batches_of_one_length_stay_within_the_budget(student, peer, rng):
+    check_mean(student, peer, [[2048] * int(rng.integers(6, 8)), [1024] * 11])
 
 
 @exercise("mean_output")
-def test_batches_of_many_lengths_stay_within_the_budget(student, rng):
-    check_mean(student, [[2048, 2048, 1024, 2048, 2048, 1536, int(rng.choice([256, 512]))], [1, 1]])
+def test_batches_of_many_lengths_stay_within_the_budget(student, peer, rng):
+    check_mean(student, peer, [[2048, 2048, 1024, 2048, 2048, 1536, int(rng.choice([256, 512]))], [1, 1]])
 
 
 # extend
