@@ -24,8 +24,8 @@ mutants, at least, do not get full points. On {SEEDS} seeds (fewer where a check
 of its exercise's points at most, and an answer without a thought (`trivial`: a constant, what it was given) nothing. `visible`
 counts the answers that the visible checks looked at, too: they refuse none that is right; listed wrong ones that they tick, and
 grading refuses, are named below. What is innocent beside a right answer (a print, a helper, an assert:
-`autograder/authoring/innocent.py`) changes no mark and no tick. A chapter that was verified before one of these rules was made is
-held to it when it changes next.
+`autograder/authoring/innocent.py`) changes no mark and no tick. A chapter that was verified before one of these rules
+was made is held to it when it changes next.
 """
 SECTION = re.compile(r"^## (\w+)\n\n<!-- digest: (\w+) -->\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 COLUMNS = ("exercises", "checks", "wrong", "right", "trivial", "visible", "mutants", "killed", "equivalent", "flakes")
