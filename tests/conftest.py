@@ -46,6 +46,16 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """What a test, or what it runs in this process, sets in the environment, the next one does not find."""
+    before = dict(os.environ)
+    yield
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 _CACHE = tempfile.TemporaryDirectory(prefix="across-tests-")
 os.environ.setdefault("ACROSS_CACHE", _CACHE.name)  # the user's own says nothing here, and learns nothing
 

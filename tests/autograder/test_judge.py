@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder.authoring.verify import HALF
+from autograder.authoring.worth import HALF
 from autograder.job.judge import Seen, awarded, judge
 from autograder.model.course import Chapter, Exercise, Limits
 from autograder.model.rubric import PlannedTest, Rubric
