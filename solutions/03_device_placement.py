@@ -154,6 +154,14 @@ with attempt("split"):
     expect(not idle, f"`split(a, b, {D[1:]})` ran nothing on {', '.join(idle)}; see the picture")
     lost = [op.type for op in seen.of_type("MatMul", "Einsum", "AddV2", "AddN") if op in seen.on(D[0])]
     expect(not lost, f"`split(a, b, {D[1:]})` ran {', '.join(lost)} on {D[0]}; see the picture")
+    given = tuple(op.name for op in seen.everything if op.kind == "input")
+    swapped = [op for op in seen.of_type("MatMul") if op in seen.on(D[1]) and op.inputs == given[::-1]]
+    expect(not swapped, f"`split(a, b, {D[1:]})` ran b @ a on {D[1]}; that is the home of a @ b")
+    one = placement.trace(tf.function(split), a, b, [D[1]] * 3)
+    away = [
+        f"{op.type} on {op.device}" for op in one.of_type("MatMul", "Einsum", "AddV2", "AddN") if op not in one.on(D[1])
+    ]
+    expect(not away, f"`split(a, b, {[D[1]] * 3})` ran {', '.join(away)}")
 
 # %% [markdown]
 # ## The three rules
@@ -290,6 +298,9 @@ with attempt("forward"):
     expect(np.allclose(got, model(x)), f"`forward(model, x)` returned {got.tolist()}; `model(x)` gives something else")
     copied = [f"{name} to {to}" for name, to in seen.copies()]
     expect(len(copied) <= 2, f"`forward(model, x)` made {len(copied)} copies; 2 are enough: {', '.join(copied)}")
+    turned = tf.keras.Sequential(model.layers[::-1])
+    copied = [f"{name} to {to}" for name, to in placement.trace(forward, turned, x).copies()]
+    expect(len(copied) <= 2, f"with the layers the other way round it made {len(copied)}: {', '.join(copied)}")
 
 # %% [markdown]
 # ## The rules, as code
@@ -569,12 +580,13 @@ with attempt("variables_on"):
         new = tf.compat.v1.Variable(3.0, name="new")
         old = tf.compat.v1.Variable(4.0, name="old", use_resource=False)
         product = tf.multiply(new, old, name="product")
-    seen = placement.trace_graph(graph, product, cpus=4)
+        root = tf.sqrt(product, name="root")
+    seen = placement.trace_graph(graph, root, cpus=4)
     display(seen.draw())
-    ran = {name: seen[name].device for name in ("new", "old", "product")}
+    ran = {name: seen[name].device for name in ("new", "old", "product", "root")}
     if set(ran.values()) == {"CPU:2"}:
         raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
-    for name, wanted in (("new", "CPU:1"), ("old", "CPU:1"), ("product", "CPU:2")):
+    for name, wanted in (("new", "CPU:1"), ("old", "CPU:1"), ("product", "CPU:2"), ("root", "CPU:2")):
         expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
@@ -619,6 +631,12 @@ with attempt("round_robin"):
     went = [seen[f"w{i}"].device for i in range(4)]
     expect(went == ["CPU:1", "CPU:3"] * 2, f"w0 to w3 went to {', '.join(went)}; wanted CPU:1 and CPU:3 by turns")
     expect(seen["total"].device == "CPU:2", f"total, pinned to /CPU:2, ran on {seen['total'].device}")
+    with tf.Graph().as_default(), tf.compat.v1.device(round_robin(["/cpu:2", "/cpu:0", "/cpu:1"])):
+        first = tf.compat.v1.Variable(1.0).device
+    expect(
+        placement.short_device(first) == "CPU:2",
+        f"the first variable of another list, /cpu:2, /cpu:0, /cpu:1, went to {first}",
+    )
 
 # %% [markdown]
 # ## Optional: the placer that stayed at Google
@@ -691,6 +709,9 @@ with attempt("soonest"):
         expect(got["load"] == "CPU:0", f"you place load on {got['load']}; both devices are free, CPU:0 is listed first")
         what = "left and right side by side" if on_both else "all four tasks on one device"
         expect((got["left"] != got["right"]) == on_both, f"with copies of {copy:g} s you place {got}; wanted {what}")
+    apart = [Task("long", 5.0), Task("short", 1.0), Task("third", 1.0)]
+    got = call(soonest, apart, D[:3], 0.5, returns=expecting.dict_of(expecting.device))
+    expect(len({*got.values()}) == 3, f"three devices are free, no task waits for another, and you place {got}")
 
 # %% [markdown]
 # Can the clever placer be *slower* than one device? Guess first.

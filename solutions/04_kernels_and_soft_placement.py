@@ -20,6 +20,7 @@
 # lists it. For `tf.device`, its name needs the word `device`: `/device:XLA_CPU:0`.
 
 # %%
+import contextlib
 import os
 
 os.environ["TF_XLA_FLAGS"] = "--tf_xla_enable_xla_devices"
@@ -314,6 +315,12 @@ with attempt("strictly"):
         expect(call(strictly, fine, returns=text) == "", "tf.sqrt can run everywhere here; expected an empty text")
         expect("XLA_CPU:0" in call(strictly, off, returns=text), "`edge` cannot obey; expected TensorFlow's message")
         expect(tf.config.get_soft_device_placement(), "placement was soft before, and is hard now")
+        with contextlib.suppress(ZeroDivisionError):
+            strictly(lambda: 1 / 0)
+        expect(tf.config.get_soft_device_placement(), "`run` raised an error of Python's, and placement stayed hard")
+        tf.config.set_soft_device_placement(False)
+        strictly(fine)
+        expect(not tf.config.get_soft_device_placement(), "placement was hard before, and is soft now")
     finally:
         tf.config.set_soft_device_placement(True)  # for the cells below
 
@@ -442,6 +449,9 @@ with attempt("strays"):
     print(", ".join(got))
     expect(sum(op != "Const" for op in got) == 5, f"you list {len(got)} ops; the picture has 5 in the lane of CPU:0")
     expect("FresnelCos" in got and "ReadVariableOp_1" not in got, "expected the types in that lane, not other names")
+    expect(got.index("ReadVariableOp") < got.index("FresnelCos"), "the trace has a read before `FresnelCos`")
+    none = call(strays, model, batch, "CPU:0", returns=list_of(text))
+    expect(not none, f"nothing strays from CPU:0, where the variables are; you list {', '.join(none)}")
 
 # %% [markdown]
 # ## A budget of one copy
