@@ -105,7 +105,10 @@ def _lower(text: str) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs."""
+    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs. A file is one worker's."""
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
     if "slow" in config.option.markexpr:
         return
     slow = [item for item in items if item.get_closest_marker("slow")]

@@ -1,10 +1,9 @@
-"""A program: judge the answers of one chapter by its checks, in this process, and print what each test said.
+"""A program: judge answers of one chapter by its checks, in this process, and print what each test said.
 
-    python judging.py CHAPTER 0:6 100:102 whole  # the seeds of the reference, and of each listed variant
-    python judging.py CHAPTER 0:6 100:102 firsts # of the listed variants only the first of each kind of each exercise
+    python judging.py CHAPTER 1   # 1: how many times as many odd replies as usual
 
-Without sandbox and kernel, so that the sentences of hundreds of answers are known in seconds. In a process of its own,
-because TensorFlow's devices are settled once.
+Without sandbox and kernel, so that the sentences are known in seconds. In a process of its own, because TensorFlow's devices
+are settled once.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
     from autograder.probe.listed import Variant
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = range(6)  # for the reference
-VARIANT_SEEDS = range(100, 102)
-DEADLINE = 300.0  # seconds for all of a chapter
+SEEDS = range(2)  # for the reference
+DEADLINE = 600.0  # seconds for all of a chapter
 ODD = {  # what every answer is, or returns: values that no check may choke on
     "none": "None",
     "nan": "float('nan')",
@@ -56,11 +54,14 @@ def firsts(known: list[Variant]) -> list[Variant]:
     return list({(each.exercise, each.correct): each for each in reversed(known)}.values())
 
 
-def judge_all(chapter: str, seeds: range, variant_seeds: range, whole: bool = True) -> dict[str, dict[str, list[str]]]:
-    """Answer name ("reference", "blank", "where/device_of_the_call/100") -> exercise -> a message for each failed test.
+def judge_all(chapter: str, times: int) -> dict[str, Any]:
+    """Exercise -> a message for each failed test, under "reference", "blank" and "odd/nan" and its like.
 
-    Under "tests" the names of each exercise's tests, under "taken" the misconception that each listed answer is taken for.
+    Under "tests" the names of each exercise's tests, under "listed" the messages of "where/device_of_the_call", under
+    "replies" what `odd_replies.tried` found.
     """
+    import odd_replies
+
     from autograder.authoring import build, check_answer
     from autograder.model.course import find
     from autograder.probe import asking, listed
@@ -70,10 +71,7 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range, whole: bool = Tr
     solved = build.solution_source(course, chapter)
     tests = tests_of(checks)
 
-    errors: list[AssertionError] = []
-
     def judged(answers: dict[str, str], seeds: range, only: str = "") -> dict[str, list[str]]:
-        errors.clear()
         allowed = course.chapter(chapter).allowed_ops
         student = asking.in_process(namespace(chapter, answers), allowed)
         failed: dict[str, list[str]] = {}
@@ -82,26 +80,24 @@ def judge_all(chapter: str, seeds: range, variant_seeds: range, whole: bool = Tr
                 if only and test.exercise != only:
                     continue
                 with check_answer.beside(course, sources(chapter, answers), allowed) as wanted:
-                    said = message(test, student, seed, errors, wanted)
+                    said = message(test, student, seed, wanted)
                 failed.setdefault(test.exercise, []).extend([said] if said else [])
         return failed
 
     by_hand = {name for each in course.chapter(chapter).exercises if each.manual for name in each.answer_ids}
     stubs = {name: stub for name, stub in course.chapter(chapter).answers.items() if name not in by_hand}
-    found = {"reference": judged(solved, seeds), "blank": judged(stubs, range(1)), "tests": {}, "taken": {}}
+    found: dict[str, Any] = {"reference": judged(solved, SEEDS), "blank": judged(stubs, range(1))}
+    found["tests"], found["listed"] = {}, {}
     for test in tests:
         found["tests"].setdefault(test.exercise, []).append(test.__name__)
-    known = listed.variants(course.listed_file(chapter))
-    for variant in known if whole else firsts(known):
+    for variant in firsts(listed.variants(course.listed_file(chapter))):
         answers = {**solved, variant.answer: variant.written_over(solved[variant.answer])}
-        for seed in variant_seeds:
-            key = f"{variant.answer}/{variant.name}/{seed}"
-            found[key] = judged(answers, range(seed, seed + 1), variant.exercise)
-            taken = [asking.misconception(known, variant.exercise, error, str(error)) for error in errors[:1]]
-            found["taken"][key] = taken
+        said = judged(answers, range(100, 101), variant.exercise)[variant.exercise]
+        found["listed"][f"{variant.answer}/{variant.name}"] = said
     for name, value in ODD.items():
         odd = {answer: odd_answer(solved[answer], value) for answer in stubs}
         found[f"odd/{name}"] = judged({**solved, **odd}, range(1))
+    found["replies"] = odd_replies.tried(chapter, times)
     return found
 
 
@@ -148,12 +144,11 @@ def message(
     test: Any,
     student: Any,
     seed: int,
-    errors: list[AssertionError] | None = None,
     wanted: Callable[[str], Any] = lambda kind: None,
 ) -> str:
     """What a failed test tells the student; "" if it passed. "AUTHOR ..." for what only an author's fault raises.
 
-    Its AssertionError is added to `errors`; `wanted` makes a peer or a life.
+    `wanted` makes a peer or a life.
     """
     import numpy as np
 
@@ -167,26 +162,18 @@ def message(
     try:
         test(**{name: given[name]() for name in inspect.signature(test).parameters})
     except AssertionError as error:
-        if errors is not None:
-            errors.append(error)
         return str(error) or f"{test.__name__}: a bare assert"
     except Exception as error:
         return f"AUTHOR {type(error).__name__} in {test.__name__}: {error}"
     return ""
 
 
-def judged(chapter: str, whole: bool = True) -> dict[str, dict[str, list[str]]]:
+def judged(chapter: str, times: int) -> dict[str, Any]:
     """What `judge_all` finds, in a process of its own."""
-    spans = (f"{span.start}:{span.stop}" for span in (SEEDS, VARIANT_SEEDS))
-    return answer_of(__file__, chapter, *spans, "whole" if whole else "firsts")
-
-
-def answer_of(program: str, *arguments: str) -> Any:
-    """The JSON that a program beside this one prints."""
     path = os.pathsep.join([str(ROOT / "lib"), str(ROOT)])
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": path}
     done = subprocess.run(
-        [sys.executable, program, *arguments],
+        [sys.executable, __file__, chapter, str(times)],
         capture_output=True,
         text=True,
         timeout=DEADLINE,
@@ -198,8 +185,7 @@ def answer_of(program: str, *arguments: str) -> Any:
 
 
 if __name__ == "__main__":
-    ranges = (range(*map(int, text.split(":"))) for text in sys.argv[2:4])
     out = sys.stdout
     with contextlib.redirect_stdout(io.StringIO()):
-        answer = judge_all(sys.argv[1], *ranges, whole=sys.argv[4] == "whole")
+        answer = judge_all(sys.argv[1], int(sys.argv[2]))
     json.dump(answer, out)

@@ -1,6 +1,4 @@
-"""A program: give every probe of one chapter's checks odd replies, and print which checks broke or passed by one.
-
-    python odd_replies.py CHAPTER 1        # 1: how many times as many replies as usual
+"""Every probe of a chapter's checks is given odd replies: no check breaks by one, none passes by one.
 
 The reference is asked once; then its replies are played back, but for one that is odd, as a student's kernel may send it:
 over the typed protocol, on which anything plain can come. A check says a sentence to whatever it is given.
@@ -10,9 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
-import json
-import sys
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -228,10 +223,3 @@ def alike(odd: Any, honest: Any) -> bool:
     with contextlib.suppress(ValueError):
         return bool(odd == honest)
     return False
-
-
-if __name__ == "__main__":
-    out = sys.stdout
-    with contextlib.redirect_stdout(io.StringIO()):
-        answer = tried(sys.argv[1], int(sys.argv[2]))
-    json.dump(answer, out)

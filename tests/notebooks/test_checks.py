@@ -1,93 +1,94 @@
-"""Each chapter's checks judge as they promise: the reference, every listed variant, the blank notebook, odd values.
+"""Each chapter's checks judge as they promise: reference, first listed answers, a blank notebook, odd values and replies.
 
-What `autograder verify` shows through the whole grading path, here in seconds, for every chapter there is. Of a chapter whose
-checks docs/checks.md vouches for as they are, one listed answer of each kind stands for those of its exercise; all: -m slow.
+What all listed answers and mutants are told, `autograder verify` shows, for sources as they are. Here is seen, too, what
+changed beneath the checks: one process for each chapter, without a box.
 """
 
+import os
 from functools import cache
 
 import judging
+import odd_replies
 import pytest
 
-from autograder.authoring import checks_page, verify
 from autograder.model.course import find
-from autograder.probe import listed
+from autograder.probe import asking, listed
 
 COURSE = find()
-CHAPTERS = COURSE.chapters
-EXERCISES = [(name, each.name) for name in CHAPTERS for each in COURSE.chapter(name).exercises if not each.manual]
-VARIANTS = [(name, variant) for name in CHAPTERS for variant in listed.variants(COURSE.listed_file(name))]
-VERIFIED = {name for name, digest in checks_page.digests(COURSE).items() if digest == verify.digest(COURSE, name)}
-FIRSTS = [each for name in CHAPTERS for each in judging.firsts(listed.variants(COURSE.listed_file(name)))]
+TIMES = max(1, int(float(os.environ.get("ACROSS_FUZZ", "1"))))
+FEWEST = 12  # odd replies to a test that asks at all
+chapters = pytest.mark.parametrize(
+    "chapter", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in COURSE.chapters]
+)
 
 
-once = cache(judging.judged)
+@cache
+def judged(chapter):
+    return judging.judged(chapter, TIMES)
 
 
-def judged(chapter, whole=False):
-    return once(chapter, whole or chapter not in VERIFIED)
+@chapters
+def test_the_reference_passes(chapter):
+    assert {name: said for name, said in judged(chapter)["reference"].items() if said} == {}
 
 
-def said_of(chapter, variant):
-    """What was said of a listed answer, by test, once for each seed; and what it was taken for."""
-    found = judged(chapter, variant not in FIRSTS)
-    for seed in judging.VARIANT_SEEDS:
-        key = f"{variant.answer}/{variant.name}/{seed}"
-        yield found[key][variant.exercise], found["taken"][key]
-
-
-def those(correct):
-    return [
-        pytest.param(*each, marks=[pytest.mark.slow] if each[0] in VERIFIED and each[1] not in FIRSTS else [])
-        for each in VARIANTS
-        if each[1].correct is correct
-    ]
-
-
-def called(each: object) -> str | None:
-    return f"{each.answer}-{each.name}" if isinstance(each, listed.Variant) else None
-
-
-@pytest.mark.parametrize(("chapter", "exercise"), EXERCISES)
-def test_the_reference_passes_on_every_seed(chapter, exercise):
-    assert judged(chapter)["reference"][exercise] == []
-
-
-@pytest.mark.parametrize(("chapter", "exercise"), EXERCISES)
-def test_every_test_of_a_blank_answer_fails(chapter, exercise):
+@chapters
+def test_every_test_of_a_blank_answer_fails(chapter):
     found = judged(chapter)
-    assert len(found["blank"][exercise]) == len(found["tests"][exercise]) > 0
+    assert {name: len(said) for name, said in found["blank"].items()} == {
+        name: len(tests) for name, tests in found["tests"].items()
+    }
 
 
-@pytest.mark.parametrize(("chapter", "variant"), those(correct=False), ids=called)
-def test_a_listed_misconception_fails_with_its_sentence(chapter, variant):
-    for said, _ in said_of(chapter, variant):
-        assert variant.says in next(iter(said), "")
+@chapters
+def test_the_first_misconception_of_each_exercise_fails_with_its_sentence(chapter):
+    told = {
+        (variant.answer, variant.name): judged(chapter)["listed"][f"{variant.answer}/{variant.name}"]
+        for variant in judging.firsts(listed.variants(COURSE.listed_file(chapter)))
+        if not variant.correct
+    }
+    says = {(each.answer, each.name): each.says for each in listed.variants(COURSE.listed_file(chapter))}
+    assert {name: said for name, said in told.items() if says[name] not in next(iter(said), "")} == {}
 
 
-@pytest.mark.parametrize(("chapter", "variant"), those(correct=False), ids=called)
-def test_a_listed_misconception_is_not_taken_for_another(chapter, variant):
-    of_the_exercise = [each for name, each in VARIANTS if (name, each.exercise) == (chapter, variant.exercise)]
-    told = {each.name: each.says for each in of_the_exercise if not each.correct}
-    for _, (taken,) in said_of(chapter, variant):
-        assert variant.says in told[taken]  # by another's name only where both are told the same
+@chapters
+def test_the_first_right_answer_in_another_way_passes(chapter):
+    right = [
+        f"{each.answer}/{each.name}"
+        for each in judging.firsts(listed.variants(COURSE.listed_file(chapter)))
+        if each.correct
+    ]
+    assert {name: said for name in right if (said := judged(chapter)["listed"][name])} == {}
 
 
-@pytest.mark.parametrize(("chapter", "variant"), those(correct=True), ids=called)
-def test_a_right_answer_in_another_way_passes(chapter, variant):
-    for said, _ in said_of(chapter, variant):
-        assert said == []
+@chapters
+def test_every_exercise_lists_two_misconceptions_and_another_right_way(chapter):
+    known = listed.variants(COURSE.listed_file(chapter))
+    for exercise in COURSE.chapter(chapter).exercises:
+        correct = [each.correct for each in known if each.exercise == exercise.name]
+        assert exercise.manual or (correct.count(False) >= 2 and correct.count(True) >= 1), exercise.name
 
 
-@pytest.mark.parametrize(("chapter", "exercise"), EXERCISES)
-def test_every_exercise_lists_two_misconceptions_and_another_right_way(chapter, exercise):
-    listed = [variant.correct for name, variant in VARIANTS if (name, variant.exercise) == (chapter, exercise)]
-    assert listed.count(False) >= 2
-    assert listed.count(True) >= 1
+@chapters
+def test_an_odd_value_gets_a_sentence_and_nothing_else(chapter):
+    said = [(odd, each) for odd in judging.ODD for of in judged(chapter)[f"odd/{odd}"].values() for each in of]
+    assert [each for each in said if each[1].startswith("AUTHOR") or "assert" in each[1]] == []
 
 
-@pytest.mark.parametrize("odd", judging.ODD)
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_an_odd_value_gets_a_sentence_and_nothing_else(chapter, odd):
-    said = [each for messages in judged(chapter)[f"odd/{odd}"].values() for each in messages]
-    assert [each for each in said if each.startswith("AUTHOR") or "assert" in each] == []
+@chapters
+def test_no_check_breaks_or_passes_by_an_odd_reply(chapter):
+    replies = judged(chapter)["replies"]
+    assert (replies["broke"], replies["passed"]) == ([], [])
+    assert {test: count for test, count in replies["tried"].items() if count < FEWEST} == {}
+
+
+def test_what_looks_at_nothing_first_is_seen():
+    def trusting(student):
+        (got,) = student.call_once("double", 3)
+        assert f"{got:g}" == "6", "expected 6"
+
+    played = odd_replies.Played(trusting, asking.in_process({"double": lambda x: [2 * x]}))
+    assert played.message(0, [[6]]) == ""
+    assert played.message(0, [["6"]]).startswith("AUTHOR ValueError")
+    assert played.message(0, None).startswith("Your notebook answered with None")
+    assert played.message(0, [None]).startswith("AUTHOR TypeError")
