@@ -76,7 +76,8 @@ class Cards:
                     continue
                 if running:
                     return _who(running[0].pid)
-            used = self._used(handle)
+            # the second version leaves out what the driver reserves for itself
+            used = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used
         except nvml.NVMLError as error:
             return _lost(error)
         return f"{used / MIB:,.0f} MiB of its memory are in use, by no process that NVML names" if used > IDLE else ""
@@ -134,14 +135,6 @@ class Cards:
         except self._nvml.NVMLError_NotFound:  # numbers that no slice has
             return False
         return True
-
-    def _used(self, handle: Any) -> int:
-        """Bytes in use, without what the driver reserves for itself where it tells the two apart."""
-        nvml = self._nvml
-        try:
-            return int(nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used)
-        except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):  # drivers before 510
-            return int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
 
     def _memory_errors(self, handle: Any) -> str:
         nvml = self._nvml

@@ -166,7 +166,8 @@ def running(course: Course, wanted: Rubric) -> tuple[int, ...]:
     started = _STARTED.get((course, wanted.chapter.name))
     if started is None or started.made_of != wanted.made_of:
         return ()
-    return tuple(server.pid for server in started.every) if all(server.alive() for server in started.every) else ()
+    processes = [server.process for server in started.every if server.alive()]
+    return tuple(each.pid for each in processes if each) if len(processes) == len(started.every) else ()
 
 
 def environment(course: Course) -> str:

@@ -31,7 +31,6 @@ class Gpu:
     remap: tuple[int, int, int, int] = (0, 0, 0, 0)
     slices: list[Gpu | None] | None = None  # None: no MIG; a None in it: a number that no slice has
     lost: bool = False
-    old: bool = False  # its driver knows only the first version of what is in use
 
     @property
     def running(self) -> dict[int, int | None]:
@@ -47,10 +46,6 @@ class NotSupportedError(NVMLError):
 
 
 class NotFoundError(NVMLError):
-    pass
-
-
-class FunctionNotFoundError(NVMLError):
     pass
 
 
@@ -78,8 +73,6 @@ class FakeNvml:
     NVMLError = NVMLError
     NVMLError_NotSupported = NotSupportedError
     NVMLError_NotFound = NotFoundError
-    NVMLError_FunctionNotFound = FunctionNotFoundError
-    NVMLError_GpuIsLost = GpuIsLostError
     NVMLError_LibraryNotFound = LibraryNotFoundError
     NVMLError_DriverNotLoaded = DriverNotLoadedError
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
@@ -112,9 +105,8 @@ class FakeNvml:
     def nvmlDeviceGetUUID(self, gpu: Gpu) -> str:  # noqa: N802
         return gpu.uuid
 
-    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu, version: int | None = None) -> SimpleNamespace:  # noqa: N802
-        if version and gpu.old:
-            raise FunctionNotFoundError
+    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu, version: int) -> SimpleNamespace:  # noqa: N802
+        assert version == self.nvmlMemory_v2
         return SimpleNamespace(used=self._well(gpu).stuck + sum(used or 0 for used in gpu.running.values()))
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: Gpu) -> list[SimpleNamespace]:  # noqa: N802

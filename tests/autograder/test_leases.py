@@ -242,9 +242,8 @@ def test_memory_that_nobody_has_keeps_a_card_from_being_lent(tmp_path: Path):
         serves(machine(tmp_path, Gpu(A, stuck=GIB)))
 
 
-@pytest.mark.parametrize("old", [False, True])
-def test_memory_that_the_driver_keeps_for_itself_keeps_no_card(tmp_path: Path, old: bool):
-    assert serves(machine(tmp_path, Gpu(A, stuck=100 << 20, old=old))) == [A]
+def test_memory_that_the_driver_keeps_for_itself_keeps_no_card(tmp_path: Path):
+    assert serves(machine(tmp_path, Gpu(A, stuck=100 << 20))) == [A]
 
 
 # what a box is told

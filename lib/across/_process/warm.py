@@ -132,11 +132,6 @@ class ForkServer:
         """The server's socket."""
         return f"{self.folder}/warm"
 
-    @property
-    def pid(self) -> int:
-        """The server's process; 0 where there is none."""
-        return self.process.pid if self.process is not None else 0
-
     def start(self, deadline: float = 120.0) -> ForkServer:
         """Start the server, wait until it answers, at most `deadline` seconds. Raises ServerError with its output."""
         if self.alive():
