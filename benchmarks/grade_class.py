@@ -5,7 +5,8 @@ uv run python benchmarks/grade_class.py --students 8 --repeats 1
 
 import sys
 
-from autograder.commands import verbs
+from autograder.commands import cli
 
 if __name__ == "__main__":
-    verbs.app(["bench", *sys.argv[1:]])
+    sys.argv[1:1] = ["bench"]
+    cli.main()

@@ -1,14 +1,14 @@
-"""The command `autograder` begins here. Where something is kept warm for it, that does the work; else the verbs do.
-
-This module and what it imports are light: a resubmission that is marked in a second has no time for more.
-"""
+"""The command `autograder`: it begins here, and ends with an exit code and a line that says why."""
 
 from __future__ import annotations
 
-import sys
+import atexit
+import gc
+import signal
 
 from across._process import bytecode
-from autograder.commands import warm_client
+from autograder.commands.application import app, end
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, Interrupted
 
 
 def main() -> None:
@@ -16,10 +16,36 @@ def main() -> None:
 
     Ctrl-C and SIGTERM end all that was started; what was graded is kept (exit codes 130 and 143).
     """
-    bytecode.keep()
-    minutes = warm_client.asked(sys.argv[1:])
-    if minutes is not None and (code := warm_client.run(sys.argv, minutes)) is not None:
-        sys.exit(code)
-    from autograder.commands import verbs
+    bytecode.keep()  # of what is imported from here on
+    from across._process.warm import ServerError
+    from autograder.commands import authors, handing, instructors, keeping, translators  # noqa: F401 -- these are verbs
+    from autograder.job.forkserver import InfrastructureError
+    from autograder.model.course import CourseError
+    from autograder.sandbox.boxes import SandboxError
+    from autograder.store import files
 
-    verbs.run()
+    atexit.register(gc.freeze)  # or Python looks through all modules once more as it ends: 0.2 s
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
+    try:
+        app()
+    except CourseError as error:
+        end(AUTHOR, str(error))
+    except ServerError as error:
+        at = str(error).rfind("CourseError: ")
+        end(AUTHOR if at >= 0 else INFRASTRUCTURE, str(error)[at + 13 :] if at >= 0 else str(error))
+    except SandboxError as error:
+        end(
+            INFRASTRUCTURE,
+            f"{error} (`across doctor` says more; only for submissions that you trust: --trust-submissions)",
+        )
+    except InfrastructureError as error:
+        end(INFRASTRUCTURE, f"{error}")
+    except OSError as error:
+        end(INFRASTRUCTURE, files.says(error))
+    except Interrupted as stop:
+        end(128 + stop.args[0], "interrupted; what was graded is kept: run the same command again to go on")
+
+
+def _interrupted(number: int, _: object) -> None:
+    raise Interrupted(number)

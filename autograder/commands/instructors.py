@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from autograder.commands import grading, warm_client
+from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, plain, progress
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -69,19 +66,12 @@ def grade(
     due: Annotated[str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00")] = None,
     late_per_day: Annotated[str | None, typer.Option(help="kept in OUT: 10% of the score a started day")] = None,
     grace: Annotated[str | None, typer.Option(help="kept in OUT: 15m, for which nothing is taken off")] = None,
-    keep_warm: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=warm_client.LONGEST, help="minutes: be quicker next time; 0 ends what is kept", metavar="MINUTES"
-        ),
-    ] = None,
 ) -> None:
     """Grade a class: marks.csv, totals.csv, gradebook.db, feedback/ and report.html in OUT.
 
     Exit code 0: every submission got its verdicts; 1: this machine failed at some; 2: wrong usage, an author's fault, a
     class so odd that nobody was recorded for it, or files that are somebody's and nobody got a mark for: all others did.
     """
-    del keep_warm  # done before the command is read, by `warm_client`: who comes here grades
     course = opened(context)
     name = course.full_name(chapter)
     how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}

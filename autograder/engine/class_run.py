@@ -181,14 +181,11 @@ def grade_class(
 def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bool) -> Callable[[], object]:
     """Begin to grade the reference; what is returned waits until it has every point, and raises CourseError where it has not.
 
-    While `watching` it is graded once, for as long as nothing of it and of its servers changes, if these are `here`; so it is
-    on servers that are kept warm.
+    While `watching` it is graded once, for as long as nothing of it and of its servers changes, if these are `here`.
     """
     reference = _reference(course, rubric)
     if here and watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
         return lambda: None  # `--watch` grades batch after batch
-    if here and forkserver.known_to_pass(course, rubric, reference.digest):
-        return lambda: None  # `--keep-warm`
     run.begin([reference])
 
     def passed() -> None:
@@ -201,7 +198,6 @@ def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bo
             try_reference(course, rubric, run=run)
         if here and (servers := forkserver.running(course, rubric)):
             _PASSED.add((reference.digest, servers))
-            forkserver.note_passed(course, rubric, reference.digest)
 
     return passed
 

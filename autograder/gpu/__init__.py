@@ -1,1 +1,1 @@
-"""Graphics cards lent to jobs."""
+"""Graphics cards lent to jobs, whole."""

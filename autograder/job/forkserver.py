@@ -15,9 +15,9 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -37,7 +37,6 @@ PLAN = 60.0  # seconds for a checker to tell its plan, once it stands
 _LOCK = threading.Lock()
 _STARTED: dict[tuple[Course, str], Servers] = {}  # by the course and the chapter
 _ENDING = threading.Event()
-_LENDERS: list[Callable[[Course, str], Servers]] = []  # who keeps servers for this process, if anybody: see `lent`
 
 
 class InfrastructureError(RuntimeError):
@@ -55,7 +54,6 @@ class Servers:
     driver: warm.ForkServer
     made_of: str = ""  # see `Rubric.made_of`
     plan: messages.Plan | None = None
-    passed: set[str] = field(default_factory=set)  # digests of references' jobs that got every point on them
 
     @property
     def every(self) -> tuple[warm.ForkServer, ...]:
@@ -67,33 +65,29 @@ class Servers:
 
         Raises CourseError when what is to be preloaded is not installed.
         """
-        now = made_of(self.course, self.chapter)
+        now = _made_of(self.course, self.chapter)
         if now != self.made_of:  # what runs was made of something else
             self.close()
             self.made_of, self.plan = now, None
-        for server in (self.student, self.checker, self.driver):
+        for server in self.every:
             if not server.alive():
                 server.launch()
 
     def ready(self) -> None:
         """Wait until all stand, and see that they are made of what they say. Raises warm.ServerError."""
         fresh = self.plan is None
-        for server in (self.student, self.checker, self.driver):
+        for server in self.every:
             try:
                 server.ready()
             except warm.ServerError:  # killed while it imported, for one; what cannot start says so again
                 server.start()
         if not fresh:
             return
-        plan = plan_of(self.checker)
-        if made_of(self.course, self.chapter) != self.made_of:
+        plan = _plan_of(self.checker)
+        if _made_of(self.course, self.chapter) != self.made_of:
             self.close()
             raise InfrastructureError(f"{self.chapter} was changed while its servers were started; run this again")
         self.plan = plan
-
-    def note_passed(self, reference: str) -> None:
-        """Remember that a reference's job, by its digest, got every point on these servers."""
-        self.passed.add(reference)
 
     def close(self) -> None:
         """End the servers and all their children."""
@@ -172,24 +166,8 @@ def running(course: Course, wanted: Rubric) -> tuple[int, ...]:
     started = _STARTED.get((course, wanted.chapter.name))
     if started is None or started.made_of != wanted.made_of:
         return ()
-    return tuple(server.pid for server in started.every) if all(server.alive() for server in started.every) else ()
-
-
-def lend(lender: Callable[[Course, str], Servers]) -> None:
-    """Let this process grade on servers that another one keeps: who asks for those of a chapter is given `lender`'s."""
-    _LENDERS[:] = [lender]
-    atexit.unregister(close)  # of the process that we were forked from
-
-
-def known_to_pass(course: Course, wanted: Rubric, reference: str) -> bool:
-    """Whether a reference, by its job's digest, has passed already on servers that are lent to us, and which still run."""
-    return bool(_LENDERS and running(course, wanted)) and reference in _STARTED[course, wanted.chapter.name].passed
-
-
-def note_passed(course: Course, wanted: Rubric, reference: str) -> None:
-    """Remember that a reference has passed, for whoever is lent the same servers next."""
-    if _LENDERS and running(course, wanted):
-        _STARTED[course, wanted.chapter.name].note_passed(reference)
+    processes = [server.process for server in started.every if server.alive()]
+    return tuple(each.pid for each in processes if each) if len(processes) == len(started.every) else ()
 
 
 def environment(course: Course) -> str:
@@ -240,23 +218,19 @@ def _launched(course: Course, chapter: str) -> Servers:
         if not _STARTED:
             boxes.remove_leftovers()
             atexit.register(close)
-        _STARTED[course, chapter] = _LENDERS[0](course, chapter) if _LENDERS else made(course, chapter)
+        # a rerun orders sets in the same way, those in a check's sentence too
+        env = {**_plain(), "PYTHONHASHSEED": "0"}
+        _STARTED[course, chapter] = Servers(
+            course,
+            chapter,
+            warm.ForkServer("autograder.job.student_server", *course.preload, env=env, bare=True),
+            warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=env, bare=True),
+            warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
+        )
     return _STARTED[course, chapter]
 
 
-def made(course: Course, chapter: str) -> Servers:
-    """The servers of `chapter`, of which none runs yet."""
-    env = {**_plain(), "PYTHONHASHSEED": "0"}  # a rerun orders sets in the same way, those in a check's sentence too
-    return Servers(
-        course,
-        chapter,
-        warm.ForkServer("autograder.job.student_server", *course.preload, env=env, bare=True),
-        warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=env, bare=True),
-        warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
-    )
-
-
-def plan_of(checker: warm.ForkServer) -> messages.Plan:
+def _plan_of(checker: warm.ForkServer) -> messages.Plan:
     """What the checker's server has read."""
     with checker.request({"plan": True}) as child:
         try:
@@ -265,7 +239,7 @@ def plan_of(checker: warm.ForkServer) -> messages.Plan:
             raise warm.ServerError(f"the checker tells no plan: {error!r}\n{checker.printed()}") from None
 
 
-def made_of(course: Course, chapter: str) -> str:
+def _made_of(course: Course, chapter: str) -> str:
     """The digest of what is on the disk now. Raises CourseError."""
     try:
         release = digests.of_release(course.chapter(chapter).release)

@@ -29,7 +29,7 @@ from autograder.model.verdict import Evidence, Mark, Verdict
 from autograder.sandbox import boxes, owners
 from autograder.submissions.intake import Submission
 
-CARD = 3600.0  # seconds that a job waits for its cards: those of a class stand in line for them
+CARD = 3600.0  # seconds that a job waits for its cards, which the others of its class have
 EXPECTED = (warm.ServerError, StartError, check.CheckerError, boxes.SandboxError, OSError)
 LOG = logging.getLogger("autograder.job")
 
@@ -87,7 +87,7 @@ def grade_job(job: Job, course: Course) -> Verdict:
     try:
         servers = forkserver.servers(course, job.rubric)
         paths = session.Place(servers.student.path, servers.checker.path, servers.driver.path, course.private)
-        with _cards(job, name, course) as cards:
+        with _cards(job) as cards:
             beside = _beside(job, paths, name, cards) if job.reference else None
             graded = _session(job, paths, name, cards, job.compared, reference=beside).run()
             if not job.compared.only:
@@ -155,15 +155,15 @@ def _sweep(name: str) -> None:
 
 
 @contextlib.contextmanager
-def _cards(job: Job, name: str, course: Course) -> Iterator[dict[str, Any]]:
+def _cards(job: Job) -> Iterator[dict[str, Any]]:
     """Cards for the job's kernels, as `KernelProcess` takes them: leased for the time of the `with`; {} for most jobs."""
-    chapter = job.rubric.chapter
-    if not chapter.gpus:
+    count = job.rubric.chapter.gpus
+    if not count:
         yield {}
         return
     try:
-        with leases.here(course.root).lease(name, chapter.gpus, chapter.gpu_memory, CARD) as lease:
-            yield {"environment": lease.environment(), "nodes": lease.nodes}
+        with leases.here().lease(count, CARD) as cards:
+            yield cards
     except leases.LeaseError as error:
         raise InfrastructureError(str(error)) from error
 

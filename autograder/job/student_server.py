@@ -71,7 +71,6 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(message.get("cards", {}))
     if fresh_child := sys.modules.get("across._process.fresh_child"):  # where the course preloads this library
         pristine.leave(fresh_child)
-    _keep_to_share()
     _signals_as_in_any_shell()
     if "as" in message:
         _alone(channel, code)
@@ -85,18 +84,6 @@ def _signals_as_in_any_shell() -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _keep_to_share() -> None:
-    """Limit TensorFlow, where the course has it, to the share of a card that was leased: before the student's code.
-
-    That one could do without.
-    """
-    limit, tf = os.environ.get("ACROSS_GPU_MEMORY"), sys.modules.get("tensorflow")
-    if limit and tf is not None:
-        for card in tf.config.list_physical_devices("GPU"):
-            share = tf.config.LogicalDeviceConfiguration(memory_limit=int(limit))
-            tf.config.set_logical_device_configuration(card, [share])
 
 
 def _unpack(descriptor: int, home: str) -> None:

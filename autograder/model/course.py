@@ -67,7 +67,6 @@ class Chapter:
     exercises: tuple[Exercise, ...]
     limits: Limits
     gpus: int = 0  # cards that grading leases for a submission; 0: none, whatever is in the machine
-    gpu_memory: int = 0  # bytes of each that are enough; 0: whole cards
     checker: CheckerCaps = CAPS
     allowed_ops: tuple[str, ...] = ()  # that its graphs may hold besides those of `probe.graphs`
     rows: str = ""  # of the course that it covers as a whole, as in "S1-S8 S12"
@@ -264,7 +263,6 @@ class Course:
             checker=CheckerCaps(**checked(f"{path}: checker", says.checker, CheckerCaps)),
             allowed_ops=says.allowed_ops,
             gpus=says.cards,
-            gpu_memory=says.card_bytes,
             rows=says.rows,
             due=headers.date(str(path), says.due) if says.due else "",
             course=self.id,

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from autograder.model.address import Address
-from autograder.model.limits import MIB, STEP, CheckerCaps, CourseError, Limits, checked, near
+from autograder.model.limits import STEP, CheckerCaps, CourseError, Limits, checked, near
 
 SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
 SMALLEST = 0.001  # points: a smaller step is no number that a student can be told
@@ -80,7 +80,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(description="operations that its graphs may hold besides the usual, as in allowed_ops: [Bincount]"),
     ] = ()
     gpus: Annotated[Literal[0, 1, 2, "simulate"], Meta(description=f"0, 1, 2 or {SIMULATE}")] = SIMULATE
-    gpu_memory_mib: Annotated[int, Meta(gt=0, description="a number of MiB, beside gpus: 1 or 2")] | None = None
     devices: Annotated[int, Meta(ge=1, le=64, description="how many devices it can use, as in devices: 4")] = 1
     rows: Annotated[str, Meta(description='the rows of the course that it covers, as in rows: "S1-S8 S12"')] = ""
     follow_through: Annotated[float, Meta(ge=0, le=1, description=FOLLOW.replace("=", ":"))] | None = None
@@ -90,11 +89,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def cards(self) -> int:
         """How many cards grading leases for a submission."""
         return 0 if isinstance(self.gpus, str) else self.gpus
-
-    @property
-    def card_bytes(self) -> int:
-        """How much of each card is enough; 0: whole cards."""
-        return (self.gpu_memory_mib or 0) * MIB
 
 
 NEEDS = "needs"  # what course.toml says of a chapter's place in the course: for the start page
@@ -126,10 +120,6 @@ def header(where: str, values: object) -> Header:
     checked(f"{where}: limits", found.limits, Limits)
     checked(f"{where}: checker", found.checker, CheckerCaps)
     rows(f"{where}: rows", found.rows)
-    if found.gpu_memory_mib and not found.cards:
-        raise CourseError(
-            f"{where}: gpu_memory_mib: {found.gpu_memory_mib!r}; write {_mends(Header)['gpu_memory_mib']}"
-        )
     if found.due:
         date(f"{where}: due: {found.due!r}", found.due)
     return found

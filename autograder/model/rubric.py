@@ -103,10 +103,7 @@ class Rubric:
 
     @property
     def _devices(self) -> str:
-        chapter = self.chapter
-        if not chapter.gpus:
-            return "no card"
-        return f"{chapter.gpus} cards" + (f", {chapter.gpu_memory} bytes of each" if chapter.gpu_memory else "")
+        return f"{self.chapter.gpus} cards" if self.chapter.gpus else "no card"
 
     @cached_property
     def made_of(self) -> str:

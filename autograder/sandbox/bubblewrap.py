@@ -50,9 +50,6 @@ def command(
     bwrap from others.
     """
     cards: list[str] = []
-    for place in dict.fromkeys(os.path.dirname(device) for device in devices):
-        if place != "/dev":  # a slice's files lie in a folder, which bwrap itself would make for root only
-            cards += ["--perms", "0755", "--dir", place]
     for device in devices:
         cards += ["--dev-bind", device, device]
     if sleep is not None:

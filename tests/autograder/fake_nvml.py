@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from autograder.gpu.cards import Cards
 
@@ -22,18 +21,15 @@ def runs(pid: int) -> bool:
 
 @dataclass
 class Gpu:
-    """A card, or a slice of one. The memory of a process comes back when it ends, unless it is `stuck`."""
+    """A card. The memory of a process comes back when it ends, unless it is `stuck`."""
 
     uuid: str
-    total: int = 24 * GIB
     minor: int = 0
-    name: str = "NVIDIA Invented"
     processes: dict[int, int | None] = field(default_factory=dict)  # pid -> bytes
     stuck: int = 0  # bytes in use that no process has
     ecc: int | None = 0  # None: has no ECC
     remap: tuple[int, int, int, int] = (0, 0, 0, 0)
     slices: list[Gpu | None] | None = None  # None: no MIG; a None in it: a number that no slice has
-    instance: int = 0
     lost: bool = False
 
     @property
@@ -50,10 +46,6 @@ class NotSupportedError(NVMLError):
 
 
 class NotFoundError(NVMLError):
-    pass
-
-
-class FunctionNotFoundError(NVMLError):
     pass
 
 
@@ -76,39 +68,36 @@ class VersionMismatchError(NVMLError):
 
 
 class FakeNvml:
-    """pynvml, without a driver. `starts`: what nvmlInit raises."""
+    """pynvml, without a driver. `starts`, `counts`: what nvmlInit and nvmlDeviceGetCount raise."""
 
     NVMLError = NVMLError
     NVMLError_NotSupported = NotSupportedError
     NVMLError_NotFound = NotFoundError
-    NVMLError_FunctionNotFound = FunctionNotFoundError
-    NVMLError_GpuIsLost = GpuIsLostError
     NVMLError_LibraryNotFound = LibraryNotFoundError
     NVMLError_DriverNotLoaded = DriverNotLoadedError
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
     NVML_VOLATILE_ECC = 0
     nvmlMemory_v2 = 0x02000028  # noqa: N815
 
-    def __init__(self, *gpus: Gpu, starts: NVMLError | None = None) -> None:
+    def __init__(self, *gpus: Gpu, starts: NVMLError | None = None, counts: NVMLError | None = None) -> None:
         self.gpus = gpus
         self.starts = starts
+        self.counts = counts
 
     def nvmlInit(self) -> None:  # noqa: N802
         if self.starts is not None:
             raise self.starts
 
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        if self.counts is not None:
+            raise self.counts
         return len(self.gpus)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> Gpu:  # noqa: N802
         return self._well(self.gpus[index])
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Gpu:  # noqa: N802
-        for gpu in self.gpus:
-            for each in (gpu, *(gpu.slices or ())):
-                if each is not None and each.uuid == uuid:
-                    return self._well(each)
-        raise NotFoundError
+        return self._well(next(gpu for gpu in self.gpus if gpu.uuid == uuid))
 
     def nvmlDeviceGetMinorNumber(self, gpu: Gpu) -> int:  # noqa: N802
         return self._well(gpu).minor
@@ -116,22 +105,15 @@ class FakeNvml:
     def nvmlDeviceGetUUID(self, gpu: Gpu) -> str:  # noqa: N802
         return gpu.uuid
 
-    def nvmlDeviceGetName(self, gpu: Gpu) -> str:  # noqa: N802
-        return gpu.name
-
-    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu, version: int | None = None) -> SimpleNamespace:  # noqa: N802
-        if version and gpu.uuid.startswith("MIG-"):
-            raise NotSupportedError
-        used = self._well(gpu).stuck + sum(used or 0 for used in gpu.running.values())
-        return SimpleNamespace(total=gpu.total, used=used, free=gpu.total - used)
+    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu, version: int) -> SimpleNamespace:  # noqa: N802
+        assert version == self.nvmlMemory_v2
+        return SimpleNamespace(used=self._well(gpu).stuck + sum(used or 0 for used in gpu.running.values()))
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: Gpu) -> list[SimpleNamespace]:  # noqa: N802
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self._well(gpu).running.items()]
 
     def nvmlDeviceGetGraphicsRunningProcesses(self, gpu: Gpu) -> list[SimpleNamespace]:  # noqa: N802
-        if gpu.uuid.startswith("MIG-"):
-            raise NotSupportedError
-        return []
+        raise NotSupportedError
 
     def nvmlDeviceGetMigMode(self, gpu: Gpu) -> list[int]:  # noqa: N802
         if gpu.slices is None:
@@ -146,12 +128,6 @@ class FakeNvml:
         if found is None:
             raise NotFoundError
         return found
-
-    def nvmlDeviceGetGpuInstanceId(self, gpu: Gpu) -> int:  # noqa: N802
-        return gpu.instance
-
-    def nvmlDeviceGetComputeInstanceId(self, gpu: Gpu) -> int:  # noqa: N802
-        return 0
 
     def nvmlDeviceGetTotalEccErrors(self, gpu: Gpu, kind: int, counter: int) -> int:  # noqa: N802
         assert (kind, counter) == (self.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self.NVML_VOLATILE_ECC)
@@ -168,6 +144,6 @@ class FakeNvml:
         return gpu
 
 
-def cards(*gpus: Gpu, **how: Any) -> Cards:
+def cards(*gpus: Gpu) -> Cards:
     """Invented cards, whose device files are all there."""
-    return Cards(FakeNvml(*gpus), exists=lambda _node: True, **how)
+    return Cards(FakeNvml(*gpus), exists=lambda _node: True)

@@ -45,7 +45,6 @@ KEYS = {
     "limits": "{cell_seconds: 7, pids: 99}",
     "checker": "{cpu_seconds: 30}",
     "gpus": "2",
-    "gpu_memory_mib": "512",
     "devices": "4",
     "rows": "R1-R2",
     "due": '"2026-11-30T23:59+01:00"',
@@ -67,7 +66,7 @@ def test_a_chapters_header_says_how_it_is_graded(tmp_path: Path):
     chapter = courses.write(tmp_path, NAME, headed(**KEYS)).chapter(NAME)
     assert chapter.limits == replace(Limits(), cell_seconds=7.0, pids=99)
     assert chapter.checker == replace(CheckerCaps(), cpu_seconds=30)
-    assert (chapter.gpus, chapter.gpu_memory, chapter.rows) == (2, 512 << 20, "R1-R2")
+    assert (chapter.gpus, chapter.rows) == (2, "R1-R2")
     assert chapter.due == "2026-11-30T22:59:00Z"
     assert (chapter.course, chapter.checks) == ("tiny", f"checks/test_{NAME}.py")
 

@@ -21,9 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,21 +30,7 @@ from across import _system
 from across._process import forking
 from across._process.forking import FOLDER, MESSAGE, ServerError, die_with_parent
 
-__all__ = [
-    "MESSAGE",
-    "Child",
-    "ForkServer",
-    "ServerError",
-    "answers",
-    "available",
-    "die_with_parent",
-    "leave",
-    "request",
-]
-
-_ASKED_LOCK = threading.Lock()
-_ASKED: weakref.WeakSet[Child] = weakref.WeakSet()  # the children that this process has asked for
-_LEFT: set[str] = set()  # servers of whom it asks for no more
+__all__ = ["MESSAGE", "Child", "ForkServer", "ServerError", "answers", "available", "die_with_parent", "request"]
 
 
 def available() -> bool:
@@ -57,8 +41,7 @@ def available() -> bool:
 class Child:
     """A forked child, seen from the process that asked for it."""
 
-    def __init__(self, connection: socket.socket, pid: int, path: str = "") -> None:
-        self.path = path  # of the server
+    def __init__(self, connection: socket.socket, pid: int) -> None:
         self.connection = connection
         self.pid = pid
         self.returncode: int | None = None
@@ -148,11 +131,6 @@ class ForkServer:
     def path(self) -> str:
         """The server's socket."""
         return f"{self.folder}/warm"
-
-    @property
-    def pid(self) -> int:
-        """The server's process; 0 where there is none."""
-        return self.process.pid if self.process is not None else 0
 
     def start(self, deadline: float = 120.0) -> ForkServer:
         """Start the server, wait until it answers, at most `deadline` seconds. Raises ServerError with its output."""
@@ -252,26 +230,10 @@ def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), time
         connection.connect(path)
         socket.send_fds(connection, [data], list(fds))
         answer = forking.values(connection.recv(MESSAGE) or b"{}")
-        child = Child(connection, answer["pid"], path)
+        return Child(connection, answer["pid"])
     except (OSError, ValueError, KeyError) as error:
         connection.close()
         raise ServerError(f"the fork server at {path} does not answer: {error!r}") from error
-    with _ASKED_LOCK:
-        _ASKED.add(child)
-        left = path in _LEFT
-    if left:
-        child.close()
-        raise ServerError(f"the fork server at {path} is asked for no more")
-    return child
-
-
-def leave(path: str, left: bool = True) -> None:
-    """Have done with a server that somebody else keeps: kill what we asked it for, and ask for no more, until not `left`."""
-    with _ASKED_LOCK:
-        (_LEFT.add if left else _LEFT.discard)(path)
-        ours = [child for child in _ASKED if child.path == path] if left else []
-    for child in ours:
-        child.kill()
 
 
 if __name__ == "__main__":
