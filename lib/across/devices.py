@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from across import _system
+from across._language.catalogue import said
 from across.pictures import table_html, table_text
 
 MIB = 1 << 20
@@ -152,7 +153,7 @@ def best(n: int, *, quiet: bool = False) -> list[str]:
         reason = f"this machine has {len(machine.gpus) or 'no'} GPU{'s' * (len(machine.gpus) > 1)}"
         line = f"{n} logical CPU{'s' * (n > 1)} stand in for {n} devices: {reason}."
     if not quiet:
-        print(line)
+        print(said(line))
     return names
 
 

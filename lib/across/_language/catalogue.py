@@ -40,7 +40,7 @@ def current() -> str:
 
 @cache
 def started_in() -> Path:
-    """The folder that the process was in when it first asked: a kernel asks as it starts, in its notebook's folder."""
+    """The folder that the process was in when it first asked: of a kernel, its notebook's."""
     try:
         return Path.cwd()
     except OSError:  # it is gone
@@ -57,12 +57,6 @@ def label(text: str) -> str:
     """A few words in a picture in the language of this process."""
     language = current()
     return text if language == ENGLISH else _of_this_process(language).label(text)
-
-
-def line(text: str) -> str:
-    """A printed line in the language of this process, if it is one of the course's own."""
-    language = current()
-    return text if language == ENGLISH else _of_this_process(language).line(text)
 
 
 def of_notebook(notebook: Any) -> str:

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 LONGEST = 4_000  # characters of a text that is looked up
 DEEPEST = 8  # templates within templates
 TRIES = 2_000  # templates that may fit one text and its parts
-SURE = 7  # letters of a template that a printed line must have
-COLUMN = re.compile(r"(\s{2,})")
 LETTERS = 3  # that a template has at least, besides its values: "{0}: {1}" would fit anything
 PLACE = re.compile(r"\{(\d+)\}|(\{\{|\}\})")
 BETWEEN = {"; ": "；", ": ": "：", ", ": "，"}  # of things that were joined, and of a name and what it is
@@ -113,8 +111,6 @@ class Sentences:
                 self._whole[ours.fixed[0]] = theirs.filled({})
             elif ours.letters >= LETTERS:
                 templates.append((ours, theirs))
-                if english[0] == "\n":  # what begins a line is printed, and looked up, without its end
-                    templates.append((Template.read(english.lstrip()), Template.read(other.lstrip())))
         self._templates = sorted(templates, key=lambda pair: -pair[0].weight)
 
     def __bool__(self) -> bool:
@@ -136,20 +132,6 @@ class Sentences:
         """The same of a few words in a picture, which may be several put together: "MODEL: two programs"."""
         found = self.said(text)
         return found if found != text or len(text) > LONGEST else _Search(self._whole, self._templates).part(text, 3)
-
-    def line(self, text: str) -> str:
-        """The same of a printed line: only what is surely a sentence of the course's, and the first column of a table."""
-        if text in self._whole:
-            return self._whole[text]
-        sure = [pair for pair in self._templates if pair[0].letters >= SURE]
-        found = _Search(self._whole, sure).whole(text, 2, alone=True) if len(text) <= LONGEST else None
-        if found is not None:
-            return found
-        for known, other in self._whole.items():
-            if known.endswith(":") and text.startswith(f"{known} "):  # print("now c:", c)
-                return other + text[len(known) :]
-        first, *rest = COLUMN.split(text, maxsplit=1)
-        return "".join([self._whole.get(first, first), *rest])
 
 
 class _Search:
