@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from across import _system
-from across._language.catalogue import said
 from across.pictures import table_html, table_text
 
 MIB = 1 << 20
@@ -153,7 +152,7 @@ def best(n: int, *, quiet: bool = False) -> list[str]:
         reason = f"this machine has {len(machine.gpus) or 'no'} GPU{'s' * (len(machine.gpus) > 1)}"
         line = f"{n} logical CPU{'s' * (n > 1)} stand in for {n} devices: {reason}."
     if not quiet:
-        print(said(line))
+        print(line)
     return names
 
 
