@@ -1,63 +1,41 @@
-"""The gettext catalogues of a course, and what stands in its sources for each: what is missing, what is stale.
+"""The gettext catalogues of a course, and what stands in its sources for each: what is translated, missing, stale, broken.
 
-    solutions/zh/NAME.po            a chapter's prose, cell by cell, and (context `code`) what its own code says
-    <checks>/zh/NAME.po             what its trusted checks say: students read it in feedback, and never have the file
-    lib/across/_language/zh/across.po, autograder/report/zh/autograder.po      what the library and the grader say
+    solutions/zh/NAME.po        a chapter's prose, cell by cell, and (context `code`) the fixed words in its pictures
+    lib/across/_language/zh/across.po, autograder/report/zh/autograder.po      what the library and the grader's pages say
 
-A chapter is translated once it has the first two; then nothing of it, nor of what it imports, may be missing or stale. Of
-the others it is counted what is to be done.
+What nobody has translated, or what changed since, is shown in English: that is counted, and no fault. What is broken is.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import across
+from across import diagnosis
 from across._language import catalogue
-from across._language.sentences import Template
 from autograder.authoring import build, messages
+from autograder.gradebook import record
+from autograder.job import judge
 from autograder.model.course import Course, students, text
-from autograder.report import rendering
+from autograder.report import feedback, rendering
 
-CODE = "code"  # the context of what a chapter's code says
+CODE = "code"  # the context of the words in a chapter's pictures
 Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
 HARNESS = Path(build.__file__).parents[1]
-GENERAL = (  # of the library, whatever a chapter imports
-    "attempt",
-    "expecting",
-    "plain",
-    "pictures",
-    "_jupyter/machine",
-    "_jupyter/start",
-    "_jupyter/validating",
-    "_jupyter/validation",
-    "_language/pictured",
-    "_language/catalogue",
-)
+PLACE = re.compile(r"\{\d[^{}]*\}")
 PAGES = (
     "_jupyter/pages/start.html",
     "_jupyter/share/labextensions/across/lab.js",
 )  # what they say is in a context of its own
-SAID = (  # of the grader's files, those whose texts students read
-    "gradebook/record.py",
-    "job/carried.py",
-    "job/judge.py",
-    "probe/asking.py",
-    "probe/graphs.py",
-    "report/feedback.py",
-    "report/rendering.py",
-    "submissions/added_cells.py",
-    "submissions/instead.py",
-    "submissions/intake.py",
-    "submissions/student_files.py",
-)
-NOT_READ = (  # of the library: what starts processes, and commands, whose words stay English
-    "_process", "cli.py", "doctor.py", "_jupyter/lab.py", "_jupyter/chapters.py", "_jupyter/headless.py",
-)  # fmt: skip
+FINDINGS = [text for question, _, finding in diagnosis.RUNGS for text in (question, finding.says, finding.mend)]
+LABELS = [  # of the feedback page
+    *(each for table in (feedback.HOW, feedback.TO_DO, feedback.NOT_YOURS) for each in table.values()),
+    *(record.WAITS, record.BY_HAND, record.NOTHING, judge.NOTHING_SEEN, judge.NOT_ATTEMPTED),
+]
 
 
 @dataclass
@@ -67,30 +45,25 @@ class Words:
     path: Path
     name: str  # as it is called: the file, from the course's folder
     found: dict[Key, list[str]] = field(default_factory=dict)  # the files that say it
-    values: dict[Key, tuple[str, ...]] = field(default_factory=dict)  # what stands in a template's places
-    needed: set[Key] = field(default_factory=set)  # what must be translated by now
+    values: dict[Key, tuple[str, ...]] = field(default_factory=dict)  # what stands in a message's places
 
-    def add(self, file: str, found: messages.Message, context: str | None = None, needed: bool = True) -> None:
-        """Take up a message of `file`."""
-        key = (context, found.text)
-        files = self.found.setdefault(key, [])
-        if file not in files:
-            files.append(file)
-        self.values.setdefault(key, found.values)
-        if needed:
-            self.needed.add(key)
+    def add(self, file: str, found: Mapping[str, tuple[str, ...]], context: str | None = None) -> None:
+        """Take up messages of `file`."""
+        for english, values in found.items():
+            files = self.found.setdefault((context, english), [])
+            if file not in files:
+                files.append(file)
+            self.values.setdefault((context, english), values)
 
 
 @dataclass(frozen=True)
 class State:
-    """What is to be done about a catalogue."""
+    """How far a catalogue is."""
 
-    name: str
     translated: int
-    missing: tuple[str, ...]  # that must be there by now
-    stale: tuple[str, ...]  # changed since they were translated, or gone
-    broken: tuple[str, ...]  # translations that cannot be used, and why
-    later: int  # messages that nobody needs yet, and that are not translated
+    missing: int
+    stale: int  # changed since they were translated, or gone
+    broken: tuple[str, ...]  # translations that cannot be used, with file and line, and why
 
 
 def languages(course: Course) -> list[str]:
@@ -103,121 +76,61 @@ def prose_file(course: Course, language: str, name: str) -> Path:
     return course.root / "solutions" / language / f"{name}.po"
 
 
-def checks_file(course: Course, language: str, name: str) -> Path:
-    """The catalogue of what a chapter's trusted checks say."""
-    return course.root / course.checks / language / f"{name}.po"
-
-
 def is_translated(course: Course, language: str, name: str) -> bool:
-    """Whether somebody has begun to translate a chapter: then all of it must be."""
+    """Whether somebody has begun to translate a chapter."""
     return prose_file(course, language, name).is_file()
 
 
 def of_course(course: Course, language: str, also: Iterable[str] = ()) -> list[Words]:
-    """Every catalogue of a course in a language, and ours where the course is this checkout's; `also`: chapters to begin.
+    """The catalogues of a course in a language, and ours where the course is this checkout's; `also`: chapters to begin.
 
     Raises CourseError for a source that cannot be built.
     """
-    found, imported = [], set[str]()
-    for name in course.chapters:
-        begun = name in also or is_translated(course, language, name)
-        prose, uses = _prose(course, language, name, begun)
-        found += [prose, _checks(course, language, name, begun)]
-        imported |= uses if begun else set()
-    if course.root == HARNESS.parent:
-        found += [_library(language, imported), _harness(language)]
-    return found
+    begun = [name for name in course.chapters if name in also or is_translated(course, language, name)]
+    found = [_prose(course, language, name) for name in begun]
+    return [*found, _library(language), _harness(language)] if course.root == HARNESS.parent else found
 
 
-def _prose(course: Course, language: str, name: str, needed: bool) -> tuple[Words, set[str]]:
-    words = _words(course, prose_file(course, language, name))
-    file, uses = course.source(name).relative_to(course.root).as_posix(), set[str]()
+def _prose(course: Course, language: str, name: str) -> Words:
+    path = prose_file(course, language, name)
+    words = Words(path, path.relative_to(course.root).as_posix())
+    file = course.source(name).relative_to(course.root).as_posix()
     for cell in build.release(course, name).cells:
-        if cell.cell_type == "markdown":
-            if not students(cell) and text(cell).strip():
-                words.add(file, messages.Message(text(cell), 0), needed=needed)
-            continue
-        uses |= _imports(text(cell))
-        for each in messages.of_source(text(cell)) if not students(cell) else ():
-            words.add(file, each, CODE, needed)
-    return words, uses
-
-
-def _checks(course: Course, language: str, name: str, needed: bool) -> Words:
-    words = _words(course, checks_file(course, language, name))
-    for path in course.check_sources(name):
-        if path.suffix == ".py" and path.is_file():
-            file = path.relative_to(course.root).as_posix()
-            for each in messages.of_source(path.read_text(encoding="utf-8"), tests=path == course.check_file(name)):
-                words.add(file, each, needed=needed)
+        if cell.cell_type == "code":
+            words.add(file, messages.of_pictures(text(cell)) if not students(cell) else {}, CODE)
+        elif not students(cell) and text(cell).strip():
+            words.add(file, {text(cell): ()})
     return words
 
 
-def _library(language: str, imported: set[str]) -> Words:
+def _library(language: str) -> Words:
     words = Words(LIBRARY / "_language" / language / "across.po", f"lib/across/_language/{language}/across.po")
-    wanted = _needs({f"{name}.py" for name in (*GENERAL, *imported)})
     for path in sorted(LIBRARY.rglob("*.py")):
-        file = path.relative_to(LIBRARY).as_posix()
-        if not file.startswith(NOT_READ):
-            for each in messages.of_source(path.read_text(encoding="utf-8")):
-                words.add(f"lib/across/{file}", each, needed=file in wanted)
+        words.add(f"lib/across/{path.relative_to(LIBRARY).as_posix()}", messages.of_source(path.read_text("utf-8")))
+    words.add("lib/across/diagnosis.py", dict.fromkeys(FINDINGS, ()))
     for file in PAGES:
-        for each in messages.of_page((LIBRARY / file).read_text(encoding="utf-8")):
-            words.add(f"lib/across/{file}", each, catalogue.PAGE)
+        words.add(f"lib/across/{file}", messages.of_page((LIBRARY / file).read_text("utf-8")), catalogue.PAGE)
     return words
 
 
 def _harness(language: str) -> Words:
     words = Words(HARNESS / "report" / language / "autograder.po", f"autograder/report/{language}/autograder.po")
-    for file in SAID:
-        for each in messages.of_source((HARNESS / file).read_text(encoding="utf-8")):
-            words.add(f"autograder/{file}", each)
-    for line in rendering.said_by("feedback.html"):
-        words.add("autograder/report/templates/feedback.html", messages.Message(line, 0))
+    words.add("autograder/report/feedback.py", dict.fromkeys(filter(None, LABELS), ()))
+    words.add("autograder/report/templates/feedback.html", dict.fromkeys(rendering.said_by("feedback.html"), ()))
     return words
 
 
-def _needs(files: set[str]) -> set[str]:
-    """These files of the library, and those that they import from its drawing."""
-    found, fresh = set[str](), set(files)
-    while fresh:
-        file = fresh.pop()
-        if file in found or not (LIBRARY / file).is_file():
-            continue
-        found.add(file)
-        fresh |= {f"{name}.py" for name in _imports((LIBRARY / file).read_text(encoding="utf-8")) if "_draw" in name}
-    return found
-
-
-def _imports(source: str) -> set[str]:
-    """The library's modules that a source imports: `timeline`, `_draw/lanes`."""
-    found = set[str]()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "across":
-            module = node.module.split(".")[1:]
-            found |= {"/".join([*module, alias.name]) for alias in node.names} | {"/".join(module)}
-    return found
-
-
-def _words(course: Course, path: Path) -> Words:
-    return Words(path, path.relative_to(course.root).as_posix())
-
-
 def state(words: Words) -> State:
-    """What is to be done about a catalogue. Raises ValueError for a file that is none."""
-    given = read(words.path)
-    ready = {key: string for key, (string, fuzzy) in given.items() if string and not fuzzy}
-    stale = [key[1] for key, (_, fuzzy) in given.items() if fuzzy or key not in words.found]
-    fuzzy = {key for key, (_, fuzzy) in given.items() if fuzzy}
-    used = {key: string for key, string in ready.items() if key in words.found}
-    broken = [f"{key[1]!r}: {why}" for key, string in used.items() if (why := _slip(words, key, string))]
+    """How far a catalogue is. Raises ValueError for a file that is none."""
+    given = {(each.context, str(each.id)): each for each in catalogue.read(words.path) if each.id}
+    ready = {key: each for key, each in given.items() if each.string and not each.fuzzy}
+    used = {key: each for key, each in ready.items() if key in words.found}
+    slips = {key: _slip(words, key, str(each.string)) for key, each in used.items()}
     return State(
-        words.name,
-        translated=sum(key in ready for key in words.found),
-        missing=tuple(key[1] for key in words.found if key in words.needed and key not in ready and key not in fuzzy),
-        stale=tuple(stale),
-        broken=tuple(broken),
-        later=sum(key not in ready and key not in words.needed for key in words.found),
+        translated=len(used),
+        missing=sum(key not in ready and not (key in given and given[key].fuzzy) for key in words.found),
+        stale=sum(each.fuzzy or key not in words.found for key, each in given.items()),
+        broken=tuple(f"{words.name}:{used[key].lineno}: {key[1]!r}: {why}" for key, why in slips.items() if why),
     )
 
 
@@ -226,13 +139,9 @@ def _slip(words: Words, key: Key, string: str) -> str:
     context, english = key
     if context is None and words.path.parent.parent.name == "solutions":
         return _markdown_slip(english, string)
-    try:
-        ours, theirs = Template.read(english), Template.read(string)
-    except ValueError as error:
-        return str(error)
-    if strange := set(theirs.numbers) - set(ours.numbers):
-        return f"its place {{{min(strange)}}} is none of the English one's"
-    return "" if len(set(theirs.numbers)) == len(theirs.numbers) else "a place stands in it twice"
+    ours, theirs = (sorted(PLACE.findall(each)) for each in (english, string))
+    odd = next((each for each in (*ours, *theirs) if ours.count(each) != theirs.count(each)), "")
+    return odd and f"the place {odd} is not in both as often"
 
 
 def _markdown_slip(english: str, string: str) -> str:
@@ -256,20 +165,15 @@ def _bare(code: str) -> str:
     return "\n".join(line.partition("  # ")[0].rstrip() for line in code.split("\n"))
 
 
-def read(path: Path) -> dict[Key, tuple[str, bool]]:
-    """The messages of a .po file: context and English to the translation and whether it is fuzzy; {} where there is no file.
+def update(words: Words, language: str) -> None:
+    """Write a catalogue anew: what its sources say now, with the translations that it had, those of changed texts fuzzy.
 
-    Raises ValueError.
+    Raises ValueError for a file that is none: its translations would be lost.
     """
-    return {(each.context, str(each.id)): (str(each.string or ""), each.fuzzy) for each in catalogue.messages(path)}
-
-
-def update(words: Words, language: str, say: Callable[[str], object] = lambda line: None) -> None:
-    """Write a catalogue anew: what its sources say now, with the translations that it had, those of changed texts fuzzy."""
     from datetime import UTC, datetime
 
     from babel.messages.catalog import Catalog
-    from babel.messages.pofile import read_po, write_po
+    from babel.messages.pofile import write_po
 
     started = datetime(2026, 1, 1, tzinfo=UTC)  # of no moment: the same sources give the same bytes
     facts = {"project": "Across", "version": "course", "msgid_bugs_address": "", "header_comment": HEAD, "fuzzy": False}
@@ -277,34 +181,27 @@ def update(words: Words, language: str, say: Callable[[str], object] = lambda li
     made.last_translator, made.language_team = "Across", language
     template = Catalog()
     for (context, english), files in words.found.items():
-        places = [f"{{{number}}}: {value}" for number, value in enumerate(words.values[context, english]) if value]
+        places = [f"{{{number}}}: {value}" for number, value in enumerate(words.values[context, english])]
         template.add(english, locations=[(file, 1) for file in files], auto_comments=places, context=context)
-    if words.path.is_file():
-        with words.path.open("rb") as file:
-            for message in read_po(file):
-                if message.id:
-                    made[message.id] = message
+    for message in catalogue.read(words.path):
+        if message.id:
+            made[message.id] = message
     made.update(template, update_creation_date=False, update_header_comment=False)
-    for message in made:
-        if message.fuzzy and message.id and (message.context, str(message.id)) not in words.needed:
-            message.string = ""  # a guess at what nobody has to translate yet would count as stale
-            message.flags.discard("fuzzy")
     words.path.parent.mkdir(parents=True, exist_ok=True)
     with words.path.open("wb") as file:
         write_po(file, made, width=110, include_lineno=False, ignore_obsolete=True)
-    say(words.name)
 
 
 HEAD = """\
 # Simplified Chinese. `autograder translate` writes this file anew from the sources and keeps the translations.
-# A number in braces stands for a value; a translation may leave one out. What is to stay as it is, is repeated."""
+# A number in braces stands for a value. What is to stay as it is, is repeated."""
 
 
 def prose(course: Course, language: str, name: str) -> Mapping[str, str]:
-    """A chapter's prose: English cell to translated cell."""
+    """A chapter's prose: English cell to translated cell. Raises ValueError."""
     return catalogue.pairs(prose_file(course, language, name))
 
 
 def code(course: Course, language: str, name: str) -> Mapping[str, str]:
-    """What a chapter's own code says: English template to translated template."""
+    """The fixed words in a chapter's pictures: English to translated. Raises ValueError."""
     return catalogue.pairs(prose_file(course, language, name), CODE)

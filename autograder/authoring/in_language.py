@@ -1,8 +1,8 @@
 """A chapter in another language: `notebooks/zh/NAME.ipynb`, the release with its prose translated, and nothing else changed.
 
 Cell ids, metadata, code and the digest of the release are the English notebook's, so that what is handed in of it is graded
-as what is handed in of the other; but for the checksum of an answer in prose, whose stub is translated, too. What its code
-says is in `notebooks/zh/.sentences.json`, for its kernels.
+as what is handed in of the other; but for the checksum of an answer in prose, whose stub is translated, too. The words in its
+pictures are in `notebooks/zh/.words.json`, for its kernels.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def chapter(course: Course, language: str, name: str, release: NotebookNode | No
     return notebook
 
 
-def sentences(course: Course, language: str, names: Iterable[str]) -> str:
-    """The file for kernels: what the code of these chapters says, English template to translated one. Raises CourseError."""
+def words(course: Course, language: str, names: Iterable[str]) -> str:
+    """The file for kernels: the words in these chapters' pictures, English to translated. Raises CourseError."""
     said: dict[str, str] = {}
     for name in names:
         said |= _read(lambda name=name: catalogues.code(course, language, name))
@@ -57,7 +57,7 @@ def files(course: Course) -> dict[Path, str]:
         names = [name for name in course.chapters if catalogues.is_translated(course, language, name)]
         for name in names:
             found[folder / f"{name}.ipynb"] = build.dumps(chapter(course, language, name))
-        found[folder / BESIDE] = sentences(course, language, names)
+        found[folder / BESIDE] = words(course, language, names)
     return found
 
 
@@ -67,7 +67,7 @@ def of_chapter(course: Course, name: str) -> dict[Path, str]:
     for language in catalogues.languages(course):
         if catalogues.is_translated(course, language, name):
             found[Path(language) / f"{name}.ipynb"] = build.dumps(chapter(course, language, name))
-            found[Path(language) / BESIDE] = sentences(course, language, [name])
+            found[Path(language) / BESIDE] = words(course, language, [name])
     return found
 
 

@@ -16,6 +16,7 @@ from autograder.model.verdict import REFUSED, Fault, Mark, Outcome, Result, Stop
 from autograder.submissions.intake import Submission
 
 NOTHING_SEEN = "Nothing was seen of this exercise."
+NOT_ATTEMPTED = "Not attempted: the cell is as it was released."
 STOPPED = {
     Stop.CRASHED: "ended its kernel",
     Stop.TIMEOUT: "did not end within the time limit",
@@ -53,7 +54,7 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
             return mark(Result.INVALID, Fault.STUDENT, submission.invalid[answer])
     planned = rubric.tests_of(exercise.name)
     if blank and (submission.nothing or not _passes_blank(planned, seen)):
-        return mark(Result.BLANK, Fault.STUDENT, "Not attempted: the cell is as it was released.")
+        return mark(Result.BLANK, Fault.STUDENT, NOT_ATTEMPTED)
     if exercise.manual:
         return mark(Result.MANUAL, Fault.NONE, "Graded by hand.")
     outcomes = [outcome for outcome in seen.outcomes if outcome.exercise == exercise.name]

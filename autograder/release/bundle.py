@@ -89,7 +89,7 @@ def release(
         _put(new / "pyproject.toml", _project(course, names, _library(), published))
         _put(new / "notebooks" / f"{name}.ipynb", released)
         for path, content in in_language.of_chapter(course, name).items():
-            said = together.sentences(out / "notebooks" / path, content) if path.name == BESIDE else content
+            said = together.words(out / "notebooks" / path, content) if path.name == BESIDE else content
             _put(new / "notebooks" / path, said)
         for path, content in chapter.files:
             place = new / "notebooks" / path

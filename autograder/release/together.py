@@ -52,8 +52,8 @@ def read(course: Course, out: Path) -> Folder:
     )
 
 
-def sentences(before: Path, now: str) -> str:
-    """What the code of several chapters says in a language: that of the file `before`, if it is there, and of one more."""
+def words(before: Path, now: str) -> str:
+    """The words in several chapters' pictures in a language: those of the file `before`, if it is there, and of one more."""
     try:
         there = json.loads(before.read_text(encoding="utf-8"))
     except (OSError, ValueError):

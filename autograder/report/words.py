@@ -1,6 +1,6 @@
 """What a course's pages say in other languages: kept in OUT when a class is graded, read when a page is made.
 
-    OUT/words/zh/<chapter>.json      English to Chinese: the chapter's cells, and the sentences of its checks
+    OUT/words/zh/<chapter>.json      English to Chinese: the chapter's cells
 
 Pages are made wherever OUT is, by nbgrader's own commands, too. A page's language is its student's: it is on the record of
 the notebook that was handed in, and no more than the language of that page hangs on it.
@@ -8,19 +8,18 @@ the notebook that was handed in, and no more than the language of that page hang
 
 from __future__ import annotations
 
+import gettext
 import json
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from across._language import catalogue
-from across._language.sentences import Sentences, Template
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError
 from autograder.store import files
 
 OURS = Path(__file__).parent
-CODE = "code"  # the context of what a chapter's own code says: see `authoring.catalogues`
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Words:
 
     language: str = catalogue.ENGLISH
     prose: dict[str, str] = field(default_factory=dict, repr=False)  # the release's cells
-    sentences: Sentences = field(default=Sentences({}), repr=False)
+    labels: gettext.NullTranslations = field(default_factory=gettext.NullTranslations, repr=False)  # ours
 
     @property
     def tag(self) -> str:
@@ -43,9 +42,9 @@ class Words:
                 return other.partition("\n")[0].removeprefix("# ")
         return english
 
-    def said(self, sentence: str) -> str:
-        """A sentence that was made in English."""
-        return self.sentences.said(sentence)
+    def said(self, label: str) -> str:
+        """A text of ours that was kept in English; any other stays as it is."""
+        return self.labels.gettext(label) if label else label
 
     def cell(self, source: str) -> str:
         """A cell of the release."""
@@ -55,13 +54,9 @@ class Words:
         """An answer, which is the student's, or the release's where nothing was written."""
         return stubs.PROSE.get(self.language, source) if source == stubs.PROSE[catalogue.ENGLISH] else source
 
-    def filled(self, template: str, *values: object) -> str:
+    def filled(self, line: str, *values: object) -> str:
         """A line of a page, `values` in its places: both texts are HTML."""
-        return Template.read(self.said_as(template)).filled(dict(enumerate(map(str, values))))
-
-    def said_as(self, template: str) -> str:
-        """The template in this language."""
-        return self.sentences.template(template)
+        return self.labels.gettext(line).format(*values)
 
 
 ENGLISH = Words()
@@ -77,14 +72,10 @@ def keep(course: Course, name: str, out: Path) -> None:
     """Write what a chapter's pages say in other languages into OUT. Raises CourseError for a broken catalogue; OSError."""
     for language in catalogue.LANGUAGES:
         prose = course.root / "solutions" / language / f"{name}.po"
-        checks = course.root / course.checks / language / f"{name}.po"
-        if not prose.is_file() and not checks.is_file():
+        if not prose.is_file():
             continue
         try:
-            said = {
-                "prose": catalogue.pairs(prose),
-                "sentences": catalogue.pairs(prose, CODE) | catalogue.pairs(checks),
-            }
+            said = {"prose": catalogue.pairs(prose)}
         except ValueError as error:
             raise CourseError(f"{error}; mend it, or leave the file out") from None
         files.replace(_place(out, language, name), json.dumps(said, sort_keys=True).encode())
@@ -102,8 +93,7 @@ def of(out: Path, chapter: str, language: str) -> Words:
 def _read(place: Path, language: str, _written: int) -> Words:
     try:
         kept = json.loads(place.read_text(encoding="utf-8"))
-        ours = catalogue.library(language) | catalogue.pairs(OURS / language / "autograder.po")
-        return Words(language, dict(kept["prose"]), Sentences(ours | kept["sentences"]))
+        return Words(language, dict(kept["prose"]), catalogue.translations(OURS / language / "autograder.po"))
     except (OSError, ValueError, KeyError, TypeError):  # a page in English is better than none
         return ENGLISH
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from across._language.catalogue import said
+from across._language.catalogue import given, marked, said
 from across._process import measured
 from across._process.tracebacks import Frame, is_own, own_line
 from across.expecting import Expected, anything, called
@@ -27,22 +27,14 @@ from across.plain import NotPlainError, plain
 
 _passed: set[str] = set()
 PREDICTION = "recorded before"  # how `done` begins of a guess that its own check measures
-CHANGED = "changed after it was measured"
+CHANGED = marked("changed after it was measured")
 SHOWN = 300  # characters of it
 
 
 class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
-    """A visible check that did not pass. `str()` is the sentence for the student, in the language of the kernel."""
+    """A visible check that did not pass. `str()` is the sentence for the student."""
 
     mark = "…"
-
-    def __str__(self) -> str:
-        return said(self.sentence)
-
-    @property
-    def sentence(self) -> str:
-        """The sentence in English, as it was written."""
-        return super().__str__()
 
     def _render_traceback_(self) -> list[str]:
         return [_bold(f"{self.mark} {self}")]
@@ -148,7 +140,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     """
 
     def __init__(
-        self, name: str, after: Iterable[str] = (), done: str = "looks right so far; grading asks it more"
+        self, name: str, after: Iterable[str] = (), done: str = marked("looks right so far; grading asks it more")
     ) -> None:
         self.name = name
         self.done = done  # what the line says of an exercise that passed
@@ -159,7 +151,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
         _passed.discard(self.name)
         for first in self.after:
             if first not in _passed:
-                raise Waiting(f"{self.name}: first make `{first}` pass; this exercise builds on it.")
+                raise Waiting(said("{0}: first make `{1}` pass; this exercise builds on it.", self.name, first))
         return self
 
     def __exit__(
@@ -167,9 +159,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     ) -> None:
         if error is None:
             _passed.add(self.name)
-            says = self._says()
-            done = said(says)
-            print(_bold(f"✓ {self.name}: {done}." if done == says else f"✓ {self.name}：{done}。"))
+            print(_bold(said("✓ {0}: {1}.", self.name, self._says())))
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
             return
         else:
@@ -178,29 +168,31 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     def _says(self) -> str:
         """What the line says: of a prediction that is not the one that was measured first, what that was."""
         if not self.done.startswith(PREDICTION) or self.name not in self.caller:
-            return self.done
-        said = repr(self.caller[self.name])[:SHOWN]
-        first = measured.first(self.name, said, self.caller.get("__vsc_ipynb_file__", ""))
-        return self.done if said == first else f"changed after it was measured; at first it was {first}"
+            return given(self.done)
+        now = repr(self.caller[self.name])[:SHOWN]
+        first = measured.first(self.name, now, self.caller.get("__vsc_ipynb_file__", ""))
+        return given(self.done) if now == first else said("{0}; at first it was {1}", said(CHANGED), first)
 
     def _outcome(self, error: BaseException, trace: TracebackType | None) -> Attempt:
         walked = traceback.walk_tb(trace)
         frames = [(frame.f_code.co_filename, number, frame.f_code.co_name) for frame, number in walked]
         if isinstance(error, NotImplementedError) and _is_stub(error, frames):
-            return NotAttempted(f"{self.name}: not attempted yet. Replace the line that raises NotImplementedError.")
+            return NotAttempted(
+                said("{0}: not attempted yet. Replace the line that raises NotImplementedError.", self.name)
+            )
         message = _message(error)
         if isinstance(error, NotYet) or (isinstance(error, AssertionError) and len(frames) == 1):
-            return NotYet(f"{self.name}: not yet. {message or 'The check does not hold.'}")
+            return NotYet(said("{0}: not yet. {1}", self.name, message or said("The check does not hold.")))
         if isinstance(error, NameError) and len(frames) == 1:  # the check cell's own line: nothing of the student's ran
-            return Waiting(f"{self.name}: first run the cells above. One of them makes `{error.name}`.")
+            return Waiting(said("{0}: first run the cells above. One of them makes `{1}`.", self.name, error.name))
         raised = type(error).__name__ + (f": {message}" if message else "")
         if type(error).__name__ in RESTARTED:
-            raised += (
+            raised += said(
                 " (Was a task of the cluster ended or restarted? Then run again from the cell that makes the cluster)"
             )
         if place := _line_in_function(error) or own_line(frames[1:]):  # below the check cell's own
-            return Broke(f"{self.name}: your code raised {raised} — {place}")
-        return Broke(f"{self.name}: the check could not use what your code returned. {raised}")
+            return Broke(said("{0}: your code raised {1} — {2}", self.name, raised, place))
+        return Broke(said("{0}: the check could not use what your code returned. {1}", self.name, raised))
 
 
 RESTARTED = ("AbortedError", "UnavailableError")  # TensorFlow's, of a server that is gone or not the one that it was
@@ -214,8 +206,7 @@ def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
 
 def _message(error: BaseException, limit: int = 300) -> str:
     """The line of the exception's text that says what happened."""
-    text = error.sentence if isinstance(error, Attempt) else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return ""
     line = lines[-1].removeprefix(f"{type(error).__name__}: ") if lines[0] == IN_FUNCTION else lines[0]
@@ -224,10 +215,10 @@ def _message(error: BaseException, limit: int = 300) -> str:
 
 def _line_in_function(error: BaseException) -> str:
     """The deepest line of the student's tf.function, which TensorFlow marks by a star."""
-    marked = (
+    starred = (
         re.findall(r'File "[^"]*", line (\d+), in (\w+) +\*\n\s*(.+)', str(error)) if IN_FUNCTION in str(error) else []
     )
-    return "in {1}, line {0}: {2}".format(*marked[-1]) if marked else ""
+    return "in {1}, line {0}: {2}".format(*starred[-1]) if starred else ""
 
 
 def _bold(text: str) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.requirements import Requirement
 
 from across import _system, smi
+from across._language.catalogue import marked
 
 if TYPE_CHECKING:
     from across.pictures import Picture
@@ -267,7 +268,7 @@ def unmet(extra: str = "and-cuda") -> list[str]:
     return names
 
 
-def ladder(facts: Facts, *, title: str = "From the program down to the card") -> Picture:
+def ladder(facts: Facts, *, title: str = marked("From the program down to the card")) -> Picture:
     """Draw the questions in order, and where `facts` leave them."""
     from across.pictures import ALERT, FONT, INK, PALETTE, new_figure, readable_on, render
 

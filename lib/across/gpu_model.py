@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from across import pictures
+from across._language.catalogue import marked
 
 if TYPE_CHECKING:
     from across.pictures import Picture
@@ -180,7 +181,9 @@ def draw_gpu(history: Sequence[tuple[str, list[tuple[str, int, int, int]]]], tot
     """
     if not history:
         raise ValueError("draw_gpu: nothing has happened on this GPU")
-    figure, axes = pictures.plot(max(5.0, 1.6 + 0.85 * len(history)), 3.2, title=title, x="", y="MiB of the GPU")
+    figure, axes = pictures.plot(
+        max(5.0, 1.6 + 0.85 * len(history)), 3.2, title=title, x="", y=marked("MiB of the GPU")
+    )
     names = list(dict.fromkeys(name for _, held in history for name, *_ in held))
     shown: set[str] = set()
     for at, (_, held) in enumerate(history):
@@ -188,7 +191,7 @@ def draw_gpu(history: Sequence[tuple[str, list[tuple[str, int, int, int]]]], tot
         for name, context, used, idle in held:
             fill = pictures.PALETTE[names.index(name) % len(pictures.PALETTE)]
             parts = (
-                (context, "#999999", "", "CUDA context"),
+                (context, "#999999", "", marked("CUDA context")),
                 (used, fill, "", "in use"),
                 (idle, fill, "////", "taken"),
             )

@@ -6,6 +6,7 @@ import importlib.metadata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from across._language.catalogue import marked
 from across.diagnosis import Facts
 
 if TYPE_CHECKING:
@@ -26,16 +27,21 @@ def layers(facts: Facts) -> list[Layer]:
     """The layers from the program down to the GPU, as `facts` found them."""
     cuda = f"built for CUDA {facts.cuda}" if facts.cuda else "built without CUDA"
     return [
-        Layer("your program", "tf.matmul(a, b)", "runs", True),
-        Layer("TensorFlow", "picks code for an op", f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
-        _library("cuDNN, cuBLAS", "convolutions, matrix products", ("cudnn", "cublas"), facts),
-        _library("CUDA runtime", "starts work, moves memory", ("cuda-runtime",), facts),
-        Layer("driver", "speaks to the GPU", facts.driver or "none", bool(facts.driver or facts.libcuda)),
-        Layer("GPU", "computes", f"{facts.cards or facts.open or 'none'}", bool(facts.cards or facts.open)),
+        Layer(marked("your program"), "tf.matmul(a, b)", marked("runs"), True),
+        Layer("TensorFlow", marked("picks code for an op"), f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
+        _library("cuDNN, cuBLAS", marked("convolutions, matrix products"), ("cudnn", "cublas"), facts),
+        _library("CUDA runtime", marked("starts work, moves memory"), ("cuda-runtime",), facts),
+        Layer(
+            marked("driver"),
+            marked("speaks to the GPU"),
+            facts.driver or marked("none"),
+            bool(facts.driver or facts.libcuda),
+        ),
+        Layer("GPU", marked("computes"), f"{facts.cards or facts.open or 'none'}", bool(facts.cards or facts.open)),
     ]
 
 
-def draw(facts: Facts, *, title: str = "What is here, layer by layer") -> Picture:
+def draw(facts: Facts, *, title: str = marked("What is here, layer by layer")) -> Picture:
     """Draw the layers of a machine: filled where there is what is wanted, dashed where not."""
     from across.pictures import FONT, INK, PALETTE, new_figure, readable_on, render
 
@@ -63,7 +69,9 @@ def draw(facts: Facts, *, title: str = "What is here, layer by layer") -> Pictur
 def _library(name: str, job: str, stems: tuple[str, ...], facts: Facts) -> Layer:
     """A layer of CUDA packages; one that is not unmet is there, whatever its number."""
     missing = [stem for stem in stems if any(stem in package for package in facts.unmet)]
-    return Layer(name, job, f"no package for {', '.join(missing)} here" if missing else "installed", not missing)
+    return Layer(
+        name, job, f"no package for {', '.join(missing)} here" if missing else marked("installed"), not missing
+    )
 
 
 def _version(package: str) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from across import pictures
+from across._language.catalogue import marked
 
 if TYPE_CHECKING:
     from across.pictures import Picture
@@ -84,12 +85,12 @@ def draw(readings: Sequence[Reading], *, title: str, each: str = "readings") -> 
         raise ValueError("draw: no readings")
     first = readings[0]
     lines = {
-        "taken from the system": [reading.taken - first.taken for reading in readings],
-        "touched (RSS)": [reading.rss - first.rss for reading in readings],
-        "in use by tensors": [reading.used - first.used for reading in readings],
+        marked("taken from the system"): [reading.taken - first.taken for reading in readings],
+        marked("touched (RSS)"): [reading.rss - first.rss for reading in readings],
+        marked("in use by tensors"): [reading.used - first.used for reading in readings],
     }
     lines = {name: values for name, values in lines.items() if not math.isnan(values[0])}
-    figure, axes = pictures.plot(7.5, 3.0, title=title, x=each, y="MiB since the start")
+    figure, axes = pictures.plot(7.5, 3.0, title=title, x=each, y=marked("MiB since the start"))
     axes.grid(axis="y", color=pictures.INK, alpha=0.3, linewidth=0.6)
     styles = zip(("#E69F00", "#CC79A7", "#56B4E9"), ("-", ":", "--"), strict=True)
     for (name, values), (colour, style) in zip(lines.items(), styles, strict=False):
@@ -128,10 +129,12 @@ def draw_rule(curves: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> 
     figure = pictures.new_figure(8.0, 3.0)
     every = figure.subplots(1, len(curves), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (size, (rule, real)) in zip(every, curves.items(), strict=True):
-        pictures.style(axes, title=f"Tensors of {size} MiB", x="tensors", y="MiB taken" if axes is every[0] else "")
+        pictures.style(
+            axes, title=f"Tensors of {size} MiB", x=marked("tensors"), y=marked("MiB taken") if axes is every[0] else ""
+        )
         at = range(1, len(rule) + 1)
-        axes.step(at, real, where="post", color="#E69F00", linewidth=6, label="measured")
-        axes.step(at, rule, where="post", color="#0072B2", linestyle="--", linewidth=2, label="your rule")
+        axes.step(at, real, where="post", color="#E69F00", linewidth=6, label=marked("measured"))
+        axes.step(at, rule, where="post", color="#0072B2", linestyle="--", linewidth=2, label=marked("your rule"))
     every[0].legend(frameon=False, labelcolor=pictures.INK, fontsize=pictures.FONT)
     figure.set_layout_engine("constrained")
     said = [

@@ -17,7 +17,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from across._language import pictured
-from across._language.catalogue import said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,12 +79,12 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def render(figure: Figure, alt: str) -> Picture:
-    """Turn a figure into a Picture on a transparent background, its words in the language of this process."""
+    """Turn a figure into a Picture on a transparent background, its fixed words in the language of this process."""
     pictured.translate(figure)
     stream = io.BytesIO()
     figure.savefig(stream, format="png", transparent=True, dpi=DPI)
     width, height = figure.get_size_inches()
-    return Picture(stream.getvalue(), said(alt), round(width * 96), round(height * 96))
+    return Picture(stream.getvalue(), alt, round(width * 96), round(height * 96))
 
 
 def plot(width: float = 7.0, height: float = 3.0, *, title: str, x: str, y: str) -> tuple[Figure, Axes]:
@@ -144,7 +143,7 @@ def bars(values: Mapping[str, float | Sequence[float]], *, title: str, unit: str
     if several:
         axes.set_xlabel(f"{unit} (bar: median; dots: each run)", color=INK, fontsize=FONT)
     sentences = [
-        f"{said(name)} {median(run):.3g}"
+        f"{name} {median(run):.3g}"
         + (f" ({min(run):.3g} to {max(run):.3g} in {len(run)} runs)" if len(run) > 1 else "")
         for name, run in runs.items()
     ]
@@ -232,12 +231,11 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     kept = _filled(columns, rows)
     for column in kept:
-        heads = {each: said(columns[each]) for each in kept}
-        width = max(cell_len(text) for text in (heads[column], *(said(row[column]) for row in rows)))
+        width = max(cell_len(text) for text in (columns[column], *(row[column] for row in rows)))
         least = width if column == kept[0] else None  # what a row is about is never cut
-        table.add_column(heads[column], no_wrap=True, min_width=least)
+        table.add_column(columns[column], no_wrap=True, min_width=least)
     for row in rows:
-        table.add_row(*(Text(said(row[column])) for column in kept))
+        table.add_row(*(Text(row[column]) for column in kept))
     out = io.StringIO()
     Console(file=out, width=200, color_system=None, force_jupyter=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
@@ -247,12 +245,11 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: s
     """The same table for a notebook, with a line of text under it."""
     kept = _filled(columns, rows)
     left = 'style="text-align: left"'
-    head = "".join(f'<th scope="col" {left}>{html.escape(said(columns[column]))}</th>' for column in kept)
+    head = "".join(f'<th scope="col" {left}>{html.escape(columns[column])}</th>' for column in kept)
     body = "".join(
-        "<tr>" + "".join(f"<td {left}>{html.escape(said(row[column]))}</td>" for column in kept) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td {left}>{html.escape(row[column])}</td>" for column in kept) + "</tr>" for row in rows
     )
-    end = f"<p>{html.escape(said(note))}</p>" if note else ""
+    end = f"<p>{html.escape(note)}</p>" if note else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"
 
 

@@ -12,8 +12,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from across._language.catalogue import said
-
 WIDE = 89  # characters between the outer bars
 RULE = "+" + "-" * 41 + "+" + "-" * 24 + "+" + "-" * 22 + "+"
 NAME = 27  # longer names are cut off: the table is for eyes
@@ -51,7 +49,7 @@ class Shown:
 
     def __repr__(self) -> str:
         head = "This machine's own table:" if self.live else "No nvidia-smi here: an INVENTED sample, of no machine."
-        return f"{said(head)}\n{self.text}"
+        return f"{head}\n{self.text}"
 
 
 def read(timeout: float = 20.0) -> Shown:

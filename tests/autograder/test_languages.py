@@ -1,4 +1,4 @@
-"""The course in other languages: nothing of what is translated is missing or stale, and no language decides a mark."""
+"""The course in other languages: no translation is broken, what is missing is English, and no language decides a mark."""
 
 from __future__ import annotations
 
@@ -28,27 +28,17 @@ TRANSLATED = ("01_gpu_setup", "02_gpu_memory", "03_device_placement")
 TINY = classroom.chapter()
 
 
-@pytest.fixture(scope="module")
-def every() -> list[catalogues.Words]:
-    return catalogues.of_course(COURSE, "zh")
-
-
-def test_nothing_of_the_translated_chapters_is_missing_stale_or_broken(every: list[catalogues.Words]):
+def test_no_translation_of_the_course_is_broken():
     assert [name for name in COURSE.chapters if catalogues.is_translated(COURSE, "zh", name)] >= list(TRANSLATED)
-    told = [
-        f"{each.name}: {what}: {line!r}"
-        for each in map(catalogues.state, every)
-        for what, lines in (("missing", each.missing), ("stale", each.stale), ("broken", each.broken))
-        for line in lines
-    ]
-    assert told == [], "run `autograder translate`, and edit these .po files"
+    told = [line for each in catalogues.of_course(COURSE, "zh") for line in catalogues.state(each).broken]
+    assert told == [], "edit these .po files"
 
 
-def test_of_the_other_chapters_it_is_counted_what_is_to_be_done(every: list[catalogues.Words]):
-    states = {each.name: each for each in map(catalogues.state, every)}
-    for name in COURSE.chapters:
-        begun = catalogues.is_translated(COURSE, "zh", name)
-        assert (states[f"solutions/zh/{name}.po"].later > 0) is not begun
+def test_what_the_library_says_has_a_value_for_each_place_and_no_other():
+    sources = [path.read_text(encoding="utf-8") for path in catalogues.LIBRARY.rglob("*.py")]
+    said = [each for source in sources for each in messages.of_source(source).items()]
+    assert len([text for text, values in said if values]) > 20
+    assert [text for text, values in said if len(set(catalogues.PLACE.findall(text))) != len(values)] == []
 
 
 def test_the_notebooks_of_other_languages_are_as_their_sources_have_them():
@@ -69,8 +59,7 @@ def test_a_chinese_notebook_differs_from_the_english_one_by_its_prose_alone(name
             if cell["cell_type"] == "markdown" and "nbgrader" in cell["metadata"]:
                 del cell["metadata"]["nbgrader"]["checksum"]
         if ours["cell_type"] == "markdown":
-            assert theirs["source"] != ours["source"], ours["source"]
-            changed += 1
+            changed += theirs["source"] != ours["source"]
             theirs["source"] = ours["source"]
         assert theirs == ours
     assert changed > 20
@@ -158,7 +147,7 @@ def test_a_broken_catalogue_is_its_authors_fault_and_named(own_small: Course, tm
     path = catalogues.prose_file(own_small, "zh", NAME)
     path.parent.mkdir(parents=True)
     path.write_text("msgid nonsense", encoding="utf-8")
-    with pytest.raises(CourseError, match=rf"{NAME}.po: is no gettext catalogue"):
+    with pytest.raises(CourseError, match=rf"{NAME}.po:1: is no gettext catalogue"):
         words.keep(own_small, NAME, tmp_path)
 
 
@@ -189,10 +178,7 @@ def test_an_answer_in_prose_that_nobody_wrote_is_the_releases_stub(stub: str):
     assert stubs.released(f"{stub} but", stubs.PROSE["en"]) == f"{stub} but"
 
 
-SAID = {
-    "prose": {"# Tiny\nWhere does it run?": "# 小章\n它在哪里运行？"},
-    "sentences": {"You sent all of them to {0}.": "你全发给了{0}。", "one device": "一个设备"},
-}
+SAID = {"prose": {"# Tiny\nWhere does it run?": "# 小章\n它在哪里运行？"}}
 
 
 @pytest.fixture
@@ -217,8 +203,9 @@ def test_a_page_is_in_the_language_of_the_notebook_that_was_handed_in(page, monk
     assert chinese.html["lang"] == "zh-Hans"
     assert chinese.h1.text == "小章"
     text = chinese.get_text()
-    for said in ("逐个练习", "部分正确", "你全发给了一个设备。", "等待批阅", "它在哪里运行？", "接下来可以这样做："):
+    for said in ("逐个练习", "部分正确", "等待批阅", "它在哪里运行？", "接下来可以这样做："):
         assert said in text
+    assert "You sent all of them to one device." in text  # what a check says is English
     assert "Exercise by exercise" not in text
 
 
@@ -230,10 +217,25 @@ def test_a_page_in_english_stays_english_whatever_the_graders_environment_says(p
     assert not [character for character in english.get_text() if "\u4e00" <= character <= "\u9fff"]
 
 
-def test_values_in_a_translated_line_are_text(page):
-    shown = page("zh", pick=(classroom.FAILED[0], 0.0, "You sent all of them to <script>alert(1)</script>."))
-    assert "你全发给了<script>alert(1)</script>。" in shown.get_text()
+def test_values_in_a_translated_line_are_text(tmp_path: Path):
+    with Recorder(tmp_path, TINY) as recorder:
+        recorder.write(classroom.verdict("li"))
+    [kept] = record.whole(tmp_path, TINY)
+    chinese = words.Words("zh", {}, catalogue.translations(words.OURS / "zh" / "autograder.po"))
+    page = feedback._page(TINY, "li", kept, trouble="<script>alert(1)</script>", spoken=chinese)
+    shown = BeautifulSoup(page, "html.parser")
+    assert "这里无法显示：<script>alert(1)</script>。" in shown.get_text()
     assert not shown.find_all("script")
+
+
+def test_what_is_kept_of_a_course_is_read_again(own_small: Course, tmp_path: Path):
+    path = catalogues.prose_file(own_small, "zh", NAME)
+    path.parent.mkdir(parents=True)
+    path.write_text('msgid "# Small"\nmsgstr "# 小"\n', encoding="utf-8")
+    words.keep(own_small, NAME, tmp_path)
+    kept = words.of(tmp_path, NAME, "zh")
+    assert (kept.title("Small"), kept.title("Other"), kept.said("Right")) == ("小", "Other", "正确")
+    assert kept.said("Nobody has said this.") == "Nobody has said this."
 
 
 def test_a_course_without_a_language_gives_english_pages(tmp_path: Path):
@@ -252,92 +254,128 @@ def test_whoever_hands_in_the_same_answers_in_another_language_gets_another_page
 
 CODE = '''
 """A docstring is no message."""
-def f(x: "an annotation here") -> "nor is this":
-    """Nor is this one."""
-    expect(x == 1, f"`f` returned {x!r}; expected {x + 1}" + " or so{}")
-    said = {"a key of it": "its value here", "env": "NAME_OF_IT", HOW: "Right"}
-    raise Misconception("adds_towers", f"You have { {1: 2}[1] } braces {{here}}")
-def test_two_of_them_take_turns(student): pass
+KIND = marked("a kind")
+def f(x):
+    expect(x == 1, f"`f` returned {x!r}; expected {x + 1}")
+    print("printed", said("{0}: not " "yet. {1}", x.name, why), said(KIND))
 @exercise("of no interest here")
-def draw(): bars({}, title="Short", unit="steps", loc="upper left")
+def show(times):
+    times["8 in one machine"] = 3
+    bars({"the budget": 40, name: 3, **times}, title="Short", unit=f"steps of {times}", loc="upper left")
+    trace(x).draw("two programs", devices=D)
+with attempt("guess", done="recorded before"): pass
 '''
 
 
 def test_what_a_template_or_a_script_says_is_found():
     page = """<p title="{{ say("One") }}">{{ say("{0} of {1}", a, b) }}</p><i>{{ essay("no") }}</i>
     label: say("Two"), again: say("One")"""
-    assert [(each.text, each.line) for each in messages.of_page(page)] == [("One", 1), ("{0} of {1}", 1), ("Two", 2)]
+    assert list(messages.of_page(page)) == ["One", "{0} of {1}", "Two"]
 
 
-def test_messages_are_found_in_a_source_and_what_is_none_is_left_out():
-    found = [each.text for each in messages.of_source(CODE, tests=True)]
-    assert found == [
-        "`f` returned {0}; expected {1} or so{{}}",
-        "a key of it",
-        "its value here",
-        "Right",
-        "You have {0} braces {{here}}",
-        "Two of them take turns",
-        "Short",
-        "steps",
-    ]
+def test_what_a_module_says_is_found_with_its_values_and_in_a_chapter_the_words_of_its_pictures():
+    assert messages.of_source(CODE) == {"a kind": (), "{0}: not yet. {1}": ("x.name", "why")}
+    found = set(messages.of_pictures(CODE))
+    assert found == {"8 in one machine", "the budget", "Short", "two programs", "recorded before"}
 
 
-@pytest.fixture
-def small(own_small: Course) -> Course:
-    """The small course, its one chapter translated."""
-    assert command("translate", "90", root=own_small.root).returncode != 0  # all of it is missing
-    for path in (catalogues.prose_file(own_small, "zh", NAME), catalogues.checks_file(own_small, "zh", NAME)):
-        path.write_text(path.read_text(encoding="utf-8").replace('msgstr ""\n\n', 'msgstr "译"\n\n'), encoding="utf-8")
-        last = path.read_text(encoding="utf-8").rstrip("\n")
-        path.write_text(
-            last.removesuffix('msgstr ""') + ('msgstr "译"\n' if last.endswith('msgstr ""') else "\n"), encoding="utf-8"
-        )
-    return own_small
+EXERCISE = """
+# %% [markdown]
+# ## One more
+
+# %% answer="half"
+def half(x):
+    ### BEGIN SOLUTION
+    return x / 2
+    ### END SOLUTION
+
+# %% check="half" points=1
+assert half(4) == 2, "half of 4 is 2"
+"""
 
 
-def test_a_message_that_changed_is_stale_one_that_is_new_is_missing_and_build_follows(small: Course):
-    prose = catalogues.prose_file(small, "zh", NAME)
-    text = prose.read_text(encoding="utf-8").replace('msgid "# Small"\nmsgstr "译"', 'msgid "# Small"\nmsgstr "# 小"')
+def translated(course: Course, string: str) -> Path:
+    """The small course's chapter in Chinese: of its one cell of prose, `string`."""
+    prose = catalogues.prose_file(course, "zh", NAME)
+    done = command("translate", "90", root=course.root)
+    assert (done.returncode, f"solutions/zh/{NAME}.po: 0 translated, 1 missing, 0 stale" in done.stdout) == (0, True)
+    text = prose.read_text(encoding="utf-8").replace(
+        'msgid "# Small"\nmsgstr ""', f'msgid "# Small"\nmsgstr "{string}"'
+    )
     prose.write_text(text, encoding="utf-8")
-    done = command("translate", "--check", root=small.root)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert command("build", root=small.root).returncode == 0
-    made = nbformat.read(small.root / "notebooks" / "zh" / f"{NAME}.ipynb", as_version=4)
-    assert made.cells[0].source == "# 小"
-    assert made.cells[-1].source == stubs.PROSE["zh"]
-    assert command("build", "--check", root=small.root).returncode == 0
-    source = small.source(NAME)
-    source.write_text(SOURCE.replace("# # Small", "# # Small, but more"), encoding="utf-8")
-    assert command("build", "--check", root=small.root).returncode != 0
-    done = command("translate", "--check", root=small.root)
+    return prose
+
+
+def built(course: Course) -> nbformat.NotebookNode:
+    assert command("build", root=course.root).returncode == 0
+    assert command("build", "--check", root=course.root).returncode == 0
+    return nbformat.read(course.root / "notebooks" / "zh" / f"{NAME}.ipynb", as_version=4)
+
+
+def test_an_author_who_knows_no_chinese_adds_an_exercise_and_it_is_english(own_small: Course):
+    translated(own_small, "# 小")
+    own_small.source(NAME).write_text(SOURCE + EXERCISE, encoding="utf-8")
+    assert command("build", "--check", root=own_small.root).returncode != 0
+    made = built(own_small)
+    prose = [cell.source for cell in made.cells if cell.cell_type == "markdown"]
+    assert prose == ["# 小", stubs.PROSE["zh"], "## One more"]
+    done = command("translate", "--check", root=own_small.root)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"solutions/zh/{NAME}.po: 1 translated, 1 missing, 0 stale" in done.stdout
+
+
+def test_prose_that_changed_is_stale_and_english_until_somebody_looks_at_it(own_small: Course):
+    translated(own_small, "# 小")
+    own_small.source(NAME).write_text(SOURCE.replace("# # Small", "# # Small one"), encoding="utf-8")
+    done = command("translate", root=own_small.root)
+    assert (done.returncode, f"solutions/zh/{NAME}.po: 0 translated, 0 missing, 1 stale" in done.stdout) == (0, True)
+    assert built(own_small).cells[0].source == "# Small one"
+
+
+def test_a_translation_that_cannot_be_used_is_named_with_its_line_and_the_mend(own_small: Course):
+    prose = translated(own_small, "`小`")
+    line = prose.read_text(encoding="utf-8").splitlines().index('msgid "# Small"') + 1
+    done = command("translate", "--check", root=own_small.root)
+    assert done.returncode == 1
+    assert f"broken: solutions/zh/{NAME}.po:{line}: '# Small': code '小' is not in both as often" in done.stderr
+    assert "or empty the msgstr" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("english", "string", "why"),
+    [
+        ("{0} of {1}", "{1} 中的 {0}", ""),
+        ("{0} of {1}", "{1} 中的", "the place {0} is not in both as often"),
+        ("{0} of {1}", "{1} 中的 {0} {2}", "the place {2} is not in both as often"),
+        ("{0:.1f} s", "{0} 秒", "the place {0:.1f} is not in both as often"),
+    ],
+)
+def test_a_place_that_is_lost_or_new_breaks_a_translation(tmp_path: Path, english: str, string: str, why: str):
+    path = tmp_path / "report" / "zh" / "autograder.po"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'msgid "{english}"\nmsgstr "{string}"\n', encoding="utf-8")
+    found = catalogues.state(catalogues.Words(path, "x.po", {(None, english): ["a.py"]}))
+    assert found.broken == ((f"x.po:1: {english!r}: {why}",) if why else ())
+
+
+@pytest.mark.parametrize("content", [b"msgid nonsense", b'msgid "a"\nmsgstr "\xff"\n'])
+def test_a_file_that_is_no_catalogue_is_told_with_its_name_and_stays_as_it_is(own_small: Course, content: bytes):
+    prose = translated(own_small, "# 小")
+    prose.write_bytes(content)
+    done = command("build", root=own_small.root)
     assert done.returncode == 2
-    assert "missing: '# Small, but more'" in done.stderr
-    assert "stale: '# Small'" in done.stderr
+    assert "is no gettext catalogue" in done.stderr
+    assert f"{NAME}.po:" in done.stderr
+    for arguments in (["translate"], ["translate", "--check"]):
+        done = command(*arguments, root=own_small.root)
+        assert (done.returncode, f"{NAME}.po:" in done.stderr) == (1, True)
+    assert prose.read_bytes() == content
 
 
-def test_what_cannot_be_used_is_named(small: Course):
-    prose = catalogues.prose_file(small, "zh", NAME)
-    text = prose.read_text(encoding="utf-8").replace('msgid "# Small"\nmsgstr "译"', 'msgid "# Small"\nmsgstr "`小`"')
-    prose.write_text(text, encoding="utf-8")
-    done = command("translate", "--check", root=small.root)
-    assert done.returncode == 2
-    assert "broken:" in done.stderr
-    assert "code '小' is not in both" in done.stderr
-
-
-def test_a_file_that_is_no_catalogue_is_told_with_its_name(small: Course):
-    catalogues.prose_file(small, "zh", NAME).write_text("msgid nonsense", encoding="utf-8")
-    done = command("build", root=small.root)
-    assert done.returncode == 2
-    assert f"{NAME}.po: is no gettext catalogue" in done.stderr
-
-
-def test_a_chapter_is_handed_out_in_all_its_languages(small: Course, tmp_path: Path):
-    prose = catalogues.prose_file(small, "zh", NAME)
-    prose.write_text(prose.read_text(encoding="utf-8").replace('msgstr "译"', 'msgstr "# 译"', 1), encoding="utf-8")
+def test_a_chapter_is_handed_out_in_all_its_languages(own_small: Course, tmp_path: Path):
+    translated(own_small, "# 译")
     out = tmp_path / "handout"
-    done = command("release", "90", "--out", out, root=small.root)
+    done = command("release", "90", "--out", out, root=own_small.root)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (out / "notebooks" / "zh").iterdir()) == [".sentences.json", f"{NAME}.ipynb"]
+    assert sorted(path.name for path in (out / "notebooks" / "zh").iterdir()) == [".words.json", f"{NAME}.ipynb"]
     assert not list(out.rglob(f"{NAME}.po"))

@@ -127,12 +127,12 @@ def test_another_courses_folder_is_refused(course: Course, tmp_path: Path):
     assert (done.returncode, f"holds chapters of the course {course.id!r}" in done.stderr) == (2, True)
 
 
-def test_what_the_code_of_two_translated_chapters_says_is_there_of_both(tmp_path: Path):
+def test_the_words_in_pictures_of_two_translated_chapters_are_there_of_both(tmp_path: Path):
     out, course = tmp_path / "handout", find()
     released(course, out, "01")
-    first = json.loads((out / "notebooks" / "zh" / ".sentences.json").read_text())
+    first = json.loads((out / "notebooks" / "zh" / ".words.json").read_text())
     released(course, out, "02")
-    both = json.loads((out / "notebooks" / "zh" / ".sentences.json").read_text())
+    both = json.loads((out / "notebooks" / "zh" / ".words.json").read_text())
     assert first.items() < both.items()
     assert {path.name for path in (out / "notebooks" / "zh").glob("*.ipynb")} == {
         "01_gpu_setup.ipynb",

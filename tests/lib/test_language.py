@@ -2,99 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from across import attempt, pictures
+from across import attempt, expecting, pictures
 from across._language import catalogue, pictured
-from across._language.sentences import LONGEST, Sentences, Template
-
-ZH = {
-    "{0} returned {1}; expected {2}.": "{0} 返回了 {1}；应为{2}。",
-    "a whole number": "一个整数",
-    "{0} you said {1}, it ran on {2}{3}": "{0} 你说在 {1}，实际在 {2} 上运行{3}",
-    "  <- a surprise": "  <- 没想到",
-    "it touches a variable": "它触及一个变量",
-    "You place {0} on {1}, TensorFlow ran it on {2}": "你把 {0} 放在 {1}，TensorFlow 却在 {2} 上运行它",
-    "after {0}: {1}": "{0} 之后：{1}",
-    "{0} holds {1}": "{0} 占有 {1}",
-    "now c:": "现在 c：",
-    "a set {{{0}}} of {1}": "{1} 的集合 {{{0}}}",
-}
 
 
 @pytest.fixture
 def chinese(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(catalogue.VARIABLE, "zh")
     monkeypatch.delenv(catalogue.GRADING, raising=False)
-    catalogue._of_this_process.cache_clear()
+    catalogue._beside.cache_clear()
     yield
-    catalogue._of_this_process.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("english", "other"),
-    [
-        ("`f(1)` returned 'x'; expected a whole number.", "`f(1)` 返回了 'x'；应为一个整数。"),
-        ("Mul you said CPU:1, it ran on CPU:2", "Mul 你说在 CPU:1，实际在 CPU:2 上运行"),
-        ("Mul you said CPU:1, it ran on CPU:2  <- a surprise", "Mul 你说在 CPU:1，实际在 CPU:2 上运行  <- 没想到"),
-        (
-            "You place v on A, TensorFlow ran it on B: it touches a variable.",
-            "你把 v 放在 A，TensorFlow 却在 B 上运行它：它触及一个变量。",
-        ),
-        ("after x: a holds 3; after y: b holds 4", "x 之后：a 占有 3；y 之后：b 占有 4"),
-        ("a set {1} of numbers", "numbers 的集合 {1}"),
-        ("nobody has said this", "nobody has said this"),
-        ("", ""),
-    ],
-)
-def test_a_sentence_is_found_by_the_template_that_it_was_made_from(english: str, other: str):
-    assert Sentences(ZH).said(english) == other
-
-
-def test_a_translation_may_turn_values_round_and_leave_one_out():
-    assert Sentences({"{0} copies of {1}{2}": "{1} 的 {0} 份"}).said("3 copies of w") == "w 的 3 份"
-
-
-@pytest.mark.parametrize("text", ["a { brace", "{x}", "}", "{0"])
-def test_a_brace_that_stands_alone_is_no_template(text: str):
-    with pytest.raises(ValueError, match="brace"):
-        Template.read(text)
-
-
-def test_a_printed_line_is_translated_only_if_it_is_the_courses_own():
-    sentences = Sentences({**ZH, "a laptop": "笔记本电脑", "one of {0}": "{0} 中的一个", "driver": "驱动程序"})
-    assert sentences.line("now c: 12.0") == "现在 c： 12.0"
-    assert sentences.line("a laptop          driver") == "笔记本电脑          driver"
-    assert sentences.line("one of four GPUs  libraries") == "one of four GPUs  libraries"
-
-
-@pytest.mark.parametrize("piece", ["after x: ", "; expected ", " returned ", "; ", ": ", "a", "after "])
-def test_a_hostile_sentence_takes_no_longer_than_another(piece: str):
-    sentences = Sentences(catalogue.library("zh"))
-    began = time.process_time()
-    sentences.said((piece * LONGEST)[:LONGEST])
-    assert time.process_time() - began < 2.0
-
-
-def test_what_is_too_long_stays_as_it_is():
-    text = "a whole number" + " " * LONGEST
-    assert Sentences(ZH).said(text) == text
+    catalogue._beside.cache_clear()
 
 
 @pytest.mark.usefixtures("chinese")
-def test_a_check_speaks_the_language_of_its_kernel_and_keeps_its_english_sentence():
+def test_values_go_into_the_translated_text_and_what_nobody_has_translated_is_english():
+    assert catalogue.said("{0}: not yet. {1}", "double", "{0}") == "double：还不对。{0}"
+    assert catalogue.said("{0} has said {1}", "nobody", "this") == "nobody has said this"
+    assert (catalogue.said("{0}"), catalogue.said("")) == ("{0}", "")
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_check_speaks_the_language_of_its_kernel():
     with pytest.raises(attempt.NotYet) as caught, attempt.attempt("double"):
         attempt.expect(False, "")
     assert str(caught.value) == "double：还不对。检查没有通过。"
-    assert caught.value.sentence == "double: not yet. The check does not hold."
     assert caught.value._render_traceback_() == ["✗ double：还不对。检查没有通过。"]
+
+
+@pytest.mark.usefixtures("chinese")
+def test_what_a_check_says_of_an_answer_stays_english_in_it():
+    with pytest.raises(attempt.NotYet) as caught, attempt.attempt("double"):
+        attempt.call(lambda: "x", returns=expecting.number)
+    assert str(caught.value) == "double：还不对。`<lambda>()` returned 'x'; expected a number."
 
 
 @pytest.mark.usefixtures("chinese")
@@ -150,11 +97,14 @@ def test_a_notebooks_language_is_read():
     assert catalogue.of_notebook({"metadata": {"across": {"language": "zh"}}}) == "zh"
 
 
-def test_a_broken_file_beside_the_notebooks_costs_nothing(tmp_path: Path):
-    (tmp_path / catalogue.BESIDE).write_text("{", encoding="utf-8")
-    assert catalogue.beside([tmp_path, tmp_path / "none"]) == {}
-    (tmp_path / catalogue.BESIDE).write_text(json.dumps({"a": "b", "c": 3}), encoding="utf-8")
-    assert catalogue.beside([tmp_path]) == {"a": "b"}
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize(("content", "words"), [("{", "Two"), ("[]", "Two"), ('{"Two": "二", "c": 3}', "二")])
+def test_a_chapters_own_words_are_read_beside_it_and_a_broken_file_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, words: str
+):
+    (tmp_path / catalogue.BESIDE).write_text(content, encoding="utf-8")
+    monkeypatch.setattr(catalogue, "started_in", lambda: tmp_path)
+    assert [catalogue.given(each) for each in ("Two", "c", "measured", "")] == [words, "c", "实测", ""]
 
 
 def words(figure) -> set[str]:
@@ -174,13 +124,10 @@ def drawn(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.usefixtures("chinese")
-def test_without_a_font_a_picture_keeps_its_english_words_and_its_alt_text_is_chinese(
-    drawn: list, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_a_font_a_picture_keeps_its_english_words(drawn: list, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pictured, "font", lambda: "")
-    picture = pictures.bars({"your rule": 1.0, "measured": 2.0}, title="t", unit="tensors")
+    pictures.bars({"your rule": 1.0, "measured": 2.0}, title="t", unit="tensors")
     assert {"your rule", "measured", "tensors"} <= words(drawn[0])
-    assert picture.alt.startswith("条形图，t，单位：张量个数：你的规则 1")
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
@@ -198,12 +145,6 @@ def test_a_font_counts_only_if_it_has_the_characters():
     assert not pictured._has("/nowhere.ttf")
 
 
+@pytest.mark.usefixtures("chinese")
 def test_no_font_is_said_in_the_readers_language():
-    assert "字体" in catalogue.library("zh")[pictured.NO_FONT]
-
-
-def test_words_that_were_put_together_for_a_picture_are_found_one_by_one():
-    sentences = Sentences({"two programs": "两个程序", "in use": "使用中"})
-    assert sentences.label("MODEL: two programs") == "MODEL：两个程序"
-    assert sentences.label("first, in use") == "first，使用中"
-    assert sentences.label("CPU:0") == "CPU:0"
+    assert "字体" in catalogue.said(pictured.NO_FONT)

@@ -26,11 +26,17 @@ from across._process import kept
 KEPT = re.compile("练习 pick|notebook|Linux x86_64|TensorFlow")  # what a Chinese page says as it is
 STUB = 'raise NotImplementedError("your turn")'
 NO_CARD = diagnosis.diagnose(diagnosis.Facts()).says
+
+
+def shows() -> dict[str, str]:
+    return {"01_pipes": machine.shows(1, 0), "02_jobs": machine.shows(4, 0)}
+
+
 FACTS = {
     "system": "Linux x86_64",
     "limits": {"cores": 2},
     "diagnosis": dataclasses.asdict(diagnosis.diagnose(diagnosis.Facts())),
-    "chapters": {"01_pipes": machine.shows(1, 0), "02_jobs": machine.shows(4, 0)},
+    "chapters": shows(),
 }
 
 
@@ -47,8 +53,9 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def chinese(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server speaks Chinese."""
+    """The server speaks Chinese, and so does `across doctor` where it asks it."""
     monkeypatch.setenv(catalogue.VARIABLE, "zh")
+    monkeypatch.setitem(FACTS, "chapters", shows())
 
 
 def write(path: Path, needs: list[str], prose: str = "") -> None:

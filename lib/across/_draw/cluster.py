@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from across._language.catalogue import marked
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
     for task in tasks:
         rows.setdefault(task.name.partition(":")[0], []).append(task)
     if any(CLIENT in ends for ends in moved):
-        rows[CLIENT] = [Box(CLIENT, "this notebook", ())]
+        rows[CLIENT] = [Box(CLIENT, marked("this notebook"), ())]
     widest = max(len(row) for row in rows.values())
     beside = GAP if widest == 1 and len(rows) > 2 else 0.0  # for an arrow that passes a row
     width = 2 * (MARGIN + beside) + widest * BOX + (widest - 1) * GAP
@@ -61,7 +62,7 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
         _draw_arrow(axes, middles[source], middles[target], gaps, amount(size))
     if moved:
         axes.plot([6, 28], [height - 10] * 2, color=ALERT, linestyle=(0, (4, 2)), lw=1.8)
-        axes.text(33, height - 10, "sent over the network", color=INK, fontsize=FONT - 1.5, va="center")
+        axes.text(33, height - 10, marked("sent over the network"), color=INK, fontsize=FONT - 1.5, va="center")
     return render(figure, describe(tasks, moved, title))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from across._draw.cluster import colours_of
 from across._draw.partitions import OP, PLUMBING, Op, short_device
 from across._draw.placed import Edge, Placed
+from across._language.catalogue import marked
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class _Place:
 _Sides = tuple[float, float]
 
 
-DATA, COPY, CONTROL = "same device", "copied to another device", "control edge"
+DATA, COPY, CONTROL = marked("same device"), marked("copied to another device"), marked("control edge")
 _STYLES = {
     DATA: {"color": INK, "linestyle": "-", "linewidth": 1.2},
     COPY: {"color": ALERT, "linestyle": (0, (4, 2)), "linewidth": 1.8},
@@ -287,7 +288,7 @@ def _draw_lane(axes: Axes, lane: str, sides: _Sides, top: float, height: float, 
         axes.text(
             middle,
             top + HEADER + MARGIN,
-            "idle",
+            marked("idle"),
             color=INK,
             fontsize=FONT - 1,
             ha="center",
@@ -370,7 +371,7 @@ def _draw_legend(axes: Axes, y: float, kinds: Sequence[tuple[str, str]], given: 
         axes.plot([x, x + 22], [y, y], **_STYLES[kind])
         axes.text(x + 27, y, text, color=INK, fontsize=FONT - 1.5, va="center")
         x += 42 + 4.3 * len(text)
-    for there, width, text in ((given, 1.2, "given"), (path, THICK, "critical path")):
+    for there, width, text in ((given, 1.2, marked("given")), (path, THICK, marked("critical path"))):
         if there:
             axes.add_patch(Rectangle((x, y - 5), 18, 10, fc="none", ec=INK, lw=width))
             axes.text(x + 23, y, text, color=INK, fontsize=FONT - 1.5, va="center")

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import Any
 
+from across._language.catalogue import said
+
 SECONDS = 120.0  # that it may take
 COMMAND = (sys.executable, "-c", "from across.cli import main; main()", "doctor", "--json")
 
@@ -18,13 +20,20 @@ _asked: asyncio.Task[dict[str, Any]] | None = None
 def shows(wanted: int, gpus: int) -> str:
     """What a chapter that can use `wanted` devices shows with so many GPUs."""
     if gpus >= wanted:
-        return f"runs on {wanted} GPU{'s' * (wanted > 1)}: placement, copies and speed are real"
+        return (
+            said("runs on {0} GPUs: placement, copies and speed are real", wanted)
+            if wanted > 1
+            else said("runs on 1 GPU: placement, copies and speed are real")
+        )
     if wanted > 1 and not gpus:
-        return f"runs on {wanted} logical CPUs (no GPU): placement, copies and errors are real, speed is not"
+        return said("runs on {0} logical CPUs (no GPU): placement, copies and errors are real, speed is not", wanted)
     if wanted > 1:
-        available = f"{gpus} GPU{'s' * (gpus != 1)} of {wanted}"
-        return f"runs on {wanted} logical CPUs ({available}): placement, copies and errors are real, speed is not"
-    return "runs on the CPU"
+        return said(
+            "runs on {0} logical CPUs ({1}): placement, copies and errors are real, speed is not",
+            wanted,
+            said("{0} GPUs of {1}", gpus, wanted) if gpus != 1 else said("1 GPU of {0}", wanted),
+        )
+    return said("runs on the CPU")
 
 
 def known() -> dict[str, Any] | None:

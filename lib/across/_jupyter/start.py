@@ -74,7 +74,7 @@ def render(
         box=(WIDTH, HEIGHT),
         shapes=SHAPES,
         facts=facts,
-        shows={name: catalogue.said(shows) for name, shows in (facts or {}).get("chapters", {}).items()},
+        shows=(facts or {}).get("chapters", {}),
         place=lambda path: f"{folder}/{path}" if folder else path,
         address=lambda path: url_path_join(base, "lab/tree", url_escape(path)),
         language=catalogue.current(),

@@ -121,17 +121,19 @@ def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
     if checks and len(known) == len(checks):
         now = said("The kernel ends.")
     if mine is not first:
-        now = said(f"It waits: {first.notebook.name} is being validated.")
+        now = said("It waits: {0} is being validated.", first.notebook.name)
     for each in checks:
         if each.state == validation.PREPARED:
-            now = said(f"Cells are run for exercise {each.exercise}.")
+            now = said("Cells are run for exercise {0}.", each.exercise)
         elif each.state == validation.TRIED:
-            now, usual = said(f"Exercise {each.exercise} is being tried."), each.seconds
+            now, usual = said("Exercise {0} is being tried.", each.exercise), each.seconds
     if mine.stop.asked:
         now, usual = said("It is being stopped."), 0.0
-    took = said(f"{seconds:.0f} s; it took {usual:.0f} s the last time") if usual >= 1 else said(f"{seconds:.0f} s")
+    took = said("{0:.0f} s", seconds)
+    if usual >= 1:
+        took = said("{0:.0f} s; it took {1:.0f} s the last time", seconds, usual)
     return {
-        "says": said(f"{len(known)} of {len(checks)} checks are known.") if checks else "",
+        "says": said("{0} of {1} checks are known.", len(known), len(checks)) if checks else "",
         "now": now,
         "seconds": took if seconds >= 1 else "",
         "exercises": [_line(each) for each in checks],
@@ -147,18 +149,24 @@ def told(found: validation.Validation) -> dict[str, Any]:
     kept = [each for each in found.exercises if not each.again]
     ran = [said("No cell ran.")]
     if found.ran:
-        took = f"{found.seconds:.1f}"
         ran = [
-            said(f"{found.ran} of {found.cells} code cells ran in a fresh kernel, in {took} s: what the checks need.")
+            said(
+                "{0} of {1} code cells ran in a fresh kernel, in {2:.1f} s: what the checks need.",
+                found.ran,
+                found.cells,
+                found.seconds,
+            )
         ]
     if len(kept) == 1:
         ran.append(said("One check was not run again: nothing that it uses has changed."))
     elif kept:
-        ran.append(said(f"{len(kept)} checks were not run again: nothing that they use has changed."))
+        ran.append(said("{0} checks were not run again: nothing that they use has changed.", len(kept)))
     if found.left_out:
         first = ", ".join([line[:40] for line in found.left_out[:NAMED]] + ["..."] * (len(found.left_out) > NAMED))
         ran.append(
-            said(f"Of your own cells these are not run, here and where marks are given: no answer needs them: {first}.")
+            said(
+                "Of your own cells these are not run, here and where marks are given: no answer needs them: {0}.", first
+            )
         )
     return {
         "passed": found.passed,
@@ -173,7 +181,8 @@ def told(found: validation.Validation) -> dict[str, Any]:
         "kept": bool(kept),
         "changed": [
             said(
-                f"Exercise {each}: Edit, Undo, or take its cell out of your download again. What it says here may be wrong."
+                "Exercise {0}: Edit, Undo, or take its cell out of your download again. What it says here may be wrong.",
+                each,
             )
             for each in found.changed
         ],
@@ -185,12 +194,15 @@ def _says(found: validation.Validation) -> str:
     if found.passed:
         return said("Success! Your notebook passes all the tests that it shows. Marks come from others.")
     checks = [each for each in found.exercises if each.check]
-    return said(f"{sum(each.state == validation.PASSES for each in checks)} of {len(checks)} checks pass.")
+    return said("{0} of {1} checks pass.", sum(each.state == validation.PASSES for each in checks), len(checks))
 
 
 def _line(each: validation.Standing) -> dict[str, Any]:
-    title = f"Exercise {each.exercise} ({each.points:g} point{'s' * (each.points != 1)})"
-    return {**asdict(each), "title": said(title), "says": said(each.says)}
+    if each.points == 1:
+        title = said("Exercise {0} (1 point)", each.exercise)
+    else:
+        title = said("Exercise {0} ({1:g} points)", each.exercise, each.points)
+    return {**asdict(each), "title": title}
 
 
 def _load_jupyter_server_extension(server: Any) -> None:

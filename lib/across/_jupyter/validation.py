@@ -102,9 +102,9 @@ def validate(
     if needed:
         hear = {"on_begin": under_way.begins, "on_end": under_way.ends}
         lost = running.run(notebook, needed, path, passed=ready, **hear, stop=stop)
-        reason = f"The kernel died before, at cell {(lost or 0) + 1}."
+        reason = said("The kernel died before, at cell {0}.", (lost or 0) + 1)
     if stop and stop.asked:
-        reason = "You stopped it before."
+        reason = said("You stopped it before.")
     found = [under_way.standing(number, reason) for number in graded]
     passing = {each.exercise for each in found if each.state == PASSES}
     digests = {each.exercise: each.digest(sources, here, passing) for each in _slices(notebook)}
@@ -205,8 +205,8 @@ class _UnderWay:
         if number in self.took:
             return replace(_standing(self.notebook, number), seconds=round(self.took[number], 2))
         blank = self.known[number]
-        why = reason if str(self.notebook.cells[number].source).strip() else "Its cell is empty."
-        says = f"{blank.exercise}: did not run. {why}"
+        why = reason if str(self.notebook.cells[number].source).strip() else said("Its cell is empty.")
+        says = said("{0}: did not run. {1}", blank.exercise, why)
         return replace(blank, state=NOT_YET, says=says)
 
 
@@ -238,8 +238,8 @@ def _blank(notebook: NotebookNode, number: int) -> Standing:
 def _by_hand(notebook: NotebookNode, number: int) -> Standing:
     blank = _blank(notebook, number)
     if answered(notebook.cells[number]):
-        return replace(blank, state=BY_HAND, says="A person reads it.", check=False)
-    says = f"{blank.exercise}: not attempted yet. A person reads it."
+        return replace(blank, state=BY_HAND, says=said("A person reads it."), check=False)
+    says = said("{0}: not attempted yet. A person reads it.", blank.exercise)
     return replace(blank, state=OPEN, says=says, check=False)
 
 
@@ -261,7 +261,7 @@ def _standing(notebook: NotebookNode, number: int) -> Standing:
         [output.ename for output in own.get("outputs", []) if output.output_type == "error"] if own is not cell else []
     )
     if raised:
-        says += f" (The cell of your answer raised: {headless.error(own)})"
+        says += said(" (The cell of your answer raised: {0})", headless.error(own))
     state = OPEN if error.ename in NOT_ATTEMPTED and raised in ([], [STUB]) else NOT_YET
     return replace(blank, state=state, says=says, digest="" if error.ename in UNSURE else FOUND)
 

@@ -1,4 +1,8 @@
-"""Which language this process speaks, and its sentences: those of the library, and those of the notebooks beside it.
+"""Which language this process speaks, and its words: those of the library, and those in pictures of the notebooks beside it.
+
+    print(said("{0}: not yet. {1}", name, why))
+
+Texts go by gettext where they are said, and their values into the translated one; what nobody has translated is English.
 
 A kernel speaks the language that `across lab --lang` or `across run --lang` gave it (ACROSS_LANGUAGE); without that, the
 one whose folder it was started in: `notebooks/zh/`. Whatever marks an answer speaks English and asks nothing here.
@@ -6,23 +10,22 @@ one whose folder it was started in: `notebooks/zh/`. Whatever marks an answer sp
 
 from __future__ import annotations
 
+import gettext
+import io
 import json
 import os
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from across._language.sentences import Sentences, Template
+if TYPE_CHECKING:
+    from babel.messages.catalog import Catalog
 
 ENGLISH = "en"
 LANGUAGES = {"zh": "简体中文"}  # besides English: a folder of notebooks and of catalogues each
 VARIABLE = "ACROSS_LANGUAGE"
-BESIDE = ".sentences.json"  # what the chapters' own code says, as `autograder build` writes it beside their notebooks
-TOGETHER = (  # what `expecting` puts together of several texts, and would be cut at the wrong blank or comma
-    "{0} returned {1}; expected {2}.",
-    "{0} returned {1}; in it {2} is {3}; expected {4}.",
-    "a list of {0}, each {1}",
+BESIDE = (
+    ".words.json"  # the words in the chapters' own pictures, as `autograder build` writes them beside their notebooks
 )
 PAGE = "page"  # the context, in the library's catalogue, of what the start page and JupyterLab's buttons say
 TAGS = {"en": "en", "zh": "zh-Hans"}  # the languages in HTML
@@ -40,29 +43,28 @@ def current() -> str:
 
 @cache
 def started_in() -> Path:
-    """The folder that the process was in when it first asked: a kernel asks as it starts, in its notebook's folder."""
+    """The folder that the process was in when it first asked: of a kernel, its notebook's."""
     try:
         return Path.cwd()
     except OSError:  # it is gone
         return FOLDER
 
 
-def said(text: str) -> str:
-    """`text` in the language of this process; as it is where that is English, or where nobody has translated it."""
+def said(text: str, *values: object) -> str:
+    """`text` in the language of this process, `values` in its places {0}, {1} ...; English where nobody has translated it."""
+    found = _library(current()).gettext(text) if text else text
+    return found.format(*values) if values else found
+
+
+def marked(text: str) -> str:
+    """The same text, and a message of the library's catalogue: it is looked up where it is shown."""
+    return text
+
+
+def given(words: str) -> str:
+    """Words that a chapter's code gives, or that are marked, in the language of this process."""
     language = current()
-    return text if language == ENGLISH else _of_this_process(language).said(text)
-
-
-def label(text: str) -> str:
-    """A few words in a picture in the language of this process."""
-    language = current()
-    return text if language == ENGLISH else _of_this_process(language).label(text)
-
-
-def line(text: str) -> str:
-    """A printed line in the language of this process, if it is one of the course's own."""
-    language = current()
-    return text if language == ENGLISH else _of_this_process(language).line(text)
+    return words if language == ENGLISH else _beside(language).get(words) or said(words)
 
 
 def of_notebook(notebook: Any) -> str:
@@ -74,31 +76,36 @@ def of_notebook(notebook: Any) -> str:
     return found if isinstance(found, str) and found in LANGUAGES else ENGLISH
 
 
-def messages(path: Path) -> list[Any]:
-    """The messages of a .po file as babel has them, obsolete ones left out; none where there is no file.
-
-    Raises ValueError for a file that is no catalogue.
-    """
+def read(path: Path) -> Catalog:
+    """A .po file as babel has it; one without messages where there is no file. Raises ValueError for what is no catalogue."""
+    from babel.messages.catalog import Catalog
     from babel.messages.pofile import PoFileError, read_po  # 0.1 s, in another language alone
 
     if not path.is_file():
-        return []
+        return Catalog()
     try:
         with path.open("rb") as file:
-            return [each for each in read_po(file, abort_invalid=True) if each.id]
-    except (PoFileError, UnicodeDecodeError) as error:
+            return read_po(file, abort_invalid=True)
+    except PoFileError as error:
+        raise ValueError(f"{path}:{error.lineno + 1}: is no gettext catalogue: {error}") from None
+    except (ValueError, LookupError) as error:  # bytes that are no text, a header that is none
         raise ValueError(f"{path}: is no gettext catalogue: {error}") from None
 
 
 def pairs(path: Path, context: str | None = None) -> dict[str, str]:
     """The translated messages of a .po file that have this `context`, those that are fuzzy left out. Raises ValueError."""
-    said = [each for each in messages(path) if each.string and not each.fuzzy and each.context == context]
-    return {str(each.id): str(each.string) for each in said}
+    messages = [each for each in read(path) if each.id and each.string and not each.fuzzy and each.context == context]
+    return {str(each.id): str(each.string) for each in messages}
 
 
-def library(language: str) -> dict[str, str]:
-    """What the library says, in a language."""
-    return pairs(FOLDER / language / "across.po")
+def translations(path: Path) -> gettext.NullTranslations:
+    """The messages of a .po file for gettext, those that are fuzzy left out. Raises ValueError."""
+    from babel.messages.mofile import write_mo
+
+    compiled = io.BytesIO()
+    write_mo(compiled, read(path))
+    compiled.seek(0)
+    return gettext.GNUTranslations(compiled)
 
 
 def tag() -> str:
@@ -112,24 +119,25 @@ def page(language: str) -> dict[str, str]:
     return {} if language == ENGLISH else pairs(FOLDER / language / "across.po", PAGE)
 
 
-def on_page(template: str, *values: object) -> str:
+def on_page(line: str, *values: object) -> str:
     """A line of the start page in the language of this process, `values` in the places {0}, {1} ... of it."""
-    return Template.read(page(current()).get(template, template)).filled(dict(enumerate(map(str, values))))
-
-
-def beside(folders: Iterable[Path]) -> dict[str, str]:
-    """What the notebooks of these folders say; nothing of a folder that has no such file, or a broken one."""
-    found: dict[str, str] = {}
-    for folder in folders:
-        try:
-            read = json.loads((folder / BESIDE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(read, dict):
-            found |= {key: value for key, value in read.items() if isinstance(value, str)}
-    return found
+    return page(current()).get(line, line).format(*values)
 
 
 @cache
-def _of_this_process(language: str) -> Sentences:
-    return Sentences(library(language) | beside([started_in(), started_in() / language]))
+def _library(language: str) -> gettext.NullTranslations:
+    return gettext.NullTranslations() if language == ENGLISH else translations(FOLDER / language / "across.po")
+
+
+@cache
+def _beside(language: str) -> dict[str, str]:
+    """What stands in the file beside the notebooks; nothing where there is none, or a broken one."""
+    found: dict[str, str] = {}
+    for folder in (started_in(), started_in() / language):
+        try:
+            words = json.loads((folder / BESIDE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(words, dict):
+            found |= {key: value for key, value in words.items() if isinstance(value, str)}
+    return found

@@ -1,7 +1,7 @@
-"""The words in a picture in the language of the process, where the machine has a font for it.
+"""The fixed words in a picture in the language of the process, where the machine has a font for it.
 
 matplotlib draws with the fonts of this machine. Where none has Chinese characters the picture keeps its English words, for
-boxes in place of characters say nothing; its alt text is in the reader's language all the same.
+boxes in place of characters say nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from across._language import catalogue
+from across._language.catalogue import ENGLISH, current, given, marked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ KNOWN = (  # families, the better ones first: free ones, then those of Windows a
     "Microsoft YaHei; PingFang SC; Hiragino Sans GB; SimHei; Heiti SC; STHeiti; "
     "Noto Sans CJK JP; Droid Sans Fallback; Arial Unicode MS; SimSun"
 ).split("; ")
-NO_FONT = (
+NO_FONT = marked(
     "Pictures keep their English words: no font with Chinese characters was found (on Debian and Ubuntu: "
     "apt install fonts-noto-cjk)."
 )
@@ -39,8 +39,8 @@ def font() -> str:
 
 
 def translate(figure: Figure) -> None:
-    """Put every text of a figure into the language of this process, if there is a font for it."""
-    if catalogue.current() == catalogue.ENGLISH or not font():
+    """Put every fixed text of a figure into the language of this process, if there is a font for it."""
+    if current() == ENGLISH or not font():
         return
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter, FuncFormatter
@@ -49,14 +49,14 @@ def translate(figure: Figure) -> None:
         for axis in (axes.xaxis, axes.yaxis):
             named = axis.get_major_formatter()
             if isinstance(named, (FixedFormatter, FuncFormatter)):  # names beside bars and lanes, set anew at each draw
-                axis.set_major_formatter(FuncFormatter(lambda at, place, named=named: _said(named(at, place))))
+                axis.set_major_formatter(FuncFormatter(lambda at, place, named=named: given(named(at, place))))
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
                 for label in (tick.label1, tick.label2):
                     label.set_fontfamily([font(), *label.get_fontfamily()])
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         if words := text.get_text():
-            text.set_text(_said(words))
+            text.set_text(given(words))
             text.set_fontfamily([font(), *[name for name in text.get_fontfamily() if name != font()]])
             if not _is_bold_there():
                 text.set_fontweight("normal")  # matplotlib would say so on stderr, once for each picture
@@ -68,15 +68,6 @@ def _is_bold_there() -> bool:
 
     weights = [str(entry.weight) for entry in font_manager.fontManager.ttflist if entry.name == font()]
     return any(weight in ("bold", "600", "700", "800", "900") for weight in weights)
-
-
-def _said(words: str) -> str:
-    """The same in the language; a label of two lines is looked up as one."""
-    found = catalogue.label(words)
-    if found == words and "\n" in words:
-        found = catalogue.label(words.replace("\n", " "))
-        return words if found == words.replace("\n", " ") else found
-    return found
 
 
 def _has(path: str) -> bool:

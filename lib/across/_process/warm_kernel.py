@@ -14,7 +14,6 @@ from typing import Any
 
 import ipykernel.kernelapp
 
-from across._language import printing
 from across._process import preload, pristine
 
 preload.preload()
@@ -40,5 +39,4 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     application = ipykernel.kernelapp.IPKernelApp.instance(parent_handle=os.getppid())  # a kernel ends with its parent
     application.initialize()
     preload.log_as_in_a_notebook()
-    printing.begin()
     application.start()
