@@ -1,9 +1,8 @@
-"""Where a class is graded: on this machine, or on workers of a Dask cluster, which Slurm or Kubernetes may start.
+"""Where a class is graded: on this machine, or on workers of a Dask cluster, which Slurm may start.
 
     local                this machine
     dask://HOST:PORT     a scheduler that runs already, and its workers
     slurm:FILE           workers as jobs of Slurm, as FILE says (see `clusters.Slurm`); they end with the command
-    kubernetes:FILE      workers as pods, as FILE says (see `clusters.Kubernetes`); they end with the command
 
 All but the first need `uv sync --extra cluster`, and certificates that `autograder certificates FOLDER` writes.
 """
@@ -16,12 +15,8 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autograder.model.course import Course, CourseError
-
-if TYPE_CHECKING:
-    from autograder.engine.clusters import Kubernetes, Slurm
 
 LOCAL = "local"
 
@@ -50,7 +45,7 @@ def opened(
                 )
             executor = dask_executor.DaskExecutor(f"tls://{address}", dask_executor.security(tls))
         else:
-            plan = clusters.read(kind, Path(address))
+            plan = clusters.read(Path(address))
             cluster = stack.enter_context(plan.cluster())
             executor = dask_executor.DaskExecutor(cluster, plan.security, patience=plan.patience)
         stack.enter_context(executor)
@@ -59,15 +54,14 @@ def opened(
 
 
 def shown(said: str) -> str:
-    """What an engine would send: Slurm's job script, Kubernetes' manifest. Contacts nobody. Raises CourseError."""
+    """What an engine would send: Slurm's job script. Contacts nobody. Raises CourseError."""
     kind, address = _parted(said)
     if kind == "dask":
-        raise CourseError(f"--engine {said}: nothing is sent to start it; slurm:FILE and kubernetes:FILE can be shown")
+        raise CourseError(f"--engine {said}: nothing is sent to start it; slurm:FILE can be shown")
     _there()
     from autograder.engine import clusters
 
-    plan: Slurm | Kubernetes = clusters.read(kind, Path(address))
-    return f"# {clusters.UNRUN.format(kind.capitalize())}\n{plan.text()}"
+    return f"# {clusters.UNRUN}\n{clusters.read(Path(address)).text()}"
 
 
 def certificates(folder: Path) -> tuple[Path, Path]:
@@ -81,14 +75,12 @@ def certificates(folder: Path) -> tuple[Path, Path]:
 def _parted(said: str) -> tuple[str, str]:
     if match := re.fullmatch(r"dask://([^\s/]+:\d{1,5})", said):
         return "dask", match[1]
-    if match := re.fullmatch(r"(slurm|kubernetes):(.+)", said):
-        return match[1], match[2]
-    raise CourseError(f"--engine {said}: write local, dask://HOST:PORT, slurm:FILE or kubernetes:FILE")
+    if match := re.fullmatch(r"slurm:(.+)", said):
+        return "slurm", match[1]
+    raise CourseError(f"--engine {said}: write local, dask://HOST:PORT or slurm:FILE")
 
 
 def _there() -> None:
-    missing = [
-        name for name in ("distributed", "cryptography", "dask_jobqueue", "dask_kubernetes") if not find_spec(name)
-    ]
+    missing = [name for name in ("distributed", "cryptography", "dask_jobqueue") if not find_spec(name)]
     if missing:
         raise CourseError(f"this needs Dask ({', '.join(missing)} not found): uv sync --extra cluster")

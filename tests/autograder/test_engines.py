@@ -1,10 +1,9 @@
-"""Engines: a cluster is opened by name, over TLS with one certificate; what Slurm and Kubernetes get."""
+"""Engines: a cluster is opened by name, over TLS with one certificate; what Slurm gets."""
 
 import shlex
 from itertools import pairwise
 
 import pytest
-import yaml
 from distributed import LocalCluster
 from small_course import NAME
 
@@ -59,7 +58,7 @@ def test_a_certificate_is_private_and_never_replaced(tls):
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ("dusk://here:8786", "write local, dask://HOST:PORT, slurm:FILE or kubernetes:FILE"),
+        ("dusk://here:8786", "write local, dask://HOST:PORT or slurm:FILE"),
         ("dask://here", "write local, dask://HOST:PORT"),
         ("dask://here:8786", "add --tls FOLDER"),
         ("slurm:absent.toml", "absent.toml: cannot be read"),
@@ -71,25 +70,24 @@ def test_an_engine_that_is_none_is_refused_with_the_mend(small, said, says):
 
 
 @pytest.mark.parametrize(
-    ("kind", "line", "says"),
+    ("line", "says"),
     [
-        ("slurm", 'quue = "short"', "unknown key 'quue'; it knows"),
-        ("slurm", "", "tls is missing; write the folder that `autograder certificates` wrote"),
-        ("slurm", 'tls = "t"', "course is missing"),
-        ("slurm", 'tls = "t"\ncourse = "/c"\ncores = "four"', "cores = 'four'; write a number"),
-        ("slurm", 'tls = "t"\ncourse = "/c"\nwalltime = "tomorrow"', 'write it like "04:00:00"'),
-        ("slurm", 'tls = "t"\ncourse = "/c\\nrm -r /"', "write a line in quotes"),
-        ("slurm", 'tls = "t"\ncourse = "/c"\ndirectives = "x"', "write a list of lines"),
-        ("kubernetes", 'tls = "t"', "image is missing"),
-        ("kubernetes", 'tls = "t"\nimage = "i"\nmemory = "much"', 'write it like "16GiB"'),
-        ("kubernetes", "tls = [", "cannot be read"),
+        ('quue = "short"', "unknown key 'quue'; it knows"),
+        ("", "tls is missing; write the folder that `autograder certificates` wrote"),
+        ('tls = "t"', "course is missing"),
+        ('tls = "t"\ncourse = "/c"\ncores = "four"', "cores = 'four'; write a number"),
+        ('tls = "t"\ncourse = "/c"\nwalltime = "tomorrow"', 'write it like "04:00:00"'),
+        ('tls = "t"\ncourse = "/c\\nrm -r /"', "write a line in quotes"),
+        ('tls = "t"\ncourse = "/c"\ndirectives = "x"', "write a list of lines"),
+        ('tls = "t"\ncourse = "/c"\nmemory = "much"', 'write it like "16GiB"'),
+        ("tls = [", "cannot be read"),
     ],
 )
-def test_a_file_that_cannot_be_right_is_refused_with_its_key(tmp_path, kind, line, says):
+def test_a_file_that_cannot_be_right_is_refused_with_its_key(tmp_path, line, says):
     file = tmp_path / "cluster.toml"
     file.write_text(line)
     with pytest.raises(CourseError) as raised:
-        clusters.read(kind, file)
+        clusters.read(file)
     assert says in str(raised.value)
     assert str(file) in str(raised.value)
 
@@ -128,32 +126,3 @@ def test_slurm_gets_a_script_that_starts_a_worker_with_tls(tls, tmp_path):
     assert (options["--protocol"], options["--interface"]) == ("tls://", "ib0")
     assert (options["--tls-key"], options["--tls-cert"], options["--tls-ca-file"]) == (key, certificate, certificate)
     assert options["--preload"] == "autograder.engine.dask_worker"
-
-
-def test_kubernetes_gets_a_manifest_with_tls_and_a_pod_that_can_make_a_sandbox(tls, tmp_path):
-    file = tmp_path / "kubernetes.toml"
-    file.write_text(f'tls = "{tls}"\nimage = "images/across:3"\nnamespace = "teaching"\nworkers = 5\ngpus = 1\n')
-    text = executors.shown(f"kubernetes:{file}")
-    made = yaml.safe_load(text)
-    assert "no Kubernetes was there" in text.splitlines()[0]
-    assert (made["apiVersion"], made["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
-    assert made["metadata"] == {"name": "across", "namespace": "teaching"}
-    scheduler, worker = (made["spec"][part]["spec"] for part in ("scheduler", "worker"))
-    assert made["spec"]["worker"]["replicas"] == 5
-    for pod in (scheduler, worker):
-        [container] = pod["containers"]
-        assert container["image"] == "images/across:3"
-        options = dict(pairwise(container["args"]))
-        assert options["--protocol"] == "tls"
-        assert options["--tls-key"] == "/etc/across-tls/key.pem"
-        assert {"name": "tls", "secret": {"secretName": "across-tls", "defaultMode": 0o400}} in pod["volumes"]
-        assert {"name": "tls", "mountPath": "/etc/across-tls", "readOnly": True} in container["volumeMounts"]
-        assert pod["automountServiceAccountToken"] is False
-        assert not any("tcp://" in argument for argument in container["args"])
-    [container] = worker["containers"]
-    assert container["args"][:3] == ["dask", "worker", "tls://across-scheduler.teaching.svc:8786"]
-    assert container["resources"]["limits"] == {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "1"}
-    assert container["workingDir"] == "/across"
-    assert container["securityContext"]["privileged"] is True
-    assert "securityContext" not in scheduler["containers"][0]
-    assert made["spec"]["scheduler"]["service"]["ports"][0]["port"] == 8786
