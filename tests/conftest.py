@@ -42,7 +42,7 @@ MAY_SKIP = re.compile(
 
 @pytest.fixture(autouse=True)
 def interruptible() -> None:
-    """An interrupt is a KeyboardInterrupt, whatever a shell or a library imported before (dask_jobqueue) made of it."""
+    """An interrupt is a KeyboardInterrupt, whatever a shell made of it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
