@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+import fixture
 from across._process import bytecode
-from autograder.devtools import fixture
 from autograder.model.course import Course
 
 bytecode.keep()  # hundreds of processes import TensorFlow

@@ -92,7 +92,7 @@ def test_a_distribution_declares_every_package_that_it_imports(name: str, packag
 
 
 def test_the_tests_import_what_is_declared_only():
-    beside = {path.stem for path in (ROOT / "tests").rglob("*.py")} | WRITTEN_BY_TESTS
+    beside = {path.stem for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py")} | WRITTEN_BY_TESTS
     allowed = names(CHECKOUT["dependency-groups"]["dev"])
     for name in PROJECTS:
         allowed |= declared(name, extras=True)

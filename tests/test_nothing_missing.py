@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).parent / "conftest.py"
+TOOLS = CONFTEST.parent.parent / "tools"  # which the conftest imports from
 TESTS = """
 import os
 import pytest
@@ -57,7 +58,7 @@ WHOLE_FILE = "import pytest\npytest.importorskip('no_such_package')\n"
 def run(tmp_path: Path):
     """Run pytest on `TESTS` with the options given; the exit code and what it printed."""
     shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -rA\nmarkers = gpu\n")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = -rA\nmarkers = gpu\npythonpath = {TOOLS}\n")
     (tmp_path / "test_some.py").write_text(TESTS)
 
     def run(*options: str) -> tuple[int, str]:

@@ -117,15 +117,13 @@ def verify(
     no_mutants: Annotated[
         bool, typer.Option("--no-mutants", help="listed answers and their sentences, in the sandbox: a few minutes")
     ] = False,
-    attacks: Annotated[bool, typer.Option("--attacks", help="the corpus of attacks instead of the checks")] = False,
-    stock: Annotated[bool, typer.Option("--stock", help="with --attacks: against stock nbgrader, too")] = False,
     golden: Annotated[
         bool,
         typer.Option("--golden", help="the golden book instead: what marks, verdicts, faults and sentences changed"),
     ] = False,
     write: Annotated[bool, typer.Option("--write", help="with --golden: keep what they are now")] = False,
 ) -> None:
-    """Test the checks themselves: reference, blank, listed answers and mutants of each chapter; or the walls: --attacks.
+    """Test the checks themselves: reference, blank, listed answers and mutants of each chapter.
 
     A wrong rule earns half of its points at most, an answer without a thought none, and what is right passes the visible
     check.
@@ -137,10 +135,6 @@ def verify(
     from autograder.authoring import verify as verifier
 
     course = opened(context)
-    if attacks:
-        from autograder.devtools import verify_attacks
-
-        sys.exit(OK if verify_attacks.verify(workers, stock) else AUTHOR)
     asked = _with_exercises(course, chapters or course.chapters)
     if golden:
         sys.exit(_golden(course, list(asked), write))

@@ -11,12 +11,12 @@ from autograder.authoring import worth as worth_of
 from autograder.authoring.unboxed import Answered, Found
 from autograder.authoring.verify import Trial, Verified
 from autograder.authoring.worth import Tried
-from autograder.devtools.fixture import CHAPTER
 from autograder.model.course import Course, CourseError, find
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import Evidence, Outcome
 from autograder.probe import listed
 from autograder.probe.listed import Equivalent, Variant
+from fixture import CHAPTER
 
 TINY = chapter()
 SAYS = "divide by how many"  # in the message of classroom.FAILED
