@@ -96,7 +96,7 @@ def test_the_tests_import_what_is_declared_only():
     allowed = names(CHECKOUT["dependency-groups"]["dev"])
     for name in PROJECTS:
         allowed |= declared(name, extras=True)
-    assert undeclared(sources("tests", "tools", "benchmarks"), allowed, beside) == []
+    assert undeclared(sources("tests", "tools"), allowed, beside) == []
 
 
 def test_a_chapters_cells_import_what_students_have():

@@ -94,7 +94,7 @@ def main() -> None:
         "product lines: autograder/checks": lines(python("autograder/checks")),
         "lines of solutions/": lines((ROOT / "solutions").glob("*.py")),
         "lines of listed answers": lines((ROOT / "autograder" / "checks").glob("listed_*.toml")),
-        "lines of tools/ and benchmarks/": lines(python("tools", "benchmarks")),
+        "lines of tools/": lines(python("tools")),
         "lines of tests/": lines((ROOT / "tests").rglob("*.py")),
         "words of docs/, by hand": by_hand,
         "words of README and CONTRIBUTING": words(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))[0],

@@ -1,4 +1,4 @@
-"""The verbs of whoever writes chapters and checks: build, run, check, verify, site, demo, bench."""
+"""The verbs of whoever writes chapters and checks: build, run, check, verify, site, demo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from autograder.commands import grading
 from autograder.commands.application import AUTHORS, ChapterName, app, end, opened, published_at
@@ -243,30 +242,3 @@ def demo(
     code = grading.grade_to_the_end(course, classroom.chapter_of(course), submissions, out, workers=workers)
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
-
-
-@app.command(rich_help_panel=AUTHORS)
-def bench(
-    context: typer.Context,
-    students: Annotated[int, typer.Option(help="of the demo's class, again and again, each signed", min=1)] = 24,
-    repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
-    few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
-    stock: Annotated[int, typer.Option(help="students for nbgrader, at most: each costs it the same", min=1)] = 24,
-    way: Annotated[list[str] | None, typer.Option(help="only ways with this in their name; may be repeated")] = None,
-    json: Annotated[Path | None, typer.Option(help="write the figures there, too")] = None,
-) -> None:
-    """Time grading the same class by stock nbgrader, papermill, otter (if installed) and this, side by side."""
-    from autograder.devtools import bench as benchmark
-
-    made = benchmark.bench(
-        opened(context),
-        students,
-        repeats,
-        tuple(way or ()),
-        few,
-        stock,
-        lambda line: console.print(line, highlight=False),
-    )
-    (console if console.is_terminal else Console(width=120)).print(made.table())
-    if json is not None:
-        benchmark.write(made, json)

@@ -1,1 +1,1 @@
-"""An invented class, benchmarks."""
+"""An invented class."""
