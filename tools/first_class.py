@@ -1,6 +1,6 @@
 """What a first class on a machine costs over later ones: how listed wrong answers behave is found then, after its marks.
 
-uv run python benchmarks/first_class.py 03 05
+uv run python tools/first_class.py 03 05
 
 A class of right, wrong and blank submissions, graded by the command twice: with no cache, and with what the first time left.
 """
