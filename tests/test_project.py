@@ -111,10 +111,10 @@ def test_ci_calls_the_test_command_of_the_readme_where_nothing_is_prepared_then_
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     tested = [line.split("uv run ")[1] for line in lines if "pytest" in line or "across prepare" in line.split("#")[0]]
     assert tested == [
-        "--no-sync pytest --nothing-prepared",
+        "--no-sync pytest --nothing-prepared --durations=50",
         "across prepare 13 # the old TensorFlow that still has the Estimator, in an environment of its own",
         'pytest --nothing-missing -n 0 tests/autograder/test_estimator.py tests/test_student_page.py -k "stimator or prepare"',
-        "pytest --nothing-missing -n 0 -m classes",
+        "pytest --nothing-missing -n 0 -m classes --durations=15",
     ]
 
 
