@@ -60,6 +60,14 @@ def path(tmp_path: Path) -> Path:
     return place
 
 
+def test_a_cell_has_the_checksum_that_nbgrader_gives_it():
+    notebooks = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("0*.ipynb"))
+    cells = [each for path in notebooks for each in nbformat.read(path, as_version=4).cells]
+    ours = [each for each in cells if "nbgrader" in each.metadata]
+    assert len(ours) > 100
+    assert [validation.checksum(each) for each in ours] == [compute_checksum(each) for each in ours]
+
+
 def answer(path: Path, **sources: str) -> None:
     notebook = nbformat.read(path, as_version=4)
     for each in notebook.cells:
