@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from autograder.engine.jobs import Jobs
 from autograder.engine.listed_answers import Listed
+from autograder.engine.request import Request
 from autograder.gradebook import receipts
 from autograder.job import check, clocks, forkserver
 from autograder.job.grade import Job
@@ -28,7 +28,6 @@ from autograder.report import words
 from autograder.sandbox import boxes
 from autograder.store import files, log
 from autograder.submissions import exchange, instead, intake
-from autograder.submissions.extensions import Extension
 from autograder.submissions.intake import Found, Submission
 
 BOOK = ("gradebook.db", "nbgrader_config.py")  # what is in OUT where somebody may have been graded already
@@ -54,35 +53,15 @@ Progress = Callable[[int, int, str], None]  # (done, of how many, student)
 
 
 def grade_class(
-    course: Course,
-    chapter_name: str,
-    submissions: Path,
-    out: Path,
+    request: Request,
     *,
-    workers: int = 0,
-    executor: Executor | None = None,
-    trust: bool = False,
-    again: bool = False,
-    students: Collection[str] = (),
-    db_url: str | None = None,
-    limits: dict[str, Any] | None = None,
-    gpus: int | None = None,
-    watching: bool = False,
-    anyway: bool = False,
-    others: Mapping[str, str] | None = None,
-    extensions: Sequence[Extension] = (),
     progress: Progress | None = None,
     naming: Progress | None = lambda *_: None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> ClassResult:
-    """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
+    """Grade a class into the gradebook in its `out`; `meanwhile` is called while the reference is graded.
 
-    `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
-    runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
-    them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
-    a class of another chapter's notebooks is graded, too, and an odd one is recorded (see `guard`), as it is `anyway`;
-    `others` are students with what they handed in that is no notebook; `extensions` are kept in the gradebook; `meanwhile`
-    is called while the reference is graded. What every attempt took, and what went wrong, is in OUT/grading.log.
+    What every attempt took, and what went wrong, is in OUT/grading.log.
 
     When all marks are recorded, wrong answers get their names: `naming` is called as listed ones are looked at for that
     (None: nobody gets a name). What is interrupted there, the next run goes on with.
@@ -91,31 +70,35 @@ def grade_class(
     when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another
     grader writes there, clocks.BusyError when this machine has too much to do for the reference.
     """
-    found = intake.collect(submissions, course.chapter(chapter_name))
-    if strangers := set(students) - {each.student for each in found}:
+    course, submissions, out = request.course, request.submissions, request.out
+    executor, watching, anyway = request.executor, request.watching, request.watching or request.anyway
+    found = intake.collect(submissions, course.chapter(request.chapter))
+    if strangers := set(request.students) - {each.student for each in found}:
         name = min(strangers)
         raise CourseError(f"{submissions}: no student {name!r}; {near(name, [each.student for each in found])}")
     everyone = found
-    found = [each for each in found if not students or each.student in students]
-    if not trust and executor is None and (problem := boxes.problem()):
+    found = [each for each in found if not request.students or each.student in request.students]
+    if not request.trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
-    chapter = forkserver.limited(course.chapter(chapter_name), limits, gpus)
+    chapter = forkserver.limited(course.chapter(request.chapter), request.limits, request.gpus)
     result = ClassResult()
-    read = _read(found, chapter, others or {}, result.faults)  # while the servers import, where they were launched
+    read = _read(found, chapter, request.others, result.faults)  # while the servers import, where they were launched
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
     from autograder.authoring import build  # noqa: F401 -- what reads the reference: 0.2 s, also while they import
 
-    rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
+    rubric = forkserver.make_rubric(
+        course, request.chapter, sandboxed=not request.trust, limits=request.limits, gpus=request.gpus
+    )
     rubric = _with_reference(course, rubric)
     chapter, listed = rubric.chapter, Listed(course, rubric)
     own = _own_answers(course, chapter)
     with ExitStack() as stack:
-        run = stack.enter_context(Jobs(course, workers, executor))
+        run = stack.enter_context(Jobs(course, request.workers, executor))
         drawn = _drawn(out)
         passed = _passing(course, rubric, run, executor is None, watching)
-        if not (db_url or any((out / name).exists() for name in BOOK)):
+        if not (request.db_url or any((out / name).exists() for name in BOOK)):
             run.begin(_ahead(rubric, listed, read, drawn, own))
         from autograder.engine import guard
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
@@ -124,16 +107,16 @@ def grade_class(
         passed()  # before anything is written
         key = secret(out, drawn)
         stack.enter_context(log.kept(out))
-        recorder = stack.enter_context(Recorder(out, chapter, db_url, extensions))
+        recorder = stack.enter_context(Recorder(out, chapter, request.db_url, request.extensions))
         stack.callback(run.end)  # before the log and the gradebook are closed, whatever ends this
         key = recorder.secret(key)
         words.keep(course, chapter.name, out)
         jobs: list[Job] = []
-        if not (watching or anyway):
+        if not anyway:
             guard.check_times(read, recorder)
         for submission in read:
             job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, listed, own)
-            if not again and recorder.known(submission.student) == job.digest:
+            if not request.again and recorder.known(submission.student) == job.digest:
                 try:
                     recorder.renew(submission.student, submission.timestamp, submission.language)
                     receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
@@ -142,7 +125,7 @@ def grade_class(
                     result.faults[submission.student] = str(error)
             else:
                 jobs.append(job)
-        if jobs and not (watching or anyway):
+        if jobs and not anyway:
             guard.check_blanks(read, chapter)
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
@@ -159,7 +142,7 @@ def grade_class(
 
         points = {job.submission.student: guard.recorded(recorder, job.submission.student, job.answers) for job in jobs}
         before = {student: each for student, each in points.items() if each is not None}
-        with guard.Guard(len(jobs), before, write, watching or anyway) as kept:
+        with guard.Guard(len(jobs), before, write, anyway) as kept:
             for first, verdict in run.verdicts(firsts):
                 for submission in (job.submission for job in alike[first.digest]):
                     student, done = submission.student, done + 1

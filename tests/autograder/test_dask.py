@@ -9,6 +9,7 @@ import time
 from contextlib import chdir, contextmanager
 
 import chaos
+import courses
 import pytest
 from distributed import LocalCluster
 from small_course import NAME, RIGHT, points
@@ -73,7 +74,7 @@ def graded(small, folder, out, executor=None, **how):
     """Grade into `out`, which draws the inputs that every other one draws; return all that it then says."""
     out.mkdir()
     (out / ".seed").write_bytes(b"s" * 32)
-    result = class_run.grade_class(small, NAME, folder, out, executor=executor, **how)
+    result = courses.graded(small, NAME, folder, out, executor=executor, **how)
     assert result.faults == {}
     assert sorted(result.graded) == sorted(CLASS)
     outputs.write(out, small.chapter(NAME), faults={}, workers=1)
@@ -105,7 +106,7 @@ def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_p
 
     monkeypatch.setattr(class_run, "Jobs", gone)
     with cluster(tls, small.root, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
-        class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+        courses.graded(small, NAME, class_, tmp_path / "out", executor=executor)
     assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
@@ -146,7 +147,7 @@ def test_a_cluster_without_workers_is_a_fault_of_the_machine_and_not_for_ever(tl
             executor.same_course(small, NAME)
             made.scale(0)
             with pytest.raises(InfrastructureError, match="no worker for 3 s"):
-                class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+                courses.graded(small, NAME, class_, tmp_path / "out", executor=executor)
         with pytest.raises(InfrastructureError, match="no worker came in 1 s"):
             DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=1).same_course(
                 small, NAME
@@ -165,7 +166,7 @@ def test_a_worker_with_another_course_is_named_and_nobody_is_graded(tls, small, 
             pass
         executor = DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls))
         with executor, pytest.raises(CourseError, match="other the checks"):  # one that came later
-            class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+            courses.graded(small, NAME, class_, tmp_path / "out", executor=executor)
     assert not (tmp_path / "out").exists()
 
 
@@ -220,7 +221,7 @@ def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, sma
         files = [str(tls / name) for name in ("cert.pem", "key.pem")]
         probe = PROBE.format(addresses=addresses, files=files)
         folder = hand_in("ada", RIGHT | {"double": RIGHT["double"] + probe})
-        class_run.grade_class(small, NAME, folder, tmp_path / "out", executor=executor)
+        courses.graded(small, NAME, folder, tmp_path / "out", executor=executor)
     with record.Recorder(tmp_path / "out", small.chapter(NAME)) as recorder:
         verdict = recorder.verdict("ada")
     texts = [

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
-from autograder.engine import class_run, dry_run
 from autograder.gradebook import history, record
 from autograder.job import grade
 from autograder.job.forkserver import InfrastructureError
@@ -126,15 +125,15 @@ def names(course, out):
 def test_listed_answers_are_looked_at_once_for_all_classes_and_labels_stay_as_they_are(listing, tmp_path, jobs):
     one, more = ({name: CLASS[name]} for name in ("ann", "cat"))
     folder, out = handed_in(listing, tmp_path / "submitted", one), tmp_path / "out"
-    class_run.grade_class(listing, NAME, folder, out)
+    courses.graded(listing, NAME, folder, out)
     of_who_failed = ("squared", "left_as_it_is", "left_alone", "rounded_to_a_list")  # nobody failed `shift`
     looked_at = {job.submission.student for job in jobs if job.compared.only}
     assert looked_at == {f"(double: {name})" for name in of_who_failed}
     jobs.clear()
-    class_run.grade_class(listing, NAME, handed_in(listing, folder, more), out, again=True)
+    courses.graded(listing, NAME, handed_in(listing, folder, more), out, again=True)
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ann", "cat"]
     jobs.clear()
-    class_run.grade_class(listing, NAME, folder, tmp_path / "of_another_class")
+    courses.graded(listing, NAME, folder, tmp_path / "of_another_class")
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ann", "cat"]
     assert names(listing, out) == {"ann": "squared", "cat": "unlisted"}
     assert not any(each.verdict.behaviour for each in record.records(out, listing.chapter(NAME)))
@@ -153,7 +152,7 @@ def test_everybody_has_their_marks_before_a_listed_answer_is_graded(listing, tmp
         return graded(job, course)
 
     monkeypatch.setattr(grade, "grade_job", grade_job)
-    class_run.grade_class(listing, NAME, folder, out)
+    courses.graded(listing, NAME, folder, out)
     assert recorded == [[3.0, 3.0, 2.0]] * 7
 
 
@@ -175,14 +174,14 @@ def test_who_is_interrupted_among_listed_answers_has_marks_and_the_next_run_goes
 
     monkeypatch.setattr(grade, "grade_job", grade_job)
     with pytest.raises(CourseError, match="ends here"):
-        class_run.grade_class(listing, NAME, folder, out, workers=1)
+        courses.graded(listing, NAME, folder, out, workers=1)
     [before] = record.records(out, listing.chapter(NAME))
     told = changes_of_marks(listing, out)
     assert (before.points, names(listing, out)) == (3.0, {"ann": ""})
     first = [job.submission.student for job in jobs if job.compared.only]
     jobs.clear()
     monkeypatch.setattr(grade, "grade_job", graded)
-    result = class_run.grade_class(listing, NAME, folder, out)
+    result = courses.graded(listing, NAME, folder, out)
     assert result.unchanged == ["ann"]
     then = [job.submission.student for job in jobs if job.submission.student != "(reference)"]
     assert (len(first), sorted(first + then)) == (
@@ -206,26 +205,26 @@ def test_where_a_listed_answer_cannot_be_graded_its_exercise_waits_for_its_names
 
     with monkeypatch.context() as patch:
         patch.setattr(grade, "grade_job", grade_job)
-        result = class_run.grade_class(listing, NAME, folder, out)
+        result = courses.graded(listing, NAME, folder, out)
     rows = record.rows(out, listing.chapter(NAME))
     found = {row.student: row.misconception for row in rows if row.verdict is Result.FAILED}
     assert (result.unnamed, found) == (1, {"ann": "", "eva": "minus"})
-    assert class_run.grade_class(listing, NAME, folder, out).unnamed == 0
+    assert courses.graded(listing, NAME, folder, out).unnamed == 0
     assert names(listing, out)["ann"] == "squared"
 
 
 def test_a_rehearsal_looks_at_no_listed_answer(listing, tmp_path, jobs):
-    dry_run.rehearse(listing, NAME, handed_in(listing, tmp_path / "in", {"ann": CLASS["ann"]}), tmp_path / "out")
+    courses.rehearsed(listing, NAME, handed_in(listing, tmp_path / "in", {"ann": CLASS["ann"]}), tmp_path / "out")
     assert {job.submission.student for job in jobs} == {"(reference)", "ann"}
 
 
 def test_a_cache_that_cannot_be_read_is_made_again(listing, tmp_path, monkeypatch):
     monkeypatch.setenv("ACROSS_CACHE", str(tmp_path / "cache"))
     folder = handed_in(listing, tmp_path / "submitted", {"ann": CLASS["ann"]})
-    class_run.grade_class(listing, NAME, folder, tmp_path / "out")
+    courses.graded(listing, NAME, folder, tmp_path / "out")
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_text("[{")
-    class_run.grade_class(listing, NAME, folder, tmp_path / "other")
+    courses.graded(listing, NAME, folder, tmp_path / "other")
     found = [row.misconception for row in record.rows(tmp_path / "other", listing.chapter(NAME))]
     assert "squared" in found
     assert kept.read_text() != "[{"
@@ -236,9 +235,7 @@ def test_a_label_decides_no_mark_and_makes_no_other_verdict(listing, tmp_path):
     jobs, real = [], grade.grade_job
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
-        class_run.grade_class(
-            listing, NAME, handed_in(listing, tmp_path / "in", {"ann": CLASS["ann"]}), tmp_path / "out"
-        )
+        courses.graded(listing, NAME, handed_in(listing, tmp_path / "in", {"ann": CLASS["ann"]}), tmp_path / "out")
     job = jobs[-1]
     alone = grade.Job(job.submission, job.rubric, job.seed)
     assert job.digest == alone.digest
@@ -348,7 +345,7 @@ def test_what_an_answer_does_when_it_is_compared_changes_no_mark(own_small, tmp_
     own_small.listed_file(NAME).write_text(LISTED)
     folder = handed_in(own_small, tmp_path / "in", {"moe": ("double", source, "")})
     out = tmp_path / "out"
-    class_run.grade_class(own_small, NAME, folder, out)
+    courses.graded(own_small, NAME, folder, out)
     [found] = record.records(out, own_small.chapter(NAME))
     assert [(row.points, row.verdict.value, row.misconception) for row in found.rows] == [
         (0.0, "failed", "unlisted"),
@@ -387,7 +384,7 @@ def test_an_exercise_that_was_given_up_keeps_no_other_from_being_called_what_it_
         if cell["metadata"].get("nbgrader", {}).get("grade_id") == "shift":
             cell["source"] = mal["shift"]
     path.write_text(json.dumps(notebook))
-    class_run.grade_class(own_small, NAME, folder, tmp_path / "out")
+    courses.graded(own_small, NAME, folder, tmp_path / "out")
     rows = record.rows(tmp_path / "out", own_small.chapter(NAME))
     assert [(row.points, str(row.verdict), row.misconception) for row in rows[:2]] == [
         (0.0, "crashed", ""),
@@ -415,7 +412,7 @@ def test_a_checker_that_is_killed_while_it_compares_changes_no_name(own_small, t
     )
     own_small.listed_file(NAME).write_text(LISTED)
     folder = handed_in(own_small, tmp_path / "in", {name: CLASS[name] for name in ("ann", "eva")})
-    class_run.grade_class(own_small, NAME, folder, tmp_path / "out")
+    courses.graded(own_small, NAME, folder, tmp_path / "out")
     rows = record.rows(tmp_path / "out", own_small.chapter(NAME))
     found = {(row.student, row.exercise): (row.points, row.misconception) for row in rows if row.misconception}
     assert found == {("ann", "double"): (0.0, "squared"), ("eva", "shift"): (0.0, "minus")}

@@ -14,6 +14,7 @@ import rewriting
 
 from autograder.authoring import build, unboxed
 from autograder.commands import grading
+from autograder.engine.request import Request
 from autograder.job import forkserver
 from autograder.model.behaviour import UNLISTED
 from autograder.model.course import Course, find
@@ -50,7 +51,7 @@ def test_a_label_is_right_or_there_is_none(chapter: str, tmp_path: Path):
             source = source.replace("return None", "return 'nobody lists this'")
             truth[f"other_{exercise.name}"] = exercise.name, UNLISTED
             handed_in(COURSE, chapter, tmp_path / "in", f"other_{exercise.name}", {**reference, exercise.name: source})
-    assert grading.grade_to_the_end(COURSE, chapter, tmp_path / "in", tmp_path / "out") == 0
+    assert grading.grade_to_the_end(Request(COURSE, chapter, tmp_path / "in", tmp_path / "out")) == 0
     forkserver.close()
     with (tmp_path / "out" / "marks.csv").open(newline="") as file:
         rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
