@@ -15,7 +15,7 @@ LIMITS = (Result.TIMEOUT, Result.MEMORY, Result.OUTPUT, Result.PROCESSES)
 UNLISTED = frozenset({"", "unlisted"})  # the misconception of a mistake that is none of the listed ones
 NARROWLY = 3600.0  # seconds late that are looked at: a slow upload, a clock that is wrong
 WAITING = "waiting for a mark"
-CONFUSED = "what came"  # how the note of a halt begins that what the kernel sent brought about: see job.session
+CONFUSED = "what came"  # how the note of a halt begins that what the kernel sent brought about: see job.check
 
 
 @dataclass(frozen=True)
