@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,7 +166,7 @@ def grade_to_the_end(
             prepare()
             advance(done, of, student)
 
-        told = {"progress": advanced, "naming": partial(advance, now="names of wrong answers"), "meanwhile": meanwhile}
+        told = {"progress": advanced, "meanwhile": meanwhile}
         result = class_run.grade_class(course, chapter_name, submissions, out, watching=more, **told, **how)
     from autograder.gradebook import record, roll, students
     from autograder.report import attention, changes, class_page, outputs
@@ -201,7 +201,6 @@ def grade_to_the_end(
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
     left(result.faults)
-    without_names(result.unnamed)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
 
@@ -258,13 +257,6 @@ def left(faults: dict[str, str]) -> None:
         errors.print(f"[bold red]not graded:[/] {plain(student)}: {plain(why)}", highlight=False)
     if len(faults) > MOST:
         errors.print(f"[bold red]not graded:[/] {len(faults) - MOST:,} more", highlight=False)
-
-
-def without_names(count: int) -> None:
-    """Say that wrong answers are called nothing yet."""
-    if count:
-        says = f"wrong answers of {count} students: a listed one could not be graded, see grading.log; run again"
-        errors.print(f"[bold yellow]no name:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
 def without_notebook(unmade: dict[str, str]) -> None:

@@ -41,7 +41,7 @@ def rehearse(
                 shutil.copy2(Path(out) / name, copy / name)
         before = record.records(copy, chapter) if _copied(Path(out) / "gradebook.db", copy / "gradebook.db") else []
         how["anyway"] = True
-        result = class_run.grade_class(course, chapter_name, submissions, copy, naming=None, **how)
+        result = class_run.grade_class(course, chapter_name, submissions, copy, **how)
         asked = {*result.graded, *result.unchanged}  # not who is recorded, and was not to be graded now
         was, then = (
             [each for each in class_ if each.student in asked] for class_ in (before, record.records(copy, chapter))

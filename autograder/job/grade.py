@@ -22,7 +22,6 @@ from autograder.job import carried, check, clocks, forkserver, judge, session
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.kernel_process import StartError
 from autograder.model import digests
-from autograder.model.behaviour import NOT_COMPARED, Compared
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Mark, Verdict
@@ -41,7 +40,6 @@ class Job:
     submission: Submission
     rubric: Rubric
     seed: int
-    compared: Compared = NOT_COMPARED  # decides no mark, only what a wrong answer is called
     reference: tuple[
         tuple[str, str], ...
     ] = ()  # grade id, source: asked at a limit of time, decides whether there is a mark
@@ -89,12 +87,10 @@ def grade_job(job: Job, course: Course) -> Verdict:
         paths = session.Place(servers.student.path, servers.checker.path, servers.driver.path, course.private)
         with _cards(job) as cards:
             beside = _beside(job, paths, name, cards) if job.reference else None
-            graded = _session(job, paths, name, cards, job.compared, reference=beside).run()
-            if not job.compared.only:
-                again = _again(job, paths, name, cards, beside)
-                marks = carried.after(job.rubric, job.submission, graded.marks, again)
-                graded = replace(graded, marks=marks)
-            return _verdict(job, started, graded)
+            graded = _session(job, paths, name, cards, reference=beside).run()
+            again = _again(job, paths, name, cards, beside)
+            marks = carried.after(job.rubric, job.submission, graded.marks, again)
+            return _verdict(job, started, replace(graded, marks=marks))
     except (CourseError, InfrastructureError):
         raise
     except Exception as error:  # whatever it is: one submission is not graded, the others are
@@ -119,7 +115,7 @@ def _beside(job: Job, paths: session.Place, name: str, cards: Mapping[str, Any])
     def slow(limit: str, exercises: tuple[str, ...]) -> bool:
         whole = limit == clocks.NOTEBOOK
         its = replace(job, submission=Submission("(reference)", job.chapter, answers))
-        only = Compared(only=() if whole else exercises)
+        only = () if whole else exercises
         asked = clocks.Reference({}, lambda *_: True)  # it gets one life: the first limit that it reaches ends it
         run = _session(its, paths, f"{name}b{next(numbers)}.", cards, only, reference=asked)
         try:
@@ -142,8 +138,8 @@ def _again(
     def again(submission: Submission, exercises: tuple[str, ...], number: int) -> tuple[Mark, ...]:
         if time.monotonic() > until:
             return ()
-        its, compared = replace(job, submission=submission), Compared(only=exercises)
-        return _session(its, paths, f"{name}a{number}.", cards, compared, until, beside).run().marks
+        its = replace(job, submission=submission)
+        return _session(its, paths, f"{name}a{number}.", cards, exercises, until, beside).run().marks
 
     return again
 
@@ -180,6 +176,5 @@ def _verdict(job: Job, started: float, graded: session.Graded) -> Verdict:
         graded.notebook,
         (*submission.notes, *graded.notes),
         replace(graded.evidence, parts=job.parts),
-        graded.behaviour,
         submission.language,
     )

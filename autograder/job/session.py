@@ -16,10 +16,9 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.job import assemble, check, clocks, comparing, drive, judge, messages, stages, stops
+from autograder.job import assemble, check, clocks, drive, judge, messages, stages, stops
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import recorded_notebook
-from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
 from autograder.model.limits import Limits
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Outcome, Stop
@@ -45,7 +44,6 @@ class Graded:
     notebook: dict[str, Any]  # as executed: nbformat 4 JSON
     notes: tuple[str, ...]
     evidence: Evidence
-    behaviour: tuple[Seen, ...] = ()  # see `Compared`
 
 
 class Session:
@@ -59,7 +57,7 @@ class Session:
         place: Place,
         name: str,
         cards: Mapping[str, Any],
-        compared: Compared = NOT_COMPARED,
+        only: tuple[str, ...] = (),  # exercises that are asked about; empty: all
         until: float | None = None,  # time.monotonic: what earlier sessions have left of its time
         reference: clocks.Reference | None = None,  # is asked where a limit of time is reached
     ) -> None:
@@ -70,8 +68,7 @@ class Session:
         self.place = place
         self.name = name
         self.cards = cards
-        self.compared = compared
-        self.behaviour: tuple[Seen, ...] = ()  # on the inputs of the whole class
+        self.only = only
         self.chapter = rubric.chapter
         self.clocks = clocks.Clocks(rubric.chapter.limits, until)
         self.reference = reference
@@ -107,7 +104,7 @@ class Session:
         evidence = Evidence(
             tuple(self.seen.outcomes), tuple(self.halts), self.lives, most, self.seconds, kept_by=self.kept_by
         )
-        return Graded(marks, self.notebook, tuple(self.notes), evidence, self.behaviour)
+        return Graded(marks, self.notebook, tuple(self.notes), evidence)
 
     def left(self) -> list[str]:
         """The exercises that can still be asked about, in order."""
@@ -119,7 +116,7 @@ class Session:
         out = []
         for exercise in self.chapter.exercises:
             gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
-            if not (exercise.manual or exercise.name in done or gone) and self.compared.asks(exercise.name):
+            if not (exercise.manual or exercise.name in done or gone) and (not self.only or exercise.name in self.only):
                 out.append(exercise.name)
         return out
 
@@ -298,9 +295,6 @@ class Session:
             self.clocks.begins(kernel)
 
     def _ask(self, kernel: KernelProcess, name: str, asked: list[str], notebook: NotebookNode) -> bool:
-        # where there are stages, none of its checkers hears of all that failed
-        before = [exercise for (exercise, _), o in self.failed.items() if not (o.broke or exercise in self.seen.lost)]
-        compare = None if self.stages.ends else comparing.planned(self.compared, self.rubric, before)
         self.clocks.turns()
         answers = check.ask(
             self.place.checker,
@@ -313,7 +307,6 @@ class Session:
             self.place.private,
             lambda message: self._hears(kernel, message),
             self.stages.keep,
-            compare=compare,
         )
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
             answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
@@ -335,17 +328,7 @@ class Session:
                 self.slow.add(answers.slow)
             return self._over()
         if answers.lost is None:
-            if self.stages.ends and self.left():
-                return self._over()
-            names = comparing.asked_again(self.compared, self.seen.outcomes)
-            # no checker has asked about all, or it was killed meanwhile: one more does
-            if names and (compare is None or (answers.outside and self._once("checker"))):
-                until = min(self.clocks.until, time.monotonic() + check.PATIENCE * self.limits.question_seconds)
-                peers = kernel.asked(notebook.cells)
-                asked_too = (peers, self.rubric, names, self.compared.seed or 0, until)
-                answers = check.ask(self.place.checker, f"{name}l", *asked_too, self.place.private, traced=True)
-            self.behaviour = tuple(each for each in answers.seen if each.exercise in names)
-            return True
+            return self._over() if self.stages.ends and self.left() else True
         if answers.outside and self._once("checker"):  # at the second time it is something that the submission does
             return self._over()
         if answers.lost in (Lost.DIED, Lost.PROTOCOL) and self._doubt(kernel):
