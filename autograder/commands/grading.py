@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,8 +127,7 @@ def _graded(request: Request) -> int:
             prepare()
             advance(done, of, student)
 
-        naming = partial(advance, now="names of wrong answers")
-        result = class_run.grade_class(request, progress=advanced, naming=naming, meanwhile=meanwhile)
+        result = class_run.grade_class(request, progress=advanced, meanwhile=meanwhile)
     from autograder.gradebook import record, roll, students
     from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake
@@ -163,7 +161,6 @@ def _graded(request: Request) -> int:
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
     left(result.faults)
-    without_names(result.unnamed)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
 
@@ -220,13 +217,6 @@ def left(faults: dict[str, str]) -> None:
         errors.print(f"[bold red]not graded:[/] {plain(student)}: {plain(why)}", highlight=False)
     if len(faults) > MOST:
         errors.print(f"[bold red]not graded:[/] {len(faults) - MOST:,} more", highlight=False)
-
-
-def without_names(count: int) -> None:
-    """Say that wrong answers are called nothing yet."""
-    if count:
-        says = f"wrong answers of {count} students: a listed one could not be graded, see grading.log; run again"
-        errors.print(f"[bold yellow]no name:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
 def without_notebook(unmade: dict[str, str]) -> None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograder.engine.jobs import Jobs
-from autograder.engine.listed_answers import Listed
 from autograder.engine.request import Request
 from autograder.gradebook import receipts
 from autograder.job import check, clocks, forkserver
@@ -41,7 +40,6 @@ class ClassResult:
     graded: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)  # student -> why this machine could not grade the submission
-    unnamed: int = 0  # submissions of which a wrong answer is called nothing: this machine failed at listed ones
 
     @property
     def students(self) -> int:
@@ -56,15 +54,11 @@ def grade_class(
     request: Request,
     *,
     progress: Progress | None = None,
-    naming: Progress | None = lambda *_: None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> ClassResult:
     """Grade a class into the gradebook in its `out`; `meanwhile` is called while the reference is graded.
 
     What every attempt took, and what went wrong, is in OUT/grading.log.
-
-    When all marks are recorded, wrong answers get their names: `naming` is called as listed ones are looked at for that
-    (None: nobody gets a name). What is interrupted there, the next run goes on with.
 
     Raises CourseError for the author's fault, where most notebooks are another chapter's and for an odd class, SandboxError
     when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another
@@ -92,14 +86,14 @@ def grade_class(
         course, request.chapter, sandboxed=not request.trust, limits=request.limits, gpus=request.gpus
     )
     rubric = _with_reference(course, rubric)
-    chapter, listed = rubric.chapter, Listed(course, rubric)
+    chapter = rubric.chapter
     own = _own_answers(course, chapter)
     with ExitStack() as stack:
         run = stack.enter_context(Jobs(course, request.workers, executor))
         drawn = _drawn(out)
         passed = _passing(course, rubric, run, executor is None, watching)
         if not (request.db_url or any((out / name).exists() for name in BOOK)):
-            run.begin(_ahead(rubric, listed, read, drawn, own))
+            run.begin(_ahead(rubric, read, drawn, own))
         from autograder.engine import guard
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
 
@@ -115,7 +109,7 @@ def grade_class(
         if not anyway:
             guard.check_times(read, recorder)
         for submission in read:
-            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, listed, own)
+            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, own)
             if not request.again and recorder.known(submission.student) == job.digest:
                 try:
                     recorder.renew(submission.student, submission.timestamp, submission.language)
@@ -152,12 +146,6 @@ def grade_class(
                         result.faults[student] = str(verdict)
                     if progress is not None:
                         progress(done, len(found), student)
-        if naming is not None:
-            students = {*result.graded, *result.unchanged}  # others may be recorded by another rubric
-            waiting = [each for each in listed.waiting(recorder.verdicts()) if each.student in students]
-            named = listed.named(waiting, run.verdicts, naming)
-            recorder.name(named)
-            result.unnamed = len(listed.waiting(named))
     return result
 
 
@@ -185,14 +173,12 @@ def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bo
     return passed
 
 
-def _ahead(
-    rubric: Rubric, listed: Listed, read: list[Submission], key: bytes, own: tuple[tuple[str, str], ...]
-) -> list[Job]:
+def _ahead(rubric: Rubric, read: list[Submission], key: bytes, own: tuple[tuple[str, str], ...]) -> list[Job]:
     """The jobs of a class of whom nobody was graded yet, to be begun beside the reference: if it fails they were for nothing.
 
     What an extension or another secret makes another job is begun anew.
     """
-    return [alike[0] for alike in _alike([_job(each, rubric, key, listed, own) for each in read]).values()]
+    return [alike[0] for alike in _alike([_job(each, rubric, key, own) for each in read]).values()]
 
 
 def _with_reference(course: Course, rubric: Rubric) -> Rubric:
@@ -253,10 +239,8 @@ def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
     return replace(verdict, **own)
 
 
-def _job(
-    submission: Submission, rubric: Rubric, key: bytes, listed: Listed, reference: tuple[tuple[str, str], ...]
-) -> Job:
-    job = Job(submission, rubric, 0, listed.compared, reference=reference)
+def _job(submission: Submission, rubric: Rubric, key: bytes, reference: tuple[tuple[str, str], ...]) -> Job:
+    job = Job(submission, rubric, 0, reference=reference)
     # of the answers alone: a grader that is mended asks the same questions again
     drawn = hmac.digest(key, f"{job.chapter}\0{job.answers}".encode(), "sha256")
     return replace(job, seed=int.from_bytes(drawn[:8], "big"))

@@ -39,7 +39,7 @@ def rehearse(request: Request, progress: Progress | None = None) -> tuple[ClassR
             if (Path(out) / name).is_file():
                 shutil.copy2(Path(out) / name, copy / name)
         before = record.records(copy, chapter) if _copied(Path(out) / "gradebook.db", copy / "gradebook.db") else []
-        result = class_run.grade_class(replace(request, out=copy, anyway=True), progress=progress, naming=None)
+        result = class_run.grade_class(replace(request, out=copy, anyway=True), progress=progress)
         asked = {*result.graded, *result.unchanged}  # not who is recorded, and was not to be graded now
         was, then = (
             [each for each in class_ if each.student in asked] for class_ in (before, record.records(copy, chapter))

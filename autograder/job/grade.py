@@ -24,7 +24,6 @@ from autograder.job.kernel_process import StartError
 from autograder.job.life import Place
 from autograder.job.lives import Graded, Lives
 from autograder.model import digests
-from autograder.model.behaviour import NOT_COMPARED, Compared
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Mark, Verdict
@@ -43,7 +42,6 @@ class Job:
     submission: Submission
     rubric: Rubric
     seed: int
-    compared: Compared = NOT_COMPARED  # decides no mark, only what a wrong answer is called
     reference: tuple[
         tuple[str, str], ...
     ] = ()  # grade id, source: asked at a limit of time, decides whether there is a mark
@@ -92,11 +90,9 @@ def grade_job(job: Job, course: Course) -> Verdict:
         with _cards(job) as cards:
             place = Place(*sockets, course.private, name, cards)
             beside = _beside(job, place) if job.reference else None
-            graded = _lives(job, place, job.compared, reference=beside).run()
-            if not job.compared.only:
-                marks = carried.after(job.rubric, job.submission, graded.marks, _again(job, place, beside))
-                graded = replace(graded, marks=marks)
-            return _verdict(job, started, graded)
+            graded = _lives(job, place, reference=beside).run()
+            marks = carried.after(job.rubric, job.submission, graded.marks, _again(job, place, beside))
+            return _verdict(job, started, replace(graded, marks=marks))
     except (CourseError, InfrastructureError):
         raise
     except Exception as error:  # whatever it is: one submission is not graded, the others are
@@ -111,11 +107,11 @@ def grade_job(job: Job, course: Course) -> Verdict:
 def _lives(
     job: Job,
     place: Place,
-    compared: Compared,
+    only: tuple[str, ...] = (),
     until: float | None = None,
     reference: clocks.Reference | None = None,
 ) -> Lives:
-    return Lives(job.submission, job.rubric, job.seed, place, compared, until, reference)
+    return Lives(job.submission, job.rubric, job.seed, place, only, until, reference)
 
 
 def _beside(job: Job, place: Place) -> clocks.Reference:
@@ -125,7 +121,7 @@ def _beside(job: Job, place: Place) -> clocks.Reference:
     def slow(limit: str, exercises: tuple[str, ...]) -> bool:
         whole = limit == clocks.NOTEBOOK
         its = replace(job, submission=Submission("(reference)", job.chapter, answers))
-        only = Compared(only=() if whole else exercises)
+        only = () if whole else exercises
         asked = clocks.Reference({}, lambda *_: True)  # it gets one life: the first limit that it reaches ends it
         run = _lives(its, replace(place, name=f"{place.name}b{next(numbers)}."), only, reference=asked)
         try:
@@ -146,8 +142,8 @@ def _again(job: Job, place: Place, beside: clocks.Reference | None) -> carried.A
     def again(submission: Submission, exercises: tuple[str, ...], number: int) -> tuple[Mark, ...]:
         if time.monotonic() > until:
             return ()
-        its, compared = replace(job, submission=submission), Compared(only=exercises)
-        return _lives(its, replace(place, name=f"{place.name}a{number}."), compared, until, beside).run().marks
+        its, at = replace(job, submission=submission), replace(place, name=f"{place.name}a{number}.")
+        return _lives(its, at, exercises, until, beside).run().marks
 
     return again
 
@@ -184,6 +180,5 @@ def _verdict(job: Job, started: float, graded: Graded) -> Verdict:
         graded.notebook,
         (*submission.notes, *graded.notes),
         replace(graded.evidence, parts=job.parts),
-        graded.behaviour,
         submission.language,
     )

@@ -58,8 +58,8 @@ def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -
 
 
 def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: bool, seen: Seen) -> Mark:
-    def mark(result: Result, fault: Fault, message: str, points: float = 0.0) -> Mark:
-        return Mark(exercise.name, points, exercise.max_points, result, fault, message)
+    def mark(result: Result, fault: Fault, message: str, points: float = 0.0, name: str = "") -> Mark:
+        return Mark(exercise.name, points, exercise.max_points, result, fault, message, name)
 
     if submission.refused:
         return mark(Result.INVALID, Fault.STUDENT, submission.refused)
@@ -80,7 +80,8 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
     points = awarded(exercise.max_points, earned, rubric.chapter.step)
     result, fault, message = _failure(rubric, exercise, failure, seen)
-    return mark(Result.PARTIAL if points > 0 else result, fault, message, points)
+    name = failure.misconception if failure and result is Result.FAILED else ""  # else the message is another's
+    return mark(Result.PARTIAL if points > 0 else result, fault, message, points, name)
 
 
 def _passes_blank(planned: Iterable[PlannedTest], seen: Seen) -> bool:

@@ -21,6 +21,8 @@ from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model import recorded_notebook
 from autograder.model.rubric import Rubric
 
+STEPS = ("start", "cells", "questions")
+
 
 @dataclass(frozen=True)
 class Place:
@@ -42,7 +44,7 @@ class Life:
         self.name = f"{place.name}{number}"
         self.place, self.seed, self.clocks = place, seed, clocks
         self.rubric = replace(rubric, chapter=replace(rubric.chapter, limits=clocks.limits))
-        self.seconds = {"start": 0.0, "cells": 0.0, "questions": 0.0}
+        self.seconds: dict[str, float] = dict.fromkeys(STEPS, 0.0)
         made_of = (clocks.limits, rubric.sandboxed, place.cards, place.private, rubric.chapter.files)
         with self.timed("start"):
             self.kernel = KernelProcess(place.student, self.name, *made_of)
@@ -65,25 +67,12 @@ class Life:
             boxed = (self.place.driver, f"{self.name}d", self.rubric.sandboxed, self.place.private)
             return drive.execute(notebook, self.kernel, self.clocks, *boxed, outside)
 
-    def ask(
-        self,
-        exercises: list[str],
-        notebook: NotebookNode,
-        keep: Mapping[str, list[str]],
-        compare: messages.Compare | None,
-    ) -> check.Answers:
+    def ask(self, exercises: list[str], notebook: NotebookNode, keep: Mapping[str, list[str]]) -> check.Answers:
         """Have a checker ask about these exercises: see `check.ask`."""
         self.clocks.turns()
         peers, until = self.kernel.asked(notebook.cells), self.clocks.until
         asked = (peers, self.rubric, exercises, self.seed, until, self.place.private, self._hears, keep)
-        return check.ask(self.place.checker, f"{self.name}c", *asked, compare=compare)
-
-    def ask_traced(self, exercises: list[str], notebook: NotebookNode, seed: int) -> check.Answers:
-        """Have one more checker ask about them, for what comes back."""
-        patience = check.PATIENCE * self.clocks.limits.question_seconds
-        until = min(self.clocks.until, time.monotonic() + patience)
-        asked = (self.kernel.asked(notebook.cells), self.rubric, exercises, seed, until, self.place.private)
-        return check.ask(self.place.checker, f"{self.name}l", *asked, traced=True)
+        return check.ask(self.place.checker, f"{self.name}c", *asked)
 
     def _hears(self, message: messages.FromChecker) -> None:
         self.clocks.turns("question_seconds")

@@ -13,16 +13,14 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.job import assemble, check, clocks, comparing, judge, messages, stages, stops
+from autograder.job import assemble, check, clocks, judge, messages, stages, stops
 from autograder.job.kernel_process import StartError
-from autograder.job.life import Life, Place, recorded
-from autograder.model.behaviour import NOT_COMPARED, Compared, Seen
+from autograder.job.life import STEPS, Life, Place, recorded
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Stop
 from autograder.submissions import added_cells
 from autograder.submissions.intake import Submission
 
-STEPS = ("start", "cells", "questions")
 DOUBTS = 4  # lives beyond those that a chapter's limits give
 
 
@@ -49,7 +47,6 @@ class Graded:
     notebook: dict[str, Any]  # as executed: nbformat 4 JSON
     notes: tuple[str, ...]
     evidence: Evidence
-    behaviour: tuple[Seen, ...] = ()  # see `Compared`
 
 
 class Lives:
@@ -61,7 +58,7 @@ class Lives:
         rubric: Rubric,
         seed: int,
         place: Place,
-        compared: Compared = NOT_COMPARED,
+        only: tuple[str, ...] = (),  # exercises that are asked about; empty: all
         until: float | None = None,  # time.monotonic: what earlier ones have left of its time
         reference: clocks.Reference | None = None,  # is asked where a limit of time is reached
     ) -> None:
@@ -69,8 +66,7 @@ class Lives:
         self.rubric = rubric
         self.seed = seed
         self.place = place
-        self.compared = compared
-        self.behaviour: tuple[Seen, ...] = ()  # on the inputs of the whole class
+        self.only = only
         self.clocks = clocks.Clocks(rubric.chapter.limits, until)
         self.reference = reference
         self.blank = assemble.blank(submission, rubric.chapter)
@@ -106,7 +102,7 @@ class Lives:
             seconds,
             kept_by=self.lives[-1].kernel.box.kept_by if self.lives else "",  # all are alike
         )
-        return Graded(marks, notebook, tuple(self.notes), evidence, self.behaviour)
+        return Graded(marks, notebook, tuple(self.notes), evidence)
 
     def left(self) -> list[str]:
         """The exercises that can still be asked about, in order."""
@@ -118,7 +114,7 @@ class Lives:
         out = []
         for exercise in self.rubric.chapter.exercises:
             gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
-            asked = exercise.name in open_ - done and self.compared.asks(exercise.name)
+            asked = exercise.name in open_ - done and (not self.only or exercise.name in self.only)
             if asked and not (exercise.manual or gone):
                 out.append(exercise.name)
         return out
@@ -234,12 +230,8 @@ class Lives:
         return More.STOPPED
 
     def _ask(self, life: Life, asked: list[str], notebook: NotebookNode) -> More | None:
-        # where there are stages, none of its checkers hears of all that failed
-        failed = self.seen.failed.values()
-        before = [o.exercise for o in failed if not (o.broke or o.exercise in self.seen.lost)]
-        compare = None if self.stages.ends else comparing.planned(self.compared, self.rubric, before)
         helpers = set(stages.helpers(asked, self.rubric.tests, notebook)) - self.seen.lost.keys()
-        answers = life.ask([*asked, *helpers], notebook, self.stages.keep, compare)
+        answers = life.ask([*asked, *helpers], notebook, self.stages.keep)
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
             answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
         more = self._late(life, "question_seconds", answers.slow) if answers.slow else None
@@ -254,14 +246,7 @@ class Lives:
                 self.seen.slow.add(answers.slow)
             return more or More.SLOW
         if answers.lost is None:
-            if self.stages.ends and self.left():
-                return More.STAGE
-            names = comparing.asked_again(self.compared, self.seen.outcomes)
-            # no checker has asked about all, or it was killed meanwhile: one more does
-            if names and (compare is None or (answers.outside and self._once(More.CHECKER))):
-                answers = life.ask_traced(names, notebook, self.compared.seed or 0)
-            self.behaviour = tuple(each for each in answers.seen if each.exercise in names)
-            return None
+            return More.STAGE if self.stages.ends and self.left() else None
         if answers.outside and self._once(More.CHECKER):  # at the second time it is something that the submission does
             return More.CHECKER
         if answers.lost in (Lost.DIED, Lost.PROTOCOL) and life.killed() and self._once(More.KILLED):
