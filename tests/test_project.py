@@ -97,6 +97,17 @@ def test_rooms_import_downwards_only(package: str):
     assert len(list(TopologicalSorter(graph).static_order())) == len(graph)  # a circle raises CycleError
 
 
+def test_rooms_import_from_those_below_them_in_the_table_alone():
+    """The table of docs/architecture.md has the rooms of the harness, from the commands down to values."""
+    among = modules("autograder")
+    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+    floor = {f"autograder.{name}": number for number, name in enumerate(table)}
+    needs = [(name, known(found, among)) for name, path in among.items() for found in imports(path)]
+    guilty = {(name, need) for name, need in needs if need and floor.get(room(name), 0) > floor.get(room(need), 99)}
+    assert guilty == set()
+    assert floor.keys() == {room(name) for name in among if name.count(".") > 1}
+
+
 def test_a_module_can_be_held_in_the_head():
     long = {
         name: lines

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,14 +81,23 @@ def launch(request: Request) -> None:
         forkserver.launch(request.course, request.chapter)
 
 
+def _ready(request: Request) -> Request:
+    """Start the servers; the request with the reference as it is now, which is read meanwhile."""
+    launch(request)
+    from autograder.authoring import build
+
+    return replace(request, reference=build.solution_source(request.course, request.chapter))
+
+
 def rehearse(request: Request, as_json: bool = False) -> int:
     """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
-    launch(request)
+    request = _ready(request)
     from autograder.engine import class_run, dry_run
     from autograder.report import changes
 
     with progress(f"grading {request.chapter}, to keep nothing") as advance:
-        result, found = dry_run.rehearse(request, advance)
+        result, was, then = dry_run.rehearse(request, advance)
+    found = changes.compare(was, then)
     class_run.close()
     if as_json:
         typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
@@ -111,8 +121,9 @@ def grade_to_the_end(request: Request) -> int:
 
 def _graded(request: Request) -> int:
     out, chapter = request.out, request.course.chapter(request.chapter)  # an author's fault ends the command here
-    launch(request)
+    request = _ready(request)
     from autograder.engine import class_run
+    from autograder.report import words
 
     before: list[Record] = []
 
@@ -127,7 +138,8 @@ def _graded(request: Request) -> int:
             prepare()
             advance(done, of, student)
 
-        result = class_run.grade_class(request, progress=advanced, meanwhile=meanwhile)
+        begun = partial(words.keep, request.course, chapter.name, out)
+        result = class_run.grade_class(request, progress=advanced, meanwhile=meanwhile, begun=begun)
     from autograder.gradebook import record, roll, students
     from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake

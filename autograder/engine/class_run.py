@@ -23,7 +23,6 @@ from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
-from autograder.report import words
 from autograder.sandbox import boxes
 from autograder.store import files, log
 from autograder.submissions import exchange, instead, intake
@@ -55,8 +54,11 @@ def grade_class(
     *,
     progress: Progress | None = None,
     meanwhile: Callable[[], object] = lambda: None,
+    begun: Callable[[], object] = lambda: None,
 ) -> ClassResult:
-    """Grade a class into the gradebook in its `out`; `meanwhile` is called while the reference is graded.
+    """Grade a class into the gradebook in its `out`.
+
+    `meanwhile` is called while the reference is graded, `begun` when it has passed and something may be written.
 
     What every attempt took, and what went wrong, is in OUT/grading.log.
 
@@ -80,18 +82,17 @@ def grade_class(
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
-    from autograder.authoring import build  # noqa: F401 -- what reads the reference: 0.2 s, also while they import
-
     rubric = forkserver.make_rubric(
         course, request.chapter, sandboxed=not request.trust, limits=request.limits, gpus=request.gpus
     )
-    rubric = _with_reference(course, rubric)
+    own = tuple(sorted(request.reference.items()))
+    if rubric.chapter.follow_through is not None:  # failed answers are asked again on top of the reference's
+        rubric = replace(rubric, reference=own)
     chapter = rubric.chapter
-    own = _own_answers(course, chapter)
     with ExitStack() as stack:
         run = stack.enter_context(Jobs(course, request.workers, executor))
         drawn = _drawn(out)
-        passed = _passing(course, rubric, run, executor is None, watching)
+        passed = _passing(request, rubric, run)
         if not (request.db_url or any((out / name).exists() for name in BOOK)):
             run.begin(_ahead(rubric, read, drawn, own))
         from autograder.engine import guard
@@ -104,7 +105,7 @@ def grade_class(
         recorder = stack.enter_context(Recorder(out, chapter, request.db_url, request.extensions))
         stack.callback(run.end)  # before the log and the gradebook are closed, whatever ends this
         key = recorder.secret(key)
-        words.keep(course, chapter.name, out)
+        begun()
         jobs: list[Job] = []
         if not anyway:
             guard.check_times(read, recorder)
@@ -149,24 +150,25 @@ def grade_class(
     return result
 
 
-def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bool) -> Callable[[], object]:
+def _passing(request: Request, rubric: Rubric, run: Jobs) -> Callable[[], object]:
     """Begin to grade the reference; what is returned waits until it has every point, and raises CourseError where it has not.
 
-    While `watching` it is graded once, for as long as nothing of it and of its servers changes, if these are `here`.
+    While watching it is graded once, for as long as nothing of it and of its servers changes, if these are here.
     """
-    reference = _reference(course, rubric)
-    if here and watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
+    course, here = request.course, request.executor is None
+    reference = _reference(rubric, request.reference)
+    if here and request.watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
         return lambda: None  # `--watch` grades batch after batch
     run.begin([reference])
 
     def passed() -> None:
         try:
-            try_reference(course, rubric, run=run)
+            try_reference(course, rubric, request.reference, run=run)
         except (CourseError, clocks.BusyError):
             if not run.ahead:
                 raise
             run.forget()  # perhaps what ran beside it took the time that it needs
-            try_reference(course, rubric, run=run)
+            try_reference(course, rubric, request.reference, run=run)
         if here and (servers := forkserver.running(course, rubric)):
             _PASSED.add((reference.digest, servers))
 
@@ -179,22 +181,6 @@ def _ahead(rubric: Rubric, read: list[Submission], key: bytes, own: tuple[tuple[
     What an extension or another secret makes another job is begun anew.
     """
     return [alike[0] for alike in _alike([_job(each, rubric, key, own) for each in read]).values()]
-
-
-def _with_reference(course: Course, rubric: Rubric) -> Rubric:
-    """The rubric with the reference's answers, where the chapter has failed ones asked again on top of them."""
-    return (
-        rubric
-        if rubric.chapter.follow_through is None
-        else replace(rubric, reference=_own_answers(course, rubric.chapter))
-    )
-
-
-def _own_answers(course: Course, chapter: Chapter) -> tuple[tuple[str, str], ...]:
-    """The chapter's own answers: grade id, source."""
-    from autograder.authoring import build
-
-    return tuple(sorted(build.solution_source(course, chapter.name).items()))
 
 
 def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:
@@ -264,15 +250,20 @@ def _drawn(out: Path) -> bytes:
 
 
 def try_reference(
-    course: Course, rubric: Rubric, seed: int = 1, executor: Executor | None = None, run: Jobs | None = None
+    course: Course,
+    rubric: Rubric,
+    reference: Mapping[str, str],
+    seed: int = 1,
+    executor: Executor | None = None,
+    run: Jobs | None = None,
 ) -> Verdict:
-    """Grade the chapter's own solution, here or by `executor`, or as one of the jobs of a `run`.
+    """Grade the chapter's own solution, the `reference`, here or by `executor`, or as one of the jobs of a `run`.
 
     Raises CourseError, the author's fault, when it does not get every point, but clocks.BusyError where it ran out of time on
     a busy machine; nbgrader's own test cells may fail where an answer
     has no solution in the source.
     """
-    chapter, job = rubric.chapter, _reference(course, rubric, seed)
+    chapter, job = rubric.chapter, _reference(rubric, reference, seed)
     with nullcontext(run) if run else Jobs(course, 1, executor) as its:
         submission, verdict = job.submission, its.verdict(job)
     stubs = chapter.answers if chapter.assignment else {}  # a notebook may be imported without its solutions
@@ -302,12 +293,9 @@ def _was_busy(verdict: Verdict, mark: Mark) -> bool:
     return late and (clocks.overloaded() or any(note.startswith(clocks.WAITED) for note in verdict.notes))
 
 
-def _reference(course: Course, rubric: Rubric, seed: int = 1) -> Job:
+def _reference(rubric: Rubric, answers: Mapping[str, str], seed: int = 1) -> Job:
     """The job of the chapter's own solution."""
-    from autograder.authoring import build
-
-    name = rubric.chapter.name
-    return Job(Submission("(reference)", name, build.solution_source(course, name)), rubric, seed)
+    return Job(Submission("(reference)", rubric.chapter.name, dict(answers)), rubric, seed)
 
 
 def close() -> None:

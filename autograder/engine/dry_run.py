@@ -17,18 +17,18 @@ from autograder.engine import class_run
 from autograder.engine.class_run import ClassResult, Progress
 from autograder.engine.request import Request
 from autograder.gradebook import database, record
+from autograder.gradebook.record import Record
 from autograder.model.course import CourseError
-from autograder.report import changes
-from autograder.report.changes import Changes
 from autograder.store import files
 
 BUSY = 60.0  # seconds to wait for a database that is being written
 
 
-def rehearse(request: Request, progress: Progress | None = None) -> tuple[ClassResult, Changes]:
-    """Grade as `engine.grade_class` does without a change in the request's OUT. Returns what would change.
+def rehearse(request: Request, progress: Progress | None = None) -> tuple[ClassResult, list[Record], list[Record]]:
+    """Grade as `engine.grade_class` does without a change in the request's OUT.
 
-    Raises what it raises, and sqlite3.Error when the gradebook cannot be read.
+    Also returns the records of its students, as they are and would be. Raises what it raises, and sqlite3.Error when the
+    gradebook cannot be read.
     """
     chapter, out = request.course.chapter(request.chapter), request.out
     if database.shared(database.locate(out, request.db_url)):
@@ -44,7 +44,7 @@ def rehearse(request: Request, progress: Progress | None = None) -> tuple[ClassR
         was, then = (
             [each for each in class_ if each.student in asked] for class_ in (before, record.records(copy, chapter))
         )
-        return result, changes.compare(was, then)
+        return result, was, then
 
 
 def _copied(database: Path, copy: Path) -> bool:

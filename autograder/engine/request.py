@@ -24,6 +24,7 @@ class Request:
     chapter: str
     submissions: Path
     out: Path
+    reference: Mapping[str, str] = field(default_factory=dict)  # the chapter's own answers: grade id, source
     workers: int = 0  # jobs at once; 0: one a core
     executor: Executor | None = None  # of `executors`; it runs as many as it does, and the reference too
     trust: bool = False  # in no sandbox

@@ -12,6 +12,7 @@ from autograder.engine.class_run import ClassResult
 from autograder.engine.request import Request
 from autograder.job import forkserver
 from autograder.model.course import Course
+from autograder.report import changes
 
 
 def write(root: Path, name: str, source: str, checks: str = "", preload: Sequence[str] = ()) -> Course:
@@ -29,12 +30,16 @@ def write(root: Path, name: str, source: str, checks: str = "", preload: Sequenc
 
 def graded(course: Course, name: str, submissions: Path, out: Path, **options: Any) -> ClassResult:
     """Grade a class as `autograder grade` does with these options, but for pages."""
-    return class_run.grade_class(Request(course, name, submissions, out, **options))
+    return class_run.grade_class(
+        Request(course, name, submissions, out, build.solution_source(course, name), **options)
+    )
 
 
 def rehearsed(course: Course, name: str, submissions: Path, out: Path, **options: Any):
     """The same with `--dry-run`: what the run did, and what would change."""
-    return dry_run.rehearse(Request(course, name, submissions, out, **options))
+    request = Request(course, name, submissions, out, build.solution_source(course, name), **options)
+    result, was, then = dry_run.rehearse(request)
+    return result, changes.compare(was, then)
 
 
 def close(course: Course) -> None:

@@ -10,7 +10,7 @@ import courses
 import pytest
 from small_course import command
 
-from autograder.engine import class_run
+from autograder.authoring import build
 from autograder.gradebook import record
 from autograder.job import grade
 from autograder.model.course import Course, CourseError
@@ -283,7 +283,7 @@ def test_another_policy_or_another_reference_is_another_rubric(half):
 
     from autograder.job import forkserver
 
-    rubric = class_run._with_reference(half, forkserver.make_rubric(half, NAME))
+    rubric = replace(forkserver.make_rubric(half, NAME), reference=tuple(build.solution_source(half, NAME).items()))
     changed = tuple((name, source.replace("2", "3")) for name, source in rubric.reference)
     others = [
         replace(rubric, reference=changed),

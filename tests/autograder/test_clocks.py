@@ -130,4 +130,4 @@ def test_a_reference_that_runs_out_of_time_on_a_busy_machine_is_no_fault_of_its_
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
     monkeypatch.setattr(grade, "grade_job", lambda *_: verdict)
     with pytest.raises(error, match=says):
-        class_run.try_reference(small, rubric)
+        class_run.try_reference(small, rubric, RIGHT)

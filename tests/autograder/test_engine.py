@@ -291,12 +291,10 @@ def test_who_watches_grades_the_reference_once_while_nothing_of_it_and_of_its_se
     assert len(tried) == 6  # without watching
 
 
-def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small, monkeypatch):
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return [1.0]"}
-    )
+def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small):
+    wrong = RIGHT | {"double": "def double(x):\n    return [1.0]"}
     with pytest.raises(CourseError) as raised:
-        class_run.try_reference(small, forkserver.make_rubric(small, NAME), seed=4321)
+        class_run.try_reference(small, forkserver.make_rubric(small, NAME), wrong, seed=4321)
     for part in (f"test_{NAME}.py", 'exercise "double"', "seed 4321", "`double` returned a list", "test_it_doubles"):
         assert part in str(raised.value)
 
