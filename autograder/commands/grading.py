@@ -68,7 +68,7 @@ def watch(request: Request, arrivals: Iterator[HandedIn]) -> int:
             return code
         if asked := sorted({*found.students} & {*(request.students or found.students)}):
             told = tell(found, request.chapter, request.out)
-            code = max(code, told, grade_to_the_end(replace(request.of(found), students=asked)))
+            code = max(code, told, grade_to_the_end(replace(request, handed_in=found, students=asked)))
             batches += 1
 
 
@@ -121,7 +121,7 @@ def grade_to_the_end(request: Request) -> int:
 
 def _graded(request: Request) -> int:
     out, chapter = request.out, request.course.chapter(request.chapter)  # an author's fault ends the command here
-    request = _ready(request)
+    request, class_ = _ready(request), request.handed_in
     from autograder.engine import class_run
     from autograder.report import words
 
@@ -147,13 +147,13 @@ def _graded(request: Request) -> int:
     if not request.watching:
         class_run.close()
     after = record.records(out, chapter)
-    if request.roster:
-        there = {each.student for each in intake.collect(request.submissions, chapter)}
-        roll.keep_absent(out, chapter, set(request.roster) - there)
-    of_nobody(request.extensions, chapter.name, {*request.roster, *(each.student for each in after)})
-    if request.enrolled:
-        students.enter(out, chapter, request.enrolled)
-    roll.keep_attempts(out, chapter, request.attempts, {*result.graded, *result.unchanged})
+    if class_.roster:
+        there = {each.student for each in intake.collect(class_.folder, chapter)}
+        roll.keep_absent(out, chapter, set(class_.roster) - there)
+    of_nobody(request.extensions, chapter.name, {*class_.roster, *(each.student for each in after)})
+    if class_.enrolled:
+        students.enter(out, chapter, class_.enrolled)
+    roll.keep_attempts(out, chapter, class_.attempts, {*result.graded, *result.unchanged})
     faults = result.faults
     if request.students:  # of the others nothing has changed
         done = {*result.graded, *result.unchanged}

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, plain, progress
-
-if TYPE_CHECKING:
-    from autograder.submissions.extensions import Extension
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -79,11 +75,6 @@ def grade(
     """
     course = opened(context)
     name = course.full_name(chapter)
-    given: Sequence[Extension] = ()
-    if extensions:
-        from autograder.submissions import extensions as table
-
-        given = table.read(extensions, course.full_name)
     watch = watch or watch_for is not None
     policy = (due, late_per_day, grace)
     if not watch and not submissions.exists():
@@ -95,11 +86,12 @@ def grade(
     from autograder.engine import executors
     from autograder.engine.request import Request
     from autograder.model.limits import read_limits
+    from autograder.submissions.handed_in import HandedIn
 
     request = Request(
         course,
         name,
-        submissions,
+        HandedIn(submissions),
         out,
         workers=workers,
         trust=trust,
@@ -110,9 +102,12 @@ def grade(
         limits=read_limits(limit or ()),  # a slip in them costs no start of servers
         gpus=gpus,
         db_url=db or None,
-        extensions=given,
         command=spelled(context),
     )
+    if extensions:
+        from autograder.submissions import extensions as table
+
+        request = replace(request, extensions=table.read(extensions, course.full_name))
     if engine == executors.LOCAL:
         grading.launch(request)
     from autograder.submissions import arrivals, downloads, filenames
@@ -121,10 +116,6 @@ def grade(
     which: dict[str, Any] = {"names": filenames.Names(name_pattern, layout), "roster": roster, "times": handed_in}
     with executors.opened(engine, course, name, tls, gpus) as executor:
         request = replace(request, executor=executor)
-        if dry_run:
-            with downloads.gathered(submissions, full, **which) as found:
-                code = grading.tell(found, name)
-                sys.exit(max(code, grading.rehearse(request.of(found), json_)))
         if any(said is not None for said in policy):
             from autograder.gradebook import late_penalty  # all of nbgrader comes with it: see `grade_class`
 
@@ -133,8 +124,8 @@ def grade(
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
             sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which, **how_long)))
         with downloads.gathered(submissions, full, **which) as found:
-            code = grading.tell(found, name, out)
-            sys.exit(max(code, grading.grade_to_the_end(request.of(found))))
+            code, request = grading.tell(found, name, None if dry_run else out), replace(request, handed_in=found)
+            sys.exit(max(code, grading.rehearse(request, json_) if dry_run else grading.grade_to_the_end(request)))
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -66,7 +65,7 @@ def grade_class(
     when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another
     grader writes there, clocks.BusyError when this machine has too much to do for the reference.
     """
-    course, submissions, out = request.course, request.submissions, request.out
+    course, submissions, out = request.course, request.handed_in.folder, request.out
     executor, watching, anyway = request.executor, request.watching, request.watching or request.anyway
     found = intake.collect(submissions, course.chapter(request.chapter))
     if strangers := set(request.students) - {each.student for each in found}:
@@ -78,7 +77,7 @@ def grade_class(
         raise boxes.SandboxError(problem)
     chapter = forkserver.limited(course.chapter(request.chapter), request.limits, request.gpus)
     result = ClassResult()
-    read = _read(found, chapter, request.others, result.faults)  # while the servers import, where they were launched
+    read = _read(found, chapter, request.handed_in.instead, result.faults)  # while servers that were launched import
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
@@ -250,21 +249,16 @@ def _drawn(out: Path) -> bytes:
 
 
 def try_reference(
-    course: Course,
-    rubric: Rubric,
-    reference: Mapping[str, str],
-    seed: int = 1,
-    executor: Executor | None = None,
-    run: Jobs | None = None,
+    course: Course, rubric: Rubric, reference: Mapping[str, str], seed: int = 1, run: Jobs | None = None
 ) -> Verdict:
-    """Grade the chapter's own solution, the `reference`, here or by `executor`, or as one of the jobs of a `run`.
+    """Grade the chapter's own solution, the `reference`, here or as one of the jobs of a `run`.
 
     Raises CourseError, the author's fault, when it does not get every point, but clocks.BusyError where it ran out of time on
     a busy machine; nbgrader's own test cells may fail where an answer
     has no solution in the source.
     """
     chapter, job = rubric.chapter, _reference(rubric, reference, seed)
-    with nullcontext(run) if run else Jobs(course, 1, executor) as its:
+    with nullcontext(run) if run else Jobs(course, 1) as its:
         submission, verdict = job.submission, its.verdict(job)
     stubs = chapter.answers if chapter.assignment else {}  # a notebook may be imported without its solutions
     unsolved = {answer for answer, source in submission.answers.items() if stubs.get(answer) == source}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,15 @@ from autograder.model.course import Course
 if TYPE_CHECKING:  # servers are started before these are imported
     from autograder.submissions.extensions import Extension
     from autograder.submissions.handed_in import HandedIn
-    from autograder.submissions.roster import Enrolled
 
 
 @dataclass(frozen=True)
 class Request:
-    """A class to be graded: the students of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into `out`."""
+    """A class to be graded: what was handed in, by `course`, into `out`."""
 
     course: Course
     chapter: str
-    submissions: Path
+    handed_in: HandedIn
     out: Path
     reference: Mapping[str, str] = field(default_factory=dict)  # the chapter's own answers: grade id, source
     workers: int = 0  # jobs at once; 0: one a core
@@ -36,19 +35,4 @@ class Request:
     gpus: int | None = None  # cards for a submission, before the chapter's
     db_url: str | None = None  # of the gradebook that is not OUT's own
     extensions: Sequence[Extension] = ()  # kept in the gradebook
-    others: Mapping[str, str] = field(default_factory=dict)  # student -> what they handed in, and is no notebook
-    roster: Collection[str] = ()  # who of it handed in nothing is kept as absent
-    attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which of their notebooks counts
-    enrolled: Mapping[str, Enrolled] = field(default_factory=dict)  # student -> name and address, for nbgrader's table
     command: str = "autograder"  # how commands begin that pages name
-
-    def of(self, found: HandedIn) -> Request:
-        """The same, of what was found to be handed in."""
-        return replace(
-            self,
-            submissions=found.folder,
-            others=found.instead,
-            roster=found.roster,
-            attempts=found.attempts,
-            enrolled=found.enrolled,
-        )

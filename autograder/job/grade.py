@@ -90,7 +90,7 @@ def grade_job(job: Job, course: Course) -> Verdict:
         with _cards(job) as cards:
             place = Place(*sockets, course.private, name, cards)
             beside = _beside(job, place) if job.reference else None
-            graded = _lives(job, place, reference=beside).run()
+            graded = Lives(job.submission, job.rubric, job.seed, place, reference=beside).run()
             marks = carried.after(job.rubric, job.submission, graded.marks, _again(job, place, beside))
             return _verdict(job, started, replace(graded, marks=marks))
     except (CourseError, InfrastructureError):
@@ -104,26 +104,16 @@ def grade_job(job: Job, course: Course) -> Verdict:
         _sweep(name)
 
 
-def _lives(
-    job: Job,
-    place: Place,
-    only: tuple[str, ...] = (),
-    until: float | None = None,
-    reference: clocks.Reference | None = None,
-) -> Lives:
-    return Lives(job.submission, job.rubric, job.seed, place, only, until, reference)
-
-
 def _beside(job: Job, place: Place) -> clocks.Reference:
     """The chapter's own answers, to be asked beside a job as it is: by its rubric, with its seed, in boxes of their own."""
     limits, numbers, answers = job.rubric.chapter.limits, itertools.count(), dict(job.reference)
 
     def slow(limit: str, exercises: tuple[str, ...]) -> bool:
         whole = limit == clocks.NOTEBOOK
-        its = replace(job, submission=Submission("(reference)", job.chapter, answers))
+        its, at = Submission("(reference)", job.chapter, answers), replace(place, name=f"{place.name}b{next(numbers)}.")
         only = () if whole else exercises
         asked = clocks.Reference({}, lambda *_: True)  # it gets one life: the first limit that it reaches ends it
-        run = _lives(its, replace(place, name=f"{place.name}b{next(numbers)}."), only, reference=asked)
+        run = Lives(its, job.rubric, job.seed, at, only, reference=asked)
         try:
             seconds = run.run().evidence.seconds
         except clocks.BusyError:
@@ -142,8 +132,8 @@ def _again(job: Job, place: Place, beside: clocks.Reference | None) -> carried.A
     def again(submission: Submission, exercises: tuple[str, ...], number: int) -> tuple[Mark, ...]:
         if time.monotonic() > until:
             return ()
-        its, at = replace(job, submission=submission), replace(place, name=f"{place.name}a{number}.")
-        return _lives(its, at, exercises, until, beside).run().marks
+        at = replace(place, name=f"{place.name}a{number}.")
+        return Lives(submission, job.rubric, job.seed, at, exercises, until, beside).run().marks
 
     return again
 

@@ -7,7 +7,7 @@ about an exercise is given up, and the next one is asked about the others. `More
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -49,28 +49,22 @@ class Graded:
     evidence: Evidence
 
 
+@dataclass
 class Lives:
     """Grades one submission by `run`. Raises what is this machine's fault: StartError, CheckerError, SandboxError ..."""
 
-    def __init__(
-        self,
-        submission: Submission,
-        rubric: Rubric,
-        seed: int,
-        place: Place,
-        only: tuple[str, ...] = (),  # exercises that are asked about; empty: all
-        until: float | None = None,  # time.monotonic: what earlier ones have left of its time
-        reference: clocks.Reference | None = None,  # is asked where a limit of time is reached
-    ) -> None:
-        self.submission = submission
-        self.rubric = rubric
-        self.seed = seed
-        self.place = place
-        self.only = only
-        self.clocks = clocks.Clocks(rubric.chapter.limits, until)
-        self.reference = reference
-        self.blank = assemble.blank(submission, rubric.chapter)
-        self.stages = stages.Stages.of(submission, rubric)
+    submission: Submission
+    rubric: Rubric
+    seed: int
+    place: Place
+    only: tuple[str, ...] = ()  # exercises that are asked about; empty: all
+    until: InitVar[float | None] = None  # time.monotonic: what earlier ones have left of its time
+    reference: clocks.Reference | None = None  # is asked where a limit of time is reached
+
+    def __post_init__(self, until: float | None) -> None:
+        self.clocks = clocks.Clocks(self.rubric.chapter.limits, until)
+        self.blank = assemble.blank(self.submission, self.rubric.chapter)
+        self.stages = stages.Stages.of(self.submission, self.rubric)
         self.executed = False  # the whole notebook was, to its end
         self.seen = judge.Seen()
         self.notes: list[str] = []
@@ -94,14 +88,9 @@ class Lives:
         notebook = self.notebook or assemble.assemble(self.submission, self.rubric.chapter)
         stops.explain(notebook, self.seen.stops)
         seconds = {step: sum((each.seconds[step] for each in self.lives), 0.0) for step in STEPS}
-        evidence = Evidence(
-            tuple(self.seen.outcomes),
-            tuple(self.halts),
-            len(self.lives),
-            max(len(self.lives), 1 + revivals),
-            seconds,
-            kept_by=self.lives[-1].kernel.box.kept_by if self.lives else "",  # all are alike
-        )
+        kept_by = self.lives[-1].kernel.box.kept_by if self.lives else ""  # all are alike
+        lives = (len(self.lives), max(len(self.lives), 1 + revivals))
+        evidence = Evidence(tuple(self.seen.outcomes), tuple(self.halts), *lives, seconds, kept_by=kept_by)
         return Graded(marks, notebook, tuple(self.notes), evidence)
 
     def left(self) -> list[str]:
@@ -110,14 +99,10 @@ class Lives:
         open_ = {test.exercise for test in self.rubric.tests if (test.exercise, test.name) not in ended}
         # what is left as released may pass nbgrader's own test cells; what was not handed in is not asked
         blank = {name for name in self.blank if self.submission.nothing or not self.rubric.weak(name)}
-        done = blank | self.seen.lost.keys() | self.seen.slow
-        out = []
-        for exercise in self.rubric.chapter.exercises:
-            gone = any(a in self.seen.stops or a in self.submission.invalid for a in exercise.answer_ids)
-            asked = exercise.name in open_ - done and (not self.only or exercise.name in self.only)
-            if asked and not (exercise.manual or gone):
-                out.append(exercise.name)
-        return out
+        open_ -= blank | self.seen.lost.keys() | self.seen.slow
+        gone = self.seen.stops.keys() | self.submission.invalid.keys()
+        able = [each for each in self.rubric.chapter.exercises if not (each.manual or gone & {*each.answer_ids})]
+        return [each.name for each in able if each.name in open_ and (not self.only or each.name in self.only)]
 
     def _live(self) -> More | None:
         """One life of a kernel: execute, ask. Why there is one more; None where nothing is left to do."""

@@ -13,6 +13,7 @@ from autograder.engine.request import Request
 from autograder.job import forkserver
 from autograder.model.course import Course
 from autograder.report import changes
+from autograder.submissions.handed_in import HandedIn
 
 
 def write(root: Path, name: str, source: str, checks: str = "", preload: Sequence[str] = ()) -> Course:
@@ -28,17 +29,20 @@ def write(root: Path, name: str, source: str, checks: str = "", preload: Sequenc
     return course
 
 
+def asked(course: Course, name: str, submissions: Path, out: Path, **options: Any) -> Request:
+    """What `autograder grade` is asked with these options."""
+    options = {"reference": build.solution_source(course, name)} | options
+    return Request(course, name, HandedIn(submissions), out, **options)
+
+
 def graded(course: Course, name: str, submissions: Path, out: Path, **options: Any) -> ClassResult:
     """Grade a class as `autograder grade` does with these options, but for pages."""
-    return class_run.grade_class(
-        Request(course, name, submissions, out, build.solution_source(course, name), **options)
-    )
+    return class_run.grade_class(asked(course, name, submissions, out, **options))
 
 
 def rehearsed(course: Course, name: str, submissions: Path, out: Path, **options: Any):
     """The same with `--dry-run`: what the run did, and what would change."""
-    request = Request(course, name, submissions, out, build.solution_source(course, name), **options)
-    result, was, then = dry_run.rehearse(request)
+    result, was, then = dry_run.rehearse(asked(course, name, submissions, out, **options))
     return result, changes.compare(was, then)
 
 

@@ -16,6 +16,7 @@ from small_course import NAME, RIGHT, points
 
 from autograder.engine import class_run, dask_executor, executors
 from autograder.engine.dask_executor import DaskExecutor
+from autograder.engine.jobs import Jobs
 from autograder.gradebook import record
 from autograder.job import forkserver
 from autograder.job.forkserver import InfrastructureError
@@ -175,12 +176,13 @@ def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls
     checks = other / "checks" / f"test_{NAME}.py"
     with cluster(tls, other, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
         rubric = forkserver.make_rubric(small, NAME)
-        class_run.try_reference(small, rubric, RIGHT, executor=executor)  # the servers are warm, with the old checks
+        class_run.try_reference(small, rubric, RIGHT, run=Jobs(small, 1, executor))  # warm servers, the old checks
         kept = checks.read_text()
         checks.write_text(kept.replace("x * 2", "x * 3"))
         changed = Course.read(other)
+        rubric = forkserver.make_rubric(changed, NAME)
         with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
-            class_run.try_reference(changed, forkserver.make_rubric(changed, NAME), RIGHT, executor=executor)
+            class_run.try_reference(changed, rubric, RIGHT, run=Jobs(changed, 1, executor))
 
 
 PROBE = """

@@ -12,11 +12,9 @@ import courses
 import pytest
 from small_course import CHECKS, NAME, RIGHT, command, points
 
-from autograder.authoring import build
 from autograder.commands import grading
 from autograder.engine import class_run
 from autograder.engine import jobs as run_jobs
-from autograder.engine.request import Request
 from autograder.gradebook import record
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -26,6 +24,7 @@ from autograder.sandbox import boxes
 from autograder.submissions import intake
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+WRONG = RIGHT | {"shift": "def shift(x, by):\n    return x"}
 
 
 def test_a_class_gets_its_marks(small, hand_in, tmp_path):
@@ -165,23 +164,18 @@ def test_who_was_left_by_a_fault_stays_in_the_marks_until_graded(small, hand_in,
 
     with monkeypatch.context() as patch:
         patch.setattr(intake, "read", broken)
-        assert grading.grade_to_the_end(Request(small, NAME, folder, out, watching=True)) == 1
+        assert grading.grade_to_the_end(courses.asked(small, NAME, folder, out, watching=True)) == 1
         assert bobs() == {"INFRASTRUCTURE"}
-        assert grading.grade_to_the_end(Request(small, NAME, folder, out, watching=True, students=["ada"])) == 0
+        assert grading.grade_to_the_end(courses.asked(small, NAME, folder, out, watching=True, students=["ada"])) == 0
         assert bobs() == {"INFRASTRUCTURE"}
-    assert grading.grade_to_the_end(Request(small, NAME, folder, out, watching=True, students=["bob"])) == 0
+    assert grading.grade_to_the_end(courses.asked(small, NAME, folder, out, watching=True, students=["bob"])) == 0
     assert "INFRASTRUCTURE" not in bobs()
 
 
-def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(small, hand_in, tmp_path, monkeypatch):
-    folder = hand_in("ada")
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
-    )
-    with pytest.raises(
-        CourseError, match=r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
-    ):
-        courses.graded(small, NAME, folder, tmp_path / "out")
+def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(small, hand_in, tmp_path):
+    says = r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
+    with pytest.raises(CourseError, match=says):
+        courses.graded(small, NAME, hand_in("ada"), tmp_path / "out", reference=WRONG)
     assert not (tmp_path / "out").exists()  # not even a seed
 
 
@@ -239,11 +233,8 @@ def test_who_may_be_recorded_waits_for_the_reference(small, hand_in, tmp_path, m
     courses.graded(small, NAME, folder, tmp_path / "out")
     hand_in("bob", {})
     begun = jobs_of(monkeypatch)
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
-    )
     with pytest.raises(CourseError, match="nobody was graded"):
-        courses.graded(small, NAME, folder, tmp_path / "out")
+        courses.graded(small, NAME, folder, tmp_path / "out", reference=WRONG)
     assert begun == ["(reference)"]
     assert list(points(small, tmp_path / "out")) == ["ada"]
 
@@ -278,12 +269,8 @@ def test_who_watches_grades_the_reference_once_while_nothing_of_it_and_of_its_se
     assert len(tried) == 2
     courses.graded(own_small, NAME, hand_in("dan"), tmp_path / "out", watching=True, trust=True)
     assert len(tried) == 3  # by another rubric
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
-        )
-        with pytest.raises(CourseError, match="nobody was graded"):
-            courses.graded(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True)
+    with pytest.raises(CourseError, match="nobody was graded"):
+        courses.graded(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True, reference=WRONG)
     class_run.close()
     courses.graded(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True)
     assert len(tried) == 5
@@ -358,7 +345,7 @@ def written(out):
 
 
 def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_writes_nothing(
-    small, own_small, hand_in, tmp_path, monkeypatch
+    small, own_small, hand_in, tmp_path
 ):
     out = tmp_path / "out"
     hand_in("ada")
@@ -369,10 +356,8 @@ def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_wri
     own_small.check_file(NAME).write_text(
         CHECKS.replace("== x + by,", "in (x + by, -1),").replace("np.allclose(got, x * 2)", "len(got) < 3")
     )
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
-    )
-    result, found = courses.rehearsed(own_small, NAME, folder, out, limits={"output_bytes": 4 * MIB})
+    options = {"limits": {"output_bytes": 4 * MIB}, "reference": RIGHT | {"double": "def double(x):\n    return x[:2]"}}
+    result, found = courses.rehearsed(own_small, NAME, folder, out, **options)
     assert (sorted(result.graded), result.faults) == (["ada", "bob", "cem"], {})
     assert [(each.student, each.exercise, each.before, each.after) for each in found.changed] == [
         ("ada", "double", 2.0, 0.0),
