@@ -534,8 +534,14 @@ with attempt("epoch"):
     losses = [3.0, 1.0, 2.0, 6.0, 8.0, 4.0, 5.0, 3.0]
     noting = workers.Pretended(losses, step=print, batches=iter([]))
     got = read(epoch(noting, noting.step, noting.batches, 8), "`epoch` of 8 steps returned", expecting.number)
-    _, fault = workers.fault_of(noting.events, 8)
-    expect(not fault, fault)
+    kinds = [kind for kind, *_ in noting.events]
+    early = [*kinds, "wait"].index("wait")
+    handed = f"`epoch` of 8 steps waited when {early} of them were handed out"
+    expect(early == kinds.count("schedule"), f"{handed}; expected all before")
+    expect(early == 8, f"`epoch` of 8 steps handed out {early}")
+    told = all(is_step and has_batches for _, is_step, has_batches in noting.events[:8])
+    expect(told, "`epoch` handed out something else than `step` with its one argument, `args=(batches,)`")
+    expect("wait" in kinds, "`epoch` waited for nothing: the steps may still run")
     expect(abs(got - 4) < 1e-6, f"the losses were {losses}; `epoch` returned {got}, expected 4")
     for each in (one_by_one, epoch):
         with (
@@ -715,12 +721,22 @@ with attempt("resume", after=["pipeline"]), tempfile.TemporaryDirectory() as fol
     kind = expecting.list_of(expecting.number)
     cases = ((17, True, True, 15, 4), (17, True, False, 15, 3), (99, True, True, 20, 4), (3, False, False, 0, 0))
     for dies, chief, then, begins, saves in cases:
-        lives, returned, files = workers.two_lives(resume, dies, chief, then, 20)
-        got = read(returned, "`resume` returned", kind)
+        lives, files = workers.two_lives(resume, dies, chief, then, 20)
+        life = lives[1]
+        got = read(life.returned, "`resume` returned", kind)
         says = f"`last` is 20, died in step {dies}" if dies < 20 else "all 20 steps done, started again"
         says += "" if then else ", the second life is not the chief" if chief else ", nobody is the chief"
-        fault = workers.fault_of_lives(lives, got, begins, 20, saves)
-        expect(not fault, f"{says}: {fault}")
+        begun = life.begun[0] if life.begun else 20
+        expect(begun == begins, f"{says}: the second life began with step {begun}; expected {begins}")
+        expect(max(life.did, default=0) <= 20, f"{says}: it did step 20, and more; expected step 19 to be the last")
+        wanted = workers.losses_of_steps(20)[begins:]
+        expect(
+            len(got) == len(wanted), f"{says}: it returned {len(got)} losses; expected {len(wanted)}, those of its own"
+        )
+        alike = np.allclose(got, wanted, atol=1e-4)
+        expect(alike, f"{says}: its losses are others than in a run without a death; what did you not restore?")
+        made = sum(each.saves for each in lives)
+        expect(made <= saves, f"{says}: both lives made {made} checkpoints; expected {saves} at most")
         expect(chief or not files, f"{says}: {files} files in the folder; expected none")
     one = fresh.run(alone, 30, env=NO_GPU)
     with LocalCluster(lasting(folder, 30), worker=2, env=NO_GPU) as both:

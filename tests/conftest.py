@@ -10,13 +10,14 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fixture
 from across._process import bytecode
-from autograder.devtools import fixture
 from autograder.model.course import Course
 
 bytecode.keep()  # hundreds of processes import TensorFlow
@@ -24,6 +25,7 @@ bytecode.keep()  # hundreds of processes import TensorFlow
 collect_ignore = ["course"]  # the fixture course's checks: a checker runs these
 OPTION = "--nothing-missing"
 UNPREPARED = "--nothing-prepared"
+OF_CI = ("distributed", "selenium")  # modules that files of tests import and only the group `ci` brings
 PREPARED = re.compile(r"uv run across prepare \d+$")  # what such a skip asks for
 MAY_SKIP = re.compile(
     "|".join(
@@ -42,7 +44,7 @@ MAY_SKIP = re.compile(
 
 @pytest.fixture(autouse=True)
 def interruptible() -> None:
-    """An interrupt is a KeyboardInterrupt, whatever a shell or a library imported before (dask_jobqueue) made of it."""
+    """An interrupt is a KeyboardInterrupt, whatever a shell made of it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -91,6 +93,25 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     if report.skipped and _missing(collector.config, reason(report)):
         report.outcome, report.longrepr = "failed", f"{OPTION}: {collector.nodeid} was {_lower(reason(report))}"
     return report
+
+
+class File(pytest.Module):
+    """A file of tests. Where one imports what only the group `ci` installs, and it is not here, the file is skipped."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """What is in it."""
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            name = getattr(error.__cause__, "name", None) or ""
+            if name.partition(".")[0] in OF_CI:
+                pytest.skip(f"{name} is not installed: uv sync --group ci", allow_module_level=True)
+            raise
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> File:
+    """Every file of tests is a `File`."""
+    return File.from_parent(parent, path=module_path)
 
 
 def _missing(config: pytest.Config, why: str) -> bool:

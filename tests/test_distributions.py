@@ -27,7 +27,7 @@ OURS = {
     "autograder": "across-autograder",
 }  # editable: no list of files says which modules they hold
 INSTALLED = packages_distributions() | {package: [name] for package, name in OURS.items()}
-ABSENT = {"pynvml": "nvidia-ml-py"}  # of an extra that is not installed everywhere
+ABSENT = {"pynvml": "nvidia-ml-py"}  # not installed everywhere, and not called like its module
 WRITTEN_BY_TESTS = {"neighbour"}
 
 
@@ -67,7 +67,7 @@ def distributions(module: str, beside: Iterable[str] = ()) -> set[str]:
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names or top in beside:
         return set()
-    return {canonicalize_name(name) for name in INSTALLED.get(top, [ABSENT.get(top, f"unknown-{top}")])}
+    return {canonicalize_name(name) for name in INSTALLED.get(top, [ABSENT.get(top, top)])}
 
 
 def sources(*folders: str) -> dict[Path, ast.Module]:
@@ -92,11 +92,30 @@ def test_a_distribution_declares_every_package_that_it_imports(name: str, packag
 
 
 def test_the_tests_import_what_is_declared_only():
-    beside = {path.stem for path in (ROOT / "tests").rglob("*.py")} | WRITTEN_BY_TESTS
-    allowed = names(CHECKOUT["dependency-groups"]["dev"])
+    beside = {path.stem for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py")} | WRITTEN_BY_TESTS
+    allowed = names([each for group in CHECKOUT["dependency-groups"].values() for each in group])
     for name in PROJECTS:
         allowed |= declared(name, extras=True)
-    assert undeclared(sources("tests", "benchmarks"), allowed, beside) == []
+    assert undeclared(sources("tests", "tools"), allowed, beside) == []
+
+
+def test_what_only_ci_installs_is_what_files_of_tests_are_skipped_without():
+    """What `uv run pytest` installs is enough to collect every other file; a test that needs more in it says so itself."""
+    allowed = names(CHECKOUT["dependency-groups"]["dev"]).union(*(declared(name, extras=False) for name in PROJECTS))
+    skipped_without = ast.parse((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
+    (of_ci,) = [
+        ast.literal_eval(each.value)
+        for each in skipped_without.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "OF_CI"
+    ]
+    beside = {path.stem for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py")} | WRITTEN_BY_TESTS
+    heavy = {
+        module.partition(".")[0]
+        for tree in sources("tests").values()
+        for module in imported_at_once(tree)
+        if (found := distributions(module, beside)) and not found & allowed
+    }
+    assert heavy == set(of_ci)
 
 
 def test_a_chapters_cells_import_what_students_have():
@@ -154,6 +173,7 @@ def test_what_students_are_handed_asks_for_the_library_alone():
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Both wheels, built as a release builds them, without a network."""
+    pytest.importorskip("hatchling", reason="hatchling is not installed: uv sync --group ci")
     made = tmp_path_factory.mktemp("wheels")
     found = {}
     for name, folder in FOLDERS.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).parent / "conftest.py"
+TOOLS = CONFTEST.parent.parent / "tools"  # which the conftest imports from
 TESTS = """
 import os
 import pytest
@@ -57,7 +58,7 @@ WHOLE_FILE = "import pytest\npytest.importorskip('no_such_package')\n"
 def run(tmp_path: Path):
     """Run pytest on `TESTS` with the options given; the exit code and what it printed."""
     shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -rA\nmarkers = gpu\n")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = -rA\nmarkers = gpu\npythonpath = {TOOLS}\n")
     (tmp_path / "test_some.py").write_text(TESTS)
 
     def run(*options: str) -> tuple[int, str]:
@@ -100,3 +101,15 @@ def test_in_ci_a_file_that_skips_as_a_whole_fails_too(run, tmp_path):
     code, printed = run("--nothing-missing", "test_none.py")
     assert code == 2
     assert "--nothing-missing: test_none.py was skipped: could not import 'no_such_package'" in printed, printed
+
+
+def test_a_file_that_imports_what_only_the_group_ci_brings_is_skipped_with_the_mend_and_in_ci_fails(run, tmp_path):
+    (tmp_path / "test_none.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'selenium'\", name='selenium')\n"
+    )
+    code, printed = run("test_none.py")
+    assert (code, "selenium is not installed: uv sync --group ci" in printed) == (5, True), printed
+    assert run("--nothing-missing", "test_none.py")[0] == 2
+    (tmp_path / "test_none.py").write_text("import no_such_package\n")
+    code, printed = run("test_none.py")
+    assert (code, "No module named 'no_such_package'" in printed) == (2, True), printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ import msgspec
 
 from autograder.model import headers
 from autograder.model.course import Course, CourseError, near
+
+WHY = re.compile(r"^# +# house: (\w+): (.+)$", re.MULTILINE)  # a figure of the house that a chapter is outside of: why
 
 
 def read(course: Course, name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def _classic(source: str) -> Iterator[tuple[str, str]]:
         from cosmic_ray.mutating import mutate_code
         from cosmic_ray.plugins import get_operator, operator_names
     except ImportError:
-        says = "mutants need cosmic-ray: `uv sync` installs it in a checkout, elsewhere the extra `verify` does"
+        says = "mutants need cosmic-ray: uv sync --extra verify, or pip install -e './autograder[verify]'"
         raise CourseError(says) from None
     for name in sorted(operator_names()):
         if CLASSIC.fullmatch(name):

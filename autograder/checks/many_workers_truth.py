@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from autograder.probe.asking import probe
+from autograder.probe.asking import kept, probe
 
 # pipeline
 
@@ -21,6 +21,8 @@ def piped(student, workers, replicas, count, batch, steps):
     for i in range(workers):
         context = tf.distribute.InputContext(workers, i, replicas)
         data = student.pipeline(context, images, np.arange(count) + 1000, batch)
+        if not isinstance(data, tf.data.Dataset):
+            return None
         rows = [[np.asarray(each) for each in row] for row in data.take(steps * own)]
         found.append([[each.ravel().tolist() for each in row] for row in rows])
     return found
@@ -46,6 +48,9 @@ def packed(sizes: Sequence[int], limit: int, wrong: str = "") -> list[list[int]]
         if full:
             found.append([])
         found[-1].append(size)
+    if wrong == "rest_joins" and len(found) > 1 and sum(found[-1]) <= limit:
+        rest = found.pop()
+        found[-1] += rest
     return found[::-1] if wrong == "last_pack_first" else found
 
 
@@ -56,8 +61,12 @@ MISPACKED = {
     "counts_gradients": "bytes count, not gradients.",
     "largest_alone": "a large gradient joins a pack that is not full.",
     "last_pack_first": "the first pack has the last gradient.",
+    "rest_joins": "what is left at the end is a pack of its own.",
     "zero_packs_nothing": "with 0 there is one pack.",
 }
+
+
+SHOWN = [([8192, 128, 1280, 40], 1000), ([400] * 5, 800), ([4, 4000, 4, 4], 8), ([4, 8], 0)]  # the notebook's own
 
 
 def cases_of_packs(rng: np.random.Generator) -> list[tuple[list[int], int]]:
@@ -67,33 +76,141 @@ def cases_of_packs(rng: np.random.Generator) -> list[tuple[list[int], int]]:
         sizes = [int(each) * limit // 2 for each in rng.choice([1, 1, 1, 2, 3, 4], size=8)]
         right = packed(sizes, limit)
         if all(packed(sizes, limit, each) != right for each in MISPACKED if each != "zero_packs_nothing"):
-            return [(sizes, limit), ([4 * int(each) for each in rng.integers(1, 999, size=6)], limit), (sizes[:4], 0)]
+            drawn = [4 * int(each) for each in rng.integers(1, 999, size=6)]
+            return [(sizes, limit), (drawn, limit), (sizes[:4], 0), *SHOWN]
 
 
 # epoch
 
 
 @probe
-def handed_out(student, losses):
-    """What `epoch` returns, and what it did, see `across.workers.Pretended`."""
-    from across import workers
+def gathered(peer, steps, held):
+    """Start a ps and two workers whose steps ask here what their loss is; return the cluster's addresses.
 
-    coordinator = workers.Pretended(losses, step=lambda batches: None, batches=iter([]))
-    got = student.epoch(coordinator, coordinator.step, coordinator.batches, len(losses))
-    return [got, [list(event) for event in coordinator.events]]
+    The step that is the `held`th to ask gets no answer before all others have theirs: who waits for it hands out no more.
+    Where no step comes or ends for a while, it is answered all the same. A step says of which worker it is, and its number.
+    """
+    import socket
+    import struct
+    import tempfile
+    import threading
+    import time
+
+    from across.clusters import LocalCluster
+
+    folder = tempfile.TemporaryDirectory()
+    address = f"{folder.name}/asked"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(128)
+    losses, ended, seen, numbers, lock = [], [], {"stalled": 0, "crowded": 0}, ([], []), threading.Lock()
+    busy = [0, 0]  # steps of each worker
+
+    def answer(connection):
+        with connection:
+            worker, number = struct.unpack("qq", connection.recv(16))
+            with lock:
+                loss = float(np.random.default_rng().integers(4, 400)) / 4
+                losses.append(loss)
+                numbers[worker].append(number)
+                waits = len(losses) == held
+                busy[worker] += 1
+                seen["crowded"] = max(seen["crowded"], busy[worker])
+            before, looks = None, 0
+            while waits and len(ended) < steps - 1 and not seen["stalled"]:
+                now = len(losses), len(ended)  # looks are counted, not seconds: on a busy machine they take longer
+                looks = looks + 1 if now == before else 0
+                before = now
+                if looks > 500:
+                    seen["stalled"] = len(losses)
+                time.sleep(0.01)
+            with lock:
+                ended.append(loss)
+                busy[worker] -= 1
+            connection.sendall(struct.pack("d", loss))
+
+    def listen():
+        while True:
+            threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+    def task(spec, job, index):
+        from tensorflow.python.ops import script_ops
+
+        def measured(number):
+            with socket.socket(socket.AF_UNIX) as to:
+                to.connect(address)
+                to.sendall(struct.pack("qq", index, number))
+                return np.float32(struct.unpack("d", to.recv(8))[0])
+
+        script_ops._py_funcs._funcs["measured"] = measured  # a step's op calls it by this name, in a worker
+        config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4, intra_op_parallelism_threads=1)
+        tf.distribute.Server(dict(spec), job, index, config=config).join()
+
+    threading.Thread(target=listen, daemon=True).start()
+    kept.update(losses=losses, ended=ended, seen=seen, numbers=numbers, folder=folder)
+    kept["cluster"] = LocalCluster(task, ps=1, worker=2, env={"CUDA_VISIBLE_DEVICES": "-1"})
+    return kept["cluster"].spec
+
+
+@probe
+def coordinated(student, spec, steps, numbers):
+    """What `epoch` returns in a coordinator of that cluster, a fresh process. Its steps compute nothing but their loss.
+
+    Each worker has the dataset `numbers`, of which a step takes the next one.
+    """
+    from across import fresh
+
+    epoch = student.epoch
+
+    def chief():
+        import tensorflow as tf
+
+        tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.FATAL)
+        tasks = tf.train.ClusterSpec(spec)
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tasks, rpc_layer="grpc")
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+
+        @tf.function(autograph=False)  # it would put its own words around what `step` raises
+        def step(batches=None):
+            if batches is None:
+                raise TypeError("`epoch` handed `step` out without its one argument: `args=(batches,)`")
+
+            def replica(number):
+                return tf.raw_ops.PyFunc(input=[number], token="measured", Tout=[tf.float32])[0]
+
+            return strategy.run(replica, args=(next(batches),))
+
+        data = coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices(numbers).repeat())
+        return epoch(coordinator, step, iter(data), steps)
+
+    return fresh.call(chief, env={"CUDA_VISIBLE_DEVICES": "-1"}, timeout=45).result()
+
+
+@probe
+def ran(peer):
+    """Losses of the steps that the workers began; how many ended; how many had begun when nothing happened any more.
+
+    Then the numbers that each worker's steps had, and the most steps that one worker had at once.
+    """
+    seen = kept["seen"]
+    answer = [list(kept["losses"]), len(kept["ended"]), seen["stalled"], list(kept["numbers"]), seen["crowded"]]
+    kept["cluster"].close()
+    return answer
 
 
 # resume
 
 
 @probe
-def lived(student, lives, batches, start, rate, momentum, last):
-    """Call `resume` in each of `lives`, (the step in which it dies or -1, chief): what it returned, and what was seen.
+def lived(student, files, dies, chief, batches, start, rate, momentum, last):
+    """Call `resume` in this life, which dies in step `dies` (-1: never): what it returned, and what was seen.
 
-    Each life has a model of its own, whose weights are `start`, and others once something was saved. Seen: the argument
-    of each call of `train`, after how many steps the folder had changed, how often TensorFlow saved the model, and whether
-    it was ended because it went on and on.
+    It finds `files` in its folder, its model the weights `start`. Seen: the argument of each call of `train`, after how many
+    steps the folder had changed, how often TensorFlow saved the model, whether it was ended because it went on and on, and
+    the files that are left, the oldest first: when it dies, not what is done afterwards.
     """
+    import hashlib
     import os
     import tempfile
 
@@ -110,64 +227,77 @@ def lived(student, lives, batches, start, rate, momentum, last):
         def deserialize(self, _value):
             pass
 
-    found = []
     with tempfile.TemporaryDirectory() as folder:
 
+        def contents():
+            found = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+            made = {}
+            for path in sorted(found, key=lambda path: (os.stat(path).st_mtime_ns, path)):
+                with open(path, "rb") as file:
+                    made[os.path.relpath(path, folder)] = file.read()
+            return made
+
         def look():
-            entries = ((each.name, each.stat()) for each in os.scandir(folder))
-            return {name: (stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in entries}
+            files = [(name, hashlib.sha256(content).digest()) for name, content in contents().items()]
+            stats = [os.stat(os.path.join(folder, name)) for name, _ in files]
+            return os.stat(folder).st_mtime_ns, files, [(each.st_mtime_ns, each.st_ino) for each in stats]
 
-        for dies, chief in lives:
-            layers = tf.keras.layers
-            model = tf.keras.Sequential([layers.Input([len(start)]), layers.Dense(1, use_bias=False)])
-            model.set_weights([np.array(start, np.float32)[:, None] + bool(look())])
-            optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
-            optimizer.build(model.trainable_variables)
-            model.counted = counted = Counted()
-            begun, saved, before, beyond = [], [], [look()], []
+        for name, content in files.items():
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+        layers = tf.keras.layers
+        model = tf.keras.Sequential([layers.Input([len(start)]), layers.Dense(1, use_bias=False)])
+        model.set_weights([np.array(start, np.float32)[:, None]])
+        optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
+        optimizer.build(model.trainable_variables)
+        model.counted = counted = Counted()
+        begun, saved, before, beyond, got, left = [], [], [look()], [], [], []
 
-            def looked(step, before=before, saved=saved):
-                now = look()
-                if now != before[0]:
-                    saved.append(step)
-                before[0] = now
+        def looked(step):
+            now = look()
+            if now != before[0]:
+                saved.append(step)
+            before[0] = now
 
-            def steps(step, dies=dies, looked=looked, model=model, optimizer=optimizer, beyond=beyond):
-                while True:
-                    looked(step)
-                    if step == dies:
-                        raise DiedError
-                    if step > last + 2:
-                        beyond.append(step)
-                        raise DiedError
-                    x, y = batches[step % len(batches)]
-                    with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(tf.square(model(x)[:, 0] - y))
-                    gradients = tape.gradient(loss, model.trainable_variables)
-                    optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-                    step += 1
-                    yield float(loss)
+        def steps(step):
+            while True:
+                looked(step)
+                if step == dies:
+                    left.append((contents(), counted.count))
+                    raise DiedError
+                if step > last + 2:
+                    beyond.append(step)
+                    raise DiedError
+                x, y = batches[step]
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(model(x)[:, 0] - y))
+                gradients = tape.gradient(loss, model.trainable_variables)
+                optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+                step += 1
+                yield float(loss)
 
-            def train(first, begun=begun, steps=steps):
-                begun.append(int(first))
-                return steps(int(first))
+        def train(first):
+            begun.append(int(first))
+            return steps(int(first))
 
-            try:
-                got = student.resume({"model": model, "optimizer": optimizer}, train, last, folder, chief)
-            except DiedError:
-                got = []
+        try:
+            got = student.resume({"model": model, "optimizer": optimizer}, train, last, folder, chief)
+        except DiedError:
+            got = []
+        if not left:
             looked(last)
-            found.append([got, begun, saved, counted.count, len(beyond)])
-    return found
+            left.append((contents(), counted.count))
+        return [got, begun, saved, left[0][1], len(beyond), left[0][0]]
 
 
 def losses_of(
-    batches: Sequence[tuple[np.ndarray, np.ndarray]], start: np.ndarray, rate: float, momentum: float, last: int
+    batches: Sequence[Sequence[np.ndarray]], start: np.ndarray, rate: float, momentum: float, last: int
 ) -> np.ndarray:
-    """The loss of each step of a run that nothing interrupts: a linear model, SGD with momentum."""
+    """The loss of each step, with a batch each, of a run that nothing interrupts: a linear model, SGD with momentum."""
     w, speed, found = start.astype(np.float64), np.zeros(len(start)), []
     for step in range(last):
-        x, y = batches[step % len(batches)]
+        x, y = batches[step]
         error = x @ w - y
         found.append(float(np.mean(error**2)))
         speed = momentum * speed - rate * 2 * x.T @ error / len(y)

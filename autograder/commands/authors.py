@@ -1,4 +1,4 @@
-"""The verbs of whoever writes chapters and checks: build, run, check, verify, site, demo, bench."""
+"""The verbs of whoever writes chapters and checks: build, run, check, verify, site, demo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from autograder.commands import grading
 from autograder.commands.application import AUTHORS, ChapterName, app, end, opened, published_at
@@ -117,15 +116,13 @@ def verify(
     no_mutants: Annotated[
         bool, typer.Option("--no-mutants", help="listed answers and their sentences, in the sandbox: a few minutes")
     ] = False,
-    attacks: Annotated[bool, typer.Option("--attacks", help="the corpus of attacks instead of the checks")] = False,
-    stock: Annotated[bool, typer.Option("--stock", help="with --attacks: against stock nbgrader, too")] = False,
     golden: Annotated[
         bool,
         typer.Option("--golden", help="the golden book instead: what marks, verdicts, faults and sentences changed"),
     ] = False,
     write: Annotated[bool, typer.Option("--write", help="with --golden: keep what they are now")] = False,
 ) -> None:
-    """Test the checks themselves: reference, blank, listed answers and mutants of each chapter; or the walls: --attacks.
+    """Test the checks themselves: reference, blank, listed answers and mutants of each chapter.
 
     A wrong rule earns half of its points at most, an answer without a thought none, and what is right passes the visible
     check.
@@ -137,10 +134,6 @@ def verify(
     from autograder.authoring import verify as verifier
 
     course = opened(context)
-    if attacks:
-        from autograder.devtools import verify_attacks
-
-        sys.exit(OK if verify_attacks.verify(workers, stock) else AUTHOR)
     asked = _with_exercises(course, chapters or course.chapters)
     if golden:
         sys.exit(_golden(course, list(asked), write))
@@ -251,30 +244,3 @@ def demo(
     code = grading.grade_to_the_end(Request(course, classroom.chapter_of(course), submissions, out, workers=workers))
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)
-
-
-@app.command(rich_help_panel=AUTHORS)
-def bench(
-    context: typer.Context,
-    students: Annotated[int, typer.Option(help="of the demo's class, again and again, each signed", min=1)] = 24,
-    repeats: Annotated[int, typer.Option(help="how often each way is timed", min=1)] = 2,
-    few: Annotated[int, typer.Option(help="students for papermill and otter, which are timed one by one", min=1)] = 4,
-    stock: Annotated[int, typer.Option(help="students for nbgrader, at most: each costs it the same", min=1)] = 24,
-    way: Annotated[list[str] | None, typer.Option(help="only ways with this in their name; may be repeated")] = None,
-    json: Annotated[Path | None, typer.Option(help="write the figures there, too")] = None,
-) -> None:
-    """Time grading the same class by stock nbgrader, papermill, otter (if installed) and this, side by side."""
-    from autograder.devtools import bench as benchmark
-
-    made = benchmark.bench(
-        opened(context),
-        students,
-        repeats,
-        tuple(way or ()),
-        few,
-        stock,
-        lambda line: console.print(line, highlight=False),
-    )
-    (console if console.is_terminal else Console(width=120)).print(made.table())
-    if json is not None:
-        benchmark.write(made, json)

@@ -41,9 +41,7 @@ def grade(
         list[str] | None, typer.Option(help="with --dry-run: another limit, such as cell_seconds=240")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="with --dry-run: the changes for machines")] = False,
-    engine: Annotated[
-        str, typer.Option(help="who grades: local, dask://HOST:PORT, slurm:FILE or kubernetes:FILE")
-    ] = "local",
+    engine: Annotated[str, typer.Option(help="who grades: local or dask://HOST:PORT")] = "local",
     tls: Annotated[Path | None, typer.Option(help="with dask://: the folder of the cluster's certificate")] = None,
     db: Annotated[str, typer.Option(help="the gradebook, if not in OUT: postgresql+psycopg://USER@HOST/NAME")] = "",
     gpus: Annotated[
@@ -126,14 +124,6 @@ def grade(
         with downloads.gathered(submissions, full, **which) as found:
             code, request = grading.tell(found, name, None if dry_run else out), replace(request, handed_in=found)
             sys.exit(max(code, grading.rehearse(request, json_) if dry_run else grading.grade_to_the_end(request)))
-
-
-@app.command(rich_help_panel=INSTRUCTORS)
-def engine(said: Annotated[str, typer.Argument(help="slurm:FILE or kubernetes:FILE", metavar="ENGINE")]) -> None:
-    """Print the job script or the manifest that `grade --engine` would send. Sends nothing."""
-    from autograder.engine import executors
-
-    typer.echo(executors.shown(said))
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

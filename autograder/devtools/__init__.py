@@ -1,1 +1,1 @@
-"""An invented class, benchmarks, the corpus of attacks."""
+"""An invented class."""

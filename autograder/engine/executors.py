@@ -1,11 +1,9 @@
-"""Where a class is graded: on this machine, or on workers of a Dask cluster, which Slurm or Kubernetes may start.
+"""Where a class is graded: on this machine, or on workers of a Dask cluster.
 
     local                this machine
     dask://HOST:PORT     a scheduler that runs already, and its workers
-    slurm:FILE           workers as jobs of Slurm, as FILE says (see `clusters.Slurm`); they end with the command
-    kubernetes:FILE      workers as pods, as FILE says (see `clusters.Kubernetes`); they end with the command
 
-All but the first need `uv sync --extra cluster`, and certificates that `autograder certificates FOLDER` writes.
+The second needs `uv sync --extra cluster`, and a certificate that `autograder certificates FOLDER` writes.
 """
 
 from __future__ import annotations
@@ -13,15 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autograder.model.course import Course, CourseError
-
-if TYPE_CHECKING:
-    from autograder.engine.clusters import Kubernetes, Slurm
 
 LOCAL = "local"
 
@@ -32,42 +26,23 @@ def opened(
 ) -> Iterator[Executor | None]:
     """The executor of an engine, for the time of the block; None for `local`.
 
-    `tls` is the folder of the cluster's certificate, which a file names itself. Every worker has been seen to have our
-    course. Raises CourseError for what is said, grade.InfrastructureError for what does not answer.
+    `tls` is the folder of the cluster's certificate. Every worker has been seen to have our course. Raises CourseError for
+    what is said, grade.InfrastructureError for what does not answer.
     """
     if said == LOCAL:
         yield None
         return
-    kind, address = _parted(said)
+    match = re.fullmatch(r"dask://([^\s/]+:\d{1,5})", said)
+    if not match:
+        raise CourseError(f"--engine {said}: write local or dask://HOST:PORT")
     _there()
-    from autograder.engine import clusters, dask_executor
+    from autograder.engine import dask_executor
 
-    with ExitStack() as stack:
-        if kind == "dask":
-            if tls is None:
-                raise CourseError(
-                    f"--engine {said}: add --tls FOLDER, of the certificate that its scheduler was started with"
-                )
-            executor = dask_executor.DaskExecutor(f"tls://{address}", dask_executor.security(tls))
-        else:
-            plan = clusters.read(kind, Path(address))
-            cluster = stack.enter_context(plan.cluster())
-            executor = dask_executor.DaskExecutor(cluster, plan.security, patience=plan.patience)
-        stack.enter_context(executor)
+    if tls is None:
+        raise CourseError(f"--engine {said}: add --tls FOLDER, of the certificate that its scheduler was started with")
+    with dask_executor.DaskExecutor(f"tls://{match[1]}", dask_executor.security(tls)) as executor:
         executor.same_course(course, chapter, gpus)
         yield executor
-
-
-def shown(said: str) -> str:
-    """What an engine would send: Slurm's job script, Kubernetes' manifest. Contacts nobody. Raises CourseError."""
-    kind, address = _parted(said)
-    if kind == "dask":
-        raise CourseError(f"--engine {said}: nothing is sent to start it; slurm:FILE and kubernetes:FILE can be shown")
-    _there()
-    from autograder.engine import clusters
-
-    plan: Slurm | Kubernetes = clusters.read(kind, Path(address))
-    return f"# {clusters.UNRUN.format(kind.capitalize())}\n{plan.text()}"
 
 
 def certificates(folder: Path) -> tuple[Path, Path]:
@@ -78,17 +53,7 @@ def certificates(folder: Path) -> tuple[Path, Path]:
     return dask_executor.write_certificates(folder)
 
 
-def _parted(said: str) -> tuple[str, str]:
-    if match := re.fullmatch(r"dask://([^\s/]+:\d{1,5})", said):
-        return "dask", match[1]
-    if match := re.fullmatch(r"(slurm|kubernetes):(.+)", said):
-        return match[1], match[2]
-    raise CourseError(f"--engine {said}: write local, dask://HOST:PORT, slurm:FILE or kubernetes:FILE")
-
-
 def _there() -> None:
-    missing = [
-        name for name in ("distributed", "cryptography", "dask_jobqueue", "dask_kubernetes") if not find_spec(name)
-    ]
+    missing = [name for name in ("distributed", "cryptography") if not find_spec(name)]
     if missing:
         raise CourseError(f"this needs Dask ({', '.join(missing)} not found): uv sync --extra cluster")

@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -67,6 +68,9 @@ def build(
     out = Path(out).absolute()
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).is_file())):
         raise CourseError(f"--out {out}: there is something else already; give a new folder, or delete that one")
+    if missing := [module for module in ("sphinx", "myst_nb", "furo") if not find_spec(module)]:
+        said = f"{', '.join(missing)} not found"
+        raise CourseError(f"site: {said}; install it: uv sync --extra site, or pip install -e './autograder[site]'")
     names = list(names or course.chapters)
     _fresh(course, names)
     shown: dict[str, outputs.Executed] = {}
@@ -148,8 +152,6 @@ def _sphinx(source: Path, new: Path, doctrees: Path) -> None:
         raise CourseError(f"site: Sphinx did not end within {BUILDS:.0f} s") from None
     if done.returncode:
         said = (done.stderr + done.stdout).replace(f"{source}{os.sep}", "").strip()
-        if "No module named" in said:
-            raise CourseError(f"site: {said}; install it: uv sync, or pip install -e './autograder[site]'")
         raise CourseError(f"site: Sphinx says:\n{said}")
     shutil.rmtree(new / "_sources", ignore_errors=True)  # empty
     (new / ".buildinfo").unlink(missing_ok=True)

@@ -18,10 +18,11 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from across import pictures
+from across import fresh, pictures
 from across.attempt import NotYet
 from across.pictures import Picture
 
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Life",
+    "Lived",
     "Pretended",
     "addresses",
     "draw_losses",
     "ended",
-    "fault_of",
-    "fault_of_lives",
     "heartbeat",
     "leave_together",
+    "losses_of_steps",
     "note",
     "notes",
     "resolved",
@@ -224,26 +225,6 @@ class _Remote:
     get = fetch
 
 
-def fault_of(events: Sequence[tuple[str, bool, bool]], steps: int) -> tuple[str, str]:
-    """What is wrong with how an epoch of `steps` steps was handed out, see `Pretended`: its name and a sentence, or "", ""."""
-    handed = [event for event in events if event[0] == "schedule"]
-    early = next((i for i, event in enumerate(events) if event[0] != "schedule"), len(events))
-    if early < len(handed):
-        return (
-            "one_by_one",
-            f"`epoch` of {steps} steps waited when {early} of them were handed out; expected all before",
-        )
-    if len(handed) != steps:
-        return "too_few" if len(handed) < steps else "", f"`epoch` of {steps} steps handed out {len(handed)}"
-    if not all(same for _, same, _ in handed):
-        return "another_function", "`epoch` handed out something else than `step` itself"
-    if not all(same for *_, same in handed):
-        return "without_batches", "`epoch` handed `step` out without its one argument: `args=(batches,)`"
-    if early == len(events):
-        return "no_wait", "`epoch` waited for nothing: the steps may still run"
-    return "", ""
-
-
 class Life:
     """A training run in this process, which may die in a step: `train(n)` is an endless iterator of losses from step n on.
 
@@ -309,37 +290,40 @@ def _counted() -> Any:
     return Counted()
 
 
-def two_lives(resume: Any, dies: int, chief: bool, then: bool, last: int) -> tuple[list[Life], Any, int]:
+@dataclass(frozen=True)
+class Lived:
+    """What a `Life` did, and what it returned."""
+
+    begun: list[int]
+    did: list[int]
+    saves: int
+    returned: Any
+
+
+def two_lives(resume: Any, dies: int, chief: bool, then: bool, last: int) -> tuple[list[Lived], int]:
     """Let `resume(state, train, last, folder, chief)` die in step `dies`, and live again, `then` the chief or not.
 
-    Both lives, what the second one returned (an empty list if it went on and on), and how many files are in the folder.
+    Both lives, each a fresh process (one that died, or went on and on, returned an empty list), and how many files are in
+    the folder.
     """
-    lives, got = [Life(dies), Life(last + 50)], []
+    ends = (dies, last + 50)
     with tempfile.TemporaryDirectory() as folder:
-        for life, is_chief in zip(lives, (chief, then), strict=True):
-            with life.survived():
-                got = resume(life.state, life.train, last, folder, is_chief)
-        ends = len(lives[1].did) and lives[1].did[-1] >= lives[1].dies - 1
-        return lives, [] if ends else got, len(os.listdir(folder))
+        lives = [
+            fresh.run(_lived, resume, end, last, folder, who) for end, who in zip(ends, (chief, then), strict=True)
+        ]
+        return lives, len(os.listdir(folder))
 
 
-def fault_of_lives(lives: Sequence[Life], got: Sequence[float], begins: int, last: int, saves: int) -> str:
-    """What is wrong with the last of `lives`, which returned `got`: it should begin at `begins`; "" if nothing is.
+def _lived(resume: Any, dies: int, last: int, folder: str, chief: bool) -> Lived:
+    """Live in this process."""
+    life, returned = Life(dies), []
+    with life.survived():
+        returned = resume(life.state, life.train, last, folder, chief)
+    if life.did and life.did[-1] >= dies - 1:
+        returned = []
+    return Lived(life.begun, life.did, life.saves, returned)
 
-    All lives together should have made `saves` checkpoints at most, and `last` steps.
-    """
-    life, whole = lives[-1], Life(last)
-    wanted = list(itertools.islice(whole.train(0), last))[begins:]
-    begun = life.begun[0] if life.begun else last
-    if begun != begins:
-        return f"the second life began with step {begun}; expected {begins}"
-    if any(step > last for step in life.did):
-        return f"the second life did step {last}, and more; expected step {last - 1} to be the last"
-    if len(got) != len(wanted):
-        return f"the second life returned {len(got)} losses; expected {len(wanted)}, those of its own steps"
-    off = [step for step, (mine, true) in enumerate(zip(got, wanted, strict=True), begins) if abs(mine - true) > 1e-4]
-    if off:
-        return f"step {off[0]} has another loss than in a run without a death; what did you not restore?"
-    if (made := sum(each.saves for each in lives)) > saves:
-        return f"both lives made {made} checkpoints; expected {saves} at most"
-    return ""
+
+def losses_of_steps(last: int) -> list[float]:
+    """The losses of the first `last` steps of a `Life`, which nothing interrupts."""
+    return list(itertools.islice(Life(last).train(0), last))

@@ -5,7 +5,7 @@ the notebook's bytes or a function that writes whatever it likes where the noteb
 the chapter's notebooks as JSON. Where it also does an honest part, `EARNS` says what that is worth, exercise by exercise;
 `STUDENT` is the folder of a student whose name is itself an attack. Where one idea is tried at several places, `EACH`
 holds a submission for each of them, by name, in place of `submission`. `WATCHED` is the verdict where no control group
-counts what a box uses, if it is another one there. `autograder.devtools.attacks` grades them all as one class.
+counts what a box uses, if it is another one there. `tools/attacks.py` grades them all as one class.
 """
 
 import copy

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autograder.devtools import attacks
-from autograder.devtools.attacks import CHAPTER, HONEST, Graded
+import attacks
+from attacks import CHAPTER, HONEST, Graded
 from autograder.job import forkserver, grade
 from autograder.model.course import Course
 from autograder.model.verdict import Result

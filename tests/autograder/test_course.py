@@ -13,8 +13,9 @@ import courses
 import pytest
 import tensorflow as tf
 
+import fixture
 from autograder.authoring import build
-from autograder.devtools import demo, fixture
+from autograder.devtools import demo
 from autograder.job import forkserver, grade
 from autograder.job.grade import Job
 from autograder.model import course as course_module

@@ -1,17 +1,19 @@
-"""Engines: a cluster is opened by name, over TLS with one certificate; what Slurm and Kubernetes get."""
+"""Engines: a cluster is opened by name, over TLS with one certificate."""
 
-import shlex
-from itertools import pairwise
+import os
+import re
+import shutil
+import subprocess
+import sys
 
 import pytest
-import yaml
 from distributed import LocalCluster
 from small_course import NAME
 
-from autograder.engine import clusters, dask_executor, dask_worker, executors
+from autograder.engine import dask_executor, dask_worker, executors
 from autograder.engine.dask_executor import DaskExecutor
 from autograder.job.forkserver import InfrastructureError
-from autograder.model.course import CourseError
+from autograder.model.course import CourseError, checkout
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +61,9 @@ def test_a_certificate_is_private_and_never_replaced(tls):
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ("dusk://here:8786", "write local, dask://HOST:PORT, slurm:FILE or kubernetes:FILE"),
-        ("dask://here", "write local, dask://HOST:PORT"),
+        ("dusk://here:8786", "write local or dask://HOST:PORT"),
+        ("dask://here", "write local or dask://HOST:PORT"),
         ("dask://here:8786", "add --tls FOLDER"),
-        ("slurm:absent.toml", "absent.toml: cannot be read"),
     ],
 )
 def test_an_engine_that_is_none_is_refused_with_the_mend(small, said, says):
@@ -70,90 +71,26 @@ def test_an_engine_that_is_none_is_refused_with_the_mend(small, said, says):
         pass
 
 
-@pytest.mark.parametrize(
-    ("kind", "line", "says"),
-    [
-        ("slurm", 'quue = "short"', "unknown key 'quue'; it knows"),
-        ("slurm", "", "tls is missing; write the folder that `autograder certificates` wrote"),
-        ("slurm", 'tls = "t"', "course is missing"),
-        ("slurm", 'tls = "t"\ncourse = "/c"\ncores = "four"', "cores = 'four'; write a number"),
-        ("slurm", 'tls = "t"\ncourse = "/c"\nwalltime = "tomorrow"', 'write it like "04:00:00"'),
-        ("slurm", 'tls = "t"\ncourse = "/c\\nrm -r /"', "write a line in quotes"),
-        ("slurm", 'tls = "t"\ncourse = "/c"\ndirectives = "x"', "write a list of lines"),
-        ("kubernetes", 'tls = "t"', "image is missing"),
-        ("kubernetes", 'tls = "t"\nimage = "i"\nmemory = "much"', 'write it like "16GiB"'),
-        ("kubernetes", "tls = [", "cannot be read"),
-    ],
-)
-def test_a_file_that_cannot_be_right_is_refused_with_its_key(tmp_path, kind, line, says):
-    file = tmp_path / "cluster.toml"
-    file.write_text(line)
-    with pytest.raises(CourseError) as raised:
-        clusters.read(kind, file)
-    assert says in str(raised.value)
-    assert str(file) in str(raised.value)
-
-
-def test_slurm_gets_a_script_that_starts_a_worker_with_tls(tls, tmp_path):
-    file = tmp_path / "slurm.toml"
-    file.write_text(
-        f'tls = "{tls}"\ncourse = "/shared/across"\ncores = 4\nmemory = "12GiB"\ngpus = 2\nqueue = "short"\n'
-        'account = "teaching"\nwalltime = "02:30:00"\ninterface = "ib0"\ndirectives = ["--exclusive"]\n'
-    )
-    lines = executors.shown(f"slurm:{file}").splitlines()
-    assert "no Slurm was there" in lines[0]
-    directives = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")]
-    for wanted in (
-        "-p short",
-        "-A teaching",
-        "--cpus-per-task=4",
-        "--mem=12G",
-        "-t 02:30:00",
-        "--exclusive",
-        "--gres=gpu:2",
-    ):
-        assert wanted in directives
-    assert "cd /shared/across" in lines
-    [command] = [shlex.split(line) for line in lines if "dask_worker" in line and "python" in line]
-    assert command[:4] == [
-        "/shared/across/.venv/bin/python",
-        "-m",
-        "distributed.cli.dask_worker",
-        "tls://SCHEDULER:8786",
-    ]
-    options = dict(pairwise(command[4:]))  # a later one counts, as for the worker
-    key, certificate = str(tls / "key.pem"), str(tls / "cert.pem")
-    assert options["--nthreads"] == "4"
-    assert (options["--memory-limit"], options["--resources"]) == ("0", "GPU=2")
-    assert (options["--protocol"], options["--interface"]) == ("tls://", "ib0")
-    assert (options["--tls-key"], options["--tls-cert"], options["--tls-ca-file"]) == (key, certificate, certificate)
-    assert options["--preload"] == "autograder.engine.dask_worker"
-
-
-def test_kubernetes_gets_a_manifest_with_tls_and_a_pod_that_can_make_a_sandbox(tls, tmp_path):
-    file = tmp_path / "kubernetes.toml"
-    file.write_text(f'tls = "{tls}"\nimage = "images/across:3"\nnamespace = "teaching"\nworkers = 5\ngpus = 1\n')
-    text = executors.shown(f"kubernetes:{file}")
-    made = yaml.safe_load(text)
-    assert "no Kubernetes was there" in text.splitlines()[0]
-    assert (made["apiVersion"], made["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
-    assert made["metadata"] == {"name": "across", "namespace": "teaching"}
-    scheduler, worker = (made["spec"][part]["spec"] for part in ("scheduler", "worker"))
-    assert made["spec"]["worker"]["replicas"] == 5
-    for pod in (scheduler, worker):
-        [container] = pod["containers"]
-        assert container["image"] == "images/across:3"
-        options = dict(pairwise(container["args"]))
-        assert options["--protocol"] == "tls"
-        assert options["--tls-key"] == "/etc/across-tls/key.pem"
-        assert {"name": "tls", "secret": {"secretName": "across-tls", "defaultMode": 0o400}} in pod["volumes"]
-        assert {"name": "tls", "mountPath": "/etc/across-tls", "readOnly": True} in container["volumeMounts"]
-        assert pod["automountServiceAccountToken"] is False
-        assert not any("tcp://" in argument for argument in container["args"])
-    [container] = worker["containers"]
-    assert container["args"][:3] == ["dask", "worker", "tls://across-scheduler.teaching.svc:8786"]
-    assert container["resources"]["limits"] == {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "1"}
-    assert container["workingDir"] == "/across"
-    assert container["securityContext"]["privileged"] is True
-    assert "securityContext" not in scheduler["containers"][0]
-    assert made["spec"]["scheduler"]["service"]["ports"][0]["port"] == 8786
+def test_the_batch_file_of_the_page_starts_a_worker_that_grades_by_the_same_course(small, tls, tmp_path):
+    page = (checkout() / "docs" / "scale.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```bash\n(#!/bin/bash\n.*?)```", page, re.DOTALL | re.MULTILINE)
+    shared = tmp_path / "shared"
+    shutil.copytree(small.root, shared)
+    (shared / ".venv").symlink_to(sys.prefix)
+    (shared / "tls").symlink_to(tls)
+    file = tmp_path / "workers.sbatch"
+    file.write_text(script.replace("/shared/across", str(shared)))
+    with LocalCluster(
+        n_workers=0, protocol="tls://", security=dask_executor.security(tls), dashboard_address=":0", processes=False
+    ) as made:
+        host, port = made.scheduler_address.removeprefix("tls://").split(":")
+        file.write_text(file.read_text().replace("8786", port))
+        environment = os.environ | {"SLURM_CPUS_PER_TASK": "3"}
+        worker = subprocess.Popen(["bash", str(file), host], env=environment, start_new_session=True)
+        try:
+            with executors.opened(f"dask://{host}:{port}", small, NAME, tls) as executor:
+                assert executor is not None
+                assert [each["nthreads"] for each in made.scheduler_info["workers"].values()] == [3]
+        finally:
+            worker.terminate()
+            worker.wait(60)

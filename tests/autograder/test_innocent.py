@@ -8,8 +8,8 @@ import pytest
 
 from autograder.authoring import innocent, unboxed
 from autograder.authoring.unboxed import Answered, Found
-from autograder.devtools.fixture import CHAPTER
 from autograder.probe import listed
+from fixture import CHAPTER
 
 SOURCE = """
 LIMIT = 3

@@ -19,6 +19,8 @@ from autograder.gradebook.tables import Gradebook
 from autograder.model.course import CourseError
 from autograder.model.verdict import Result
 
+pytest.importorskip("psycopg", reason="psycopg is not installed: uv sync --group ci")
+
 pytestmark = pytest.mark.skipif(
     postgres.programs() is None, reason="no PostgreSQL server here: apt-get install postgresql (.ci/run does)"
 )

@@ -19,6 +19,8 @@ from autograder.probe import listed
 from autograder.release import leaks
 from autograder.site import about, built, links, outputs
 
+pytest.importorskip("sphinx", reason="sphinx is not installed: uv sync --group ci")
+
 TWO = ["01_gpu_setup", "03_device_placement"]
 PICTURE = """
 # %% [markdown]
@@ -94,6 +96,13 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("two") / "site"
     built.build(find(), out, names=TWO, execute=False)
     return out
+
+
+def test_without_sphinx_the_mend_is_said_before_a_chapter_is_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(built, "find_spec", lambda module: None if module == "furo" else object())
+    monkeypatch.setattr(outputs, "made", pytest.fail)
+    with pytest.raises(CourseError, match="furo not found; install it: uv sync --extra site"):
+        built.build(find(), tmp_path / "site")
 
 
 def test_a_chapter_is_shown_with_what_it_prints_and_draws_before_anyone_answers(small: tuple[Course, Path]):

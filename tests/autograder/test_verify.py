@@ -1,6 +1,7 @@
 """Verifying checks: what the trials of a chapter say of its checks, and what is written of it."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from autograder.authoring import worth as worth_of
 from autograder.authoring.unboxed import Answered, Found
 from autograder.authoring.verify import Trial, Verified
 from autograder.authoring.worth import Tried
-from autograder.devtools.fixture import CHAPTER
 from autograder.model.course import Course, CourseError, find
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import Evidence, Outcome
 from autograder.probe import listed
 from autograder.probe.listed import Equivalent, Variant
+from fixture import CHAPTER
 
+with_mutants = pytest.mark.skipif(not find_spec("cosmic_ray"), reason="cosmic_ray is not installed: uv sync --group ci")
 TINY = chapter()
 SAYS = "divide by how many"  # in the message of classroom.FAILED
 WRONG = Variant(NAME, "pick", "sum_for_mean", False, "x = 1", says=SAYS, exercise="pick")
@@ -104,12 +106,14 @@ def mutant_trials(*survived):
             yield Trial("mutant", "", seed, {}, mutant), graded(pick=PASSED if full else FAILED)
 
 
+@with_mutants
 def test_mutants_that_live_on_every_seed_survive():
     made = found(*mutant_trials([False], [True, True, True]))
     assert (made.killed, len(made.survivors), made.share, made.good) == (1, 1, 0.5, False)
     assert "full points for a mutant of pick" in "".join(verify.complaints(made))
 
 
+@with_mutants
 def test_a_mutant_that_lives_on_some_seeds_is_killed_and_listed():
     made = found(*mutant_trials([True, False, True]))
     assert (made.killed, made.survivors, len(made.lucky)) == (1, [], 1)
@@ -121,6 +125,7 @@ def list_equivalent(monkeypatch, change):
     monkeypatch.setattr(listed, "equivalents", lambda file: [each])
 
 
+@with_mutants
 def test_an_equivalent_mutant_is_not_counted_but_listed(monkeypatch):
     list_equivalent(monkeypatch, None)
     made = found(*mutant_trials([False], [True, True, True]))
@@ -128,6 +133,7 @@ def test_an_equivalent_mutant_is_not_counted_but_listed(monkeypatch):
     assert "it does the same" in checks_page.section(made)
 
 
+@with_mutants
 def test_a_mutant_listed_as_equivalent_that_is_killed_is_the_authors_fault(monkeypatch):
     list_equivalent(monkeypatch, ("names[0]", "names[-1]"))
     first = next(each for each in mutants.mutants("pick", SOURCE) if each.operator == "LastForFirst")
@@ -156,6 +162,7 @@ def test_the_page_of_checks_has_a_good_section_of_every_chapter(monkeypatch):
         assert row["flakes"] == "0", name
 
 
+@with_mutants
 def test_one_exercise_alone_has_its_own_listed_answers_and_mutants_tried():
     pick, other = (exercise for exercise in TINY.exercises if exercise.name in ("pick", "spread"))
     reference = {name: SOURCE for exercise in (pick, other) for name in exercise.answer_ids}
@@ -170,6 +177,7 @@ def test_one_exercise_alone_has_its_own_listed_answers_and_mutants_tried():
     assert not picked & set(other.answer_ids)
 
 
+@with_mutants
 def test_a_trial_fills_in_what_its_exercise_looks_at_and_leaves_the_rest_blank():
     reference = {name: SOURCE for exercise in TINY.exercises for name in exercise.answer_ids}
     for trial in trials.trials_of(TINY, TINY.exercises, Path("listed.toml"), reference, 2):
@@ -272,6 +280,7 @@ def test_a_visible_check_works_in_a_folder_of_its_own_with_the_chapters_files(fi
     assert list(tmp_path.iterdir()) == []
 
 
+@with_mutants
 def test_without_mutants_the_listed_answers_are_graded_all_the_same(fixture_course, monkeypatch):
     monkeypatch.undo()
     made = verify.verify(fixture_course, CHAPTER, seeds=1, mutated=False)

@@ -20,13 +20,14 @@ from bs4 import BeautifulSoup
 from fuzzing import SEED
 from mutants import Mutant, mutants
 
-from autograder.devtools import attacks, demo
-from autograder.devtools.fixture import CHAPTER
+import attacks
+from autograder.devtools import demo
 from autograder.model.course import Course
 from autograder.model.verdict import Fault, Result
 from autograder.report import rendering
 from autograder.sandbox import boxes
 from autograder.sandbox.cgroups import ROOT
+from fixture import CHAPTER
 
 SMALL, LARGE = "25", os.environ.get("ACROSS_FUZZ_CLASS", "1000")
 HONEST = ("aa-honest", "mutant-0010-honest", "zz-honest", "mutant-0500-honest", "Ä honest one")

@@ -71,53 +71,14 @@ def test_who_waits_in_vain_says_for_whom(tmp_path):
         workers.leave_together(str(tmp_path), 0, 2, seconds=0.05)
 
 
-def pretended(epoch, steps=3):
+def test_a_pretended_coordinator_notes_what_was_handed_out_and_each_wait():
     coordinator = workers.Pretended([1.0, 2.0, 6.0], step=print, batches=iter([]))
-    return epoch(coordinator, print, coordinator.batches, steps), workers.fault_of(coordinator.events, 3)
-
-
-def test_an_epoch_that_hands_all_out_first_has_no_fault():
-    def epoch(coordinator, step, batches, steps):
-        handed = [coordinator.schedule(step, args=(batches,)) for _ in range(steps)]
-        coordinator.join()
-        return coordinator.fetch(handed)
-
-    assert pretended(epoch) == ([1.0, 2.0, 6.0], ("", ""))
-
-
-def test_an_epoch_that_waits_after_each_part_has_one():
-    def epoch(coordinator, step, batches, steps):
-        for _ in range(2):  # it hands out too many, too; what it must learn is the wait
-            found = coordinator.fetch([coordinator.schedule(step, args=(batches,)) for _ in range(2)])
-        return found
-
-    _, (name, says) = pretended(epoch)
-    assert name == "one_by_one"
-    assert "when 2 of them" in says
-
-
-def test_an_epoch_that_waits_in_between_has_one():
-    def epoch(coordinator, step, batches, steps):
-        return [coordinator.schedule(step, args=(batches,)).fetch() for _ in range(steps)]
-
-    losses, (name, says) = pretended(epoch)
-    assert losses == [1.0, 2.0, 6.0]
-    assert name == "one_by_one"
-    assert "when 1 of them" in says
-
-
-@pytest.mark.parametrize(
-    ("name", "hand_out"),
-    [
-        ("too_few", lambda coordinator, batches: coordinator.schedule(print, args=(batches,))),
-        ("without_batches", lambda coordinator, batches: [coordinator.schedule(print) for _ in range(3)]),
-        ("another_function", lambda coordinator, batches: [coordinator.schedule(len, (batches,)) for _ in range(3)]),
-        ("no_wait", lambda coordinator, batches: [coordinator.schedule(print, (batches,)) for _ in range(3)]),
-    ],
-)
-def test_each_fault_of_an_epoch_has_its_name(name, hand_out):
-    _, (found, _) = pretended(lambda coordinator, step, batches, steps: hand_out(coordinator, batches))
-    assert found == name
+    handed = [coordinator.schedule(print, args=(coordinator.batches,)), coordinator.schedule(len)]
+    coordinator.join()
+    assert coordinator.fetch(handed) == [1.0, 2.0]
+    assert handed[1].fetch() == 2.0
+    noted = [("schedule", True, True), ("schedule", False, False), *[("wait", False, False)] * 3]
+    assert coordinator.events == noted
 
 
 def test_a_life_ends_in_its_step_and_notes_where_it_began():
@@ -142,29 +103,10 @@ def test_a_life_counts_how_often_its_model_is_saved(tmp_path):
     assert (life.saves, other.saves) == (3, 0)
 
 
-def lived(first, last):
+def test_the_losses_of_a_life_that_nothing_interrupts():
     life = workers.Life(dies=99)
-    return life, [loss for _, loss in zip(range(first, last), life.train(first), strict=False)]
-
-
-def test_a_life_that_does_all_steps_and_saves_within_its_budget_has_no_fault(tmp_path):
-    life, losses = lived(0, 10)
-    assert workers.fault_of_lives([life], losses, 0, 10, 2) == ""
-    saved(life, tmp_path, 3)
-    assert "made 3 checkpoints; expected 2" in workers.fault_of_lives([life], losses, 0, 10, 2)
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "kept", "says"),
-    [
-        (5, 10, 5, "began with step 5; expected 0"),
-        (0, 15, 15, "did step 10, and more; expected step 9"),
-        (0, 10, 0, "returned 0 losses; expected 10"),
-    ],
-)
-def test_each_fault_of_a_life_is_told(first, last, kept, says):
-    life, losses = lived(first, last)
-    assert says in workers.fault_of_lives([life], losses[:kept], 0, 10, 2)
+    losses = [loss for _, loss in zip(range(10), life.train(0), strict=False)]
+    assert workers.losses_of_steps(10) == losses
 
 
 def goes_on(state, train, last, folder, chief):
@@ -175,21 +117,26 @@ def goes_on(state, train, last, folder, chief):
 
 
 def test_a_second_life_has_the_folder_of_the_first_and_its_own_return():
-    (first, second), got, files = workers.two_lives(goes_on, 4, True, True, 20)
+    (first, second), files = workers.two_lives(goes_on, 4, True, True, 20)
     assert (first.did, second.did) == ([3], [3, 4])
-    assert (len(got), files) == (2, 2)
-    assert workers.two_lives(goes_on, 4, False, False, 20)[2] == 0
+    assert (len(first.returned), len(second.returned), files) == (0, 2, 2)
+    assert workers.two_lives(goes_on, 4, False, False, 20)[1] == 0
+
+
+def test_a_second_life_has_nothing_that_the_first_remembered():
+    remembered = []
+
+    def remembers(state, train, last, folder, chief):
+        remembered.append(len(remembered))
+        return remembered
+
+    assert [life.returned for life in workers.two_lives(remembers, 4, True, True, 20)[0]] == [[0], [0]]
 
 
 def test_a_life_that_never_ends_returns_nothing():
-    lives, got, _ = workers.two_lives(lambda state, train, *_: list(train(0)), 4, True, True, 20)
-    assert got == []
-    assert "did step 20, and more" in workers.fault_of_lives(lives, got, 0, 20, 0)
-
-
-def test_a_life_that_did_not_restore_has_other_losses():
-    life, losses = lived(5, 10)
-    assert "step 5 has another loss" in workers.fault_of_lives([life], losses, 5, 10, 1)
+    lives, _ = workers.two_lives(lambda state, train, *_: list(train(0)), 4, True, True, 20)
+    assert lives[1].returned == []
+    assert lives[1].did[-1] > 20
 
 
 def test_a_picture_of_losses_tells_each_life():

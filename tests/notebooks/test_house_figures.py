@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from autograder.authoring import house
+import house
 from autograder.model.course import find
 
 COURSE = find()

@@ -33,11 +33,23 @@ def said(command: list[str], environment: Path | None = None, deadline: float = 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `uv sync` installs, but for the one package."""
+    """What `uv sync --group ci` installs, but for the one package."""
     if shutil.which("uv") is None:
         pytest.skip("no uv here")
     place = tmp_path_factory.mktemp("without_cuda") / "venv"
-    pins = said(["uv", "export", "--frozen", "--no-hashes", "--no-emit-workspace", "--no-header", "--no-annotate"])
+    pins = said(
+        [
+            "uv",
+            "export",
+            "--frozen",
+            "--group",
+            "ci",
+            "--no-hashes",
+            "--no-emit-workspace",
+            "--no-header",
+            "--no-annotate",
+        ]
+    )
     changed, count = re.subn(r"^tensorflow==", "tensorflow-cpu==", pins, flags=re.MULTILINE)
     assert count == 1
     requirements = place.parent / "requirements.txt"

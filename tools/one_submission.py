@@ -1,6 +1,6 @@
 """Where the processor seconds of grading one submission go: the reference of each chapter, graded again and again.
 
-uv run python benchmarks/one_submission.py 03 07 --times 10
+uv run python tools/one_submission.py 03 07 --times 10
 
 Of each process what it and its children used (Linux), by the servers that fork them; the recorder and the page apart. Beside
 them what the submission's own code uses, its cells and what is called of it, in a warm process with no kernel and no box.
@@ -19,9 +19,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import bench
 from across import fresh
 from autograder.authoring import build
-from autograder.devtools import bench
 from autograder.engine import class_run
 from autograder.gradebook.record import Recorder
 from autograder.job import assemble, forkserver, grade

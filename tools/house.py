@@ -1,6 +1,6 @@
 """The house figures of each chapter: how much there is to read, and how much of TensorFlow is in the answers.
 
-    python -m autograder.authoring.house       # a table; what is outside the house's figures in red
+uv run python tools/house.py       # a table; what is outside the house's figures in red
 
 A chapter that is outside on purpose says why in the header of its source: `#   # house: words: two tables of registers`.
 """
@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder.authoring import build
+from autograder.authoring.chapter_header import WHY
 from autograder.model.course import Course, find, text
 
-WHY = re.compile(r"^# +# house: (\w+): (.+)$", re.MULTILINE)
 OF_TENSORFLOW = frozenset({"backing_device", "device", "type"})  # of its tensors and ops: their attributes
 WORD = re.compile(r"[^\W_][\w'’-]*")
 LIMITS = {  # name -> (least, most)

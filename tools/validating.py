@@ -1,6 +1,6 @@
-"""How long Validate lets a learner wait, by chapter, beside `nbgrader validate` of the same notebook: `learner.py` runs it.
+"""How long Validate lets a learner wait, by chapter: `learner.py` runs it.
 
-uv run python benchmarks/validating.py --chapters 03,05 --nbgrader 05
+uv run python tools/validating.py --chapters 03,05
 
 Each chapter is validated solved: with nothing kept, again, and after each answer was changed (by a comment), one by one.
 """
@@ -8,10 +8,7 @@ Each chapter is validated solved: with nothing kept, again, and after each answe
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +26,6 @@ from across._process import provisioner, warm
 from autograder.authoring import build
 from autograder.model.course import Course, find
 
-DEADLINE = 600.0  # seconds, of nbgrader's
 LONG = 3.0  # seconds; what a check takes that is named
 
 
@@ -55,7 +51,6 @@ class Chapter:
     first: Waited
     again: float
     changes: dict[str, Waited]  # by the exercise whose answer was changed
-    nbgrader: float | None
 
     @property
     def longest(self) -> str:
@@ -67,9 +62,6 @@ class Chapter:
         own = {name: each.until_known[name] for name, each in self.changes.items()}
         slowest = max(own, key=lambda name: own[name])
         longest = self.changes[self.longest]
-        beside = (
-            ("", "") if self.nbgrader is None else (f"{self.nbgrader:.1f}", f"{self.nbgrader / self.first.seconds:.1f}")
-        )
         rest = self.first.seconds - sum(self.first.checks.values())
         return [
             self.name[:2],
@@ -80,19 +72,18 @@ class Chapter:
             f"{longest.seconds:.1f} ({self.longest})",
             f"{statistics.median(own.values()):.1f}",
             f"{own[slowest]:.1f} ({slowest})",
-            *beside,
             ", ".join(self.first.long_checks),
         ]
 
 
 COLUMNS = (
     *("chapter", "first", "of it outside checks", "again", "a change, median", "the longest", "its own check, median"),
-    *("the longest", "nbgrader validate", "times", "checks that take over 3 s"),
+    *("the longest", "checks that take over 3 s"),
 )
 
 
-def measured(names: Sequence[str], beside: Sequence[str], tell: Callable[[str], None]) -> list[Chapter]:
-    """Measure the chapters `names`, those of `beside` by nbgrader as well; `tell` hears what is done."""
+def measured(names: Sequence[str], tell: Callable[[str], None]) -> list[Chapter]:
+    """Measure the chapters `names`; `tell` hears what is done."""
     course = find()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["JUPYTER_DATA_DIR"] = f"{folder}/user"
@@ -103,19 +94,18 @@ def measured(names: Sequence[str], beside: Sequence[str], tell: Callable[[str], 
             found = []
             for name in names:
                 tell(f"{name}, load {os.getloadavg()[0]:.1f}")
-                found.append(_chapter(course, name, Path(folder), name in beside))
+                found.append(_chapter(course, name, Path(folder)))
             return found
         finally:
             provisioner.turn_off()
 
 
-def _chapter(course: Course, name: str, folder: Path, beside: bool) -> Chapter:
+def _chapter(course: Course, name: str, folder: Path) -> Chapter:
     path = folder / name / f"{name}.ipynb"
     path.parent.mkdir()
     for place, content in course.beside(name):
         (path.parent / place).write_bytes(content)
     path.write_text(build.dumps(build.solved(course, name)), encoding="utf-8")
-    cold = _by_nbgrader(path) if beside else None
     first, again = _waited(path), _waited(path)
     notebook = nbformat.read(path, as_version=4)
     changes = {}
@@ -127,7 +117,7 @@ def _chapter(course: Course, name: str, folder: Path, beside: bool) -> Chapter:
             exercise = cell.metadata.nbgrader.grade_id
             if exercise in waited.until_known:
                 changes[exercise] = waited
-    return Chapter(name, first, again.seconds, changes, cold)
+    return Chapter(name, first, again.seconds, changes)
 
 
 def _waited(path: Path) -> Waited:
@@ -148,21 +138,6 @@ def _waited(path: Path) -> Waited:
     )
 
 
-def _by_nbgrader(path: Path) -> float:
-    """Seconds of `nbgrader validate`, which starts a cold kernel; of a copy of the chapter."""
-    cold = {name: value for name, value in os.environ.items() if not name.startswith(("ACROSS_", "JUPYTER_DEFAULT_"))}
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(path.parent, folder, dirs_exist_ok=True)
-        command = [sys.executable, "-m", "nbgrader", "validate", path.name]
-        began = time.monotonic()
-        done = subprocess.run(
-            command, cwd=folder, env=cold, capture_output=True, text=True, timeout=DEADLINE, check=False
-        )
-        if "Success!" not in done.stdout:
-            raise RuntimeError(f"nbgrader validate {path.name}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return time.monotonic() - began
-
-
 def _full_names(chosen: str) -> list[str]:
     course = find()
     if chosen in ("all", "none"):
@@ -172,13 +147,10 @@ def _full_names(chosen: str) -> list[str]:
 
 def main(
     chapters: Annotated[str, typer.Option(help="Whose Validate is timed: 03,05; all.")] = "all",
-    nbgrader: Annotated[
-        str, typer.Option(help="Beside which of them `nbgrader validate` is timed.")
-    ] = "01,03,05,07,12",
 ) -> None:
     """Time Validate, each chapter once."""
     console = Console(width=200)
-    found = measured(_full_names(chapters), _full_names(nbgrader), lambda line: console.print(line, highlight=False))
+    found = measured(_full_names(chapters), lambda line: console.print(line, highlight=False))
     made = Table(title=f"seconds that a learner waits for Validate of a solved chapter; {os.cpu_count()} cores")
     for column in COLUMNS:
         made.add_column(column)

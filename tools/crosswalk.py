@@ -4,7 +4,7 @@ The names stand in the course's docs/crosswalk.toml, with what became of each; a
 `tf.X`, `v1.X` or `tf.compat.v1.X`. A link leads to that cell of the released notebook, as JupyterLab opens it; or to a
 file that lies beside a chapter. For a name that no cell has the page shows a program, or says why nothing here can run it.
 
-python -m autograder.authoring.crosswalk       # writes docs/crosswalk.md
+uv run python tools/crosswalk.py       # writes docs/crosswalk.md
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def page(course: Course) -> str:
         "",
         "Every name of TensorFlow in the four sources of this course and in its list of rows, what became of it in TensorFlow",
         "2.21, and a link to the first cell of a chapter that runs it; JupyterLab opens it at the cell.",
-        f"Written by `python -m autograder.authoring.crosswalk` from `docs/crosswalk.toml`: {counts}.",
+        f"Written by `tools/crosswalk.py` from `docs/crosswalk.toml`: {counts}.",
         "",
         f"{len(bare)} names stand in no cell. Their rows link to a cell with the name of today, to a file that lies beside a",
         "chapter and runs in an environment of its own, with an older TensorFlow, or to a program at",

@@ -1,7 +1,7 @@
 """What a learner waits for, warm as the course does it and cold as it would be without: a table, in turns, on this machine.
 
-uv run python benchmarks/learner.py --repeats 3
-uv run python benchmarks/learner.py --repeats 0 --chapters 03,05 --nbgrader 05      # Validate of these alone
+uv run python tools/learner.py --repeats 3
+uv run python tools/learner.py --repeats 0 --chapters 03,05      # Validate of these alone
 """
 
 from __future__ import annotations
@@ -236,16 +236,13 @@ def steps() -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
 def main(
     repeats: Annotated[int, typer.Option(min=0, help="Of each step; 0: Validate alone.")] = 3,
     chapters: Annotated[str, typer.Option(help="Whose Validate is timed: 03,05; all; none.")] = "all",
-    nbgrader: Annotated[
-        str, typer.Option(help="Beside which of them `nbgrader validate` is timed.")
-    ] = "01,03,05,07,12",
 ) -> None:
     """Time each step warm and cold, in turns; medians, with the smallest and the largest. Then Validate, once."""
     if repeats:
         Console(width=130).print(_steps_table(repeats))
     if chapters != "none":
         program = str(Path(__file__).with_name("validating.py"))
-        subprocess.run([sys.executable, program, "--chapters", chapters, "--nbgrader", nbgrader], check=True)
+        subprocess.run([sys.executable, program, "--chapters", chapters], check=True)
 
 
 def _steps_table(repeats: int) -> Table:

@@ -1,6 +1,6 @@
 """What the processes of a grader hold in memory: the reference of each chapter, handed in by many, by 1, 2 and 16 workers.
 
-uv run python benchmarks/memory.py 03 09 13 --workers 16
+uv run python tools/memory.py 03 09 13 --workers 16
 
 PSS, which counts a page that several processes share once in all: the most of all of them at a moment, looked at as often as
 that takes. Beside it the warm servers when nothing is graded, and the worker itself.

@@ -1,7 +1,7 @@
 """How long a class takes: measured from 10 to 1,000 submissions on this machine, and from that, simulated on larger ones.
 
-uv run python benchmarks/scale.py --most 300            # then rows of 10, 30, 100, 300
-uv run python benchmarks/scale.py --costs costs.json    # simulate only, from what a run has written
+uv run python tools/scale.py --most 300            # then rows of 10, 30, 100, 300
+uv run python tools/scale.py --costs costs.json    # simulate only, from what a run has written
 
 The simulation is of events: workers take jobs in order, one recorder writes verdicts one after the other, then pages are
 rendered. Jobs last as long as those that were measured. It knows nothing of networks or disks.
@@ -28,7 +28,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from autograder.devtools import bench, demo
+import bench
+from autograder.devtools import demo
 from autograder.gradebook import record
 from autograder.model.course import find
 
@@ -69,7 +70,7 @@ def measure(sizes: list[int], console: Console) -> Costs:
             bench.write_class(COURSE, place / "class", size)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             started = time.perf_counter()
-            with bench._memory() as peak:
+            with bench.memory() as peak:
                 command = [
                     sys.executable,
                     "-m",
