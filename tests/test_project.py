@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def known(name: str, among: dict[str, Path]) -> str | None:
 
 
 def room(name: str) -> str:
-    """The package that a module is in: of `autograder.job.check` it is `autograder.job`."""
+    """The package that a module is in, `autograder.job` of `autograder.job.check`; one outside of all is its own."""
     parts = name.split(".")
     return ".".join(parts[:2]) if len(parts) > 2 else name
 
@@ -75,23 +75,26 @@ def test_the_students_library_knows_nothing_of_grading():
 
 
 @pytest.mark.parametrize("package", ["lib/across", "autograder"])
-def test_modules_import_downwards_only(package: str):
+@pytest.mark.parametrize("part", [str, room], ids=["modules", "rooms"])
+def test_modules_and_rooms_import_downwards_only(package: str, part: Callable[[str], str]):
     """No circle, also counting imports inside functions and those for types only."""
     among = modules(package)
-    needs = {name: {known(found, among) for found in imports(path)} for name, path in among.items()}
-    graph = {name: {need for need in found if need and need != name} for name, found in needs.items()}
-    assert len(list(TopologicalSorter(graph).static_order())) == len(among)  # a circle raises CycleError
-
-
-@pytest.mark.parametrize("package", ["lib/across", "autograder"])
-def test_rooms_import_downwards_only(package: str):
-    """The same of packages, where a module outside of all is a room of its own."""
-    among = modules(package)
-    graph: dict[str, set[str]] = {room(name): set() for name in among}
+    graph: dict[str, set[str]] = {part(name): set() for name in among}
     for name, path in among.items():
-        needs = {room(need) for found in imports(path) if (need := known(found, among))}
-        graph[room(name)] |= needs - {room(name)}
+        needs = {part(need) for found in imports(path) if (need := known(found, among))}
+        graph[part(name)] |= needs - {part(name)}
     assert len(list(TopologicalSorter(graph).static_order())) == len(graph)  # a circle raises CycleError
+
+
+def test_rooms_import_from_those_below_them_in_the_table_alone():
+    """The table of docs/architecture.md has the rooms of the harness, from the commands down to values."""
+    among = modules("autograder")
+    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+    floor = {f"autograder.{name}": number for number, name in enumerate(table)}
+    needs = [(name, known(found, among)) for name, path in among.items() for found in imports(path)]
+    guilty = {(name, need) for name, need in needs if need and floor.get(room(name), 0) > floor.get(room(need), 99)}
+    assert guilty == set()
+    assert floor.keys() == {room(name) for name in among if name.count(".") > 1}
 
 
 def test_a_module_can_be_held_in_the_head():

@@ -63,7 +63,7 @@ def watched() -> Iterator[list[tuple[float, int]]]:
 def measure(course: Course, chapter: str, workers: list[int], each: int) -> dict[str, float]:
     """What is seen -> MB, or how many."""
     rubric = forkserver.make_rubric(course, chapter)
-    class_run.try_reference(course, rubric)
+    class_run.try_reference(course, rubric, build.solution_source(course, chapter))
     servers, solution = forkserver.servers(course, rubric), build.solution_source(course, chapter)
     found = {"servers, idle": sum(pss(getattr(servers, name).process.pid) for name in SERVERS)}
     found["worker, idle"] = pss(os.getpid())

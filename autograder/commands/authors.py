@@ -236,9 +236,11 @@ def demo(
 ) -> None:
     """Make a class of 30 invented submissions of the course's chapter for it and grade it, start to end."""
     from autograder.devtools import demo as classroom
+    from autograder.engine.request import Request
+    from autograder.submissions.handed_in import HandedIn
 
     course = opened(context)
-    submissions = classroom.make(course, out / "submissions")
-    code = grading.grade_to_the_end(course, classroom.chapter_of(course), submissions, out, workers=workers)
+    submissions = HandedIn(classroom.make(course, out / "submissions"))
+    code = grading.grade_to_the_end(Request(course, classroom.chapter_of(course), submissions, out, workers=workers))
     console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
     sys.exit(code)

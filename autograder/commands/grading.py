@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial, wraps
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,13 +19,14 @@ from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted
 MOST = 40  # lines of one kind
 
 if TYPE_CHECKING:
+    from autograder.engine.request import Request
     from autograder.gradebook.record import Record
-    from autograder.model.course import Chapter, Course
+    from autograder.model.course import Chapter
     from autograder.submissions.extensions import Extension
-    from autograder.submissions.roster import Enrolled
+    from autograder.submissions.handed_in import HandedIn
 
 
-def tell(found: Any, chapter_name: str, out: Path | None = None) -> int:
+def tell(found: HandedIn, chapter_name: str, out: Path | None = None) -> int:
     """Say where the class comes from, and what was not taken of it; the exit code. The list of files is kept in `out`."""
     from autograder.submissions import handed_in
 
@@ -49,7 +51,7 @@ def complain(says: str) -> None:
     errors.print(f"[bold yellow]waiting:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
-def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path, students: Any = (), **how: Any) -> int:
+def watch(request: Request, arrivals: Iterator[HandedIn]) -> int:
     """Grade each batch that arrives; Ctrl-C between two batches is how it ends. Returns the worst exit code."""
     from autograder.engine import class_run
 
@@ -64,59 +66,38 @@ def watch(course: Course, chapter_name: str, arrivals: Iterator[Any], out: Path,
             class_run.close()
             console.print(f"watched: {batches} batch{'' if batches == 1 else 'es'} graded", highlight=False)
             return code
-        if asked := sorted({*found.students} & {*(students or found.students)}):
-            code = max(code, tell(found, chapter_name, out))
-            code = max(
-                code,
-                grade_to_the_end(
-                    course,
-                    chapter_name,
-                    found.folder,
-                    out,
-                    more=True,
-                    roster=found.roster,
-                    students=asked,
-                    others=found.instead,
-                    attempts=found.attempts,
-                    enrolled=found.enrolled,
-                    **how,
-                ),
-            )
+        if asked := sorted({*found.students} & {*(request.students or found.students)}):
+            told = tell(found, request.chapter, request.out)
+            code = max(code, told, grade_to_the_end(replace(request, handed_in=found, students=asked)))
             batches += 1
 
 
-def _alone(work: Callable[..., int]) -> Callable[..., int]:
-    """Hold OUT from the first mark to the last page."""
-
-    @wraps(work)
-    def alone(course: Course, chapter_name: str, submissions: Path, out: Path, *args: Any, **how: Any) -> int:
-        from autograder.store import files
-
-        with files.only_writer(out):
-            return work(course, chapter_name, submissions, out, *args, **how)
-
-    return alone
-
-
-def launch(course: Course, chapter_name: str, how: dict[str, Any]) -> None:
+def launch(request: Request) -> None:
     """Start the warm servers: they import, TensorFlow for one, while we import nbgrader. Not where others grade."""
     from autograder.job import forkserver
     from autograder.sandbox import boxes
 
-    if how.get("executor"):
-        return
-    if how.get("trust") or not boxes.problem():
-        forkserver.launch(course, chapter_name)
+    if request.executor is None and (request.trust or not boxes.problem()):
+        forkserver.launch(request.course, request.chapter)
 
 
-def rehearse(course: Course, chapter_name: str, submissions: Path, out: Path, as_json: bool = False, **how: Any) -> int:
+def _ready(request: Request) -> Request:
+    """Start the servers; the request with the reference as it is now, which is read meanwhile."""
+    launch(request)
+    from autograder.authoring import build
+
+    return replace(request, reference=build.solution_source(request.course, request.chapter))
+
+
+def rehearse(request: Request, as_json: bool = False) -> int:
     """Grade and keep nothing; say which marks would change against what is in OUT. Returns the exit code."""
-    launch(course, chapter_name, how)
+    request = _ready(request)
     from autograder.engine import class_run, dry_run
     from autograder.report import changes
 
-    with progress(f"grading {chapter_name}, to keep nothing") as advance:
-        result, found = dry_run.rehearse(course, chapter_name, submissions, out, progress=advance, **how)
+    with progress(f"grading {request.chapter}, to keep nothing") as advance:
+        result, was, then = dry_run.rehearse(request, advance)
+    found = changes.compare(was, then)
     class_run.close()
     if as_json:
         typer.echo(json.dumps({**found.to_json(), "faults": result.faults}, indent=1))
@@ -130,28 +111,19 @@ def rehearse(course: Course, chapter_name: str, submissions: Path, out: Path, as
     return INFRASTRUCTURE if result.faults else OK
 
 
-@_alone
-def grade_to_the_end(
-    course: Course,
-    chapter_name: str,
-    submissions: Path,
-    out: Path,
-    more: bool = False,
-    roster: Collection[str] = (),
-    command: str = "autograder",
-    attempts: Mapping[str, str] | None = None,
-    enrolled: Mapping[str, Enrolled] | None = None,
-    **how: Any,
-) -> int:
-    """Grade (`how`: options of `engine.grade_class`), write marks, feedback and report, print the class; the exit code.
+def grade_to_the_end(request: Request) -> int:
+    """Grade, write marks, feedback and report, print the class; all the while OUT is held. Returns the exit code."""
+    from autograder.store import files
 
-    `more` comes soon: the servers stay warm. Who is on the `roster` and not in `submissions` is kept as absent; `attempts`
-    say which of a student's notebooks counts, and names and addresses of who is `enrolled` go into nbgrader's table.
-    Commands that the pages name begin with `command`.
-    """
-    chapter = course.chapter(chapter_name)  # an author's fault ends the command here
-    launch(course, chapter_name, how)
+    with files.only_writer(request.out):
+        return _graded(request)
+
+
+def _graded(request: Request) -> int:
+    out, chapter = request.out, request.course.chapter(request.chapter)  # an author's fault ends the command here
+    request, class_ = _ready(request), request.handed_in
     from autograder.engine import class_run
+    from autograder.report import words
 
     before: list[Record] = []
 
@@ -160,35 +132,35 @@ def grade_to_the_end(
 
         before.extend(record.records(out, chapter) if database.exists(out) else [])
 
-    with progress(f"grading {chapter_name}") as advance, _pages_prepared(chapter) as prepare:
+    with progress(f"grading {chapter.name}") as advance, _pages_prepared(chapter) as prepare:
 
         def advanced(done: int, of: int, student: str) -> None:
             prepare()
             advance(done, of, student)
 
-        told = {"progress": advanced, "naming": partial(advance, now="names of wrong answers"), "meanwhile": meanwhile}
-        result = class_run.grade_class(course, chapter_name, submissions, out, watching=more, **told, **how)
+        begun = partial(words.keep, request.course, chapter.name, out)
+        result = class_run.grade_class(request, progress=advanced, meanwhile=meanwhile, begun=begun)
     from autograder.gradebook import record, roll, students
     from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake
 
-    if not more:
+    if not request.watching:
         class_run.close()
     after = record.records(out, chapter)
-    if roster:
-        there = {each.student for each in intake.collect(submissions, chapter)}
-        roll.keep_absent(out, chapter, set(roster) - there)
-    of_nobody(how.get("extensions", ()), chapter_name, {*roster, *(each.student for each in after)})
-    if enrolled:
-        students.enter(out, chapter, enrolled)
-    roll.keep_attempts(out, chapter, attempts or {}, {*result.graded, *result.unchanged})
+    if class_.roster:
+        there = {each.student for each in intake.collect(class_.folder, chapter)}
+        roll.keep_absent(out, chapter, set(class_.roster) - there)
+    of_nobody(request.extensions, chapter.name, {*class_.roster, *(each.student for each in after)})
+    if class_.enrolled:
+        students.enter(out, chapter, class_.enrolled)
+    roll.keep_attempts(out, chapter, class_.attempts, {*result.graded, *result.unchanged})
     faults = result.faults
-    if how.get("students"):  # of the others nothing has changed
+    if request.students:  # of the others nothing has changed
         done = {*result.graded, *result.unchanged}
         faults = {name: why for name, why in outputs.left(out, chapter).items() if name not in done} | faults
     with progress("feedback") as advance:
         unmade = outputs.write(
-            out, chapter, faults=faults, workers=how.get("workers", 0), progress=advance, command=command
+            out, chapter, faults=faults, workers=request.workers, progress=advance, command=request.command
         )
     console.print(class_page.class_table(out, chapter))
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
@@ -201,7 +173,6 @@ def grade_to_the_end(
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
     left(result.faults)
-    without_names(result.unnamed)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
 
@@ -258,13 +229,6 @@ def left(faults: dict[str, str]) -> None:
         errors.print(f"[bold red]not graded:[/] {plain(student)}: {plain(why)}", highlight=False)
     if len(faults) > MOST:
         errors.print(f"[bold red]not graded:[/] {len(faults) - MOST:,} more", highlight=False)
-
-
-def without_names(count: int) -> None:
-    """Say that wrong answers are called nothing yet."""
-    if count:
-        says = f"wrong answers of {count} students: a listed one could not be graded, see grading.log; run again"
-        errors.print(f"[bold yellow]no name:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
 def without_notebook(unmade: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,14 +73,6 @@ def grade(
     """
     course = opened(context)
     name = course.full_name(chapter)
-    how: dict[str, Any] = {"workers": workers, "trust": trust, "again": again, "students": student or (), "gpus": gpus}
-    how |= {"anyway": anyway}
-    told = {"command": spelled(context)}
-    how |= {"db_url": db} if db else {}
-    if extensions:
-        from autograder.submissions import extensions as table
-
-        how["extensions"] = table.read(extensions, course.full_name)
     watch = watch or watch_for is not None
     policy = (due, late_per_day, grace)
     if not watch and not submissions.exists():
@@ -89,41 +82,48 @@ def grade(
     if (limit or json_) and not dry_run:
         end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits of the chapter's header")
     from autograder.engine import executors
+    from autograder.engine.request import Request
     from autograder.model.limits import read_limits
+    from autograder.submissions.handed_in import HandedIn
 
-    limits = read_limits(limit or ())  # a slip in them costs no start of servers
+    request = Request(
+        course,
+        name,
+        HandedIn(submissions),
+        out,
+        workers=workers,
+        trust=trust,
+        again=again,
+        anyway=anyway,
+        watching=watch,
+        students=student or (),
+        limits=read_limits(limit or ()),  # a slip in them costs no start of servers
+        gpus=gpus,
+        db_url=db or None,
+        command=spelled(context),
+    )
+    if extensions:
+        from autograder.submissions import extensions as table
+
+        request = replace(request, extensions=table.read(extensions, course.full_name))
     if engine == executors.LOCAL:
-        grading.launch(course, name, how)
+        grading.launch(request)
     from autograder.submissions import arrivals, downloads, filenames
 
     full = course.chapter(name)
     which: dict[str, Any] = {"names": filenames.Names(name_pattern, layout), "roster": roster, "times": handed_in}
     with executors.opened(engine, course, name, tls, gpus) as executor:
-        how |= {"executor": executor} if executor else {}
-        if dry_run:
-            how["limits"] = limits
-            with downloads.gathered(submissions, full, **which) as found:
-                code = grading.tell(found, name)
-                sys.exit(
-                    max(code, grading.rehearse(course, name, found.folder, out, json_, others=found.instead, **how))
-                )
+        request = replace(request, executor=executor)
         if any(said is not None for said in policy):
             from autograder.gradebook import late_penalty  # all of nbgrader comes with it: see `grade_class`
 
             late_penalty.settle(out, full, *policy, db_url=db or None)
         if watch:
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
-            batches = arrivals.batches(submissions, full, **which, **how_long)
-            sys.exit(grading.watch(course, name, batches, out, **how, **told))
+            sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which, **how_long)))
         with downloads.gathered(submissions, full, **which) as found:
-            code = grading.tell(found, name, out)
-            how |= {
-                "roster": found.roster,
-                "others": found.instead,
-                "attempts": found.attempts,
-                "enrolled": found.enrolled,
-            }
-            sys.exit(max(code, grading.grade_to_the_end(course, name, found.folder, out, **how, **told)))
+            code, request = grading.tell(found, name, None if dry_run else out), replace(request, handed_in=found)
+            sys.exit(max(code, grading.rehearse(request, json_) if dry_run else grading.grade_to_the_end(request)))
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

@@ -30,7 +30,7 @@ def plain(says: str) -> str:
 
 @contextmanager
 def progress(what: str) -> Iterator[Advance]:
-    """A progress bar with the time that is left; yields what is called with (done, of how many, whom, what else it does)."""
+    """A progress bar with the time that is left; yields what is called with (done, of how many, whom)."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -41,7 +41,7 @@ def progress(what: str) -> Iterator[Advance]:
     with Progress(*columns, TextColumn("{task.fields[whom]}"), console=errors) as bar:
         task = bar.add_task(what, total=None, whom="starting")
 
-        def advance(done: int, total: int, whom: str, now: str = what) -> None:
-            bar.update(task, description=now, completed=done, total=total, whom=plain(whom)[:30])
+        def advance(done: int, total: int, whom: str) -> None:
+            bar.update(task, completed=done, total=total, whom=plain(whom)[:30])
 
         yield advance

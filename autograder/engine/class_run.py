@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from autograder.engine.jobs import Jobs
-from autograder.engine.listed_answers import Listed
+from autograder.engine.request import Request
 from autograder.gradebook import receipts
 from autograder.job import check, clocks, forkserver
 from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
-from autograder.report import words
 from autograder.sandbox import boxes
 from autograder.store import files, log
 from autograder.submissions import exchange, instead, intake
-from autograder.submissions.extensions import Extension
 from autograder.submissions.intake import Found, Submission
 
 BOOK = ("gradebook.db", "nbgrader_config.py")  # what is in OUT where somebody may have been graded already
@@ -42,7 +38,6 @@ class ClassResult:
     graded: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)  # student -> why this machine could not grade the submission
-    unnamed: int = 0  # submissions of which a wrong answer is called nothing: this machine failed at listed ones
 
     @property
     def students(self) -> int:
@@ -54,69 +49,51 @@ Progress = Callable[[int, int, str], None]  # (done, of how many, student)
 
 
 def grade_class(
-    course: Course,
-    chapter_name: str,
-    submissions: Path,
-    out: Path,
+    request: Request,
     *,
-    workers: int = 0,
-    executor: Executor | None = None,
-    trust: bool = False,
-    again: bool = False,
-    students: Collection[str] = (),
-    db_url: str | None = None,
-    limits: dict[str, Any] | None = None,
-    gpus: int | None = None,
-    watching: bool = False,
-    anyway: bool = False,
-    others: Mapping[str, str] | None = None,
-    extensions: Sequence[Extension] = (),
     progress: Progress | None = None,
-    naming: Progress | None = lambda *_: None,
     meanwhile: Callable[[], object] = lambda: None,
+    begun: Callable[[], object] = lambda: None,
 ) -> ClassResult:
-    """Grade every student of `submissions`/<student>/<chapter>/<chapter>.ipynb, by `course`, into the gradebook in `out`.
+    """Grade a class into the gradebook in its `out`.
 
-    `workers` jobs run at once (0: one a core), or as many as `executor` runs (see `engines`), the reference too. `trust`
-    runs them in no sandbox; `again` grades what did not change, too; `students` names those to be graded (none: all of
-    them); `db_url` is of the gradebook that is not OUT's own; `limits` and `gpus` go before the chapter's; while `watching`
-    a class of another chapter's notebooks is graded, too, and an odd one is recorded (see `guard`), as it is `anyway`;
-    `others` are students with what they handed in that is no notebook; `extensions` are kept in the gradebook; `meanwhile`
-    is called while the reference is graded. What every attempt took, and what went wrong, is in OUT/grading.log.
+    `meanwhile` is called while the reference is graded, `begun` when it has passed and something may be written.
 
-    When all marks are recorded, wrong answers get their names: `naming` is called as listed ones are looked at for that
-    (None: nobody gets a name). What is interrupted there, the next run goes on with.
+    What every attempt took, and what went wrong, is in OUT/grading.log.
 
     Raises CourseError for the author's fault, where most notebooks are another chapter's and for an odd class, SandboxError
     when untrusted code cannot be run here, OSError when `submissions` or `out` cannot be used, files.BusyError when another
     grader writes there, clocks.BusyError when this machine has too much to do for the reference.
     """
-    found = intake.collect(submissions, course.chapter(chapter_name))
-    if strangers := set(students) - {each.student for each in found}:
+    course, submissions, out = request.course, request.handed_in.folder, request.out
+    executor, watching, anyway = request.executor, request.watching, request.watching or request.anyway
+    found = intake.collect(submissions, course.chapter(request.chapter))
+    if strangers := set(request.students) - {each.student for each in found}:
         name = min(strangers)
         raise CourseError(f"{submissions}: no student {name!r}; {near(name, [each.student for each in found])}")
     everyone = found
-    found = [each for each in found if not students or each.student in students]
-    if not trust and executor is None and (problem := boxes.problem()):
+    found = [each for each in found if not request.students or each.student in request.students]
+    if not request.trust and executor is None and (problem := boxes.problem()):
         raise boxes.SandboxError(problem)
-    chapter = forkserver.limited(course.chapter(chapter_name), limits, gpus)
+    chapter = forkserver.limited(course.chapter(request.chapter), request.limits, request.gpus)
     result = ClassResult()
-    read = _read(found, chapter, others or {}, result.faults)  # while the servers import, where they were launched
+    read = _read(found, chapter, request.handed_in.instead, result.faults)  # while servers that were launched import
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
-    from autograder.authoring import build  # noqa: F401 -- what reads the reference: 0.2 s, also while they import
-
-    rubric = forkserver.make_rubric(course, chapter_name, sandboxed=not trust, limits=limits, gpus=gpus)
-    rubric = _with_reference(course, rubric)
-    chapter, listed = rubric.chapter, Listed(course, rubric)
-    own = _own_answers(course, chapter)
+    rubric = forkserver.make_rubric(
+        course, request.chapter, sandboxed=not request.trust, limits=request.limits, gpus=request.gpus
+    )
+    own = tuple(sorted(request.reference.items()))
+    if rubric.chapter.follow_through is not None:  # failed answers are asked again on top of the reference's
+        rubric = replace(rubric, reference=own)
+    chapter = rubric.chapter
     with ExitStack() as stack:
-        run = stack.enter_context(Jobs(course, workers, executor))
+        run = stack.enter_context(Jobs(course, request.workers, executor))
         drawn = _drawn(out)
-        passed = _passing(course, rubric, run, executor is None, watching)
-        if not (db_url or any((out / name).exists() for name in BOOK)):
-            run.begin(_ahead(rubric, listed, read, drawn, own))
+        passed = _passing(request, rubric, run)
+        if not (request.db_url or any((out / name).exists() for name in BOOK)):
+            run.begin(_ahead(rubric, read, drawn, own))
         from autograder.engine import guard
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
 
@@ -124,16 +101,16 @@ def grade_class(
         passed()  # before anything is written
         key = secret(out, drawn)
         stack.enter_context(log.kept(out))
-        recorder = stack.enter_context(Recorder(out, chapter, db_url, extensions))
+        recorder = stack.enter_context(Recorder(out, chapter, request.db_url, request.extensions))
         stack.callback(run.end)  # before the log and the gradebook are closed, whatever ends this
         key = recorder.secret(key)
-        words.keep(course, chapter.name, out)
+        begun()
         jobs: list[Job] = []
-        if not (watching or anyway):
+        if not anyway:
             guard.check_times(read, recorder)
         for submission in read:
-            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, listed, own)
-            if not again and recorder.known(submission.student) == job.digest:
+            job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, own)
+            if not request.again and recorder.known(submission.student) == job.digest:
                 try:
                     recorder.renew(submission.student, submission.timestamp, submission.language)
                     receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
@@ -142,7 +119,7 @@ def grade_class(
                     result.faults[submission.student] = str(error)
             else:
                 jobs.append(job)
-        if jobs and not (watching or anyway):
+        if jobs and not anyway:
             guard.check_blanks(read, chapter)
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
@@ -159,7 +136,7 @@ def grade_class(
 
         points = {job.submission.student: guard.recorded(recorder, job.submission.student, job.answers) for job in jobs}
         before = {student: each for student, each in points.items() if each is not None}
-        with guard.Guard(len(jobs), before, write, watching or anyway) as kept:
+        with guard.Guard(len(jobs), before, write, anyway) as kept:
             for first, verdict in run.verdicts(firsts):
                 for submission in (job.submission for job in alike[first.digest]):
                     student, done = submission.student, done + 1
@@ -169,63 +146,40 @@ def grade_class(
                         result.faults[student] = str(verdict)
                     if progress is not None:
                         progress(done, len(found), student)
-        if naming is not None:
-            students = {*result.graded, *result.unchanged}  # others may be recorded by another rubric
-            waiting = [each for each in listed.waiting(recorder.verdicts()) if each.student in students]
-            named = listed.named(waiting, run.verdicts, naming)
-            recorder.name(named)
-            result.unnamed = len(listed.waiting(named))
     return result
 
 
-def _passing(course: Course, rubric: Rubric, run: Jobs, here: bool, watching: bool) -> Callable[[], object]:
+def _passing(request: Request, rubric: Rubric, run: Jobs) -> Callable[[], object]:
     """Begin to grade the reference; what is returned waits until it has every point, and raises CourseError where it has not.
 
-    While `watching` it is graded once, for as long as nothing of it and of its servers changes, if these are `here`.
+    While watching it is graded once, for as long as nothing of it and of its servers changes, if these are here.
     """
-    reference = _reference(course, rubric)
-    if here and watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
+    course, here = request.course, request.executor is None
+    reference = _reference(rubric, request.reference)
+    if here and request.watching and (reference.digest, forkserver.running(course, rubric)) in _PASSED:
         return lambda: None  # `--watch` grades batch after batch
     run.begin([reference])
 
     def passed() -> None:
         try:
-            try_reference(course, rubric, run=run)
+            try_reference(course, rubric, request.reference, run=run)
         except (CourseError, clocks.BusyError):
             if not run.ahead:
                 raise
             run.forget()  # perhaps what ran beside it took the time that it needs
-            try_reference(course, rubric, run=run)
+            try_reference(course, rubric, request.reference, run=run)
         if here and (servers := forkserver.running(course, rubric)):
             _PASSED.add((reference.digest, servers))
 
     return passed
 
 
-def _ahead(
-    rubric: Rubric, listed: Listed, read: list[Submission], key: bytes, own: tuple[tuple[str, str], ...]
-) -> list[Job]:
+def _ahead(rubric: Rubric, read: list[Submission], key: bytes, own: tuple[tuple[str, str], ...]) -> list[Job]:
     """The jobs of a class of whom nobody was graded yet, to be begun beside the reference: if it fails they were for nothing.
 
     What an extension or another secret makes another job is begun anew.
     """
-    return [alike[0] for alike in _alike([_job(each, rubric, key, listed, own) for each in read]).values()]
-
-
-def _with_reference(course: Course, rubric: Rubric) -> Rubric:
-    """The rubric with the reference's answers, where the chapter has failed ones asked again on top of them."""
-    return (
-        rubric
-        if rubric.chapter.follow_through is None
-        else replace(rubric, reference=_own_answers(course, rubric.chapter))
-    )
-
-
-def _own_answers(course: Course, chapter: Chapter) -> tuple[tuple[str, str], ...]:
-    """The chapter's own answers: grade id, source."""
-    from autograder.authoring import build
-
-    return tuple(sorted(build.solution_source(course, chapter.name).items()))
+    return [alike[0] for alike in _alike([_job(each, rubric, key, own) for each in read]).values()]
 
 
 def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:
@@ -270,10 +224,8 @@ def _given_to(submission: Submission, verdict: Verdict, graded: Job) -> Verdict:
     return replace(verdict, **own)
 
 
-def _job(
-    submission: Submission, rubric: Rubric, key: bytes, listed: Listed, reference: tuple[tuple[str, str], ...]
-) -> Job:
-    job = Job(submission, rubric, 0, listed.compared, reference=reference)
+def _job(submission: Submission, rubric: Rubric, key: bytes, reference: tuple[tuple[str, str], ...]) -> Job:
+    job = Job(submission, rubric, 0, reference=reference)
     # of the answers alone: a grader that is mended asks the same questions again
     drawn = hmac.digest(key, f"{job.chapter}\0{job.answers}".encode(), "sha256")
     return replace(job, seed=int.from_bytes(drawn[:8], "big"))
@@ -297,16 +249,16 @@ def _drawn(out: Path) -> bytes:
 
 
 def try_reference(
-    course: Course, rubric: Rubric, seed: int = 1, executor: Executor | None = None, run: Jobs | None = None
+    course: Course, rubric: Rubric, reference: Mapping[str, str], seed: int = 1, run: Jobs | None = None
 ) -> Verdict:
-    """Grade the chapter's own solution, here or by `executor`, or as one of the jobs of a `run`.
+    """Grade the chapter's own solution, the `reference`, here or as one of the jobs of a `run`.
 
     Raises CourseError, the author's fault, when it does not get every point, but clocks.BusyError where it ran out of time on
     a busy machine; nbgrader's own test cells may fail where an answer
     has no solution in the source.
     """
-    chapter, job = rubric.chapter, _reference(course, rubric, seed)
-    with nullcontext(run) if run else Jobs(course, 1, executor) as its:
+    chapter, job = rubric.chapter, _reference(rubric, reference, seed)
+    with nullcontext(run) if run else Jobs(course, 1) as its:
         submission, verdict = job.submission, its.verdict(job)
     stubs = chapter.answers if chapter.assignment else {}  # a notebook may be imported without its solutions
     unsolved = {answer for answer, source in submission.answers.items() if stubs.get(answer) == source}
@@ -335,12 +287,9 @@ def _was_busy(verdict: Verdict, mark: Mark) -> bool:
     return late and (clocks.overloaded() or any(note.startswith(clocks.WAITED) for note in verdict.notes))
 
 
-def _reference(course: Course, rubric: Rubric, seed: int = 1) -> Job:
+def _reference(rubric: Rubric, answers: Mapping[str, str], seed: int = 1) -> Job:
     """The job of the chapter's own solution."""
-    from autograder.authoring import build
-
-    name = rubric.chapter.name
-    return Job(Submission("(reference)", name, build.solution_source(course, name)), rubric, seed)
+    return Job(Submission("(reference)", rubric.chapter.name, dict(answers)), rubric, seed)
 
 
 def close() -> None:

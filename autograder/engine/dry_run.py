@@ -9,30 +9,29 @@ import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from autograder.engine import class_run
-from autograder.engine.class_run import ClassResult
+from autograder.engine.class_run import ClassResult, Progress
+from autograder.engine.request import Request
 from autograder.gradebook import database, record
-from autograder.model.course import Course, CourseError
-from autograder.report import changes
-from autograder.report.changes import Changes
+from autograder.gradebook.record import Record
+from autograder.model.course import CourseError
 from autograder.store import files
 
 BUSY = 60.0  # seconds to wait for a database that is being written
 
 
-def rehearse(
-    course: Course, chapter_name: str, submissions: Path, out: Path, **how: Any
-) -> tuple[ClassResult, Changes]:
-    """Grade as `engine.grade_class` does (`how`: its options) without a change in OUT. Returns what would change.
+def rehearse(request: Request, progress: Progress | None = None) -> tuple[ClassResult, list[Record], list[Record]]:
+    """Grade as `engine.grade_class` does without a change in the request's OUT.
 
-    Raises what it raises, and sqlite3.Error when the gradebook cannot be read.
+    Also returns the records of its students, as they are and would be. Raises what it raises, and sqlite3.Error when the
+    gradebook cannot be read.
     """
-    chapter = course.chapter(chapter_name)
-    if database.shared(database.locate(out, how.get("db_url"))):
+    chapter, out = request.course.chapter(request.chapter), request.out
+    if database.shared(database.locate(out, request.db_url)):
         raise CourseError("--dry-run works on a copy of the gradebook, which only one that lies in OUT can be had of")
     with tempfile.TemporaryDirectory(prefix="across-rehearsal-") as folder:
         copy = Path(folder)
@@ -40,13 +39,12 @@ def rehearse(
             if (Path(out) / name).is_file():
                 shutil.copy2(Path(out) / name, copy / name)
         before = record.records(copy, chapter) if _copied(Path(out) / "gradebook.db", copy / "gradebook.db") else []
-        how["anyway"] = True
-        result = class_run.grade_class(course, chapter_name, submissions, copy, naming=None, **how)
+        result = class_run.grade_class(replace(request, out=copy, anyway=True), progress=progress)
         asked = {*result.graded, *result.unchanged}  # not who is recorded, and was not to be graded now
         was, then = (
             [each for each in class_ if each.student in asked] for class_ in (before, record.records(copy, chapter))
         )
-        return result, changes.compare(was, then)
+        return result, was, then
 
 
 def _copied(database: Path, copy: Path) -> bool:

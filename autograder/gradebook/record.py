@@ -248,17 +248,6 @@ class Recorder:
             self._known[student] = (verdict.digest, timestamp, self._applied(student))
             self._files(student, notebook, when)
 
-    def verdicts(self) -> list[Verdict]:
-        """What is recorded of everybody, as it was graded, without the notebooks."""
-        with self._gradebook.reading() as connection:
-            return [verdict for verdict, _ in tables.kept(connection, self.chapter.name)]
-
-    def name(self, verdicts: Iterable[Verdict]) -> None:
-        """Put what wrong answers are called on what is recorded: no mark, no file and no line of the history changes."""
-        with self._gradebook.transaction() as connection:
-            for verdict in verdicts:
-                tables.name(connection, verdict)
-
     def _waiting(self, verdict: Verdict) -> dict[str, bool]:
         """Whether each task, by grade id, waits for a mark by hand."""
         tasks = {each.name: each.grade_id for each in self.chapter.exercises if each.manual and not each.answer_ids}

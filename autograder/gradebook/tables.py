@@ -37,7 +37,6 @@ from sqlalchemy import (
     insert,
     make_url,
     select,
-    update,
 )
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
@@ -288,12 +287,6 @@ def keep(connection: Connection, verdict: Verdict, timestamp: str | None, due: s
     }
     connection.execute(delete(VERDICTS).where(_key(verdict.chapter, verdict.student)))
     connection.execute(insert(VERDICTS).values(values))
-
-
-def name(connection: Connection, verdict: Verdict) -> None:
-    """Put a verdict's names on it, if it is still the one that is kept; in a transaction. Nothing else of it changes."""
-    same = _key(verdict.chapter, verdict.student) & (VERDICTS.c.digest == verdict.digest)
-    connection.execute(update(VERDICTS).where(same).values(verdict=json.dumps(verdict.to_json())))
 
 
 def secret(connection: Connection, made: bytes) -> bytes:

@@ -12,9 +12,8 @@ from types import MappingProxyType
 from across._process import warm
 from autograder.job import messages
 from autograder.job.peers import Peers
-from autograder.model.behaviour import Seen
 from autograder.model.course import CheckerCaps
-from autograder.model.rubric import PlannedTest, Rubric
+from autograder.model.rubric import Rubric
 from autograder.model.verdict import Lost, Outcome
 from autograder.sandbox import boxes
 
@@ -37,7 +36,6 @@ class Answers:
     note: str = ""  # which one, and what came
     outside: bool = False  # the checker was killed, by nothing that we know of
     slow: str = ""  # the exercise of a test that did not end of itself: its author's fault
-    seen: tuple[Seen, ...] = ()  # of every test that ended, where that was asked for
 
 
 def ask(
@@ -51,16 +49,12 @@ def ask(
     hidden: Sequence[str] = (),
     on_message: Callable[[messages.FromChecker], object] = lambda _: None,
     keep: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    traced: bool = False,
-    compare: messages.Compare | None = None,
 ) -> Answers:
     """Have the checker at `server` ask the kernel of `asked`, and processes beside it, about the exercises `only`.
 
     `name` is the checker's box, which does not show the folders `hidden`. It ends at
     `until` (time.monotonic), at the latest. `on_message` is called with all that it says. `keep` has the names, by the
-    grade id of a test cell, that this one must leave as they were; `traced` keeps what came back of each test, `compare`
-    has some run once more and keeps what came back of these: whatever becomes of that changes no outcome.
-    Raises CheckerError, SandboxError.
+    grade id of a test cell, that this one must leave as they were. Raises CheckerError, SandboxError.
     """
     limits = rubric.chapter.limits
     numbers = [number for number, test in enumerate(rubric.tests) if test.exercise in only]
@@ -73,9 +67,7 @@ def ask(
             cap=limits.reply_bytes,
             deadline=deadline,
             allowed_ops=list(rubric.chapter.allowed_ops),
-            traced=traced,
             keep={cell: list(names) for cell, names in keep.items()},
-            compare=compare,
         )
         patience = PATIENCE * limits.question_seconds
         ours, theirs = socket.socketpair()
@@ -88,24 +80,18 @@ def ask(
                     on_message(said)
                     if isinstance(said, messages.Wants):
                         _hand_over(said.kind, asked, ours)
-                    elif isinstance(said, messages.Compares):
-                        until = min(until, time.monotonic() + patience)
             except TimeoutError:
-                if heard.compares:
-                    return heard.whole()
                 if heard.computes and time.monotonic() < until:
                     return heard.slow(patience)
                 return heard.ended(Lost.DEADLINE, "a check did not end in time")
             except (messages.MessageError, ValueError):
-                if heard.compares:
-                    return heard.whole()
                 return heard.ended(Lost.PROTOCOL, "what came confused the checker")
             code = child.returncode or 0
             killed = child.lost or (code in KILLED and not box.out_of_memory())
     if heard.lost is not None:
         return heard.ended(heard.lost, heard.note)
-    if heard.compares or (code == 0 and not heard.left):
-        return heard.whole(outside=killed)
+    if code == 0 and not heard.left:
+        return Answers(tuple(heard.outcomes))
     if heard.running is None and not heard.outcomes and asked.alive():
         raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
     note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
@@ -129,10 +115,8 @@ class _Heard:
         self.left = list(numbers)  # tests that have not ended
         self.running: int | None = None  # the test that has begun and not ended
         self.outcomes: list[Outcome] = []
-        self.seen: list[Seen] = []
         self.lost: Lost | None = None
         self.note = ""
-        self.compares = False  # all tests have ended, and what comes is no outcome
         self.graph = False  # a graph of the student's is in the test that runs
         self.computes = False  # the check itself, on nothing but plain values: it does not wait for the student
 
@@ -146,35 +130,21 @@ class _Heard:
             self.graph |= isinstance(message, messages.Answered) and message.graph
             self.computes = isinstance(message, messages.Answered) and not self.graph
             return
-        if isinstance(message, messages.Compares):
-            if self.left or self.lost is not None or self.compares:
-                raise messages.MessageError("it compares before all tests have ended")
-            self.compares, self.seen = True, []
-            return
         if not 0 <= message.test < len(self._tests):
             raise messages.MessageError(f"there is no test {message.test}")
         if isinstance(message, messages.TestBegins):
             self.running, self.graph, self.computes = message.test, False, True
             return
         test = self._tests[message.test]
-        if self.compares:
-            if message.kind not in set(Lost):
-                self.seen.append(_seen(test, message))
-            return
         if message.kind in set(Lost):
             self.lost, self.running, self.note = Lost(message.kind), message.test, message.says
             return
         found = (message.passed, test.weight, message.kind, message.says, message.misconception)
         share = min(max(message.share, 0.0), 1.0) if test.in_box else 0.0
         self.outcomes.append(Outcome(test.exercise, test.name, *found, share=share, weak=test.weak))
-        self.seen.append(_seen(test, message))
         self.running, self.computes = None, False
         if message.test in self.left:  # a second word about it comes when what it used was taken down
             self.left.remove(message.test)
-
-    def whole(self, outside: bool = False) -> Answers:
-        """The answers, when every test has ended."""
-        return Answers(tuple(self.outcomes), outside=outside, seen=tuple(self.seen))
 
     def slow(self, seconds: float) -> Answers:
         """The answers there are, when the test that runs is given up because it computes for so long."""
@@ -190,12 +160,7 @@ class _Heard:
         test = self._tests[number] if number is not None else None
         if test is None:  # all have ended: nothing was lost
             return Answers(tuple(self.outcomes))
-        return Answers(tuple(self.outcomes), why, test.exercise, f"{test.name}: {note}", outside, seen=tuple(self.seen))
-
-
-def _seen(test: PlannedTest, message: messages.TestEnds) -> Seen:
-    came = (message.shape, tuple(message.numbers))
-    return Seen(test.exercise, test.name, message.passed, message.kind, message.says, *came)
+        return Answers(tuple(self.outcomes), why, test.exercise, f"{test.name}: {note}", outside)
 
 
 def caps(checker: CheckerCaps) -> boxes.Caps:

@@ -25,7 +25,7 @@ from autograder.job import checker_preload, messages
 from autograder.model import digests, test_cells
 from autograder.model.course import Course, CourseError
 from autograder.model.verdict import ASSERT, REFUSED, Lost
-from autograder.probe import asking, listed, nbgrader_cells, traces, wire
+from autograder.probe import asking, listed, nbgrader_cells, wire
 from autograder.probe.listed import Variant
 from autograder.sandbox import entering
 
@@ -81,13 +81,9 @@ class Outcomes:
         self.connection: socket.socket | None = None
         self.known: list[Variant] = []  # the answers that the chapter's author has listed
         self.numbers: dict[str, int] = {}  # node id -> the test's place in the plan
-        self.traced = False  # whether to tell what came back
-        self.failed: set[str] = set()  # exercises
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Say which test begins."""
-        if self.traced:
-            JOB.student.heard = []
         self._send(messages.TestBegins(self.numbers[nodeid]))
 
     @pytest.hookimpl(wrapper=True)
@@ -113,9 +109,6 @@ class Outcomes:
     def _tell(self, item: pytest.Function, outcome: str, error: BaseException | None) -> None:
         kind, says = _explained(item, error)
         exercise = item.function.exercise  # type: ignore[attr-defined]
-        if outcome != "passed" or error is not None:
-            self.failed.add(exercise)
-        shape, numbers = traces.trace(JOB.student.heard or ()) if self.traced else ("", ())
         self._send(
             messages.TestEnds(
                 test=self.numbers[item.nodeid],
@@ -123,8 +116,6 @@ class Outcomes:
                 kind=_sendable(kind),
                 says=_sendable(says),
                 misconception=asking.misconception(self.known, exercise, error, says),
-                shape=shape,
-                numbers=list(numbers),
                 share=error.share if isinstance(error, nbgrader_cells.Partial) else 0.0,
             )
         )
@@ -258,17 +249,12 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
     OUTCOMES.connection = connection
     JOB.wanted = partial(_wanted, connection, socket.socket(fileno=handed), request)
-    every = list(SESSION.items)
-    _run([every[number] for number in request.tests], channel, request, request.seed, request.keep, request.traced)
-    if (compare := request.compare) is None or SESSION.shouldstop:
-        return
-    failed = [number for number in compare.failed if every[number].function.exercise in OUTCOMES.failed]  # type: ignore[attr-defined]
-    connection.send(messages.written(messages.Compares()))
-    again = [every[number] for number in sorted({*compare.always, *failed})]
-    for item in again:
-        item._initrequest()  # type: ignore[attr-defined]  # its fixtures are the first run's otherwise
-    SESSION.testsfailed = 0
-    _run(again, channel, request, compare.seed, {}, traced=True)
+    JOB.seed = request.seed
+    JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)
+    nbgrader_cells.COLLECTED.keep = request.keep
+    SESSION.items[:] = [SESSION.items[number] for number in request.tests]
+    if SESSION.items:
+        CONFIG.hook.pytest_runtestloop(session=SESSION)
 
 
 def _wanted(connection: socket.socket, handed: socket.socket, request: messages.RunTests, kind: str) -> asking.Student:
@@ -282,21 +268,3 @@ def _wanted(connection: socket.socket, handed: socket.socket, request: messages.
     channel = socket.socket(fileno=descriptors[0])
     limits = (request.deadline, request.cap, OUTCOMES.on_question)
     return asking.beside(channel, kind, request.allowed_ops, *limits)
-
-
-def _run(
-    items: list[pytest.Item],
-    channel: asking.Channel,
-    request: messages.RunTests,
-    seed: int,
-    keep: dict[str, list[str]],
-    traced: bool,
-) -> None:
-    """Run tests on inputs of a seed, in their order."""
-    JOB.seed = seed
-    JOB.student = asking.Student(channel, request.deadline, request.cap, OUTCOMES.on_question)
-    nbgrader_cells.COLLECTED.keep = keep
-    OUTCOMES.traced = traced
-    SESSION.items[:] = items
-    if items:
-        CONFIG.hook.pytest_runtestloop(session=SESSION)

@@ -1,6 +1,6 @@
 """The clocks of one submission: what it may take, what each step took, and what its kernel had of the processors.
 
-A limit of time is a promise about work. Where it is reached, `session` asks the chapter's own answers the same, beside it and
+A limit of time is a promise about work. Where it is reached, `lives` asks the chapter's own answers the same, beside it and
 after its kernel has ended: if these are slow, too, this machine is at fault, and nobody's answer is.
 """
 
@@ -53,6 +53,7 @@ class Clocks:
 
     def __init__(self, limits: Limits, until: float | None) -> None:
         """`until` (time.monotonic) is when its time is up; None: it has all that a notebook has."""
+        self.whole = until is None  # it has all that a notebook has
         self._first = limits
         self.limits = limits  # of this life
         self.until = time.monotonic() + limits.notebook_seconds if until is None else until

@@ -106,7 +106,7 @@ def make_rubric(
     chapter: str,
     *,
     sandboxed: bool = True,
-    limits: dict[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
     gpus: int | None = None,
 ) -> Rubric:
     """The rubric by which `chapter` is graded from now on; its servers are started, which takes 5 s.
@@ -124,7 +124,7 @@ def make_rubric(
     return Rubric(made, tests, plan.checks, digests.grader(), environment(course), sandboxed)
 
 
-def limited(chapter: Chapter, limits: dict[str, Any] | None = None, gpus: int | None = None) -> Chapter:
+def limited(chapter: Chapter, limits: Mapping[str, Any] | None = None, gpus: int | None = None) -> Chapter:
     """The chapter with `limits` before its own, and `gpus` cards instead of its own number."""
     its = replace(chapter.limits, **(limits or {}))
     return replace(chapter, limits=its, gpus=chapter.gpus if gpus is None else gpus)

@@ -1,7 +1,7 @@
 """One job: grading one submission, from its answers to its verdict.
 
 `grade_job` is what an executor runs: a pure function of a picklable value. It works in processes of its own, which the warm
-servers of this machine fork for it; see `session`.
+servers of this machine fork for it; see `lives`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import errno
 import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from across._process import warm
 from autograder.gpu import leases
-from autograder.job import carried, check, clocks, forkserver, judge, session
+from autograder.job import carried, check, clocks, forkserver, judge
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.kernel_process import StartError
+from autograder.job.life import Place
+from autograder.job.lives import Graded, Lives
 from autograder.model import digests
-from autograder.model.behaviour import NOT_COMPARED, Compared
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Mark, Verdict
@@ -41,7 +42,6 @@ class Job:
     submission: Submission
     rubric: Rubric
     seed: int
-    compared: Compared = NOT_COMPARED  # decides no mark, only what a wrong answer is called
     reference: tuple[
         tuple[str, str], ...
     ] = ()  # grade id, source: asked at a limit of time, decides whether there is a mark
@@ -82,19 +82,17 @@ def grade_job(job: Job, course: Course) -> Verdict:
     chapter = job.rubric.chapter
     if job.submission.refused:
         marks = judge.judge(job.rubric, job.submission, set(), judge.Seen())
-        return _verdict(job, started, session.Graded(marks, chapter.release, (), Evidence()))
+        return _verdict(job, started, Graded(marks, chapter.release, (), Evidence()))
     name = f"{owners.new_name('j')}."
     try:
         servers = forkserver.servers(course, job.rubric)
-        paths = session.Place(servers.student.path, servers.checker.path, servers.driver.path, course.private)
+        sockets = (servers.student.path, servers.checker.path, servers.driver.path)
         with _cards(job) as cards:
-            beside = _beside(job, paths, name, cards) if job.reference else None
-            graded = _session(job, paths, name, cards, job.compared, reference=beside).run()
-            if not job.compared.only:
-                again = _again(job, paths, name, cards, beside)
-                marks = carried.after(job.rubric, job.submission, graded.marks, again)
-                graded = replace(graded, marks=marks)
-            return _verdict(job, started, graded)
+            place = Place(*sockets, course.private, name, cards)
+            beside = _beside(job, place) if job.reference else None
+            graded = Lives(job.submission, job.rubric, job.seed, place, reference=beside).run()
+            marks = carried.after(job.rubric, job.submission, graded.marks, _again(job, place, beside))
+            return _verdict(job, started, replace(graded, marks=marks))
     except (CourseError, InfrastructureError):
         raise
     except Exception as error:  # whatever it is: one submission is not graded, the others are
@@ -106,35 +104,27 @@ def grade_job(job: Job, course: Course) -> Verdict:
         _sweep(name)
 
 
-def _session(
-    job: Job, paths: session.Place, name: str, cards: Mapping[str, Any], *args: Any, **how: Any
-) -> session.Session:
-    return session.Session(job.submission, job.rubric, job.seed, paths, name, cards, *args, **how)
-
-
-def _beside(job: Job, paths: session.Place, name: str, cards: Mapping[str, Any]) -> clocks.Reference:
+def _beside(job: Job, place: Place) -> clocks.Reference:
     """The chapter's own answers, to be asked beside a job as it is: by its rubric, with its seed, in boxes of their own."""
     limits, numbers, answers = job.rubric.chapter.limits, itertools.count(), dict(job.reference)
 
     def slow(limit: str, exercises: tuple[str, ...]) -> bool:
         whole = limit == clocks.NOTEBOOK
-        its = replace(job, submission=Submission("(reference)", job.chapter, answers))
-        only = Compared(only=() if whole else exercises)
+        its, at = Submission("(reference)", job.chapter, answers), replace(place, name=f"{place.name}b{next(numbers)}.")
+        only = () if whole else exercises
         asked = clocks.Reference({}, lambda *_: True)  # it gets one life: the first limit that it reaches ends it
-        run = _session(its, paths, f"{name}b{next(numbers)}.", cards, only, reference=asked)
+        run = Lives(its, job.rubric, job.seed, at, only, reference=asked)
         try:
-            run.run()
+            seconds = run.run().evidence.seconds
         except clocks.BusyError:
             return True
-        took = run.seconds["cells"] + run.seconds["questions"] if whole else run.clocks.took[limit]
+        took = seconds["cells"] + seconds["questions"] if whole else run.clocks.took[limit]
         return took > getattr(limits, limit) / 2
 
     return clocks.Reference(answers, slow)
 
 
-def _again(
-    job: Job, paths: session.Place, name: str, cards: Mapping[str, Any], beside: clocks.Reference | None
-) -> carried.Again:
+def _again(job: Job, place: Place, beside: clocks.Reference | None) -> carried.Again:
     """What grades a job's answers once more, asked of some exercises alone: in all as long as a submission may take."""
     until = time.monotonic() + job.rubric.chapter.limits.notebook_seconds
     beside = beside and replace(beside, answers={})  # what is the reference's here was put there
@@ -142,8 +132,8 @@ def _again(
     def again(submission: Submission, exercises: tuple[str, ...], number: int) -> tuple[Mark, ...]:
         if time.monotonic() > until:
             return ()
-        its, compared = replace(job, submission=submission), Compared(only=exercises)
-        return _session(its, paths, f"{name}a{number}.", cards, compared, until, beside).run().marks
+        at = replace(place, name=f"{place.name}a{number}.")
+        return Lives(submission, job.rubric, job.seed, at, exercises, until, beside).run().marks
 
     return again
 
@@ -168,7 +158,7 @@ def _cards(job: Job) -> Iterator[dict[str, Any]]:
         raise InfrastructureError(str(error)) from error
 
 
-def _verdict(job: Job, started: float, graded: session.Graded) -> Verdict:
+def _verdict(job: Job, started: float, graded: Graded) -> Verdict:
     submission = job.submission
     return Verdict(
         submission.student,
@@ -180,6 +170,5 @@ def _verdict(job: Job, started: float, graded: session.Graded) -> Verdict:
         graded.notebook,
         (*submission.notes, *graded.notes),
         replace(graded.evidence, parts=job.parts),
-        graded.behaviour,
         submission.language,
     )

@@ -7,7 +7,7 @@ the checker, delays it or confuses it can only lose points by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autograder.model.course import Exercise
@@ -35,7 +35,21 @@ class Seen:
     stops: dict[str, Stop] = field(default_factory=dict)  # answer id -> why the cell was taken out
     lost: dict[str, Stop] = field(default_factory=dict)  # exercise -> why the kernel was lost when asked about it
     errors: dict[str, str] = field(default_factory=dict)  # answer id -> the error that its cell raised
+    slow: set[str] = field(default_factory=set)  # exercises whose check was given up
     out_of_time: bool = False  # the submission's time was up before everything was asked
+    # exercise and test -> how it failed, in whichever life: who learns by the next question that a guess was wrong, and
+    # ends the kernel, is asked the same again in another life
+    failed: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+
+    def take(self, outcomes: Sequence[Outcome], but: str) -> None:
+        """Take what one life gave; nothing of the exercise `but`, about which it was asked when it ended."""
+        for each in outcomes:
+            if not each.passed:
+                self.failed.setdefault((each.exercise, each.test), each)
+        found = [self.failed.get((each.exercise, each.test), each) for each in outcomes]
+        again = {each.exercise for each in found}  # from their first test on, if not for the first time
+        kept = [each for each in self.outcomes if each.exercise not in again]
+        self.outcomes = kept + [each for each in found if each.exercise != but]
 
 
 def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -> tuple[Mark, ...]:
@@ -44,8 +58,8 @@ def judge(rubric: Rubric, submission: Submission, blank: set[str], seen: Seen) -
 
 
 def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: bool, seen: Seen) -> Mark:
-    def mark(result: Result, fault: Fault, message: str, points: float = 0.0) -> Mark:
-        return Mark(exercise.name, points, exercise.max_points, result, fault, message)
+    def mark(result: Result, fault: Fault, message: str, points: float = 0.0, name: str = "") -> Mark:
+        return Mark(exercise.name, points, exercise.max_points, result, fault, message, name)
 
     if submission.refused:
         return mark(Result.INVALID, Fault.STUDENT, submission.refused)
@@ -66,7 +80,8 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
         return mark(Result.PASSED, Fault.NONE, "Passed.", exercise.max_points)
     points = awarded(exercise.max_points, earned, rubric.chapter.step)
     result, fault, message = _failure(rubric, exercise, failure, seen)
-    return mark(Result.PARTIAL if points > 0 else result, fault, message, points)
+    name = failure.misconception if failure and result is Result.FAILED else ""  # else the message is another's
+    return mark(Result.PARTIAL if points > 0 else result, fault, message, points, name)
 
 
 def _passes_blank(planned: Iterable[PlannedTest], seen: Seen) -> bool:

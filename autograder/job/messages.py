@@ -47,14 +47,6 @@ class Executed(msgspec.Struct, frozen=True, kw_only=True):
     outputs: list[list[dict[str, Any]]] = []  # nbformat 4, by cell; none for prose
 
 
-class Compare(msgspec.Struct, frozen=True, kw_only=True):
-    """Run tests once more when all have ended, on the inputs of the whole class, and tell what came back: see `behaviour`."""
-
-    seed: int
-    always: list[int]  # their places in the plan
-    failed: list[int]  # those that are run if a test of their exercise has failed
-
-
 class RunTests(msgspec.Struct, frozen=True, kw_only=True):
     """Run tests against the kernel at the other end of the socket beside this message."""
 
@@ -64,9 +56,7 @@ class RunTests(msgspec.Struct, frozen=True, kw_only=True):
     cap: int  # bytes of one answer
     deadline: float  # seconds for one question
     allowed_ops: list[str]  # that graphs may hold besides `graphs.ALLOWED`
-    traced: bool = False  # whether to tell what came back: see `traces`
     keep: dict[str, list[str]] = {}  # by the grade id of a test cell: names that it must leave as they were
-    compare: Compare | None = None
 
 
 class Wants(msgspec.Struct, frozen=True, tag="wants"):
@@ -112,16 +102,10 @@ class TestEnds(msgspec.Struct, frozen=True, tag="ends", kw_only=True):
     kind: str = ""
     says: str = ""
     misconception: str = ""
-    shape: str = ""  # of what came back, where that was asked for: see `traces.trace`
-    numbers: list[float] = []
     share: float = 0.0  # of its points, where it did not pass
 
 
-class Compares(msgspec.Struct, frozen=True, tag="compares"):
-    """All tests have ended; what is told of tests from now on is for `Compare`."""
-
-
-FromChecker = TestBegins | Wants | Asks | Answered | TestEnds | Compares
+FromChecker = TestBegins | Wants | Asks | Answered | TestEnds
 Message = TypeVar("Message")
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
-
-from autograder.model.behaviour import Seen
 
 CARRIED = "carried over from"  # how the label of an answer begins that is right on top of the reference's earlier ones
 NOTHING = "nothing was submitted"  # how intake's note of that begins
@@ -130,13 +127,7 @@ class Mark:
     result: Result
     fault: Fault
     message: str  # one or two sentences for the student; plain text, any characters: escape where shown
-    misconception: str = ""  # name of the listed wrong answer that this one behaves like: see `behaviour`
-
-    @property
-    def unnamed(self) -> bool:
-        """Whether it is of a wrong answer that was called nothing yet."""
-        wrong = self.fault is Fault.STUDENT and self.result in (Result.FAILED, Result.PARTIAL)
-        return wrong and not self.misconception
+    misconception: str = ""  # the listed wrong answer that `message` speaks of: see `probe.asking.misconception`
 
 
 @dataclass(frozen=True)
@@ -152,30 +143,21 @@ class Verdict:
     notebook: dict[str, Any] = field(repr=False)  # the assembled notebook as executed: nbformat 4 JSON
     notes: tuple[str, ...] = ()  # for the instructor: limits reached, restarts, what intake noticed
     evidence: Evidence = field(default_factory=Evidence)  # empty in records older than it
-    behaviour: tuple[Seen, ...] = field(default=(), repr=False)  # what its names are found by; kept until they are
     language: str = "en"  # of the student's page: see `intake.Submission`; no part of the digest
 
     @classmethod
     def from_json(cls, value: dict[str, Any], notebook: dict[str, Any]) -> Verdict:
         """Return the verdict that `to_json` wrote, by this version or an earlier one."""
         marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in value["marks"])
+        if "behaviour" in value:  # an earlier version's, which called a wrong answer that was like none "unlisted"
+            marks = tuple(replace(m, misconception="") if m.misconception == "unlisted" else m for m in marks)
         evidence = Evidence.from_json(value.get("evidence", {}))
-        seen = tuple(Seen(**{**each, "numbers": tuple(each["numbers"])}) for each in value.get("behaviour", ()))
         said = {"marks": marks, "notes": tuple(value["notes"]), "notebook": notebook, "evidence": evidence}
-        return cls(**{**value, **said, "behaviour": seen})
+        return cls(**{key: each for key, each in {**value, **said}.items() if key != "behaviour"})
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values: all but the notebook, and of `behaviour` what a name is still to be found by."""
-        unnamed = {mark.exercise for mark in self.marks if mark.unnamed}
-        seen = tuple(each for each in self.behaviour if each.exercise in unnamed)
-        return {**asdict(replace(self, notebook={}, behaviour=seen)), "notebook": None}
-
-    def named(self, names: Mapping[str, str]) -> Verdict:
-        """The same with `names`, by exercise, for the wrong answers that have none yet."""
-        named = [
-            replace(each, misconception=names.get(each.exercise, "")) if each.unnamed else each for each in self.marks
-        ]
-        return replace(self, marks=tuple(named))
+        """Return plain JSON values: all but the notebook."""
+        return {**asdict(replace(self, notebook={})), "notebook": None}
 
     @property
     def nothing(self) -> bool:

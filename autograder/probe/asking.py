@@ -176,7 +176,6 @@ class Student:
         self._deadline = deadline
         self._cap = cap
         self.seconds: list[float] = []
-        self.heard: list[Any] | None = None  # what came back, where somebody keeps it
 
     def ask(self, probe: Probe, deadline: float | None = None, **inputs: object) -> Any:
         """Run `probe` in the student's kernel on `inputs` and return its value: plain types only.
@@ -192,20 +191,14 @@ class Student:
             answer = self._channel(frame, until, self._cap, probe.graphs)
             self._on_question(False, probe.graphs > 0)
         except graphs.GraphError as error:
-            self._keep(f"a graph that may not come in: {error}")
             raise Refused(str(error)) from None
         finally:
             self.seconds.append(time.perf_counter() - started)
-        self._keep(answer)
         if type(answer) is not dict or not answer.keys() & {"value", "error"}:
             raise wire.WireError("not an answer")
         if "error" in answer:
             raise self._raises(_said(answer))
         return answer["value"]
-
-    def _keep(self, answer: Any) -> None:
-        if self.heard is not None:
-            self.heard.append(answer)
 
     def call(
         self,

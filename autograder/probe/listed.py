@@ -16,7 +16,7 @@
     "tf.print" = "the tensors may not be looked at before all are there"
 
 A wrong answer is named after the misconception that it comes from, and `says` a part of the sentence that it must get. A
-student's answer that behaves like it is called by its name: see `model.behaviour`. It is the reference with the `change`
+student's answer that gets it is called by that name: see `asking.misconception`. It is the reference with the `change`
 [old, new], or a whole `source`; `exercise` is the one that must not get full points where that is not the one named like the
 answer. An equivalent is a mutant of the reference that is no fault, and why. Without a `change` that is every mutant of the
 cell which gets full points, as where any committed guess is right. What `authoring.innocent` adds to right answers changes no
@@ -32,7 +32,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder.model.behaviour import UNLISTED
 from autograder.model.course import CourseError
 
 KEYS = {"says", "change", "source", "exercise"}
@@ -120,8 +119,6 @@ def _of(chapter: str, answer: str, kinds: Any) -> Iterator[Variant | Equivalent 
                 raise ValueError(
                     f"{where}: a row has a change or a source, and of {', '.join(sorted(KEYS))} what it needs"
                 )
-            if name == UNLISTED:
-                raise ValueError(f"{where}: answers that are not listed are called so; give it another name")
             if (kind == "wrong") != ("says" in row):
                 raise ValueError(f"{where}: a wrong answer says what it must be told, a right one nothing")
             change = _pair(where, row.get("change", ("", "")))

@@ -12,10 +12,9 @@ from autograder.model.verdict import Fault, Lost, Outcome, Result
 from autograder.report import rendering
 
 LIMITS = (Result.TIMEOUT, Result.MEMORY, Result.OUTPUT, Result.PROCESSES)
-UNLISTED = frozenset({"", "unlisted"})  # the misconception of a mistake that is none of the listed ones
 NARROWLY = 3600.0  # seconds late that are looked at: a slow upload, a clock that is wrong
 WAITING = "waiting for a mark"
-CONFUSED = "what came"  # how the note of a halt begins that what the kernel sent brought about: see job.session
+CONFUSED = "what came"  # how the note of a halt begins that what the kernel sent brought about: see job.check
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def _unlisted(class_: Iterable[Record]) -> list[Seen]:
     for record in class_:
         for row in record.rows:
             failed = row.verdict in (Result.FAILED, Result.PARTIAL) and row.fault is Fault.STUDENT
-            if failed and row.misconception in UNLISTED:
+            if failed and not row.misconception:
                 found[row.exercise, row.message].append(row.student)
     made = [Seen(tuple(students), exercise, says) for (exercise, says), students in found.items()]
     return sorted(made, key=lambda seen: (-len(seen.students), seen.exercise, seen.says))

@@ -16,7 +16,6 @@ from autograder.gradebook import history, roll
 from autograder.gradebook.history import Entry
 from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
-from autograder.model.behaviour import UNLISTED
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
 from autograder.report import attention, charts, rendering
@@ -218,17 +217,12 @@ def mistakes(class_: Sequence[Record]) -> list[Mistake]:
     for record in class_:
         for row in record.rows:
             if row.verdict in (Result.FAILED, Result.PARTIAL):
-                found[row.exercise, _name(row) or row.message].append(row)
+                found[row.exercise, row.misconception or row.message].append(row)
     made = [
-        Mistake(exercise, _name(same[0]), same[0].message, tuple(row.student for row in same))
+        Mistake(exercise, same[0].misconception, same[0].message, tuple(row.student for row in same))
         for (exercise, _), same in found.items()
     ]
     return sorted(made, key=lambda mistake: (-len(mistake.students), mistake.exercise, mistake.message))
-
-
-def _name(row: Row) -> str:
-    """The listed answer that a wrong one behaves like, if any."""
-    return "" if row.misconception == UNLISTED else row.misconception
 
 
 def weak(class_: Sequence[Record]) -> list[str]:

@@ -39,7 +39,7 @@ class HandedIn:
     """A class's submissions, ready for `class_run.grade_class`."""
 
     folder: Path  # <student>/<chapter>/<chapter>.ipynb
-    layout: Layout
+    layout: Layout = Layout.NBGRADER
     lines: tuple[Line, ...] = ()  # none for nbgrader's folders, which are used as they are, but of what is astray there
     students: tuple[str, ...] = ()  # those to be graded; none: everyone in the folder
     roster: tuple[str, ...] = ()  # everyone of the class, if a roster says who that is

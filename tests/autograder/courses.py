@@ -1,13 +1,19 @@
-"""A course of one chapter, made from nothing in a folder, and the end of the warm servers that graded it."""
+"""A course of one chapter, made from nothing in a folder, a class graded by it, and the end of its warm servers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from autograder.authoring import build
+from autograder.engine import class_run, dry_run
+from autograder.engine.class_run import ClassResult
+from autograder.engine.request import Request
 from autograder.job import forkserver
 from autograder.model.course import Course
+from autograder.report import changes
+from autograder.submissions.handed_in import HandedIn
 
 
 def write(root: Path, name: str, source: str, checks: str = "", preload: Sequence[str] = ()) -> Course:
@@ -21,6 +27,23 @@ def write(root: Path, name: str, source: str, checks: str = "", preload: Sequenc
     course = Course.read(root)
     build.build(course)
     return course
+
+
+def asked(course: Course, name: str, submissions: Path, out: Path, **options: Any) -> Request:
+    """What `autograder grade` is asked with these options."""
+    options = {"reference": build.solution_source(course, name)} | options
+    return Request(course, name, HandedIn(submissions), out, **options)
+
+
+def graded(course: Course, name: str, submissions: Path, out: Path, **options: Any) -> ClassResult:
+    """Grade a class as `autograder grade` does with these options, but for pages."""
+    return class_run.grade_class(asked(course, name, submissions, out, **options))
+
+
+def rehearsed(course: Course, name: str, submissions: Path, out: Path, **options: Any):
+    """The same with `--dry-run`: what the run did, and what would change."""
+    result, was, then = dry_run.rehearse(asked(course, name, submissions, out, **options))
+    return result, changes.compare(was, then)
 
 
 def close(course: Course) -> None:

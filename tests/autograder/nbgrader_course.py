@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import courses
 import nbformat
 
-from autograder.engine import class_run
 from autograder.gradebook import record
 from autograder.model.course import Course
 from autograder.report import outputs
@@ -141,5 +141,5 @@ def graded(course: Course, chapter: str, submissions: Path, out: Path) -> dict[t
 
 def grade_here(course: Course, chapter: str, submissions: Path, out: Path) -> None:
     """Grade in this process, feedback and report too; its warm servers live on."""
-    class_run.grade_class(course, chapter, submissions, out)
+    courses.graded(course, chapter, submissions, out)
     outputs.write(out, course.chapter(chapter))

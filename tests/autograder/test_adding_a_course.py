@@ -71,13 +71,14 @@ GRADE = """
 import sys
 from pathlib import Path
 
+from autograder.authoring import build
 from autograder.engine import class_run
 from autograder.job import forkserver
 from autograder.model.course import Course
 
 course = Course.read(Path(sys.argv[1]))
 rubric = forkserver.make_rubric(course, sys.argv[2])
-verdict = class_run.try_reference(course, rubric)
+verdict = class_run.try_reference(course, rubric, build.solution_source(course, sys.argv[2]))
 servers = forkserver.servers(course, rubric)
 pids = ["self", *(server.process.pid for server in (servers.student, servers.checker, servers.driver))]
 for pid in pids:

@@ -10,7 +10,7 @@ import courses
 import pytest
 from small_course import command
 
-from autograder.engine import class_run
+from autograder.authoring import build
 from autograder.gradebook import record
 from autograder.job import grade
 from autograder.model.course import Course, CourseError
@@ -261,7 +261,7 @@ def test_without_the_policy_no_reference_comes_near_a_student(tmp_path, monkeypa
     plain = course(tmp_path / "course")
     jobs, real = [], grade.grade_job
     monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
-    class_run.grade_class(plain, NAME, handed_in(plain, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
+    courses.graded(plain, NAME, handed_in(plain, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
     [found] = record.records(tmp_path / "out", plain.chapter(NAME))
     courses.close(plain)
     assert [row.points for row in found.rows] == [0.0, 2.0, 0.0, 0.0, 0.0]
@@ -272,7 +272,7 @@ def test_without_the_policy_no_reference_comes_near_a_student(tmp_path, monkeypa
 @pytest.mark.parametrize(("share", "points"), [("0", 0.0), ("1", 3.0), ("0.3", 0.75)])
 def test_a_header_goes_before_the_course_and_at_0_it_is_only_said(tmp_path, share, points):
     made = course(tmp_path / "course", "follow_through = 0.5", f"follow_through: {share}")
-    class_run.grade_class(made, NAME, handed_in(made, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
+    courses.graded(made, NAME, handed_in(made, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
     [found] = record.records(tmp_path / "out", made.chapter(NAME))
     courses.close(made)
     assert (found.rows[2].points, found.rows[2].misconception) == (points, "carried over from `double`")
@@ -283,7 +283,7 @@ def test_another_policy_or_another_reference_is_another_rubric(half):
 
     from autograder.job import forkserver
 
-    rubric = class_run._with_reference(half, forkserver.make_rubric(half, NAME))
+    rubric = replace(forkserver.make_rubric(half, NAME), reference=tuple(build.solution_source(half, NAME).items()))
     changed = tuple((name, source.replace("2", "3")) for name, source in rubric.reference)
     others = [
         replace(rubric, reference=changed),
@@ -311,7 +311,7 @@ def test_who_uses_up_the_time_of_the_second_runs_has_the_marks_of_the_first(tmp_
     monkeypatch.setattr(sys.modules[__name__], "SOURCE", SOURCE.replace("# %% answer", SLOW_RELEASE + "# %% answer", 1))
     made = course(tmp_path / "course", "follow_through = 0.5")
     folder = handed_in(made, tmp_path / "in", {"ivy": TAKES_THE_TIME})
-    result = class_run.grade_class(made, NAME, folder, tmp_path / "out", limits={"notebook_seconds": 10.0})
+    result = courses.graded(made, NAME, folder, tmp_path / "out", limits={"notebook_seconds": 10.0})
     courses.close(made)
     assert result.faults == {}
     [found] = record.records(tmp_path / "out", made.chapter(NAME))

@@ -12,7 +12,7 @@ import pytest
 from small_course import NAME, RIGHT
 
 from autograder.engine import class_run
-from autograder.job import carried, clocks, forkserver, grade, session
+from autograder.job import carried, clocks, forkserver, grade, life
 from autograder.job.clocks import BusyError
 from autograder.model.course import CourseError
 from autograder.model.rubric import Rubric
@@ -65,7 +65,7 @@ def test_where_the_reference_is_quick_the_answer_was_slow(small, rubric, source)
 def test_the_kernel_has_ended_before_the_reference_is_asked(small, rubric, monkeypatch):
     kernels, alive = [], []
 
-    class Noted(session.KernelProcess):
+    class Noted(life.KernelProcess):
         def __init__(self, *args):
             super().__init__(*args)
             kernels.append(self)
@@ -73,7 +73,7 @@ def test_the_kernel_has_ended_before_the_reference_is_asked(small, rubric, monke
     def beside(job, *_):
         return clocks.Reference(dict(job.reference), lambda *_: alive.append(kernels[-1].alive()) or False)
 
-    monkeypatch.setattr(session, "KernelProcess", Noted)
+    monkeypatch.setattr(life, "KernelProcess", Noted)
     monkeypatch.setattr(grade, "_beside", beside)
     forks = "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass"
     graded(small, rubric, {"double": CELL.format(forks)})
@@ -130,4 +130,4 @@ def test_a_reference_that_runs_out_of_time_on_a_busy_machine_is_no_fault_of_its_
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
     monkeypatch.setattr(grade, "grade_job", lambda *_: verdict)
     with pytest.raises(error, match=says):
-        class_run.try_reference(small, rubric)
+        class_run.try_reference(small, rubric, RIGHT)

@@ -9,12 +9,14 @@ import time
 from contextlib import chdir, contextmanager
 
 import chaos
+import courses
 import pytest
 from distributed import LocalCluster
 from small_course import NAME, RIGHT, points
 
 from autograder.engine import class_run, dask_executor, executors
 from autograder.engine.dask_executor import DaskExecutor
+from autograder.engine.jobs import Jobs
 from autograder.gradebook import record
 from autograder.job import forkserver
 from autograder.job.forkserver import InfrastructureError
@@ -73,7 +75,7 @@ def graded(small, folder, out, executor=None, **how):
     """Grade into `out`, which draws the inputs that every other one draws; return all that it then says."""
     out.mkdir()
     (out / ".seed").write_bytes(b"s" * 32)
-    result = class_run.grade_class(small, NAME, folder, out, executor=executor, **how)
+    result = courses.graded(small, NAME, folder, out, executor=executor, **how)
     assert result.faults == {}
     assert sorted(result.graded) == sorted(CLASS)
     outputs.write(out, small.chapter(NAME), faults={}, workers=1)
@@ -105,7 +107,7 @@ def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_p
 
     monkeypatch.setattr(class_run, "Jobs", gone)
     with cluster(tls, small.root, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
-        class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+        courses.graded(small, NAME, class_, tmp_path / "out", executor=executor)
     assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
@@ -146,7 +148,7 @@ def test_a_cluster_without_workers_is_a_fault_of_the_machine_and_not_for_ever(tl
             executor.same_course(small, NAME)
             made.scale(0)
             with pytest.raises(InfrastructureError, match="no worker for 3 s"):
-                class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+                courses.graded(small, NAME, class_, tmp_path / "out", executor=executor)
         with pytest.raises(InfrastructureError, match="no worker came in 1 s"):
             DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls), patience=1).same_course(
                 small, NAME
@@ -165,7 +167,7 @@ def test_a_worker_with_another_course_is_named_and_nobody_is_graded(tls, small, 
             pass
         executor = DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tls))
         with executor, pytest.raises(CourseError, match="other the checks"):  # one that came later
-            class_run.grade_class(small, NAME, class_, tmp_path / "out", executor=executor)
+            courses.graded(small, NAME, class_, tmp_path / "out", executor=executor)
     assert not (tmp_path / "out").exists()
 
 
@@ -174,12 +176,13 @@ def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls
     checks = other / "checks" / f"test_{NAME}.py"
     with cluster(tls, other, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
         rubric = forkserver.make_rubric(small, NAME)
-        class_run.try_reference(small, rubric, executor=executor)  # the servers are warm, with the old checks
+        class_run.try_reference(small, rubric, RIGHT, run=Jobs(small, 1, executor))  # warm servers, the old checks
         kept = checks.read_text()
         checks.write_text(kept.replace("x * 2", "x * 3"))
         changed = Course.read(other)
+        rubric = forkserver.make_rubric(changed, NAME)
         with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
-            class_run.try_reference(changed, forkserver.make_rubric(changed, NAME), executor=executor)
+            class_run.try_reference(changed, rubric, RIGHT, run=Jobs(changed, 1, executor))
 
 
 PROBE = """
@@ -220,7 +223,7 @@ def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, sma
         files = [str(tls / name) for name in ("cert.pem", "key.pem")]
         probe = PROBE.format(addresses=addresses, files=files)
         folder = hand_in("ada", RIGHT | {"double": RIGHT["double"] + probe})
-        class_run.grade_class(small, NAME, folder, tmp_path / "out", executor=executor)
+        courses.graded(small, NAME, folder, tmp_path / "out", executor=executor)
     with record.Recorder(tmp_path / "out", small.chapter(NAME)) as recorder:
         verdict = recorder.verdict("ada")
     texts = [

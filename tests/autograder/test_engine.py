@@ -8,12 +8,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import courses
 import pytest
 from small_course import CHECKS, NAME, RIGHT, command, points
 
-from autograder.authoring import build
 from autograder.commands import grading
-from autograder.engine import class_run, dry_run
+from autograder.engine import class_run
 from autograder.engine import jobs as run_jobs
 from autograder.gradebook import record
 from autograder.job import forkserver, grade
@@ -24,13 +24,14 @@ from autograder.sandbox import boxes
 from autograder.submissions import intake
 
 pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+WRONG = RIGHT | {"shift": "def shift(x, by):\n    return x"}
 
 
 def test_a_class_gets_its_marks(small, hand_in, tmp_path):
     hand_in("ada")
     hand_in("bob", RIGHT | {"double": "def double(x):\n    return x * x"})
     folder = hand_in("cem", {})
-    result = class_run.grade_class(small, NAME, folder, tmp_path / "out", workers=2)
+    result = courses.graded(small, NAME, folder, tmp_path / "out", workers=2)
     assert sorted(result.graded) == ["ada", "bob", "cem"]
     assert result.faults == {}
     assert points(small, tmp_path / "out") == {
@@ -61,12 +62,12 @@ def test_a_mark_does_not_depend_on_which_signals_the_command_ignores(small, hand
 def test_only_what_changed_is_graded_again(small, hand_in, tmp_path):
     hand_in("ada")
     folder = hand_in("bob", {})
-    class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    courses.graded(small, NAME, folder, tmp_path / "out")
     hand_in("bob", RIGHT)
-    second = class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    second = courses.graded(small, NAME, folder, tmp_path / "out")
     assert (second.graded, second.unchanged) == (["bob"], ["ada"])
     assert points(small, tmp_path / "out")["bob"]["double"] == (2.0, "passed")
-    third = class_run.grade_class(small, NAME, folder, tmp_path / "out", again=True)
+    third = courses.graded(small, NAME, folder, tmp_path / "out", again=True)
     assert sorted(third.graded) == ["ada", "bob"]
 
 
@@ -74,7 +75,7 @@ def test_the_same_answers_are_asked_with_the_same_inputs_and_other_classes_with_
     folder = hand_in("ada")
     seeds = []
     for out in ("one", "one", "two"):
-        class_run.grade_class(small, NAME, folder, tmp_path / out, again=True)
+        courses.graded(small, NAME, folder, tmp_path / out, again=True)
         with record.Recorder(tmp_path / out, small.chapter(NAME)) as recorder:
             seeds.append(recorder.verdict("ada").seed)
     assert seeds[0] == seeds[1] != seeds[2]
@@ -95,7 +96,7 @@ def test_a_fault_of_this_machine_is_tried_again_and_not_scored(small, hand_in, t
         return real(job, course)
 
     monkeypatch.setattr(grade, "grade_job", flaky)
-    result = class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    result = courses.graded(small, NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert tries == {"ada": 2, "bob": run_jobs.TRIES}
     assert list(points(small, tmp_path / "out")) == ["ada"]
@@ -112,7 +113,7 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(small,
     jobs = []
     real = grade.grade_job
     monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
-    result = class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    result = courses.graded(small, NAME, folder, tmp_path / "out")
     assert sorted(result.graded) == ["ada", "bob", "eve"]
     assert sorted(job.submission.student for job in jobs) == ["(reference)", "ada", "eve"]
     assert points(small, tmp_path / "out")["bob"] == points(small, tmp_path / "out")["ada"]
@@ -120,14 +121,14 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(small,
     assert (bob.digest, bob.seed, bob.marks) == (ada.digest, ada.seed, ada.marks)
     assert ada.notes == ()
     assert [note.split(" ")[0] for note in bob.notes] == ["timestamp.txt", "the"]  # no date in it; a byte order mark
-    assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == []
+    assert courses.graded(small, NAME, folder, tmp_path / "out").graded == []
 
 
 def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(own_small, hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"double": "def double(x):\n    return 3 * x"})
-    class_run.grade_class(own_small, NAME, folder, tmp_path / "out")
+    courses.graded(own_small, NAME, folder, tmp_path / "out")
     own_small.check_file(NAME).write_text(CHECKS.replace("np.allclose(got, x * 2)", "np.allclose(got, got)"))
-    assert class_run.grade_class(own_small, NAME, folder, tmp_path / "out").graded == ["ada"]
+    assert courses.graded(own_small, NAME, folder, tmp_path / "out").graded == ["ada"]
     assert points(own_small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
@@ -142,7 +143,7 @@ def test_a_file_that_the_disk_fails_on_costs_only_its_own_grade(small, hand_in, 
         return real(found, chapter)
 
     monkeypatch.setattr(intake, "read", broken)
-    result = class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    result = courses.graded(small, NAME, folder, tmp_path / "out")
     assert (result.graded, list(result.faults)) == (["ada"], ["bob"])
     assert "Input/output error" in result.faults["bob"]
 
@@ -163,23 +164,18 @@ def test_who_was_left_by_a_fault_stays_in_the_marks_until_graded(small, hand_in,
 
     with monkeypatch.context() as patch:
         patch.setattr(intake, "read", broken)
-        assert grading.grade_to_the_end(small, NAME, folder, out, more=True) == 1
+        assert grading.grade_to_the_end(courses.asked(small, NAME, folder, out, watching=True)) == 1
         assert bobs() == {"INFRASTRUCTURE"}
-        assert grading.grade_to_the_end(small, NAME, folder, out, more=True, students=["ada"]) == 0
+        assert grading.grade_to_the_end(courses.asked(small, NAME, folder, out, watching=True, students=["ada"])) == 0
         assert bobs() == {"INFRASTRUCTURE"}
-    assert grading.grade_to_the_end(small, NAME, folder, out, more=True, students=["bob"]) == 0
+    assert grading.grade_to_the_end(courses.asked(small, NAME, folder, out, watching=True, students=["bob"])) == 0
     assert "INFRASTRUCTURE" not in bobs()
 
 
-def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(small, hand_in, tmp_path, monkeypatch):
-    folder = hand_in("ada")
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
-    )
-    with pytest.raises(
-        CourseError, match=r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
-    ):
-        class_run.grade_class(small, NAME, folder, tmp_path / "out")
+def test_checks_that_fail_on_the_reference_stop_the_run_before_anyone_is_graded(small, hand_in, tmp_path):
+    says = r'exercise "shift": the reference is failed .The sum is off.*nobody was graded'
+    with pytest.raises(CourseError, match=says):
+        courses.graded(small, NAME, hand_in("ada"), tmp_path / "out", reference=WRONG)
     assert not (tmp_path / "out").exists()  # not even a seed
 
 
@@ -219,7 +215,7 @@ def test_a_new_class_is_graded_beside_the_reference_and_each_job_once(small, han
             last.set()
 
     monkeypatch.setattr(class_run.Jobs, "begin", begin)
-    result = class_run.grade_class(small, NAME, folder, tmp_path / "out", workers=2)
+    result = courses.graded(small, NAME, folder, tmp_path / "out", workers=2)
     assert sorted(result.graded) == ["ada", "bob", "cem"]
     assert written == [False]  # though the others were graded
     assert begun[0] == "(reference)"
@@ -227,21 +223,18 @@ def test_a_new_class_is_graded_beside_the_reference_and_each_job_once(small, han
     assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
     assert points(small, tmp_path / "out")["cem"]["double"] == (0.0, "failed")
     seeds = {each.verdict.seed for each in record.records(tmp_path / "out", small.chapter(NAME))}
-    again = class_run.grade_class(small, NAME, folder, tmp_path / "out", again=True)
+    again = courses.graded(small, NAME, folder, tmp_path / "out", again=True)
     assert sorted(again.graded) == ["ada", "bob", "cem"]
     assert seeds == {each.verdict.seed for each in record.records(tmp_path / "out", small.chapter(NAME))}
 
 
 def test_who_may_be_recorded_waits_for_the_reference(small, hand_in, tmp_path, monkeypatch):
     folder = hand_in("ada")
-    class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    courses.graded(small, NAME, folder, tmp_path / "out")
     hand_in("bob", {})
     begun = jobs_of(monkeypatch)
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
-    )
     with pytest.raises(CourseError, match="nobody was graded"):
-        class_run.grade_class(small, NAME, folder, tmp_path / "out")
+        courses.graded(small, NAME, folder, tmp_path / "out", reference=WRONG)
     assert begun == ["(reference)"]
     assert list(points(small, tmp_path / "out")) == ["ada"]
 
@@ -257,7 +250,7 @@ def test_a_reference_that_fails_beside_others_is_graded_again_alone(small, hand_
         return replace(verdict, marks=tuple(replace(mark, result=Result.TIMEOUT) for mark in verdict.marks))
 
     begun = jobs_of(monkeypatch, slow_beside_others)
-    assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == ["ada"]
+    assert courses.graded(small, NAME, folder, tmp_path / "out").graded == ["ada"]
     assert begun.count("(reference)") == 2
     assert begun[-1] == "ada"
     assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
@@ -269,39 +262,33 @@ def test_who_watches_grades_the_reference_once_while_nothing_of_it_and_of_its_se
     real, tried = class_run.try_reference, []
     monkeypatch.setattr(class_run, "try_reference", lambda *args, **how: tried.append(1) or real(*args, **how))
     for student, count in (("ada", 1), ("bob", 1)):
-        class_run.grade_class(own_small, NAME, hand_in(student), tmp_path / "out", watching=True)
+        courses.graded(own_small, NAME, hand_in(student), tmp_path / "out", watching=True)
         assert len(tried) == count
     own_small.check_file(NAME).write_text(CHECKS + "\n# mended")
-    class_run.grade_class(own_small, NAME, hand_in("cem"), tmp_path / "out", watching=True)
+    courses.graded(own_small, NAME, hand_in("cem"), tmp_path / "out", watching=True)
     assert len(tried) == 2
-    class_run.grade_class(own_small, NAME, hand_in("dan"), tmp_path / "out", watching=True, trust=True)
+    courses.graded(own_small, NAME, hand_in("dan"), tmp_path / "out", watching=True, trust=True)
     assert len(tried) == 3  # by another rubric
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            build, "solution_source", lambda course, name: RIGHT | {"shift": "def shift(x, by):\n    return x"}
-        )
-        with pytest.raises(CourseError, match="nobody was graded"):
-            class_run.grade_class(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True)
+    with pytest.raises(CourseError, match="nobody was graded"):
+        courses.graded(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True, reference=WRONG)
     class_run.close()
-    class_run.grade_class(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True)
+    courses.graded(own_small, NAME, hand_in("eve"), tmp_path / "out", watching=True)
     assert len(tried) == 5
-    class_run.grade_class(own_small, NAME, hand_in("fay"), tmp_path / "out")
+    courses.graded(own_small, NAME, hand_in("fay"), tmp_path / "out")
     assert len(tried) == 6  # without watching
 
 
-def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small, monkeypatch):
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return [1.0]"}
-    )
+def test_the_authors_fault_names_file_exercise_seed_and_what_was_seen(small):
+    wrong = RIGHT | {"double": "def double(x):\n    return [1.0]"}
     with pytest.raises(CourseError) as raised:
-        class_run.try_reference(small, forkserver.make_rubric(small, NAME), seed=4321)
+        class_run.try_reference(small, forkserver.make_rubric(small, NAME), wrong, seed=4321)
     for part in (f"test_{NAME}.py", 'exercise "double"', "seed 4321", "`double` returned a list", "test_it_doubles"):
         assert part in str(raised.value)
 
 
 def test_a_verdict_keeps_what_it_rests_on(small, hand_in, tmp_path):
     hand_in("ada", RIGHT | {"shift": "print('x' * 3_000_000)", "double": "def double(x):\n    return np.ones(5)"})
-    class_run.grade_class(small, NAME, hand_in("bob"), tmp_path / "out")
+    courses.graded(small, NAME, hand_in("bob"), tmp_path / "out")
     ada, bob = (each.verdict for each in record.records(tmp_path / "out", small.chapter(NAME)))
     [halt] = ada.evidence.halts
     assert (halt.stop, halt.cell, halt.life, halt.limit, halt.value) == (Stop.OUTPUT, "shift", 1, "output_bytes", MIB)
@@ -321,29 +308,29 @@ def test_a_verdict_keeps_what_it_rests_on(small, hand_in, tmp_path):
 def test_one_student_can_be_graded_alone(small, hand_in, tmp_path):
     hand_in("ada")
     folder = hand_in("bob")
-    assert class_run.grade_class(small, NAME, folder, tmp_path / "out", students=["bob"]).graded == ["bob"]
+    assert courses.graded(small, NAME, folder, tmp_path / "out", students=["bob"]).graded == ["bob"]
     with pytest.raises(CourseError, match="no student 'bbo'; did you mean bob"):
-        class_run.grade_class(small, NAME, folder, tmp_path / "out", students=["bbo"])
+        courses.graded(small, NAME, folder, tmp_path / "out", students=["bbo"])
 
 
 def test_any_executor_will_do(small, hand_in, tmp_path):
     folder = hand_in("ada")
     with ThreadPoolExecutor(1) as executor:
-        assert class_run.grade_class(small, NAME, folder, tmp_path / "out", executor=executor).graded == ["ada"]
+        assert courses.graded(small, NAME, folder, tmp_path / "out", executor=executor).graded == ["ada"]
 
 
 def test_trusted_submissions_are_graded_without_a_sandbox(small, hand_in, tmp_path, monkeypatch):
     monkeypatch.setattr(boxes, "problem", lambda: "no sandbox here")
     folder = hand_in("ada")
     with pytest.raises(boxes.SandboxError, match="no sandbox here"):
-        class_run.grade_class(small, NAME, folder, tmp_path / "out")
-    class_run.grade_class(small, NAME, folder, tmp_path / "out", trust=True)
+        courses.graded(small, NAME, folder, tmp_path / "out")
+    courses.graded(small, NAME, folder, tmp_path / "out", trust=True)
     assert points(small, tmp_path / "out")["ada"]["shift"] == (3.0, "passed")
 
 
 def test_nothing_is_left_behind(small, hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"shift": "import os; os._exit(0)"})
-    class_run.grade_class(small, NAME, folder, tmp_path / "out")
+    courses.graded(small, NAME, folder, tmp_path / "out")
     assert points(small, tmp_path / "out")["ada"] == {
         "double": (2.0, "passed"),
         "shift": (0.0, "crashed"),
@@ -358,21 +345,19 @@ def written(out):
 
 
 def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_writes_nothing(
-    small, own_small, hand_in, tmp_path, monkeypatch
+    small, own_small, hand_in, tmp_path
 ):
     out = tmp_path / "out"
     hand_in("ada")
     hand_in("bob", RIGHT | {"shift": "def shift(x, by):\n    return -1"})
     folder = hand_in("cem", RIGHT | {"shift": "print('x' * 2_000_000)\n" + RIGHT["shift"]})
-    class_run.grade_class(small, NAME, folder, out)
+    courses.graded(small, NAME, folder, out)
     before = written(out)
     own_small.check_file(NAME).write_text(
         CHECKS.replace("== x + by,", "in (x + by, -1),").replace("np.allclose(got, x * 2)", "len(got) < 3")
     )
-    monkeypatch.setattr(
-        build, "solution_source", lambda course, name: RIGHT | {"double": "def double(x):\n    return x[:2]"}
-    )
-    result, found = dry_run.rehearse(own_small, NAME, folder, out, limits={"output_bytes": 4 * MIB})
+    options = {"limits": {"output_bytes": 4 * MIB}, "reference": RIGHT | {"double": "def double(x):\n    return x[:2]"}}
+    result, found = courses.rehearsed(own_small, NAME, folder, out, **options)
     assert (sorted(result.graded), result.faults) == (["ada", "bob", "cem"], {})
     assert [(each.student, each.exercise, each.before, each.after) for each in found.changed] == [
         ("ada", "double", 2.0, 0.0),
@@ -387,7 +372,7 @@ def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_wri
 
 
 def test_a_rehearsal_of_a_new_class_makes_no_folder(small, hand_in, tmp_path):
-    _, found = dry_run.rehearse(small, NAME, hand_in("ada"), tmp_path / "out")
+    _, found = courses.rehearsed(small, NAME, hand_in("ada"), tmp_path / "out")
     assert (found.new, found.changed) == (("ada",), ())
     assert not (tmp_path / "out").exists()
 
@@ -395,13 +380,13 @@ def test_a_rehearsal_of_a_new_class_makes_no_folder(small, hand_in, tmp_path):
 def test_the_same_answers_rehearsed_from_what_was_taken_of_them_get_the_same_inputs(small, hand_in, tmp_path):
     out = tmp_path / "out"
     hand_in("bob", {})
-    class_run.grade_class(small, NAME, hand_in("ada", RIGHT | {"shift": "def shift(x, by):\n    return by"}), out)
+    courses.graded(small, NAME, hand_in("ada", RIGHT | {"shift": "def shift(x, by):\n    return by"}), out)
     first, _ = record.records(out, small.chapter(NAME))
     jobs = []
     with pytest.MonkeyPatch.context() as patch:
         real = grade.grade_job
         patch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
-        _, found = dry_run.rehearse(small, NAME, out / "submitted", out, again=True, students=["ada"])
+        _, found = courses.rehearsed(small, NAME, out / "submitted", out, again=True, students=["ada"])
     assert jobs[-1].seed == first.verdict.seed
     assert (found.changed, found.same) == ((), 3)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import classroom
+import courses
 import pytest
 from bs4 import BeautifulSoup
 from nbgrader.api import Gradebook
@@ -176,5 +177,5 @@ def test_who_is_graded_alone_has_no_secret_that_is_anothers(small: Course, hand_
     for student in ("ada", "eve"):
         folder = hand_in(student, {})
         (folder / student / NAME / exchange.SECRET).write_text("a" * 128)
-    class_run.grade_class(small, NAME, folder, tmp_path / "out", students=["eve"])
+    courses.graded(small, NAME, folder, tmp_path / "out", students=["eve"])
     assert receipts.beside(tmp_path / "out", NAME, "eve")[exchange.SECRET] != b"a" * 128

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autograder.probe import asking, graph_bytes, graph_calls, graphs, traces, wire
+from autograder.probe import asking, graph_bytes, graph_calls, graphs, wire
 from autograder.probe.asking import Refused, in_process, probe
 
 tf = pytest.importorskip("tensorflow")
@@ -360,38 +360,3 @@ def test_what_is_refused_is_said_to_the_student():
     with pytest.raises(Refused, match="ReadFile"):
         in_process({"answer": lambda: sent("ReadFile")}).ask(with_graphs)
     assert issubclass(asking.Refused, AssertionError)
-
-
-def drawn(name="x", left="CPU:0", swapped=False, more=False):
-    """A graph of a few operations, and the name of its result, by names of one's own."""
-    with tf.Graph().as_default() as graph:
-        x = tf.compat.v1.placeholder(tf.float32, [2, 2], name=name)
-        with tf.device(left), tf.name_scope(f"{name}_scope"):
-            product = tf.matmul(tf.square(x), x) if not swapped else tf.matmul(x, tf.square(x))
-        y = tf.add(product, 1.0, name=f"{name}_out")
-        if more:
-            tf.sqrt(y)
-    return [graph.as_graph_def(), y.name]
-
-
-@pytest.mark.parametrize(
-    ("other", "same"),
-    [
-        ({"name": "another"}, True),
-        ({"left": "CPU:1"}, False),
-        ({"swapped": True}, False),
-        ({"more": True}, False),
-    ],
-)
-def test_two_graphs_are_the_same_whatever_their_names(other, same):
-    assert (traces.trace([drawn()]) == traces.trace([drawn(**other)])) == same
-
-
-def test_graphs_with_functions_and_loops_are_compared_too():
-    def looped(step):
-        function = tf.function(lambda x: tf.while_loop(lambda i: i < 9, lambda i: (i + step,), (x,))[0])
-        return function.get_concrete_function(tf.TensorSpec([], tf.int32)).graph.as_graph_def()
-
-    one, same, other = (traces.trace([{"graph": looped(step)}]) for step in (1, 1, 2))
-    assert one == same
-    assert one != other

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 
+import courses
 import pytest
 from classroom import PASSED, TIMEOUT, verdict
 from small_course import NAME, RIGHT, command, points
 
-from autograder.engine import class_run, guard
+from autograder.engine import guard
 from autograder.engine.guard import Guard, OddClassError
 from autograder.gradebook import late_penalty
 from autograder.model.verdict import Evidence, Halt, Stop
@@ -125,11 +126,11 @@ def test_a_class_most_of_whose_notebooks_are_blank_is_stopped_before_it_is_grade
     for student in CLASS:
         folder = hand_in(student, RIGHT if student in CLASS[:2] else {})
     with pytest.raises(OddClassError, match="3 of 5 notebooks are blank, cem's for one"):
-        class_run.grade_class(small, NAME, folder, tmp_path / "out")
+        courses.graded(small, NAME, folder, tmp_path / "out")
     assert points(small, tmp_path / "out") == {}
-    done = class_run.grade_class(small, NAME, folder, tmp_path / "out", anyway=True)
+    done = courses.graded(small, NAME, folder, tmp_path / "out", anyway=True)
     assert sorted(done.graded) == list(CLASS)
-    assert class_run.grade_class(small, NAME, folder, tmp_path / "out").graded == []  # nothing new: nothing to say
+    assert courses.graded(small, NAME, folder, tmp_path / "out").graded == []  # nothing new: nothing to say
 
 
 @boxed
@@ -140,12 +141,12 @@ def test_a_class_that_is_late_to_a_man_is_stopped_once(small, hand_in, tmp_path)
         (folder / student / NAME / "timestamp.txt").write_text("2026-11-20 09:14:00 UTC")
     late_penalty.settle(out, small.chapter(NAME), "2026-10-25T23:59+01:00", "10%", "15m")
     with pytest.raises(OddClassError, match="all 5 submissions that have a time are late"):
-        class_run.grade_class(small, NAME, folder, out)
+        courses.graded(small, NAME, folder, out)
     assert points(small, out) == {}
-    assert len(class_run.grade_class(small, NAME, folder, out, anyway=True).graded) == 5
-    assert len(class_run.grade_class(small, NAME, folder, out).unchanged) == 5
+    assert len(courses.graded(small, NAME, folder, out, anyway=True).graded) == 5
+    assert len(courses.graded(small, NAME, folder, out).unchanged) == 5
     (folder / "ada" / NAME / "timestamp.txt").write_text("2026-10-25 09:14:00 UTC")
-    assert len(class_run.grade_class(small, NAME, folder, out).unchanged) == 5
+    assert len(courses.graded(small, NAME, folder, out).unchanged) == 5
 
 
 def test_an_earlier_verdict_on_other_answers_is_no_measure():

@@ -1,5 +1,7 @@
 """The verdict: only an explicit pass scores, and every other end is named with whose fault it was."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +107,7 @@ def test_all_tests_passed_is_full_marks():
 def test_some_tests_passed_is_their_share_by_weight():
     mark = marks(Seen([passed("f", 3), failed("f", 1)]))["f"]
     assert (mark.points, mark.result, mark.message) == (3.0, Result.PARTIAL, "Seen this, expected that.")
-    assert mark.unnamed
+    assert mark.misconception == "sum_for_mean"
 
 
 def test_a_check_that_broke_gives_nothing_and_is_the_authors_fault():
@@ -118,6 +120,13 @@ def test_a_check_that_broke_gives_nothing_and_is_the_authors_fault():
 def test_what_a_check_says_comes_before_a_check_that_broke():
     mark = marks(Seen([failed("f", kind="TypeError: no len()", says="?"), failed("f")]))["f"]
     assert (mark.fault, mark.message) == (Fault.STUDENT, "Seen this, expected that.")
+
+
+def test_the_name_of_a_mistake_is_of_the_sentence_that_the_student_reads():
+    said = failed("f"), replace(failed("f", says="And that."), misconception="another")
+    assert marks(Seen([*said]))["f"].misconception == "sum_for_mean"
+    for gone in ({"stops": {"f": Stop.TIMEOUT}}, {"lost": {"f": Stop.CRASHED}}):
+        assert marks(Seen([*said], **gone))["f"].misconception == ""
 
 
 SHARES = st.floats(0.0, 1.0)

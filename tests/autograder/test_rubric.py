@@ -6,10 +6,10 @@ import json
 import pickle
 from dataclasses import replace
 
+import courses
 import pytest
 from small_course import NAME, RIGHT
 
-from autograder.engine import class_run
 from autograder.gradebook import record
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -55,13 +55,13 @@ def test_whatever_decides_a_mark_makes_another_rubric(rubric):
 
 def test_marks_of_trusted_submissions_do_not_pass_for_sandboxed_ones(small, hand_in, tmp_path):
     folder, out = hand_in("ada"), tmp_path / "out"
-    class_run.grade_class(small, NAME, folder, out, trust=True)
+    courses.graded(small, NAME, folder, out, trust=True)
     [trusted] = record.records(out, small.chapter(NAME))
     assert "trusted" in trusted.verdict.evidence.parts["sandbox"]
-    assert class_run.grade_class(small, NAME, folder, out).graded == ["ada"]
+    assert courses.graded(small, NAME, folder, out).graded == ["ada"]
     [boxed] = record.records(out, small.chapter(NAME))
     assert boxed.verdict.evidence.parts["sandbox"] == "sandboxed"
-    assert class_run.grade_class(small, NAME, folder, out).unchanged == ["ada"]
+    assert courses.graded(small, NAME, folder, out).unchanged == ["ada"]
 
 
 def test_a_check_that_is_edited_while_a_class_runs_gives_no_verdict_under_the_old_digest(own_small):
@@ -89,7 +89,7 @@ def test_the_log_has_a_line_of_json_for_every_attempt(small, hand_in, tmp_path, 
         return real(job, course)
 
     monkeypatch.setattr(grade, "grade_job", flaky)
-    class_run.grade_class(small, NAME, hand_in("ada"), tmp_path / "out")
+    courses.graded(small, NAME, hand_in("ada"), tmp_path / "out")
     lines = [json.loads(line) for line in (tmp_path / "out" / "grading.log").read_text().splitlines()]
     assert [(line["student"], line["attempt"], line["event"]) for line in lines] == [
         ("ada", 1, "not graded"),

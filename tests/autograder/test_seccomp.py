@@ -14,6 +14,7 @@ import courses
 import pytest
 from boxed import inside
 
+from autograder.authoring import build
 from autograder.engine import class_run
 from autograder.job import forkserver
 from autograder.job.kernel_process import KernelProcess
@@ -295,7 +296,8 @@ def test_a_students_kernel_its_children_and_process_1_are_filtered(student):
 
 @needs_a_box
 def test_a_checker_is_filtered(course, kernel):
-    assert class_run.try_reference(course, forkserver.make_rubric(course, NAME)).points == 1
+    rubric = forkserver.make_rubric(course, NAME)
+    assert class_run.try_reference(course, rubric, build.solution_source(course, NAME)).points == 1
 
 
 @probe
