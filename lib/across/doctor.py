@@ -46,6 +46,7 @@ def facts() -> dict[str, Any]:
             }
             for device in here.devices
         ],
+        "simulated_gpus": devices.simulated_gpus(),
         "limits": {
             "cores": _system.cores(),
             "cgroup": cgroup(),
@@ -90,6 +91,7 @@ def rendered(facts: dict[str, Any]) -> RenderableType:
         compute = f", compute capability {capability[0]}.{capability[1]}" if capability else ""
         machine.add_row(device["name"], f"{device['model']}{memory}{compute}")
     machine.add_row("GPU", f"{facts['diagnosis']['says']} {facts['diagnosis']['mend']}")
+    machine.add_row("simulated GPUs", facts["simulated_gpus"])
     limits = facts["limits"]
     machine.add_row("cgroup", limits["cgroup"] or "none")
     machine.add_row("CPU limit", f"{limits['cpus']:g} CPUs" if limits["cpus"] else "none")
