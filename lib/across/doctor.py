@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from across import _system, devices, diagnosis
+from across._gpu import loading
 from across._jupyter import chapters
 from across._jupyter.machine import shows
 from across._process import unprivileged, warm
@@ -58,7 +59,7 @@ def facts() -> dict[str, Any]:
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
-        "chapters": {name: shows(chapters.devices(name), gpus) for name in names},
+        "chapters": {name: shows(chapters.devices(name), gpus, loading.loaded()) for name in names},
         "advice": advice(names, sandbox),
     }
 

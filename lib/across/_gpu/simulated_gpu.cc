@@ -407,8 +407,6 @@ class Factory : public DeviceFactory {
 
 // ---------------------------------------------------------------------------------------------------------- kernels
 
-constexpr char kInstead[] = "run it on /CPU:0, or where there is a card";
-
 std::string Refusal(const std::string& op) {
   if (absl::StartsWith(op, "Nccl") || absl::StartsWith(op, "_Nccl")) {
     return absl::StrCat("NCCL (", op, ") joins NVIDIA's cards, and this is a simulated GPU: let the strategy choose, or "
@@ -421,7 +419,8 @@ std::string Refusal(const std::string& op) {
     return absl::StrCat(op, " is cuDNN's, which needs an NVIDIA card, and this is a simulated GPU: in Keras, "
                         "use_cudnn=False.");
   }
-  return absl::StrCat("A simulated GPU runs the CPU's kernels, and there is none for ", op, ": ", kInstead, ".");
+  return absl::StrCat("A simulated GPU runs the CPU's kernels, and there is none for ", op,
+                      ": run it on /CPU:0, or where there is a card.");
 }
 
 // The CPU's kernel of the op that `construction` is for; nullptr, with a status, where there is none.
@@ -469,11 +468,19 @@ class Waiting : public AsyncOpKernel {
   const std::unique_ptr<OpKernel> host_;
 };
 
+// Access to OpKernelContext::params_, which is private: an explicit instantiation may name it.
+template <auto Member>
+struct ParamsOf {
+  friend OpKernelContext::Params* Params(OpKernelContext* context) { return context->*Member; }
+};
+OpKernelContext::Params* Params(OpKernelContext* context);
+template struct ParamsOf<&OpKernelContext::params_>;
+
 // Runs the host's kernel on the device's stream. Asynchronous, so that an op that waits for its turn holds no thread.
 class Streamed : public AsyncOpKernel {
  public:
   Streamed(OpKernelConstruction* construction, std::unique_ptr<OpKernel> host)
-      : AsyncOpKernel(construction), host_(std::move(host)) {}
+      : AsyncOpKernel(construction), synchronous_(construction, std::move(host)) {}
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
     const auto stream = StreamOf(context);
@@ -491,24 +498,30 @@ class Streamed : public AsyncOpKernel {
     return static_cast<SimulatedGpu*>(context->device()->UnderlyingDevice())->stream();
   }
 
-  // Notes in a trace when it really ran, in a lane named as TensorFlow's tracer of cards names it (device_tracer).
   void RunHost(OpKernelContext* context) {
+    OpKernelContext::Params* params = Params(context);
+    params->op_kernel = &synchronous_;  // OP_REQUIRES ends the process where a context is an asynchronous kernel's
     StepStatsCollectorInterface* collector = context->stats_collector();
-    NodeExecStatsInterface* stats = collector == nullptr ? nullptr : collector->CreateNodeExecStats(&def());
-    if (stats == nullptr) {
-      host_->Compute(context);
-      return;
+    if (NodeExecStatsInterface* stats = collector == nullptr ? nullptr : collector->CreateNodeExecStats(&def())) {
+      Traced(context, stats);
+    } else {
+      synchronous_.Compute(context);
     }
+    params->op_kernel = this;
+  }
+
+  // Notes when the op really ran, in a lane of the trace that is named as TensorFlow's tracer of cards names it.
+  void Traced(OpKernelContext* context, NodeExecStatsInterface* stats) {
     stats->SetScheduled(Env::Default()->NowNanos());
     stats->RecordExecutorStarted();
     stats->RecordComputeStarted();
-    host_->Compute(context);
+    synchronous_.Compute(context);
     stats->RecordComputeEnded();
     stats->RecordExecutorEnded();
     stats->Done(absl::StrCat(context->device()->name(), "/stream:all"));
   }
 
-  const std::unique_ptr<OpKernel> host_;
+  Beside synchronous_;
 };
 
 // Synchronous kernels that run other code, which may want the same GPU.
@@ -541,11 +554,11 @@ class RefusingFactory : public kernel_factory::OpKernelFactory {
 int RegisterKernels(const KernelList& registry) {
   std::set<std::string> on_host;
   for (const KernelDef& kernel : registry.kernel()) {
-    if (kernel.device_type() == DEVICE_CPU) on_host.insert(kernel.op());
+    if (kernel.device_type() == DEVICE_CPU || kernel.device_type() == DEVICE_DEFAULT) on_host.insert(kernel.op());
   }
   int registered = 0;
   for (const KernelDef& kernel : registry.kernel()) {
-    const bool collective = kernel.device_type() == "DEFAULT" && absl::StartsWith(kernel.op(), "Collective");
+    const bool collective = kernel.device_type() == DEVICE_DEFAULT && absl::StartsWith(kernel.op(), "Collective");
     if (!collective && kernel.device_type() != DEVICE_GPU) continue;
     const OpDef* op = nullptr;
     if (!OpRegistry::Global()->LookUpOpDef(kernel.op(), &op).ok()) continue;

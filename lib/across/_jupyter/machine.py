@@ -15,8 +15,12 @@ COMMAND = (sys.executable, "-c", "from across.cli import main; main()", "doctor"
 _asked: asyncio.Task[dict[str, Any]] | None = None
 
 
-def shows(wanted: int, gpus: int) -> str:
-    """What a chapter that can use `wanted` devices shows with so many GPUs."""
+def shows(wanted: int, gpus: int, simulated: bool = False) -> str:
+    """What a chapter that can use `wanted` devices shows with so many GPUs, which may be simulated ones."""
+    if gpus >= wanted and simulated:
+        return (
+            f"runs on {wanted} simulated GPU{'s' * (wanted > 1)}: placement, copies and errors are real, speed is not"
+        )
     if gpus >= wanted:
         return f"runs on {wanted} GPU{'s' * (wanted > 1)}: placement, copies and speed are real"
     if wanted > 1 and not gpus:
