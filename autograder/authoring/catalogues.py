@@ -56,7 +56,8 @@ SAID = (  # of the grader's files, those whose texts students read
     "submissions/student_files.py",
 )
 NOT_READ = (  # of the library: what starts processes, and commands, whose words stay English
-    "_process", "cli.py", "doctor.py", "_jupyter/lab.py", "_jupyter/chapters.py", "_jupyter/headless.py",
+    "_process", "cli.py", "doctor.py",
+    "_jupyter/lab.py", "_jupyter/gpus_ahead.py", "_jupyter/chapters.py", "_jupyter/headless.py",
 )  # fmt: skip
 
 

@@ -41,7 +41,8 @@ GIB = 1 << 30
 GPUS = "ACROSS_GPUS"  # environment: how many GPUs to simulate where there is none
 MOST = 16  # simulated GPUs
 LEAST = MIB  # bytes of one
-MOST_BYTES = 1 << 46  # bytes of one: what a process can address is twice that
+MOST_BYTES = 1 << 40  # bytes of one
+TABLE = 32  # BFC keeps 8 bytes for each 256 that it manages, and fills them: bfc_allocator.h, AllocationRegion
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": MIB, "GIB": GIB, "TIB": 1 << 40}
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
@@ -100,7 +101,9 @@ class Here:
 
     def _note(self) -> str:
         gpus = len({device.physical for device in self.gpus})
-        cards = f"{gpus} {_SIMULATED * _simulated()}GPU{'s' * (gpus > 1)} here." if gpus else "No GPU here."
+        cards = f"{gpus} GPU{'s' * (gpus > 1)} here." if gpus else "No GPU here."
+        if gpus and loading.loaded():
+            cards = f"{gpus} simulated GPU{'s' * (gpus > 1)} here: no card, this machine's memory."
         cards += f" {self.missing}" * bool(self.missing)
         if self.settled:
             return f"{cards} TensorFlow has started: these are fixed until the process ends."
@@ -168,16 +171,17 @@ def simulate(n: int) -> list[str]:
     return [f"/CPU:{i}" for i in range(n)]
 
 
-def gpus(count: int, memory: str | int = "8 GiB") -> list[str]:
+def gpus(count: int, memory: str | int = "2 GiB") -> list[str]:
     """Have `count` GPUs, simulated ones if there is no real one, and return their names, "/GPU:0" onwards.
 
     Call it before TensorFlow starts; calling it again with the same numbers changes nothing. `memory` is that of each: "8 GiB",
-    "512 MiB", or bytes. It is taken from the host's as tensors need it, up to that limit. CUDA_VISIBLE_DEVICES hides simulated
-    GPUs as it hides real ones. Where TensorFlow has real GPUs these are returned, at most `count`, and nothing is simulated.
+    "512 MiB", or bytes. Tensors take the host's memory as they need it, up to that limit; BFC keeps a table of 1/32 of it.
+    CUDA_VISIBLE_DEVICES hides simulated GPUs as it hides real ones. Where TensorFlow has real GPUs these are returned, at most
+    `count`, and nothing is simulated.
 
     The first call on a machine builds the simulated GPU (about 20 s; `across prepare gpu` does it ahead). Raises ValueError for
-    a count that is not from 1 to 16 or a memory below 1 MiB; TooLate when TensorFlow has started with others; NoGpu, with
-    what to do, where none can be simulated: no Linux, no compiler, another TensorFlow, no room.
+    a count that is not from 1 to 16 or a memory that is not from 1 MiB to 1 TiB; TooLate when TensorFlow has started with
+    others; NoGpu, with what to do, where none can be simulated: no Linux, no compiler, another TensorFlow, no room.
     """
     size = _bytes(memory)
     if type(count) is not int or not 1 <= count <= MOST:
@@ -207,11 +211,12 @@ def from_environment() -> str:
     asked = os.environ.get(GPUS, "")
     if asked in ("", "0") or loading.loaded() or _listed():
         return ""
+    if not _seen(MOST):
+        return f"{GPUS} is {asked}, and CUDA_VISIBLE_DEVICES hides every GPU."
     if started():
         return f"{GPUS} is {asked}, but TensorFlow had started before it was looked at: restart the kernel."
     try:
-        if _seen(MOST):
-            gpus(int(asked) if asked.isdecimal() else -1)
+        gpus(int(asked) if asked.isdecimal() else -1)
     except ValueError:
         return f"{GPUS} is {asked!r}: expected a whole number of GPUs, from 1 to {MOST}."
     except NoGpu as error:
@@ -253,13 +258,6 @@ def best(n: int, *, quiet: bool = False) -> list[str]:
     return names
 
 
-_SIMULATED = "simulated "
-
-
-def _simulated() -> bool:
-    return loading.loaded()
-
-
 def _listed() -> int:
     """How many GPUs TensorFlow's factories list, asked without fixing anything."""
     from tensorflow.python import pywrap_tfe
@@ -277,6 +275,12 @@ def _load(count: int, size: int) -> None:
     import tensorflow as tf
     from tensorflow.python.eager import context
 
+    table, ram = count * size // TABLE, _ram()
+    if ram is not None and table > ram // 2:
+        raise NoGpu(
+            f"No simulated GPU: TensorFlow's allocator keeps a table of 1/{TABLE} of a GPU's memory, together "
+            f"{table / GIB:.3g} GiB, and this machine has {ram / GIB:.3g} GiB; ask for less."
+        )
     recorded = None
     if not tf.test.is_built_with_cuda():  # it has almost no kernels for GPUs on its list
         if not tf.__version__.startswith(kernels.RECORDED):
@@ -300,7 +304,7 @@ def _bytes(memory: str | int) -> int:
         found = float(said[1]) * UNITS.get(said[2].upper(), -1)
     if not LEAST <= found <= MOST_BYTES:
         raise ValueError(
-            f'gpus(memory={memory!r}): expected a size from 1 MiB to 64 TiB, such as "8 GiB", "512 MiB" or a number of bytes'
+            f'gpus(memory={memory!r}): expected a size from 1 MiB to 1 TiB, such as "8 GiB", "512 MiB" or a number of bytes'
         )
     return int(found)
 

@@ -19,6 +19,7 @@ from across._gpu import building, loading
 from across._jupyter import gpus_ahead, machine
 
 MIB = 1 << 20
+TWO = {devices.GPUS: "2"}
 needs = pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
 
 
@@ -30,7 +31,7 @@ def built() -> Path:
 
 @pytest.fixture
 def in_two(built: Path) -> Callable[..., Any]:
-    """Run a program in a process with two simulated GPUs of 8 GiB."""
+    """Run a program in a process with two simulated GPUs of 2 GiB."""
     return lambda program, *arguments, **how: fresh.run(program, *arguments, gpus=2, timeout=120, **how)
 
 
@@ -66,10 +67,10 @@ def test_tensorflow_lists_them_and_they_are_called_simulated(in_two):
     names, details, table, logical, sentence, best, again = in_two(listed)
     assert names == [f"/physical_device:GPU:{i}" for i in range(2)]
     assert details == [{"device_name": "simulated GPU (host memory)"}] * 2
-    assert "2 simulated GPUs here." in table
-    assert table.count("8.0 GiB") == 2
+    assert "2 simulated GPUs here: no card, this machine's memory." in table
+    assert table.count("2.0 GiB") == 2
     assert logical == ["/device:GPU:0", "/device:GPU:1"]
-    assert sentence.startswith("2 simulated GPUs of 8 GiB each")
+    assert sentence.startswith("2 simulated GPUs of 2 GiB each")
     assert best == again == ["/GPU:0", "/GPU:1"]
 
 
@@ -479,7 +480,7 @@ def test_the_environment_asks_for_them_and_what_it_says_wrong_is_told(built):
 
         return len(tf.config.list_physical_devices("GPU")), devices.here()._note()
 
-    assert fresh.run(look, env={devices.GPUS: "2"})[0] == 2
+    assert fresh.run(look, env=TWO)[0] == 2
     assert fresh.run(look, env={devices.GPUS: "0"})[0] == 0
     found, note = fresh.run(look, env={devices.GPUS: "many"})
     assert (found, "ACROSS_GPUS is 'many': expected a whole number of GPUs, from 1 to 16." in note) == (0, True)
@@ -491,6 +492,7 @@ def test_cuda_visible_devices_hides_them_as_it_hides_real_ones(built):
         return devices.gpus(2)
 
     assert fresh.run(names, env={"CUDA_VISIBLE_DEVICES": "1"}) == ["/GPU:0"]
+    assert "hides every GPU." in fresh.run(lambda: devices.here()._note(), env={**TWO, "CUDA_VISIBLE_DEVICES": "-1"})
     assert "'-1', which hides every GPU; unset it" in said(names, env={"CUDA_VISIBLE_DEVICES": "-1"})
 
 
@@ -508,7 +510,7 @@ def test_the_doctor_says_that_they_are_simulated_and_why_there_is_no_card(built)
 
     facts = fresh.run(examined, gpus=1, timeout=120)
     assert facts["devices"][-1]["model"] == "simulated GPU (host memory)"
-    assert facts["simulated_gpus"].startswith("1 simulated GPU of 8 GiB each")
+    assert facts["simulated_gpus"].startswith("1 simulated GPU of 2 GiB each")
     assert facts["diagnosis"]["says"] != "TensorFlow sees the GPU."
     assert not any("speed are real" in sentence for sentence in facts["chapters"].values())
 
@@ -539,15 +541,20 @@ def test_a_wrong_number_of_gpus_is_refused(count: Any):
         devices.gpus(count)
 
 
-@pytest.mark.parametrize("memory", [0, -1, "0 GiB", "", "8", "8 parsecs", "GiB", "1 KiB", "65 TiB", 1 << 70, 8.0, None])
+@pytest.mark.parametrize(
+    "memory", [0, -1, "0 GiB", "", "8", "8 parsecs", "GiB", "1 KiB", "1.1 TiB", 1 << 70, 8.0, None]
+)
 def test_a_wrong_memory_is_refused(memory: Any):
-    with pytest.raises(ValueError, match=r"expected a size from 1 MiB to 64 TiB, such as"):
+    with pytest.raises(ValueError, match=r"expected a size from 1 MiB to 1 TiB, such as"):
         devices.gpus(1, memory)
 
 
 @needs
-def test_more_memory_together_than_can_be_mapped_is_refused(built):
-    assert "are more memory than can be mapped here; ask for less" in said(lambda: devices.gpus(4, memory="64 TiB"))
+def test_more_memory_than_this_machine_can_manage_is_refused(built):
+    assert "keeps a table of 1/32 of a GPU's memory, together 512 GiB" in said(lambda: devices.gpus(16, memory="1 TiB"))
+    with pytest.raises(building.NoGpu, match="are more memory than can be mapped here; ask for less"):
+        loading.load(16, 1 << 47, None)
+    assert not loading.loaded()
 
 
 @pytest.fixture
