@@ -21,13 +21,14 @@ Language = Annotated[str, typer.Option("--lang", help=f"en, or another language:
 
 def main() -> None:
     """Run the command; what is in its way is one line with the mend, and exit code 2."""
+    from across._gpu.building import NoGpu
     from across._jupyter.chapters import NoSuchChapter, NoSuchLanguage, NotHandedOut
     from across._process import bytecode
 
     bytecode.keep()
     try:
         app()
-    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, OSError) as error:
+    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, NoGpu, OSError) as error:
         print(f"across: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         sys.exit(USAGE)
 
@@ -37,10 +38,15 @@ def lab(
     browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
     port: Annotated[int | None, typer.Option(help="8888, or the next that is free", min=1, max=65535)] = None,
     lang: Language = "",
+    gpus: Annotated[int, typer.Option(help="simulate so many GPUs where there is no real one", min=0, max=16)] = 0,
 ) -> None:
     """Open JupyterLab on the course."""
     from across._jupyter import lab as jupyter
 
+    if gpus:
+        from across._jupyter import gpus_ahead
+
+        print(gpus_ahead.ask_for(gpus))
     jupyter.start(browser, port, lang)
 
 
@@ -100,8 +106,16 @@ def reset(chapter: Annotated[str, typer.Argument(help="03_device_placement, devi
 
 
 @app.command()
-def prepare(chapter: Annotated[str, typer.Argument(help="13_many_workers, many_workers or 13")]) -> None:
-    """Install what a chapter's scripts need in an environment of their own: 13 runs an old TensorFlow (1.2 GB)."""
+def prepare(chapter: Annotated[str, typer.Argument(help="13_many_workers, many_workers or 13; or gpu")]) -> None:
+    """Install what a chapter's scripts need in an environment of their own: 13 runs an old TensorFlow (1.2 GB).
+
+    gpu: build the simulated GPU, about 20 s.
+    """
+    if chapter == "gpu":
+        from across._jupyter import gpus_ahead
+
+        print(gpus_ahead.build())
+        return
     from across import scripts
     from across._jupyter import chapters
 

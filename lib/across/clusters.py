@@ -88,6 +88,7 @@ class LocalCluster:
         program: Program | None = None,
         *,
         cpus: int = 1,
+        gpus: int | None = None,
         env: Mapping[str, str] | None = None,
         card: float | None = None,
         timeout: float = 30.0,
@@ -97,6 +98,7 @@ class LocalCluster:
 
         Each task runs `program(spec, job, index)`, which is expected to make a server; without one it is a server that has
         `cpus` logical CPUs. In its environment are TF_CONFIG and `env`; a ps of ours sees no GPU unless `env` says otherwise.
+        `gpus`: so many GPUs for each task that sees any, simulated ones where there is no real one (`devices.gpus`).
         `card`: bytes a second that a server of ours sends on each of its connections (see `network_card`; on Linux).
         Raises what `program` raises before it listens; StartError, after `timeout` seconds for a task that does not listen.
         """
@@ -107,7 +109,7 @@ class LocalCluster:
         if card is not None and (program is not None or not card > 0):
             raise ValueError(f"a card sends more than 0 bytes a second, and for servers without a program; got {card}")
         self._program, self._cpus, self._env, self._timeout = program, cpus, dict(env or {}), timeout
-        self._card = card
+        self._card, self._gpus = card, gpus
         for left in reversed(range(TRIES)):
             try:
                 return self._start(jobs)
@@ -234,7 +236,9 @@ class LocalCluster:
         environment = {**ENVIRONMENT, "TF_CONFIG": self.tf_config(job, index), **hidden, **self._env}
         arguments = (self._program, self.spec, job, index, self._cpus, self._card)
         pickled = fresh.pickled_call(name, (cluster_task.be, arguments, {}))
-        self._lives[job, index].append(fresh.Call(self._group, self._server, name, name, pickled, None, environment))
+        gpus = None if environment.get("CUDA_VISIBLE_DEVICES") in ("", "-1") else self._gpus
+        call = fresh.Call(self._group, self._server, name, name, pickled, None, environment, gpus)
+        self._lives[job, index].append(call)
 
     def _wait_listening(self, job: str, index: int) -> None:
         until, address = time.monotonic() + self._timeout, self._address_of(job, index)

@@ -1,22 +1,51 @@
-"""What is here: the devices of this machine, logical ones where there are too few, and the best n of them.
+"""What is here: the devices of this machine, logical or simulated ones where there are too few, and the best n of them.
 
-TensorFlow fixes its devices when it runs its first op; until then `simulate` can split the CPU into logical CPUs. A logical
-CPU is a device like any other to the placer, with its own name and its own lane in every picture; it is no faster.
+TensorFlow fixes its devices when it runs its first op. Until then `simulate` can split the CPU into logical CPUs, and `gpus`
+can add GPUs that are made of host memory. Either is a device like any other to the placer, with its own name and its own lane
+in every picture; it is no faster. A real GPU always wins: where there is one, none is simulated.
+
+ACROSS_GPUS=2 in the environment (`across lab --gpus 2`) asks for two simulated GPUs: they are there once this module has been
+asked for anything, in a warm kernel, in `across.fresh` and in the tasks of a cluster from the start.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from across import _system
+from across import _system, kernels, memory
+from across._gpu import building, cudnn, loading
+from across._gpu.building import NoGpu
 from across.pictures import table_html, table_text
+
+__all__ = [
+    "Device",
+    "Here",
+    "NoGpu",
+    "TooLate",
+    "best",
+    "from_environment",
+    "gpus",
+    "here",
+    "simulate",
+    "simulated_gpus",
+    "started",
+]
 
 MIB = 1 << 20
 GIB = 1 << 30
+GPUS = "ACROSS_GPUS"  # environment: how many GPUs to simulate where there is none
+MOST = 16  # simulated GPUs
+LEAST = MIB  # bytes of one
+MOST_BYTES = 1 << 40  # bytes of one
+TABLE = 32  # BFC keeps 8 bytes for each 256 that it manages, and fills them: bfc_allocator.h, AllocationRegion
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 1 << 10, "MIB": MIB, "GIB": GIB, "TIB": 1 << 40}
+SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
 
 
 class TooLate(RuntimeError):  # noqa: N818 - reads as the sentence it is
@@ -41,6 +70,7 @@ class Here:
 
     devices: tuple[Device, ...]
     settled: bool
+    missing: str = ""  # why the GPUs that ACROSS_GPUS asks for are not here
 
     @property
     def gpus(self) -> tuple[Device, ...]:
@@ -72,6 +102,9 @@ class Here:
     def _note(self) -> str:
         gpus = len({device.physical for device in self.gpus})
         cards = f"{gpus} GPU{'s' * (gpus > 1)} here." if gpus else "No GPU here."
+        if gpus and loading.loaded():
+            cards = f"{gpus} simulated GPU{'s' * (gpus > 1)} here: no card, this machine's memory."
+        cards += f" {self.missing}" * bool(self.missing)
         if self.settled:
             return f"{cards} TensorFlow has started: these are fixed until the process ends."
         return f"{cards} TensorFlow has not run an op yet: the devices can still be configured."
@@ -84,6 +117,7 @@ def here() -> Here:
     """Say which devices TensorFlow has in this process, or will have once it starts. Does not start it."""
     import tensorflow as tf
 
+    missing = from_environment()
     devices: list[Device] = []
     for kind in ("CPU", "GPU"):
         number = 0
@@ -102,7 +136,7 @@ def here() -> Here:
                     )
                 )
                 number += 1
-    return Here(tuple(devices), started())
+    return Here(tuple(devices), started(), missing)
 
 
 def started() -> bool:
@@ -121,6 +155,7 @@ def simulate(n: int) -> list[str]:
     """
     import tensorflow as tf
 
+    from_environment()
     if n < 1:
         raise ValueError(f"simulate({n}): at least one CPU is needed")
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -134,6 +169,73 @@ def simulate(n: int) -> list[str]:
             )
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * n)
     return [f"/CPU:{i}" for i in range(n)]
+
+
+def gpus(count: int, memory: str | int = "2 GiB") -> list[str]:
+    """Have `count` GPUs, simulated ones if there is no real one, and return their names, "/GPU:0" onwards.
+
+    Call it before TensorFlow starts; calling it again with the same numbers changes nothing. `memory` is that of each: "8 GiB",
+    "512 MiB", or bytes. Tensors take the host's memory as they need it, up to that limit; BFC keeps a table of 1/32 of it.
+    CUDA_VISIBLE_DEVICES hides simulated GPUs as it hides real ones. Where TensorFlow has real GPUs these are returned, at most
+    `count`, and nothing is simulated.
+
+    The first call on a machine builds the simulated GPU (about 20 s; `across prepare gpu` does it ahead). Raises ValueError for
+    a count that is not from 1 to 16 or a memory that is not from 1 MiB to 1 TiB; TooLate when TensorFlow has started with
+    others; NoGpu, with what to do, where none can be simulated: no Linux, no compiler, another TensorFlow, no room.
+    """
+    size = _bytes(memory)
+    if type(count) is not int or not 1 <= count <= MOST:
+        raise ValueError(f"gpus({count!r}): expected a whole number of GPUs, from 1 to {MOST}")
+    real = 0 if loading.loaded() else _listed()
+    if real:
+        return [f"/GPU:{i}" for i in range(min(count, real))]
+    seen = _seen(count)
+    if seen == 0:
+        raise NoGpu(
+            f"No simulated GPU: CUDA_VISIBLE_DEVICES is {os.environ['CUDA_VISIBLE_DEVICES']!r}, which hides every GPU; "
+            "unset it before this process begins."
+        )
+    if loading.now() != (seen, size):
+        if started():
+            raise TooLate(
+                f"TensorFlow has already started with {loading.now()[0] or 'no'} simulated GPUs of {loading.now()[1]:,} bytes: "
+                f"restart the kernel and call gpus({count}) before the first op, or run your function in a process of its "
+                f"own by fresh.run(fn, gpus={count})."
+            )
+        _load(seen, size)
+    return [f"/GPU:{i}" for i in range(seen)]
+
+
+def from_environment() -> str:
+    """Have the GPUs that ACROSS_GPUS asks for; return why they are not here, empty where they are, or nobody asked."""
+    asked = os.environ.get(GPUS, "")
+    if asked in ("", "0") or loading.loaded() or _listed():
+        return ""
+    if not _seen(MOST):
+        return f"{GPUS} is {asked}, and CUDA_VISIBLE_DEVICES hides every GPU."
+    if started():
+        return f"{GPUS} is {asked}, but TensorFlow had started before it was looked at: restart the kernel."
+    try:
+        gpus(int(asked) if asked.isdecimal() else -1)
+    except ValueError:
+        return f"{GPUS} is {asked!r}: expected a whole number of GPUs, from 1 to {MOST}."
+    except NoGpu as error:
+        return str(error)
+    return ""
+
+
+def simulated_gpus() -> str:
+    """Say in a sentence what is to be known of simulated GPUs here: whether there are any, could be, or why not."""
+    count, size = loading.now()
+    if count and loading.loaded():
+        return f"{count} simulated GPU{'s' * (count > 1)} of {size / GIB:.3g} GiB each, made of this machine's memory; no card."
+    if _listed():
+        return "TensorFlow has a real GPU here: none is simulated."
+    if problem := building.problem():
+        return f"None can be simulated: {problem}."
+    if building.kept() is None:
+        return "Not built yet: `across prepare gpu` builds it, or the first chapter that wants it."
+    return "Built: `across lab --gpus 2` opens the course with two."
 
 
 def best(n: int, *, quiet: bool = False) -> list[str]:
@@ -156,6 +258,57 @@ def best(n: int, *, quiet: bool = False) -> list[str]:
     return names
 
 
+def _listed() -> int:
+    """How many GPUs TensorFlow's factories list, asked without fixing anything."""
+    from tensorflow.python import pywrap_tfe
+
+    return sum(b":GPU:" in name for name in pywrap_tfe.TF_ListPhysicalDevices())
+
+
+def _seen(count: int) -> int:
+    """How many of so many simulated GPUs CUDA_VISIBLE_DEVICES shows."""
+    return len(memory.seen(os.environ.get("CUDA_VISIBLE_DEVICES"), count))
+
+
+def _load(count: int, size: int) -> None:
+    """Load simulated GPUs, and have TensorFlow look for devices again. Raises NoGpu."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    table, ram = count * size // TABLE, _ram()
+    if ram is not None and table > ram // 2:
+        raise NoGpu(
+            f"No simulated GPU: TensorFlow's allocator keeps a table of 1/{TABLE} of a GPU's memory, together "
+            f"{table / GIB:.3g} GiB, and this machine has {ram / GIB:.3g} GiB; ask for less."
+        )
+    recorded = None
+    if not tf.test.is_built_with_cuda():  # it has almost no kernels for GPUs on its list
+        if not tf.__version__.startswith(kernels.RECORDED):
+            raise NoGpu(
+                f"No simulated GPU: TensorFlow {tf.__version__} is built without CUDA, and the list of a GPU's kernels was "
+                f"recorded from {kernels.RECORDED}; install tensorflow=={kernels.RECORDED}."
+            )
+        recorded = kernels.recording()
+    loading.load(count, size, recorded)
+    cudnn.without()
+    current: Any = context.context()
+    current.reinitialize_physical_devices()
+
+
+def _bytes(memory: str | int) -> int:
+    """The bytes that `memory` says. Raises ValueError."""
+    found = -1.0
+    if type(memory) is int:
+        found = memory
+    elif isinstance(memory, str) and (said := SIZE.fullmatch(memory.strip())):
+        found = float(said[1]) * UNITS.get(said[2].upper(), -1)
+    if not LEAST <= found <= MOST_BYTES:
+        raise ValueError(
+            f'gpus(memory={memory!r}): expected a size from 1 MiB to 1 TiB, such as "8 GiB", "512 MiB" or a number of bytes'
+        )
+    return int(found)
+
+
 def _short(name: str) -> str:
     """The end of a device's name: "/physical_device:GPU:0" is "GPU:0"."""
     return ":".join(name.rsplit("/", 1)[-1].split(":")[-2:])
@@ -170,7 +323,8 @@ def _facts(physical: Any) -> tuple[str, int | None, tuple[int, int] | None]:
         return f"{cores} core{'s' * (cores > 1)}", _ram(), None
     details = tf.config.experimental.get_device_details(physical)
     model = details.get("device_name", physical.device_type)
-    return model, _card_memory().get(model), details.get("compute_capability")
+    limit = loading.now()[1] if loading.loaded() else _card_memory().get(model)
+    return model, limit, details.get("compute_capability")
 
 
 def _ram() -> int | None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.requirements import Requirement
 
 from across import _system, smi
+from across._gpu import loading
 from across._language.catalogue import marked
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def gather() -> Facts:
 
     build: dict[str, Any] = dict(tf.sysconfig.get_build_info())
     return Facts(
-        gpus=len(tf.config.list_physical_devices("GPU")),
+        gpus=0 if loading.loaded() else len(tf.config.list_physical_devices("GPU")),
         cuda=str(build.get("cuda_version", "")) if build.get("is_cuda_build") else "",
         built_for=tuple(build.get("cuda_compute_capabilities", ())),
         cards=cards_on_bus(),

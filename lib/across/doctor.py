@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from across import _system, devices, diagnosis
+from across._gpu import loading
 from across._jupyter import chapters
 from across._jupyter.machine import shows
 from across._process import unprivileged, warm
@@ -46,6 +47,7 @@ def facts() -> dict[str, Any]:
             }
             for device in here.devices
         ],
+        "simulated_gpus": devices.simulated_gpus(),
         "limits": {
             "cores": _system.cores(),
             "cgroup": cgroup(),
@@ -57,7 +59,7 @@ def facts() -> dict[str, Any]:
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
-        "chapters": {name: shows(chapters.devices(name), gpus) for name in names},
+        "chapters": {name: shows(chapters.devices(name), gpus, loading.loaded()) for name in names},
         "advice": advice(names, sandbox),
     }
 
@@ -90,6 +92,7 @@ def rendered(facts: dict[str, Any]) -> RenderableType:
         compute = f", compute capability {capability[0]}.{capability[1]}" if capability else ""
         machine.add_row(device["name"], f"{device['model']}{memory}{compute}")
     machine.add_row("GPU", f"{facts['diagnosis']['says']} {facts['diagnosis']['mend']}")
+    machine.add_row("simulated GPUs", facts["simulated_gpus"])
     limits = facts["limits"]
     machine.add_row("cgroup", limits["cgroup"] or "none")
     machine.add_row("CPU limit", f"{limits['cpus']:g} CPUs" if limits["cpus"] else "none")

@@ -1,6 +1,7 @@
 """Run a function in a fresh TensorFlow process, where nothing has been initialised yet.
 
     fresh.run(fn, 3, cpus=4)                    # fn(3) with four logical CPUs
+    fresh.run(fn, 3, gpus=2)                    # fn(3) with two GPUs, simulated ones where there is no real one
     fresh.call(fn).output                       # what it printed, kept instead of shown
     fresh.side_by_side(fn, [(3,), (4,)])        # [fn(3), fn(4)], in two processes at the same time
 
@@ -85,6 +86,7 @@ def run(
     fn: Callable[..., T],
     *args: Any,
     cpus: int | None = None,
+    gpus: int | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
     cold: bool = False,
@@ -92,27 +94,29 @@ def run(
 ) -> T:
     """Return `fn(*args, **kwargs)`, computed in a fresh TensorFlow process; what it prints appears here as it comes.
 
-    `cpus` splits the CPU there into as many logical CPUs. `env` is set before `fn` runs; what TensorFlow reads while it is
+    `cpus` splits the CPU there into as many logical CPUs; `gpus` has so many GPUs there, simulated ones where there is no real
+    one (`devices.gpus`). `env` is set before `fn` runs; what TensorFlow reads while it is
     imported (TF_CPP_MIN_LOG_LEVEL, TF_ENABLE_ONEDNN_OPTS) needs `cold=True`, which starts a new interpreter in seconds.
     `timeout` is in seconds; then the process is killed, but not while it waits for processors that others have.
 
     Raises what `fn` raised, with its traceback there as the cause; RemoteError where that exception cannot travel; Died when
     the process ended without an answer; TimeoutError.
     """
-    return _call(fn, args, kwargs, cpus, env, timeout, cold, show=True).result()
+    return _call(fn, args, kwargs, cpus, gpus, env, timeout, cold, show=True).result()
 
 
 def call(
     fn: Callable[..., T],
     *args: Any,
     cpus: int | None = None,
+    gpus: int | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
     cold: bool = False,
     **kwargs: Any,
 ) -> Outcome[T]:
     """Like `run`, but print nothing and raise nothing of what happens there: it is all in the Outcome."""
-    return _call(fn, args, kwargs, cpus, env, timeout, cold, show=False)
+    return _call(fn, args, kwargs, cpus, gpus, env, timeout, cold, show=False)
 
 
 def side_by_side(
@@ -155,6 +159,7 @@ def _call(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     cpus: int | None,
+    gpus: int | None,
     env: Mapping[str, str] | None,
     timeout: float,
     cold: bool,
@@ -164,7 +169,7 @@ def _call(
     pickled = pickled_call(name, (fn, args, kwargs))
     server = server_path(started + timeout, cold)
     with supervision.Group(server and os.path.dirname(server)) as group:
-        call: Call[T] = Call(group, server, name, "the fresh process", pickled, cpus, env)
+        call: Call[T] = Call(group, server, name, "the fresh process", pickled, cpus, env, gpus)
         _wait(group, call, started + timeout, timeout, call.show if show else lambda: None)
         return call.outcome(started, timeout)
 
@@ -196,6 +201,7 @@ class Call(Generic[T]):
         pickled: bytes,
         cpus: int | None,
         env: Mapping[str, str] | None,
+        gpus: int | None = None,
     ) -> None:
         """Start it: `pickled` is function and arguments, `name` and `process` are for messages."""
         self.name = name
@@ -207,7 +213,14 @@ class Call(Generic[T]):
         environment = {**os.environ, "TMPDIR": str(temporary), **(env or {})}
         if server is not None:  # what it asks of this module in turn, the same server does
             environment[pristine.ADDRESS] = pristine.address(server)
-        task = {"cpus": cpus, "env": environment, "cwd": os.getcwd(), "path": sys.path, "sources": cell_sources()}
+        task = {
+            "cpus": cpus,
+            "gpus": gpus,
+            "env": environment,
+            "cwd": os.getcwd(),
+            "path": sys.path,
+            "sources": cell_sources(),
+        }
         (self.folder / "task").write_bytes(pickle.dumps(task))
         (self.folder / "call").write_bytes(pickled)
         if server is not None:

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from across._gpu.loading import PRIORITY
 from across.pictures import FONT, INK, PALETTE, Picture, plot, render, table_html, table_text
 
 TYPES = ("CPU", "GPU", "XLA_CPU", "DEFAULT")  # device types that are shown; the rest serves compilers and TPUs
@@ -141,11 +142,12 @@ def registered(op: str | None = None) -> list[Any]:
     """The registry's own entries (KernelDef), of one op or of all: as TensorFlow has them, or as recorded."""
     from tensorflow.python.framework import kernels
 
-    own = kernels.get_registered_kernels_for_op(op) if op else kernels.get_all_registered_kernels()
+    listed = kernels.get_registered_kernels_for_op(op) if op else kernels.get_all_registered_kernels()
+    own = [kernel for kernel in listed.kernel if kernel.priority < PRIORITY]  # those of simulated GPUs say nothing new
     if _with_cuda():
-        return list(own.kernel)
+        return own
     recorded = _recorded().get(op, []) if op else [kernel for each in _recorded().values() for kernel in each]
-    return recorded + [kernel for kernel in own.kernel if kernel.device_type not in _STATIC]
+    return recorded + [kernel for kernel in own if kernel.device_type not in _STATIC]
 
 
 def record(path: Path = _RECORDING) -> Path:
@@ -156,7 +158,7 @@ def record(path: Path = _RECORDING) -> Path:
         raise RuntimeError("record: TensorFlow here is built without CUDA")
     listed = kernels.get_all_registered_kernels()
     kept = sorted(
-        (kernel for kernel in listed.kernel if kernel.device_type in _STATIC),
+        (kernel for kernel in listed.kernel if kernel.device_type in _STATIC and kernel.priority < PRIORITY),
         key=lambda kernel: (kernel.op, kernel.SerializeToString(deterministic=True)),
     )
     recording = type(listed)(kernel=kept).SerializeToString(deterministic=True)
@@ -170,12 +172,17 @@ def _with_cuda() -> bool:
     return tf.test.is_built_with_cuda()
 
 
+def recording() -> bytes:
+    """The recorded list, a serialized KernelList."""
+    return lzma.decompress(_RECORDING.read_bytes())
+
+
 @cache
 def _recorded() -> dict[str, list[Any]]:
     """Op -> its kernels in the recording."""
     from tensorflow.core.framework import kernel_def_pb2
 
-    listed = kernel_def_pb2.KernelList.FromString(lzma.decompress(_RECORDING.read_bytes()))  # pyright: ignore[reportAttributeAccessIssue]
+    listed = kernel_def_pb2.KernelList.FromString(recording())  # pyright: ignore[reportAttributeAccessIssue]
     by_op: dict[str, list[Any]] = {}
     for kernel in listed.kernel:
         by_op.setdefault(kernel.op, []).append(kernel)

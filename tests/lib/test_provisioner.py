@@ -17,6 +17,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from nbclient import NotebookClient
 
+from across._gpu import building
 from across._process import provisioner, warm
 
 pytestmark = pytest.mark.skipif(not warm.available(), reason="kernels are forked on Linux only")
@@ -208,3 +209,11 @@ def test_another_programs_kernel_is_not_forked():
     assert provisioner.kernel_arguments([sys.executable, "-m", "ipykernel_launcher", "-f", "x"]) == ["-f", "x"]
     assert provisioner.kernel_arguments(["/other/python", "-m", "ipykernel_launcher", "-f", "x"]) is None
     assert provisioner.kernel_arguments([sys.executable, "-m", "xeus", "-f", "x"]) is None
+
+
+@pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
+def test_a_warm_kernel_has_the_gpus_that_its_environment_asks_for(turned_on: None, monkeypatch: pytest.MonkeyPatch):
+    building.build()
+    monkeypatch.setenv("ACROSS_GPUS", "2")
+    (cell,) = executed("import tensorflow as tf; print(len(tf.config.list_physical_devices('GPU')))")
+    assert cell[0].text == "2\n"

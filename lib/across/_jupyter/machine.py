@@ -17,8 +17,14 @@ COMMAND = (sys.executable, "-c", "from across.cli import main; main()", "doctor"
 _asked: asyncio.Task[dict[str, Any]] | None = None
 
 
-def shows(wanted: int, gpus: int) -> str:
-    """What a chapter that can use `wanted` devices shows with so many GPUs."""
+def shows(wanted: int, gpus: int, simulated: bool = False) -> str:
+    """What a chapter that can use `wanted` devices shows with so many GPUs, which may be simulated ones."""
+    if gpus >= wanted and simulated:
+        return (
+            said("runs on {0} simulated GPUs: placement, copies and errors are real, speed is not", wanted)
+            if wanted > 1
+            else said("runs on 1 simulated GPU: placement, copies and errors are real, speed is not")
+        )
     if gpus >= wanted:
         return (
             said("runs on {0} GPUs: placement, copies and speed are real", wanted)

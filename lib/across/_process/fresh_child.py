@@ -51,6 +51,10 @@ def serve(folder: Path, task: dict[str, Any]) -> int:
     try:
         if task["cpus"] is not None:
             devices.simulate(task["cpus"])
+        if task["gpus"] is not None:
+            devices.gpus(task["gpus"])
+        elif devices.GPUS in os.environ:
+            devices.from_environment()
         fn, args, kwargs = pickle.loads((folder / "call").read_bytes())
         answer = (True, _pickled(fn(*args, **kwargs)))
     except KeyboardInterrupt:

@@ -88,6 +88,7 @@ def _across(name: str) -> None:
         if not module.name.startswith("_") and module.name != "cli":
             importlib.import_module(f"{name}.{module.name}")
     importlib.import_module(f"{name}._process.fresh_child")
+    importlib.import_module(f"{name}._gpu.loading").open_if_built()
 
 
 RECIPES: dict[str, Callable[[str], object]] = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import ipykernel.kernelapp
 
+from across import devices
 from across._process import preload, pristine
 
 preload.preload()
@@ -38,5 +39,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     sys.argv = ["ipykernel_launcher.py", *message["argv"]]
     application = ipykernel.kernelapp.IPKernelApp.instance(parent_handle=os.getppid())  # a kernel ends with its parent
     application.initialize()
+    if devices.GPUS in os.environ:
+        devices.from_environment()
     preload.log_as_in_a_notebook()
     application.start()

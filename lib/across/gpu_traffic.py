@@ -1,0 +1,131 @@
+"""What was copied to, from and between simulated GPUs, counted by the device itself: how often, and how many bytes.
+
+    with gpu_traffic.counting() as counted:
+        step(images)
+    counted.traffic["GPU:0", "GPU:1"]           # Copied(copies=1, bytes=1048576)
+    counted.traffic.kind("host to GPU")
+
+"CPU:0" is the host's memory. Where TensorFlow has real GPUs, or none, nothing is counted. A copy takes as long as the host's
+memory does, until `slowed` gives it a rate: then its duration is a MODEL (latency + bytes / rate), and what draws it says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from across._gpu import loading
+from across.pictures import table_html, table_text
+
+__all__ = ["KINDS", "Copied", "Traffic", "counting", "since_start", "slowed"]
+
+KINDS = ("host to GPU", "GPU to host", "GPU to GPU", "within a GPU")
+_COLUMNS = ["from", "to", "copies", "bytes"]
+
+
+@dataclass(frozen=True)
+class Copied:
+    """How many copies, and their bytes together."""
+
+    copies: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Copied) -> Copied:
+        return Copied(self.copies + other.copies, self.bytes + other.bytes)
+
+    def __sub__(self, other: Copied) -> Copied:
+        return Copied(self.copies - other.copies, self.bytes - other.bytes)
+
+
+class Traffic(Mapping[tuple[str, str], Copied]):
+    """What was copied, by ("GPU:0", "GPU:1"): where from, where to. A pair that is not there has copied nothing."""
+
+    def __init__(self, pairs: Mapping[tuple[str, str], Copied]) -> None:
+        self._pairs = {pair: copied for pair, copied in sorted(pairs.items()) if copied.copies}
+
+    def __getitem__(self, pair: tuple[str, str]) -> Copied:
+        return self._pairs.get(pair, Copied())
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __sub__(self, earlier: Traffic) -> Traffic:
+        return Traffic({pair: self[pair] - earlier[pair] for pair in self})
+
+    def kind(self, kind: str) -> Copied:
+        """What was copied of one of KINDS. Raises ValueError for another kind."""
+        if kind not in KINDS:
+            raise ValueError(f"kind({kind!r}): expected one of {', '.join(map(repr, KINDS))}")
+        return sum((copied for pair, copied in self._pairs.items() if _kind(*pair) == kind), Copied())
+
+    def rows(self) -> list[list[str]]:
+        """One row a pair: from, to, copies, bytes."""
+        return [[*pair, str(copied.copies), f"{copied.bytes:,}"] for pair, copied in self._pairs.items()]
+
+    def __repr__(self) -> str:
+        return table_text(_COLUMNS, self.rows()) if self._pairs else "nothing was copied"
+
+    def _repr_html_(self) -> str:
+        return table_html(_COLUMNS, self.rows()) if self._pairs else "nothing was copied"
+
+
+class Counting:
+    """What a block copied: `Traffic` so far while it runs, and its own when it has ended."""
+
+    def __init__(self) -> None:
+        self._begun = since_start()
+        self._ended: Traffic | None = None
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was copied since the block began, or until it ended."""
+        return self._ended if self._ended is not None else since_start() - self._begun
+
+    def end(self) -> None:
+        """Count no further."""
+        self._ended = self.traffic
+
+
+def since_start() -> Traffic:
+    """What was copied since this process began."""
+    return Traffic(
+        {(row.source.decode(), row.target.decode()): Copied(row.copies, row.bytes) for row in loading.traffic()}
+    )
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[Counting]:
+    """Count what is copied in this block, by all threads: `.traffic` of what is yielded."""
+    found = Counting()
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+@contextlib.contextmanager
+def slowed(bytes_per_second: float, latency: float = 0.0) -> Iterator[None]:
+    """MODEL: in this block a copy takes latency + bytes / rate (latency in seconds), those of one pair one after the other.
+
+    Copies of other pairs go on beside it, and so do ops. Raises ValueError for a rate that is not positive and finite, or a
+    negative latency. On real GPUs it does nothing.
+    """
+    if not (0 < bytes_per_second < math.inf and 0 <= latency < math.inf):
+        raise ValueError(f"slowed({bytes_per_second}, {latency}): expected a rate above 0 and a latency of 0 or more")
+    loading.slow(bytes_per_second, latency)
+    try:
+        yield
+    finally:
+        loading.slow(0.0, 0.0)
+
+
+def _kind(source: str, target: str) -> str:
+    if source == target:
+        return KINDS[3]
+    ends = source.startswith("GPU"), target.startswith("GPU")
+    return {(False, True): KINDS[0], (True, False): KINDS[1]}.get(ends, KINDS[2])
