@@ -128,7 +128,10 @@ def client_of(cluster, index, opened):  # worker `index`'s client, with your gra
         if index == 0:
             session.run(held[0].initializer)
         try:
-            seen = placement.trace_graph(graph, getattr(step, "op", step), session=session)
+            with v1.Session(
+                cluster.target("worker", 1 - index), config=config
+            ) as abroad:  # nothing is left to a master
+                seen = placement.trace_graph(graph, getattr(step, "op", step), session=abroad)
         except tf.errors.FailedPreconditionError:
             expect(False, "worker 0's client gave `w` a value; worker 1's has none: expected one variable for both")
     display(cluster.draw(seen, title=f"One step of worker {index}'s own graph"))
@@ -617,8 +620,23 @@ with attempt("trainer"), tempfile.TemporaryDirectory() as logs:
         lambda *task: program(*task, last_step=lasts[task[1:]]), {"ps": 2, "worker": 2}, list(lasts)
     )
     for (task, last), tried in zip(lasts.items(), found, strict=True):
-        _, fault = trainers.fault_of(task, last, **tried.did)
-        expect(not fault, fault)
+        (job, index), says = task, f"as {task[0]}:{task[1]}, `trainer`"
+        expect(not tried.unsplit, f"{says} did not split all hosts: a server wants a list of them")
+        expect(
+            tried.made == [(True, job, index)], f"{says} did not make one server, its own, of the cluster in its flags"
+        )
+        expect(
+            tried.joined == (job == "ps"),
+            f"{says} {'waits' if tried.joined else 'did not wait'} in `join`: only a ps does",
+        )
+        if job == "ps":
+            continue
+        expect(tried.masters[-1:] == [f"worker:{index}"], f"{says} has its session on another server than its own")
+        expect(tried.led == (index == 0), f"{says} was {'the' if tried.led else 'no'} chief; the chief is task 0")
+        late, reached = (tried.before or 0) > last, max(last, tried.before or 0)
+        words = f"the global step was {tried.before}, `last_step` {last}: {says}"
+        expect(tried.step in (reached, reached + 1), f"{words} stopped when it was {tried.step}")
+        expect(tried.returned in (reached, reached + late), f"{words} returned {tried.returned}; expected {reached}")
     with (
         LocalCluster(program, ps=2, worker=2, env={"CUDA_VISIBLE_DEVICES": ""}) as four,
         replicas.watching(four) as watch,

@@ -2,6 +2,8 @@
 # jupyter:
 #   across:
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 45}
+#     allowed_ops: [IsFinite, IsNan, IsInf, CheckNumerics, IteratorGetNext, IteratorGetNextAsOptional,
+#       OptionalFromValue, OptionalGetValue, OptionalHasValue, OptionalNone]
 #     rows: S64-S66
 #     # house: median_cell: what the loop is compared with, five ways and a GAN, are whole programs
 # ---
@@ -22,6 +24,8 @@ D = devices.best(4)
 
 # %%
 import itertools
+import os
+import shutil
 import tempfile
 
 import numpy as np
@@ -102,7 +106,12 @@ def some(count, size):  # the first digits, in batches
 # %% check="shares" points=2
 with attempt("shares"):
     whole_lists = expecting.list_of(expecting.list_of(expecting.whole))
-    asked = ((2, 9, 8, [[4, 4], [1, 0]]), (1, 7, 5, [[5], [2]]), (4, 9, 9, [[3, 3, 3, 0]]))
+    asked = (
+        (2, 9, 8, [[4, 4], [1, 0]]),
+        (1, 7, 5, [[5], [2]]),
+        (4, 9, 9, [[3, 3, 3, 0]]),
+        (4, 18, 12, [[3, 3, 3, 3], [2, 2, 2, 0]]),
+    )
     for n, many, size, wanted in asked:
         got = read(shares(mirrored(n), some(many, size)), f"{many} digits in batches of {size}:", whole_lists)
         says = f"{many} digits in batches of {size}, {n} replicas: you say {got}"
@@ -569,8 +578,15 @@ with attempt("train_to", after=["step"]), tempfile.TemporaryDirectory() as paren
     straight, broken = Run(), Run()
     whole = train_to(20, tempfile.mkdtemp(dir=parent), straight.make, straight.train, straight.batches)
     expect(len(straight.losses) == 20, f"`train_to(20, ...)` in an empty folder made {len(straight.losses)} steps")
-    folder = tempfile.mkdtemp(dir=parent)
-    for stop in (5, 20, 20):
+    folder, other = tempfile.mkdtemp(dir=parent), Run()
+    train_to(5, folder, broken.make, broken.train, broken.batches)
+    shutil.move(folder, f"{folder}-kept")  # another run, in an empty folder of the same name
+    os.mkdir(folder)
+    train_to(2, folder, other.make, other.train, other.batches)
+    expect(len(other.losses) == 2, f"`train_to(2, ...)` in an emptied folder made {len(other.losses)} steps")
+    shutil.rmtree(folder)
+    shutil.move(f"{folder}-kept", folder)  # only what is in the folder is left of the first
+    for stop in (20, 20):
         parts = train_to(stop, folder, broken.make, broken.train, broken.batches)
     figure, axes = pictures.plot(title="One run of 20 steps, and one that stops after 5", x="step", y="loss")
     axes.plot(straight.losses, "-", color=pictures.PALETTE[0], linewidth=4, label="straight on")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.probe.asking import probe
+from autograder.probe.asking import Misconception, probe
 
 # what runs in the student's kernel
 
@@ -60,67 +60,21 @@ def replicated(student, weights, images, labels, sizes, rate, momentum, count):
 
 
 @probe
-def stepped(student, n, weights, images, labels, size, rate, momentum, traced):
-    devices = [f"/CPU:{i}" for i in range(n)]
-    strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
-    layers = tf.keras.layers
-    with strategy.scope():
-        hidden = layers.Dense(weights[0].shape[1], activation="tanh", trainable=False)
-        more = layers.Dense(weights[2].shape[1], activation="tanh")
-        model = tf.keras.Sequential([tf.keras.Input((weights[0].shape[0],)), hidden, more, layers.Dense(10)])
-        optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
-        optimizer.build(model.trainable_variables)
-    model.set_weights(weights)
-    data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(size)
-    batches = iter(strategy.experimental_distribute_dataset(data))
-    losses, places, batch = [], [], None
-    for _ in range(-(-len(labels) // size)):
-        batch = next(batches)
-        loss = student.step(strategy, model, optimizer, batch)
-        if isinstance(loss, tf.distribute.DistributedValues):
-            raise TypeError(f"`step` returned a {type(loss).__name__}, a loss of each replica; expected one number")
-        losses.append(np.asarray(loss))
-    if traced:
-        graph = tf.function(lambda batch: student.step(strategy, model, optimizer, batch), autograph=False)
-        graph_def = graph.get_concrete_function(batch).graph.as_graph_def()
-        nodes = [*graph_def.node, *(node for each in graph_def.library.function for node in each.node_def)]
-        places = sorted({node.device for node in nodes if node.op == "MatMul"})
-    return losses, [np.asarray(each) for each in model.get_weights()], places
-
-
-@probe
-def counted(student, n, numbers, size, asked):
-    devices = [f"/CPU:{i}" for i in range(n)]
-    strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
-    data = tf.data.Dataset.from_tensor_slices(numbers).batch(size)
-    iterator = iter(strategy.experimental_distribute_dataset(data))
-    found, calls = [], []
-
-    def of(batch):
-        calls.append(1)
-        return strategy.reduce("SUM", batch, axis=0)
-
-    work = tf.function(student.up_to)
-    for most in asked:
-        steps, total = work(tf.constant(int(most)), iterator, of)
-        found.append([float(np.asarray(steps)), float(np.asarray(total)), len(calls)])
-    return found
-
-
-@probe
-def continued(student, begins, inputs, targets, stops, rate, momentum):
+def continued(student, name, files, begin, inputs, targets, stop, rate, momentum):
     import itertools
+    import os
+    import pathlib
+    import shutil
     import tempfile
 
-    starts, trained, found = iter(begins), [], []
+    trained, folder = [], pathlib.Path(tempfile.gettempdir(), name)
 
     def make():
-        weights = next(starts)
-        frozen = tf.keras.layers.Dense(weights[0].shape[1], use_bias=False, trainable=False)
-        model = tf.keras.Sequential([tf.keras.Input((weights[0].shape[0],)), frozen, tf.keras.layers.Dense(1)])
+        frozen = tf.keras.layers.Dense(begin[0].shape[1], use_bias=False, trainable=False)
+        model = tf.keras.Sequential([tf.keras.Input((begin[0].shape[0],)), frozen, tf.keras.layers.Dense(1)])
         optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
         optimizer.build(model.trainable_variables)  # it keeps these variables, too; not the frozen one
-        model.set_weights(weights)
+        model.set_weights(begin)
         return model, optimizer
 
     def train(model, optimizer, batch):
@@ -135,12 +89,16 @@ def continued(student, begins, inputs, targets, stops, rate, momentum):
         for number in itertools.count(int(start)):
             yield number, tf.constant(inputs[number]), tf.constant(targets[number])
 
-    with tempfile.TemporaryDirectory() as folder:
-        for stop in stops:
-            trained.clear()
-            model = student.train_to(int(stop), folder, make, train, batches)
-            found.append([[np.asarray(each) for each in model.get_weights()], list(trained)])
-    return found
+    folder.mkdir()
+    try:
+        for path, content in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        model = student.train_to(int(stop), os.fspath(folder), make, train, batches)
+        left = {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    finally:
+        shutil.rmtree(folder)
+    return [np.asarray(each) for each in model.get_weights()], trained, left
 
 
 @probe
@@ -225,15 +183,19 @@ def of_each(rule: str, sizes: Sequence[int]) -> np.ndarray:
         "own_mean": 1 / own,
         "plain_sum": np.ones(total),
         "divided_twice": np.full(total, 1 / total / n),
+        "added_twice": np.full(total, n / total),
         "mean_of_the_mean": 1 / own / total,
         "not_applied": np.zeros(total),
         "own_mean_over_replicas": 1 / own / n,
     }[rule]
 
 
-def cut(count: int, n: int) -> list[int]:
-    """The parts of a batch of `count` examples on `n` replicas, as tf.data rebatches it (tests hold it against TensorFlow)."""
-    each = -(-count // n)
+def cut(count: int, n: int, each: int = 0) -> list[int]:
+    """The parts of a batch of `count` examples on `n` replicas, as tf.data rebatches it (tests hold it against TensorFlow).
+
+    Of another size at most than TensorFlow's where `each` says one.
+    """
+    each = each or -(-count // n)
     return [max(0, min(each, count - k * each)) for k in range(n)]
 
 
@@ -315,3 +277,49 @@ def apart(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> float:
     if [np.shape(each) for each in one] != [np.shape(each) for each in other]:
         return float("inf")
     return max((float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True) if np.size(a)), default=0.0)
+
+
+WRONG = {
+    "own_mean": "as if each replica divided by its own examples: 4 replicas then go about 4 times as far",
+    "plain_sum": "as if nothing was divided: expected the sum over the examples of all replicas",
+    "divided_twice": "as if the losses were divided by the replicas as well, though gradients are added",
+    "mean_of_the_mean": "as if means of replicas were divided again",
+    "own_mean_over_replicas": "the mean of the replicas' means; expected each example to count as much",
+    "added_twice": "as if gradients were added twice, by hand and by `apply`: n replicas then go n times as far",
+    "not_applied": "as they were; expected an update by `optimizer`",
+}
+
+
+def check_moves(
+    says: str,
+    weights: Sequence[np.ndarray],
+    alone: Alone,
+    shares: list[tuple[slice, list[int]]],
+    rate: float,
+    momentum: float,
+    by_hand: bool = False,
+) -> None:
+    """Hold the weights after a step for each of `shares` (examples, sizes of replicas) against one device's.
+
+    `by_hand`: the answer itself may have added gradients that `apply` adds as well.
+    """
+
+    def after(rule: str) -> list[np.ndarray]:
+        given = [(span, of_each(rule, [each for each in sizes if each] or [1])) for span, sizes in shares]
+        power = {"divided_twice": -1, "own_mean_over_replicas": -1, "added_twice": 1}.get(rule, 0)
+        given = [  # empty replicas count among those divided, or multiplied, by
+            (span, each * (len(sizes) / sum(map(bool, sizes))) ** power)
+            for (span, each), (_, sizes) in zip(given, shares, strict=True)
+        ]
+        return alone.trained(given, rate, momentum)[1]
+
+    off = apart(weights, after("right"))
+    if off < 1e-4:
+        return
+    for rule, words in WRONG.items():
+        if rule == "added_twice" and not by_hand:
+            continue
+        wrong = after(rule)
+        if apart(wrong, after("right")) > 1e-3 and apart(weights, wrong) < 1e-4:
+            raise Misconception(rule, f"{says} the weights are {words}.")
+    raise AssertionError(f"{says} a weight differs by {off:.1g} from that of one device with all examples.")

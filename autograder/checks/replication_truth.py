@@ -79,6 +79,11 @@ class Worker:
         with told():
             return placement.trace_graph(self.graph, self.step, session=self.session)
 
+    def traced_abroad(self) -> placement.Trace:
+        """The same by a session on another worker's server, to which what is left open goes."""
+        with told(), servers().session(self.graph, ("worker", (self.index + 1) % 3)) as session:
+            return placement.trace_graph(self.graph, self.step, session=session)
+
 
 @contextlib.contextmanager
 def workers(graphs: Sequence[tuple[Any, str]], indices: Sequence[int]) -> Iterator[list[Worker]]:

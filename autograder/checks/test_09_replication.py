@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from across import trainers
-from across.expecting import anything, array, list_of, maybe, number, one_of, row, shown, text, truth, whole
+from across.expecting import anything, array, list_of, number, one_of, row, shown, text, whole
 from autograder.checks import replication_truth as replication
+from autograder.checks import trainer_truth
 from autograder.checks.replication_truth import told
 from autograder.probe.asking import Misconception, exercise, recorded
 
@@ -114,7 +114,7 @@ def what_is_wrong(
 
 def check_places(worker: replication.Worker) -> None:
     """The variable is on the ps, and what is computed, on the worker."""
-    seen = worker.traced()
+    seen = worker.traced_abroad()
     home = {op.device.split(" ")[0] for op in seen.everything if op.type in replication.VARIABLES}
     says = f"`worker_step({worker.index}, ...)`"
     if home != {"ps:0"}:
@@ -123,6 +123,10 @@ def check_places(worker: replication.Worker) -> None:
     assert places, f"{says} computed no loss in its step."
     if places != {f"worker:{worker.index}"}:
         there = ", ".join(sorted(places))
+        own = {op.device.split(" ")[0] for op in worker.traced().of_type("MatMul", "BatchMatMulV2", "Einsum")}
+        if own == {f"worker:{worker.index}"}:
+            says += f" left its replica to the session's master, {there}; expected worker:{worker.index}."
+            raise Misconception("the_masters_worker", says)
         name = "computed_on_the_ps" if places == {"ps:0"} else "computed_elsewhere"
         raise Misconception(name, f"{says} computed on {there}; expected worker:{worker.index}.")
 
@@ -282,39 +286,18 @@ KINDS = {f"{mode}: {of}": one_of(words) for mode in ("in step", "out of step") f
 test_every_name_has_a_recorded_guess = recorded("guesses", KINDS)
 
 
-# trainer: tried there as one task after the other; the workers' graphs are run here
-
-MADE = list_of(row(truth, text, whole)).named("the servers that it made")
-DID = {
-    "made": MADE,
-    "unsplit": truth,
-    "joined": truth,
-    "led": truth,
-    "masters": list_of(text),
-    "before": maybe(whole),
-    "step": maybe(whole),
-    "returned": maybe(number),
-}
-TRIED = row(*DID.values(), anything).named("what the program did")
+# trainer: rehearsed there; then it is a task of a cluster whose others are a peer; the workers' graphs are run here
 
 
-def check_trainer(student: Any, tasks: dict[tuple[str, int], int], graphs: bool) -> None:
-    """Try the program as `tasks`, each until its global step, the chief first among workers; if asked, train with two graphs.
+def rehearse(student: Any, tasks: dict[tuple[str, int], int]) -> list[tuple[int, Any]]:
+    """Try the program as `tasks`, each until its global step, the chief first among workers: the workers' graphs.
 
     The last of them finds that its global step was reached before it came.
     """
     answer = student.ask(
         replication.rehearsed, jobs={"ps": 2, "worker": 3}, tasks=list(tasks), last_steps=list(tasks.values())
     )
-    found = list_of(TRIED, len(tasks)).named("a rehearsal of each task")(answer, "Your notebook answered with")
-    for (task, last), (*did, _) in zip(tasks.items(), found, strict=True):
-        name, fault = trainers.fault_of(task, last, **dict(zip(DID, did, strict=True)))
-        if name:
-            raise Misconception(name, f"{fault}.")
-        assert not fault, f"{fault}."
-    if graphs:
-        workers = [(index, each[-1]) for (job, index), each in zip(tasks, found, strict=True) if job == "worker"]
-        check_graphs(workers[:2])
+    return trainer_truth.check_rehearsed(tasks, answer)
 
 
 def check_graphs(found: list[tuple[int, Any]]) -> None:
@@ -351,13 +334,18 @@ def shape_of(variable: Any) -> list[int]:
 
 
 @exercise("trainer")
-def test_a_ps_waits_and_the_chief_trains(student, rng):
+def test_a_ps_waits_and_the_chief_trains(student, peer, rng):
     last = int(rng.integers(4, 7))
-    check_trainer(student, {("ps", 1): last, ("worker", 0): last, ("worker", 1): last - 2}, graphs=False)
+    rehearse(student, {("ps", 1): last, ("worker", 0): last, ("worker", 1): last - 2})
+    trainer_truth.check_ps_serves(student, peer, rng)
+    trainer_truth.check_worker_trains(student, peer, rng, 0, last, before=0)
 
 
 @exercise("trainer")
-def test_other_workers_join_and_share_the_variables(student, rng):
+def test_other_workers_join_and_share_the_variables(student, peer, rng):
     last, other = int(rng.integers(4, 7)), int(rng.integers(1, 3))
     tasks = {("worker", 0): last, ("worker", other): last + 4, ("worker", 3 - other): last + 1}
-    check_trainer(student, tasks, graphs=True)
+    check_graphs(rehearse(student, tasks)[:2])
+    before = int(rng.integers(20, 90))
+    trainer_truth.check_worker_trains(student, peer, rng, 1, before + last, before)
+    trainer_truth.check_worker_trains(student, peer, rng, 2, before - last, before)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from across.expecting import array, list_of, number, row, text, whole
+from across.expecting import anything, array, list_of, number, row, whole
 from autograder.checks.loops_truth import (
     Alone,
     Duel,
     apart,
+    check_moves,
     continued,
-    counted,
     cut,
     dealt,
     descend,
     duelled,
     of_each,
     replicated,
-    stepped,
 )
+from autograder.checks.steps_truth import Looped, Worked, check_loop, counted, own_work, stepped
 from autograder.probe.asking import Misconception, each_answer, exercise, recorded
 
 RATE, MOMENTUM = 0.125, 0.5
@@ -50,6 +49,10 @@ def check_shares(student: Any, cases: list[tuple[int, int, int]]) -> None:
             raise Misconception("first_only", f"{says}; that is the first of {len(batches)} batches.")
         if got == [[size // n] * n for _ in batches] or got == [[-(-size // n)] * n for _ in batches]:
             raise Misconception("by_division", f"{says}: every batch as if it were full; count what is in the parts.")
+        if got == [cut(each, n, -(-size // n)) for each in batches]:
+            raise Misconception(
+                "full_share", f"{says}: each share as large as in a full batch, while there are examples."
+            )
         even = [[each // n + (k < each % n) for k in range(n)] for each in batches]
         if got == even:
             raise Misconception(
@@ -63,7 +66,8 @@ def check_shares(student: Any, cases: list[tuple[int, int, int]]) -> None:
 @exercise("shares")
 def test_the_parts_of_two_and_four_replicas(student, rng):
     size = int(rng.choice([8, 12]))
-    check_shares(student, [(2, 2 * size + 1, size), (4, size + 6, size)])
+    n = int(rng.choice([3, 4]))
+    check_shares(student, [(2, 2 * size + 1, size), (4, size + 6, size), (4, 18, 12), (n, 5 * n - 2, 3 * n)])
 
 
 @exercise("shares")
@@ -72,38 +76,41 @@ def test_parts_that_are_uneven_or_empty(student, rng):
     check_shares(student, [(3, size + 1, size), (4, 9, 9)])
 
 
+# what each replica computes
+
+MORE = (
+    2.2  # times what one device computes for the same examples: who does the others' part computes three times as much
+)
+
+
+def check_work(student: Any, what: str, rng: np.random.Generator, sizes: list[int]) -> None:
+    """Have `step`, or `in_replica`, run here on replicas with those examples, and see what each of them computes."""
+    alone = Alone(rng, sum(sizes))
+    found = Worked(student, what, alone, sizes, RATE, MOMENTUM)
+    says = f"`{what}` in a `tf.function`, twice, {len(sizes)} replicas with {sizes} examples:"
+    everything = slice(0, sum(sizes))
+    for weights in found.weights:
+        check_moves(says, weights, alone, [(everything, sizes)] * 2, RATE, MOMENTUM)
+    right = [(everything, of_each("right", [sum(sizes)]))] * 2
+    for got, wanted in zip(found.losses, alone.trained(right, RATE, MOMENTUM)[0], strict=True):
+        total = sum(float(each) if np.shape(each) == () else np.nan for each in got)
+        close = np.isclose(total, wanted, rtol=1e-3, atol=1e-4)
+        assert close, f"{says} it returned {np.ravel(got[0])[:3]}; the mean loss is {wanted:.4f}."
+    own = [own_work(alone, size, RATE, MOMENTUM) for size in sizes]
+    *work, elsewhere = found.work
+    idle = sum(each < need / 2 for each, need in zip(work, own, strict=True))
+    if idle or elsewhere > min(own) / 2:
+        used = len(sizes) - idle
+        raise Misconception(
+            "one_device", f"{len(sizes)} replicas: the model ran on {used} of their devices; expected all."
+        )
+    for k, (each, need) in enumerate(zip(work, own, strict=True)):
+        if each > MORE * need:
+            text_ = f"{says} replica {k} computes {each / need:.1f} times as much as its {sizes[k]} examples take"
+            raise Misconception("all_in_each", f"{text_}; each works on its own part.")
+
+
 # in_replica
-
-WRONG = {
-    "own_mean": "as if each replica divided by its own examples: 4 replicas then go about 4 times as far",
-    "plain_sum": "as if nothing was divided: expected the sum over the examples of all replicas",
-    "divided_twice": "as if the losses were divided by the replicas as well, though gradients are added",
-    "mean_of_the_mean": "as if means of replicas were divided again",
-    "own_mean_over_replicas": "the mean of the replicas' means; expected each example to count as much",
-    "not_applied": "as they were; expected an update by `optimizer`",
-}
-
-
-def check_moves(says: str, weights: Sequence[np.ndarray], alone: Alone, shares: list[tuple[slice, list[int]]]) -> None:
-    """Hold the weights after a step for each of `shares` (examples, sizes of replicas) against one device's."""
-
-    def after(rule: str) -> list[np.ndarray]:
-        given = [(span, of_each(rule, [each for each in sizes if each] or [1])) for span, sizes in shares]
-        if rule in ("divided_twice", "own_mean_over_replicas"):  # empty replicas count among those divided by
-            given = [
-                (span, each * sum(map(bool, sizes)) / len(sizes))
-                for (span, each), (_, sizes) in zip(given, shares, strict=True)
-            ]
-        return alone.trained(given, RATE, MOMENTUM)[1]
-
-    off = apart(weights, after("right"))
-    if off < 1e-4:
-        return
-    for rule, words in WRONG.items():
-        wrong = after(rule)
-        if apart(wrong, after("right")) > 1e-3 and apart(weights, wrong) < 1e-4:
-            raise Misconception(rule, f"{says} the weights are {words}.")
-    raise AssertionError(f"{says} a weight differs by {off:.1g} from that of one device with all examples.")
 
 
 def check_replicas(student: Any, rng: np.random.Generator, sizes: list[int]) -> None:
@@ -123,7 +130,7 @@ def check_replicas(student: Any, rng: np.random.Generator, sizes: list[int]) -> 
     says = f"After 2 steps of {len(sizes)} replica{'s' * (len(sizes) > 1)} with {sizes} examples,"
     losses, weights = kind.named("losses and weights")(answer, f"{says} losses and weights are")
     everything = slice(0, sum(sizes))
-    check_moves(says, weights, alone, [(everything, sizes)] * 2)
+    check_moves(says, weights, alone, [(everything, sizes)] * 2, RATE, MOMENTUM, by_hand=True)
     right = [(everything, of_each("right", [sum(sizes)]))] * 2
     for found, wanted in zip(losses, alone.trained(right, RATE, MOMENTUM)[0], strict=True):
         for each in found:
@@ -139,6 +146,7 @@ def test_one_replica_and_two_uneven_ones(student, rng):
     check_replicas(student, rng, [int(rng.integers(3, 6))])
     first = int(rng.integers(3, 6))
     check_replicas(student, rng, [first, first - int(rng.integers(1, 3))])
+    check_work(student, "in_replica", rng, [int(each) for each in rng.integers(75, 90, size=3)])
 
 
 @exercise("in_replica")
@@ -146,6 +154,7 @@ def test_four_replicas_one_of_them_empty(student, rng):
     first = int(rng.integers(2, 4))
     check_replicas(student, rng, [first + 1, first, 1])
     check_replicas(student, rng, [first, first, first - 1, 0])
+    check_work(student, "in_replica", rng, [int(each) for each in rng.integers(60, 70, size=4)])
 
 
 # guesses
@@ -157,8 +166,8 @@ test_every_guess_is_recorded = recorded("guesses", dict.fromkeys(NAMES, number))
 # step
 
 
-def check_step(student: Any, rng: np.random.Generator, n: int, size: int, rest: int, places: bool) -> None:
-    """Train a full batch and an uneven one with n replicas; the losses, the weights and, if `places`, the devices."""
+def check_step(student: Any, rng: np.random.Generator, n: int, size: int, rest: int) -> None:
+    """Train a full batch and an uneven one with n replicas: the losses and the weights."""
     count = size + rest
     alone = Alone(rng, count)
     answer = student.ask(
@@ -170,21 +179,16 @@ def check_step(student: Any, rng: np.random.Generator, n: int, size: int, rest: 
         size=size,
         rate=RATE,
         momentum=MOMENTUM,
-        traced=places,
     )
     spans = [slice(first, min(first + size, count)) for first in range(0, count, size)]
-    kind = row(list_of(array(), len(spans)), row(*(array(each.shape) for each in alone.weights)), list_of(text))
-    losses, weights, ran = kind(answer, "`step` returned")
+    kind = row(list_of(array(), len(spans)), row(*(array(each.shape) for each in alone.weights)))
+    losses, weights = kind(answer, "`step` returned")
     says = f"After batches of {size} and {rest} examples on {n} replicas,"
-    if places:
-        used = sum(any(f"CPU:{k}" in each.upper() for each in ran) for k in range(n))
-        if used < n:
-            raise Misconception("one_device", f"{n} replicas: the model ran on {used} of their devices; expected all.")
     nominal = [(span, np.full(span.stop - span.start, 1 / size)) for span in spans]
     shares = [(span, cut(span.stop - span.start, n)) for span in spans]
     if apart(weights, alone.trained(nominal, RATE, MOMENTUM)[1]) < 1e-4:
         raise Misconception("always_full", f"{says} the weights are as if all had {size}; count what is in the batch.")
-    check_moves(says, weights, alone, shares)
+    check_moves(says, weights, alone, shares, RATE, MOMENTUM)
     right = [(span, of_each("right", sizes)) for span, sizes in shares]
     for number_, (got, wanted) in enumerate(zip(losses, alone.trained(right, RATE, MOMENTUM)[0], strict=True)):
         text_ = f"Batch {number_} on {n} replicas: `step` returned"
@@ -201,45 +205,35 @@ def check_step(student: Any, rng: np.random.Generator, n: int, size: int, rest: 
 @exercise("step")
 def test_two_replicas_train_as_one_device(student, rng):
     size = 2 * int(rng.integers(2, 4))
-    check_step(student, rng, 2, size, size - 1, places=False)
+    check_step(student, rng, 2, size, size - 1)
+    check_work(student, "step", rng, [int(each) for each in rng.integers(75, 90, size=3)])
 
 
 @exercise("step")
 def test_three_and_four_replicas_each_on_its_device(student, rng):
-    check_step(student, rng, 3, int(rng.choice([4, 7])), 2, places=True)
-    check_step(student, rng, 4, 2 * int(rng.integers(2, 4)), 1, places=False)
+    check_step(student, rng, 4, 2 * int(rng.integers(2, 4)), 1)
+    check_work(student, "step", rng, [int(each) for each in rng.integers(60, 70, size=4)])
 
 
 # up_to
 
 
 def check_up_to(student: Any, rng: np.random.Generator, n: int, ends: bool) -> None:
-    """Call `up_to` several times on one iterator: within the data and, if `ends`, beyond its end."""
-    size, many = int(rng.integers(2, 4)), int(rng.integers(7, 10))
-    numbers = rng.integers(1, 40, size=size * many - 1).astype("float32")
+    """Call `up_to` several times on one iterator, of a strategy and here: within the data and, if `ends`, beyond its end."""
+    size, many = int(rng.integers(2, 4)), int(rng.integers(8, 11))  # no fewer than 3 + 1 + 4
+    numbers, fresh = (rng.integers(1, 40, size=size * many - 1).astype("float32") for _ in range(2))
     first = int(rng.integers(2, 4))
     asked = [first, 0, first + 1, many, 3] if ends else [first, 1, first + 1]
     answer = student.ask(counted, n=n, numbers=numbers, size=size, asked=asked)
-    before = 0
-    for most, (steps, total, calls) in each_answer(answer, asked, row(number, number, whole), "`up_to` returned"):
-        left = numbers[before * size :]
-        wanted = min(most, many - before)
-        right = float(left[: wanted * size].sum())
-        says = f"{many - before} batches left: `up_to({most}, ...)` returned {steps:g} steps and a sum of {total:g}"
+    found = [each for _, each in each_answer(answer, asked, row(number, number, whole), "`up_to` returned")]
+    here = Looped(student, fresh, size, float(rng.choice([0.25, 0.5, 0.75])), asked)
+    for calls in (found[-1][2], here.bodies):
         if calls > 1:
-            text_ = f"{says}; Python called `step_of` {calls} times. Expected it traced once, in a loop of the graph."
-            raise Misconception("unrolled", text_)
-        if steps != wanted:
-            if steps == most and most > wanted:
-                raise Misconception("counts_empty", f"{says}; a step without data does not count.")
-            raise AssertionError(f"{says}; expected {wanted} steps.")
-        if not np.isclose(total, right, rtol=1e-5):
-            if wanted > 1 and np.isclose(total, right / wanted, rtol=1e-5):
-                raise Misconception("mean_of_losses", f"{says}, their mean; expected the sum.")
-            if wanted and np.isclose(total, left[(wanted - 1) * size : wanted * size].sum(), rtol=1e-5):
-                raise Misconception("last_loss", f"{says}, that of the last step; expected the sum of all.")
-            raise Misconception("another_sum", f"{says}; the sum of their losses is {right:g}.")
-        before += wanted
+            text_ = f"`up_to({first}, ...)`: Python called `step_of` {calls} times"
+            raise Misconception("unrolled", f"{text_}. Expected it traced once, in a loop of the graph.")
+    losses = [float(numbers[at : at + size].sum()) for at in range(0, len(numbers), size)]
+    check_loop(losses, asked, [(steps, total) for steps, total, _ in found])
+    check_loop(here.losses, asked, here.found)
 
 
 @exercise("up_to")
@@ -255,16 +249,16 @@ def test_fewer_steps_where_the_data_ends(student, rng):
 # train_to
 
 
-def check_train_to(student: Any, rng: np.random.Generator, stops: list[int]) -> None:
-    """Train to each of `stops` in one folder, with a new model each time; the weights are those of one run."""
-    last = max(stops)
+def check_train_to(lives: Any, rng: np.random.Generator, stops: list[int]) -> None:
+    """Train to each of `stops`, each in a life of its own to which only the folder comes: the weights are those of one run.
+
+    A life has the numbers of the batches that are its own; the others are drawn anew for each.
+    """
     shapes = ((2, 2), (2, 1), (1,))  # a frozen kernel, a kernel, a bias
     begins = [[rng.normal(size=shape).astype("float32") for shape in shapes] for _ in stops]
-    inputs = rng.normal(size=(3 * last + 4, 4, 2)).astype("float32")
-    targets = rng.normal(size=(3 * last + 4, 4, 1)).astype("float32")
-    answer = student.ask(
-        continued, begins=begins, inputs=inputs, targets=targets, stops=stops, rate=RATE, momentum=MOMENTUM
-    )
+    count = 3 * max(stops) + 4
+    inputs, targets = (rng.normal(size=(count, 4, width)).astype("float32") for width in (2, 1))
+    name, files = f"run_{rng.integers(1 << 40)}", {}
     done = 0
 
     def trained(first: list[np.ndarray], start: int, end: int) -> list[np.ndarray]:
@@ -272,9 +266,23 @@ def check_train_to(student: Any, rng: np.random.Generator, stops: list[int]) -> 
         data = list(zip(inputs[start:end] @ first[0], targets[start:end], strict=True))
         return [first[0], *descend(first[1:], data, RATE, MOMENTUM)]
 
-    for k, (stop, (weights, batches)) in enumerate(
-        each_answer(answer, stops, row(list_of(array()), list_of(whole)), "`train_to` led to")
-    ):
+    kind = row(list_of(array()), list_of(whole), anything)
+    for k, stop in enumerate(stops):
+        own = (np.arange(count) >= done) & (np.arange(count) < stop)
+        given = [
+            np.where(own[:, None, None], each, rng.normal(size=each.shape)).astype("float32")
+            for each in (inputs, targets)
+        ]
+        asked = {
+            "begin": begins[k],
+            "inputs": given[0],
+            "targets": given[1],
+            "stop": stop,
+            "name": name,
+            "files": files,
+        }
+        answer = lives().ask(continued, rate=RATE, momentum=MOMENTUM, **asked)
+        weights, batches, files = kind(answer, "`train_to` led to")
         wanted = list(range(done, stop))
         calls = " then ".join(f"`train_to({each}, ...)`" for each in stops[: k + 1])
         says = f"{calls}: the last call trained with the batches {batches}"
@@ -303,15 +311,15 @@ def check_train_to(student: Any, rng: np.random.Generator, stops: list[int]) -> 
 
 
 @exercise("train_to")
-def test_a_run_in_one_piece_and_in_two(student, rng):
+def test_a_run_in_one_piece_and_in_two(lives, rng):
     first = int(rng.integers(2, 5))
-    check_train_to(student, rng, [first, first + int(rng.integers(2, 4))])
+    check_train_to(lives, rng, [first, first + int(rng.integers(2, 4))])
 
 
 @exercise("train_to")
-def test_a_run_that_stops_several_times(student, rng):
+def test_a_run_that_stops_several_times(lives, rng):
     first = int(rng.integers(2, 4))
-    check_train_to(student, rng, [first, first + 3, first + 3, first + 5])
+    check_train_to(lives, rng, [first, first + 3, first + 3, first + 5])
 
 
 # duel

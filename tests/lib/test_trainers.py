@@ -1,4 +1,4 @@
-"""Trainers: commands and flags, a program tried as each task of a cluster, and what it did wrong in a sentence."""
+"""Trainers: commands and flags, and a program tried as each task of a cluster."""
 
 from __future__ import annotations
 
@@ -14,58 +14,6 @@ def test_flags_are_what_the_command_says():
     flags = trainers.flags_of(trainers.command({"ps": ["a:1", "b:2"], "worker": ["c:3"]}, "ps", 1, "/logs", 200))
     assert (flags.ps_hosts, flags.worker_hosts) == ("a:1,b:2", "c:3")
     assert (flags.job_name, flags.task_index, flags.logdir, flags.last_step) == ("ps", 1, "/logs", 200)
-
-
-DID = {
-    "made": [(True, "worker", 1)],
-    "unsplit": False,
-    "joined": False,
-    "led": False,
-    "masters": ["worker:1"],
-    "before": 4,
-    "step": 8,
-    "returned": 8,
-}
-LATE = {"before": 12, "step": 13, "returned": 13}  # told to train until 8
-
-
-@pytest.mark.parametrize(
-    ("other", "says"),
-    [
-        ({}, ""),
-        ({"step": 9, "returned": 8.0}, ""),
-        ({"step": 9, "returned": 9}, "returned 9; expected 8, the global step"),
-        ({"made": []}, "made 0 servers"),
-        ({"made": [[True, "worker", 0]]}, "made the server of worker:0"),
-        ({"made": [[False, "worker", 1]]}, "another cluster"),
-        ({"joined": True}, "waits in `join`"),
-        ({"led": True}, "prepared the variables as a chief does"),
-        ({"masters": ["worker:1", ""]}, "on no server of the cluster"),
-        ({"masters": []}, "on no server;"),
-        ({"step": 7}, "stopped when the global step was 7"),
-        ({"returned": None}, "returned None"),
-        ({"unsplit": True, "made": []}, "did not split all hosts"),
-        ({"before": None}, ""),
-        (LATE, ""),
-        ({**LATE, "step": 12, "returned": 12}, ""),
-        ({**LATE, "returned": 12}, ""),
-        ({**LATE, "step": 15, "returned": 15}, "expected one step at most"),
-        (
-            {**LATE, "returned": 8},
-            "the global step was 12 and `last_step` 8: as worker:1, `trainer` returned 8, which is `last_step`; "
-            "expected 12",
-        ),
-    ],
-)
-def test_what_a_trainer_did_wrong_is_told_in_a_sentence(other, says):
-    _, fault = trainers.fault_of(("worker", 1), 8, **{**DID, **other})
-    assert (says in fault) if says else not fault
-
-
-def test_a_ps_only_waits():
-    did = {**DID, "made": [(True, "ps", 0)], "masters": []}
-    assert "did not wait" in trainers.fault_of(("ps", 0), 8, **did)[1]
-    assert trainers.fault_of(("ps", 0), 8, **{**did, "joined": True}) == ("", "")
 
 
 def trainer(spec, job, index):

@@ -40,12 +40,6 @@ class Tried:
         """For each server that it made: whether of the cluster that it was given, and as whom."""
         return [(dict(spec) == dict(self.told), job, index) for spec, job, index in self.servers]
 
-    @property
-    def did(self) -> dict[str, Any]:
-        """What `trainers.fault_of` judges, by name."""
-        names = ("made", "unsplit", "joined", "led", "masters", "before", "step", "returned")
-        return {name: getattr(self, name) for name in names}
-
 
 def tried(program: Program, jobs: Mapping[str, int], tasks: Sequence[tuple[str, int]]) -> list[Tried]:
     """Run `program(spec, job, index)` as each of `tasks`, one after the other. It is told a `spec` of our own servers.

@@ -1,0 +1,235 @@
+"""What the check of `trainer` is made of: what a rehearsal says of itself, and what the other tasks of a real cluster saw.
+
+A rehearsal runs in the student's own processes: it can fail an answer, and say why, but pays nothing alone. Then the program
+runs as one task of a cluster of which a peer is all the others. What counts is what these have: that the task served them, and
+what became of their variables, which a peer draws and NumPy trains on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from across.expecting import anything, list_of, maybe, number, row, shown, text, truth, whole
+from autograder.checks.missing_task import Missing
+from autograder.probe.asking import Misconception, kept, probe
+
+MADE = list_of(row(truth, text, whole)).named("the servers that it made")
+DID = {
+    "made": MADE,
+    "unsplit": truth,
+    "joined": truth,
+    "led": truth,
+    "masters": list_of(text),
+    "before": maybe(whole),
+    "step": maybe(whole),
+    "returned": maybe(number),
+}
+TRIED = row(*DID.values(), anything).named("what the program did")
+
+
+# what a peer saw
+
+
+@probe
+def logdir(peer):
+    """A new folder of the peer's, whose path is the `logdir` of all tasks: what is on a ps is saved by the ps, on its disk."""
+    import tempfile
+
+    return tempfile.mkdtemp()
+
+
+@probe
+def begun(student, hosts, job, index, last, logs):
+    """Begin `trainer` as that task in a process of its own; a worker's stays when it returns, so that it serves."""
+    import os
+    import signal
+    import time
+    import types
+
+    from across import fresh
+    from across._process import supervision
+
+    if "group" in kept:
+        kept.pop("group").close()
+    trainer, place = student.trainer, os.path.join(logs, "returned")
+    os.makedirs(logs, exist_ok=True)
+
+    def program():
+        tf.compat.v1.disable_eager_execution()
+        flags = {**hosts, "job_name": job, "task_index": index, "logdir": logs, "last_step": last}
+        value = trainer(types.SimpleNamespace(**flags))
+        with open(f"{place}~", "w") as file:
+            file.write(repr(float(value)) if isinstance(value, (int, float, np.generic)) else "")
+        os.rename(f"{place}~", place)
+        if job == "worker":
+            signal.pause()
+
+    server = fresh.server_path(time.monotonic() + 120, cold=False)
+    group = kept["group"] = supervision.Group(server and os.path.dirname(server))
+    pickled = fresh.pickled_call("trainer", (program, (), {}))
+    kept["call"], kept["place"] = fresh.Call(group, server, "trainer", "trainer", pickled, None, None), place
+
+
+@probe
+def ended(student, waits):
+    """Whether the program has returned, and what, if a number; it is waited for if asked. Raises what it raised."""
+    import os
+    import time
+
+    while not os.path.exists(kept["place"]):
+        kept["group"].look()
+        if kept["call"].member.code is not None and not os.path.exists(kept["place"]):
+            kept["call"].outcome().result()
+        if not waits:
+            return [False, None]
+        time.sleep(0.02)
+    with open(kept["place"]) as file:
+        value = file.read()
+    return [True, float(value) if value else None]
+
+
+ENDED = row(truth, maybe(number)).named("whether the program has returned, and what")
+
+
+class Real(Missing):
+    """The program as one task of a cluster of two ps and some workers, all others of which are a peer's."""
+
+    def __init__(self, student: Any, peer: Any, job: str, index: int, last: int) -> None:
+        jobs = {"ps": 2, "worker": index + 1 if job == "worker" else 1}
+        super().__init__(peer, jobs, (job, index), f"as {job}:{index} of a cluster of processes, `trainer`")
+        self.student, self.last, self.logs = student, last, peer.ask(logdir)
+
+    def begin(self) -> None:
+        """Start it, and wait until somebody listens at its address."""
+        job, index = self.task
+        hosts = {f"{each}_hosts": ",".join(addresses) for each, addresses in self.spec.items()}
+        self.student.ask(begun, hosts=hosts, job=job, index=index, last=self.last, logs=self.logs)
+        self.wait()
+
+
+def check_ps_serves(student: Any, peer: Any, rng: np.random.Generator) -> None:
+    """As a ps it serves a variable that another task puts there, and goes on serving."""
+    real = Real(student, peer, "ps", 1, 5)
+    real.begin()
+    for _ in range(2):
+        real.check_serves(rng, ("worker", 0))
+        gone, _ = ENDED(student.ask(ended, waits=False), "Your notebook answered with")
+        assert not gone, f"{real.says} returned; a ps only serves."
+
+
+Weights = tuple[np.ndarray, np.ndarray]  # w, and Adagrad's sums
+
+
+def trained(start: Weights, count: int, steps: int) -> Weights:
+    """`start` after so many steps of the chapter's `model`, from the global step `count` on."""
+    w, sums = (np.asarray(each, np.float64) for each in start)
+    for batch in range(count, count + steps):
+        x = np.asarray(tf.random.stateless_normal([20_000, 3], (batch, 0)), np.float64)
+        gradient = 2 * x.T @ (x @ (w - [1.0, -2.0, 3.0])) / len(x)
+        sums = sums + gradient**2
+        w = w - 0.1 * gradient / np.sqrt(sums)
+    return w, sums
+
+
+MODEL = (
+    ("global_step", "/job:ps/task:0", "int64", []),
+    ("w", "/job:ps/task:1", "float32", [3]),
+    ("w/Adagrad", "/job:ps/task:1", "float32", [3]),
+)
+
+
+def check_worker_trains(student: Any, peer: Any, rng: np.random.Generator, index: int, last: int, before: int) -> None:
+    """As a worker it trains what is on the ps: as the chief from the start, else what a peer put there at step `before`."""
+    real = Real(student, peer, "worker", index, last)
+    start = (np.zeros(3), np.full(3, 0.1))
+    if index:
+        start = rng.normal(size=3).astype(np.float32), rng.uniform(0.5, 1.5, size=3).astype(np.float32)
+        values = (np.int64(before), *start)
+        given = [(name, device, value) for (name, device, *_), value in zip(MODEL, values, strict=True)]
+        assert real.put(given), "The peer's own servers do not run."
+    real.begin()
+    _, returned = ENDED(student.ask(ended, waits=True), "Your notebook answered with")
+    step, *weights = real.has(*MODEL)
+    reached = max(last, before)
+    says = f"{real.says} came at the global step {before}, with `last_step` {last}: " if before else f"{real.says}: "
+    assert step in (reached, reached + 1), f"{says}it left the ps at the global step {step}; expected {reached}."
+    wanted = trained(start, before, int(step) - before)
+    right = np.allclose(weights, wanted, rtol=1e-3, atol=1e-3)
+    assert right, f"{says}the weights on the ps are not those that {step - before} steps of `model` make of them."
+    fits = returned in ((reached, reached + 1) if before > last else (reached,))
+    assert fits, f"{says}it returned {shown(returned)}; expected {reached}, the global step."
+
+
+# what a rehearsal says
+
+
+def check_rehearsed(tasks: dict[tuple[str, int], int], answer: Any) -> list[tuple[int, Any]]:
+    """Fail what a rehearsal of `tasks`, each until its global step, has found wrong; the workers' graphs."""
+    found = list_of(TRIED, len(tasks)).named("a rehearsal of each task")(answer, "Your notebook answered with")
+    for (task, last), (*did, _) in zip(tasks.items(), found, strict=True):
+        name, fault = fault_of(task, last, **dict(zip(DID, did, strict=True)))
+        if name:
+            raise Misconception(name, f"{fault}.")
+        assert not fault, f"{fault}."
+    return [(index, each[-1]) for (job, index), each in zip(tasks, found, strict=True) if job == "worker"]
+
+
+def fault_of(
+    task: tuple[str, int],
+    last: int,
+    *,
+    made: Sequence[tuple[bool, str, int]],
+    unsplit: bool,
+    joined: bool,
+    led: bool,
+    masters: Sequence[str],
+    before: int | None,
+    step: int | None,
+    returned: object,
+) -> tuple[str, str]:
+    """What is wrong with what a trainer did as `task`, see `Tried`: what it is called, or "", and a sentence; ("", "").
+
+    It was told to train until the global step is `last`, which may have been reached before it began. Whoever reads the
+    global step in a step may get it from before or after its own addition: a last step may come too many.
+    """
+    job, index = task
+    says = f"as {job}:{index}, `trainer`"
+    if unsplit:
+        return (
+            "hosts_unsplit",
+            f"{says} did not split all hosts: a server wants a list of them, and each is a text of its own",
+        )
+    if len(made) != 1:
+        return "", f"{says} made {len(made)} servers; expected one"
+    ((same, *server),) = made
+    if tuple(server) != (job, index):
+        return "", f"{says} made the server of {server[0]}:{server[1]}"
+    if not same:
+        return "", f"{says} gave its server another cluster than its flags name"
+    if job == "ps":
+        return ("", "") if joined else ("", f"{says} did not wait in `join`: a ps only serves")
+    if joined:
+        return "worker_waits", f"{says} waits in `join`: only a ps does; a worker trains"
+    on = masters[-1] or "no server of the cluster" if masters else "no server"
+    if on != f"worker:{index}":
+        return "", f"{says} has its session on {on}; expected its own"
+    if led != (index == 0):
+        words = "prepared the variables as a chief does" if led else "waited for a chief"
+        return "everyone_chief" if led else "last_is_chief", f"{says} {words}; the chief is task 0"
+    late = before is not None and before > last
+    reached = max(last, before or 0)
+    if late:
+        says = f"the global step was {before} and `last_step` {last}: {says}"
+    if step not in (reached, reached + 1):
+        words = f"{says} stopped when the global step was {step}"
+        words += "; expected one step at most" if late else f"; `last_step` was {last}"
+        return "", f"{words}, and the global step counts the steps of all"
+    if returned not in ((reached, reached + 1) if late else (last,)):
+        flag = late and returned == last
+        words = f"{says} returned {shown(returned)}{', which is `last_step`' if flag else ''}"
+        return "the_flag" if flag else "", f"{words}; expected {reached}, the global step"
+    return "", ""
