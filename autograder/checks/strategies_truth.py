@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from across import tracing
 from across.expecting import anything, list_of, row, text
 from autograder.checks.placing import imported, ran, session
 from autograder.probe.asking import probe
