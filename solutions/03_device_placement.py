@@ -16,13 +16,14 @@
 
 # %% [markdown]
 # ## Four devices on any machine
-# `D` names four devices: four GPUs if you have them, otherwise four *logical* CPUs.
+# `D` names four GPUs. Without four cards they are *simulated*: TensorFlow's own GPU devices, made of this machine's memory.
+# Where even these cannot be had, four *logical CPUs* stand in.
 
 # %%
-from across import devices, expecting, fresh, pictures, placement
+from across import devices, expecting, fresh, gpu_traffic, pictures, placement
 from across.attempt import NotAttempted, attempt, call, expect, read
 
-D = devices.best(4)
+D = devices.gpus_or_cpus(4)
 D
 
 # %%
@@ -50,26 +51,41 @@ def chain(x):
 placement.trace(chain, tf.ones([2, 2])).draw()
 
 # %% [markdown]
-# `trace` runs the function and draws what ran. A lane is a device; its title leaves out the slash of `/CPU:1`. A filled
+# `trace` runs the function and draws what ran. A lane is a device; its title leaves out the slash of `/GPU:1`. A filled
 # box is an op. A dashed arrow is a *copy*: TensorFlow cut the graph there and put in a *send* and a *receive*. Copies are
 # the price of a placement.
 
 # %% [markdown]
-# ### What four logical CPUs are, and are not
-# `/CPU:0` is the whole processor; one core has no name. Logical CPUs are more names for the same cores and memory.
-# Placement and errors are real, speed is not. And copies?
+# ### What a simulated GPU is, and is not
+# To TensorFlow it is a GPU: placement, copies and errors are real. Speed is not, since its ops run on your processor. It has
+# memory of its own. So what crosses is copied, and counted:
 
 # %% tags=["show"] covers=["S16"]
 with tf.device(D[1]):
     here = tf.constant([1.0, 2.0, 3.0])
-with tf.device(D[2]):
-    there = tf.identity(here)
+with gpu_traffic.counting() as counted, tf.device(D[2]):
+    tf.identity(here)
 
-same = np.shares_memory(np.asarray(here), np.asarray(there))
-print(f"copied from {D[1]} to {D[2]}: still the same bytes? {same}")
+counted.traffic
 
 # %% [markdown]
-# `True` on logical CPUs: the "copy" hands over a pointer. Each GPU has its own memory, so there the bytes travel.
+# `/CPU:0` is the whole processor; one core has no name. Logical CPUs are more names for the same cores and memory. Is a
+# tensor copied from one to another? Guess first.
+
+
+# %% tags=["show"] covers=["S16"]
+def same_bytes():
+    with tf.device("/CPU:1"):
+        here = tf.constant([1.0, 2.0, 3.0])
+    with tf.device("/CPU:2"):
+        there = tf.identity(here)
+    return np.shares_memory(np.asarray(here), np.asarray(there))
+
+
+fresh.run(same_bytes, cpus=3)
+
+# %% [markdown]
+# `True`: there the "copy" hands over a pointer.
 
 # %% [markdown]
 # ## Where did that run?
@@ -95,7 +111,7 @@ placement.trace(doubled, tf.constant(1.0)).draw()
 
 # %% [markdown]
 # ### Exercise: `where` (2 points)
-# Return the name of the device that holds a tensor's numbers, spelled as in `D`: `"/CPU:2"`. Roughly 2 lines.
+# Return the name of the device that holds a tensor's numbers, spelled as in `D`: `"/GPU:2"`, or `"/CPU:0"`. Roughly 2 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -104,7 +120,7 @@ placement.trace(doubled, tf.constant(1.0)).draw()
 
 
 # %% answer="where" covers=["S17"]
-def where(tensor):  # a tensor -> "/CPU:2"
+def where(tensor):  # a tensor -> "/GPU:2"
     ### BEGIN SOLUTION
     spec = tf.DeviceSpec.from_string(tensor.backing_device)
     return f"/{spec.device_type}:{spec.device_index}"
@@ -115,7 +131,9 @@ def where(tensor):  # a tensor -> "/CPU:2"
 with attempt("where"):
     with tf.device(D[1]):
         made = tf.constant(1.0)
-    for tensor, home in ((made, D[1]), (doubled(made), D[2])):
+    with tf.device("/CPU:0"):
+        beside = tf.constant(1.0)
+    for tensor, home in ((made, D[1]), (doubled(made), D[2]), (beside, "/CPU:0")):
         got = call(where, tensor, returns=expecting.device)
         expect(got == home[1:], f"`where` returned {got!r} for a tensor in the memory of {home}")
 
@@ -411,14 +429,14 @@ placement.trace(under_a_block, tf.ones([2, 2])).draw()
 
 
 # %% tags=["show"] covers=["S17"]
-def talk():
+def talk(device):
     tf.debugging.set_log_device_placement(True)
-    with tf.device("/CPU:2"):
+    with tf.device(device):
         two = tf.constant(2.0)
     two * 3.0
 
 
-fresh.run(talk, cpus=4)
+fresh.run(talk, D[2], cpus=4)
 
 # %% [markdown]
 # Name, type, device. `_Arg` and `_Retval` stand for what comes in and goes out. `trace` gives such facts as data:
@@ -433,10 +451,10 @@ placement.trace(step, tf.constant(1.0))
 
 
 # %% tags=["show"] covers=["S14", "S15", "S17"]
-def then():
+def then(device):
     v1 = tf.compat.v1
     with tf.Graph().as_default():
-        with tf.device("/cpu:1"):
+        with tf.device(device):
             a = v1.Variable(3.0, name="a", use_resource=False)
             b = tf.constant(4.0, name="b")
         c = tf.multiply(a, b, name="c")
@@ -446,10 +464,10 @@ def then():
             print("now c, for the first time:", session.run(c))
 
 
-fresh.run(then)
+fresh.run(then, "/cpu:0" if default == "/GPU:0" else "/cpu:1")
 
 # %% [markdown]
-# `a.initializer` is the op that gives `a` its value. We ran nothing else, and the log has a line for `c` already: the
+# As in the textbook `a` and `b` are on a CPU, and `c`, which nobody pinned, is on the default device. `a.initializer` is the op that gives `a` its value. We ran nothing else, and the log has a line for `c` already: the
 # first run placed the *whole* graph. Running `c` adds no line.
 
 # %% [markdown]
@@ -457,20 +475,20 @@ fresh.run(then)
 
 
 # %% tags=["show"] covers=["S14", "S18"]
-def late_pin():
+def late_pin(device):
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(tf.float32, name="x")
         c = tf.multiply(x, x, name="c")
     session = v1.Session(graph=graph, config=v1.ConfigProto(device_count={"CPU": 4}))
     session.run(c, {x: 3.0})
-    c.op._set_device("/cpu:3")
+    c.op._set_device(device)
     old = placement.trace_graph(graph, c, {x: 3.0}, session=session)
     return old, placement.trace_graph(graph, c, {x: 3.0}, cpus=4)
 
 
 # %% tags=["show"] covers=["S14", "S18"]
-outcome = fresh.call(late_pin, env={"TF_CPP_MIN_LOG_LEVEL": "1"}, cold=True)
+outcome = fresh.call(late_pin, D[3], env={"TF_CPP_MIN_LOG_LEVEL": "1"}, cold=True)
 warnings = [line for line in outcome.output.splitlines() if "was changed" in line]
 print(*(line[line.index("Operation") :] for line in warnings))
 
@@ -576,7 +594,7 @@ def variables_on(first, rest):  # two device names -> a device function
 
 # %% check="variables_on" points=2
 with attempt("variables_on"):
-    with tf.Graph().as_default() as graph, tf.compat.v1.device(variables_on("/cpu:1", "/cpu:2")):
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(variables_on("/cpu:0", D[1])):
         new = tf.compat.v1.Variable(3.0, name="new")
         old = tf.compat.v1.Variable(4.0, name="old", use_resource=False)
         product = tf.multiply(new, old, name="product")
@@ -584,9 +602,9 @@ with attempt("variables_on"):
     seen = placement.trace_graph(graph, root, cpus=4)
     display(seen.draw())
     ran = {name: seen[name].device for name in ("new", "old", "product", "root")}
-    if set(ran.values()) == {"CPU:2"}:
+    if set(ran.values()) == {D[1][1:]}:
         raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
-    for name, wanted in (("new", "CPU:1"), ("old", "CPU:1"), ("product", "CPU:2"), ("root", "CPU:2")):
+    for name, wanted in (("new", "CPU:0"), ("old", "CPU:0"), ("product", D[1][1:]), ("root", D[1][1:])):
         expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
@@ -622,21 +640,18 @@ def round_robin(devices):  # device names -> a device function
 
 # %% check="round_robin" points=3 covers=["S20"]
 with attempt("round_robin"):
-    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin(["/cpu:1", "/cpu:3"])):
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin([D[1], D[3]])):
         weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=i in (0, 3)) for i in range(4)]
-        with tf.device("/cpu:2"):
+        with tf.device("/cpu:0"):
             total = tf.add_n(weights, name="total")
     seen = placement.trace_graph(graph, total, cpus=4)
     display(seen.draw())
     went = [seen[f"w{i}"].device for i in range(4)]
-    expect(went == ["CPU:1", "CPU:3"] * 2, f"w0 to w3 went to {', '.join(went)}; wanted CPU:1 and CPU:3 by turns")
-    expect(seen["total"].device == "CPU:2", f"total, pinned to /CPU:2, ran on {seen['total'].device}")
-    with tf.Graph().as_default(), tf.compat.v1.device(round_robin(["/cpu:2", "/cpu:0", "/cpu:1"])):
-        first = tf.compat.v1.Variable(1.0).device
-    expect(
-        placement.short_device(first) == "CPU:2",
-        f"the first variable of another list, /cpu:2, /cpu:0, /cpu:1, went to {first}",
-    )
+    expect(went == [D[1][1:], D[3][1:]] * 2, f"w0 to w3 went to {', '.join(went)}; wanted {D[1]} and {D[3]} by turns")
+    expect(seen["total"].device == "CPU:0", f"total, pinned to /CPU:0, ran on {seen['total'].device}")
+    with tf.Graph().as_default(), tf.compat.v1.device(round_robin([D[2], "/cpu:0", D[1]])):
+        first = placement.short_device(tf.compat.v1.Variable(1.0).device)
+    expect(first == D[2][1:], f"the first variable of another list, {D[2]}, /cpu:0, {D[1]}, went to {first}")
 
 # %% [markdown]
 # ## Optional: the placer that stayed at Google

@@ -108,7 +108,7 @@ def test_what_a_function_computed_elsewhere_is_found(student, rng):
 
 # prediction
 
-one_of_d = device_in(f"CPU:{i}" for i in range(4)).named("one of D, or default")
+one_of_d = device_in(f"{kind}:{i}" for kind in ("CPU", "GPU") for i in range(4)).named("one of D, or default")
 test_every_op_has_a_recorded_device = recorded(
     "prediction", dict.fromkeys(("ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp"), one_of_d)
 )
