@@ -18,7 +18,7 @@
 from across import devices, digits, expecting, fresh, pictures, placement, ring
 from across.attempt import NotAttempted, attempt, call, expect, read
 
-D = devices.best(4)
+D = devices.gpus_or_cpus(4)
 CPU = "/CPU:0"
 fresh.warm_up()
 
@@ -36,8 +36,8 @@ v1 = tf.compat.v1
 tf.config.threading.set_inter_op_parallelism_threads(8)  # 8 ops at once
 
 # %% [markdown]
-# `D` names four GPUs if you have them, otherwise four logical CPUs (chapter 03). Those prove *what* runs where. They share
-# one processor: their speeds say nothing of GPUs.
+# `D` names four GPUs, simulated where there are no cards (chapter 03). Those prove *what* runs where. They share one
+# processor: their speeds say nothing of GPUs.
 
 # %% [markdown]
 # ## The input

@@ -17,7 +17,7 @@
 from across import devices, digits, expecting, fresh, pictures, placement, strategies
 from across.attempt import NotAttempted, attempt, call, expect, read
 
-D = devices.best(4)
+D = devices.gpus_or_cpus(4)
 fresh.warm_up()
 
 # %%
@@ -34,8 +34,8 @@ train, test = digits.load()
 
 # %% [markdown]
 # ## A scope
-# A **replica** is one copy of the computation, on one device: the tower of chapter 10. A strategy changes what `tf.Variable`
-# makes inside its **scope**:
+# A **replica** is one copy of the computation, on one device: the tower of chapter 10. The devices are GPUs, simulated where
+# there are no cards (chapter 03). A strategy changes what `tf.Variable` makes inside its **scope**:
 
 
 # %% tags=["show"] covers=["S54", "S56"]
@@ -463,8 +463,8 @@ for name, way in ways.items():
     print(name, {kind: counted[kind] for kind in ("ConcatV2", "CollectiveReduceV2", "AddN", "SplitV") if counted[kind]})
 
 # %% [markdown]
-# On CPUs the default is not NCCL. It is a collective op (the ring of chapter 10), and it *packs*: each replica makes one tensor
-# of three. `ReductionToOneDevice` adds each gradient on its own. The third packs, adds pairs, then the two sums. Over a network
+# Without NVIDIA's cards the default is not NCCL. It is a collective op (the ring of chapter 10), and it *packs*: each replica
+# makes one tensor of three. `ReductionToOneDevice` adds each gradient on its own. The third packs, adds pairs, then the two sums. Over a network
 # a small message costs mostly latency: there packing helps a model with many small weights.
 
 # %% [markdown]

@@ -20,7 +20,7 @@
 from across import devices, digits, expecting, pictures, placement
 from across.attempt import NotAttempted, attempt, expect, read
 
-D = devices.best(4)
+D = devices.gpus_or_cpus(4)
 
 # %%
 import itertools
@@ -35,7 +35,8 @@ train, test = digits.load()
 tf.get_logger().setLevel("ERROR")  # no advice on tracing: we make many small graphs
 
 # %% [markdown]
-# A *replica* is a copy of the model on a device of its own. A *strategy* knows the replicas. `mirrored(n)` gives one with n:
+# A *replica* is a copy of the model on a device of its own: a GPU, simulated where there are no cards (chapter 03). A
+# *strategy* knows the replicas. `mirrored(n)` gives one with n:
 
 
 # %% covers=["S64"]

@@ -1,7 +1,8 @@
 """Control groups, v1 or v2, whichever this machine has: memory and process counts that hold for everything in a job.
 
 Where there is a cpu controller each job also gets an equal share of the processors, however many processes it has: beside
-a fork bomb of 2,000 busy processes an honest submission took 59 s instead of 0.6.
+a fork bomb of 2,000 busy processes an honest submission took 59 s instead of 0.6. A job counts as much as one process outside of
+jobs; without `_weigh` all of them together would.
 
 A v1 machine has one tree per controller, a v2 machine one tree for all; `Group` hides the difference. See the kernel's
 Documentation/admin-guide/cgroup-v1 and cgroup-v2. An ordinary user may make groups where systemd delegated one to the
@@ -190,6 +191,7 @@ def open_group(name: str, memory: int, pids: int) -> Group | None:
     group = Group(name, tuple(tree / name for tree in trees), v2)
     for folder in group.folders:
         folder.mkdir()
+        _weigh(folder.parent)
         for file, value in (
             ("memory.max" if v2 else "memory.limit_in_bytes", memory),
             ("memory.swap.max" if v2 else "memory.swappiness", 0),
@@ -199,6 +201,15 @@ def open_group(name: str, memory: int, pids: int) -> Group | None:
                 if (folder / file).exists():
                     (folder / file).write_text(str(value))
     return group
+
+
+def _weigh(ours: Path) -> None:
+    """Give our folder as many shares of the processors as there are jobs in it."""
+    jobs = sum(folder.is_dir() for folder in ours.iterdir())
+    for file, one, most in (("cpu.shares", 1024, 262_144), ("cpu.weight", 100, 10_000)):
+        with contextlib.suppress(OSError):
+            if (ours / file).exists():
+                (ours / file).write_text(str(min(one * jobs, most)))
 
 
 def leftovers(prefix: str) -> list[Group]:

@@ -59,3 +59,13 @@ def test_a_group_without_the_memory_controller_is_none(as_nobody, machine):
     delegate(machine)
     (machine / "cgroup.controllers").write_text("cpu pids\n")
     assert as_nobody(opened) is None
+
+
+def test_two_jobs_count_as_two_processes_beside_those_outside(as_nobody, machine):
+    delegate(machine)
+    weight = machine / "across" / "cpu.weight"
+    as_nobody(opened)
+    weight.write_text("100")
+    weight.chmod(0o666)
+    as_nobody(lambda: cgroups.open_group("j2-x", 1 << 28, 16) and None)
+    assert weight.read_text() == "200"
