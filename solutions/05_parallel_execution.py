@@ -35,7 +35,7 @@ tf.config.threading.set_intra_op_parallelism_threads(3)
 # see below.
 
 # %%
-D = devices.best(2)
+D = devices.gpus_or_cpus(2)
 D
 
 # %% [markdown]
@@ -326,6 +326,33 @@ timeline.of_step(metadata.step_stats).draw()
 # %% [markdown]
 # `all_start_nanos` is a time in nanoseconds. `op_end_rel_nanos` is *relative*: nanoseconds from that start to the end.
 # There are no threads here: a lane is a device, and ops that overlap are stacked.
+
+# %% [markdown]
+# ## On a GPU, one after the other
+# TensorFlow gives a GPU one **compute stream**: a line in which ops wait. Four products do not wait for one another. How many
+# run at the same time, on the CPU and on `D[0]`? Guess first. (`D` are GPUs, simulated where there are no cards: chapter 03.)
+
+
+# %% tags=["show"] covers=["S25"]
+def products(device):  # -> step statistics
+    with tf.Graph().as_default() as graph, tf.device(device):
+        a = v1.placeholder(tf.float32, [600, 600])
+        ops = [
+            tf.matmul(a, a, i % 2 == 1, i > 1, name=f"product{i}").op for i in range(4)
+        ]  # each transposed in its way
+    seen, value = v1.RunMetadata(), np.ones([600, 600])
+    with v1.Session(graph=graph, config=four) as session:
+        session.run(ops, {a: value})  # starts threads
+        session.run(ops, {a: value}, options=options, run_metadata=seen)
+    return seen.step_stats
+
+
+# %% tags=["show"] covers=["S25"]
+for device in ("/CPU:0", D[0]):
+    display(timeline.of_step(products(device)).draw(title=f"Four products on {device}"))
+
+# %% [markdown]
+# A GPU fills its many cores with one op. Who wants two GPU ops at the same time needs a second GPU.
 
 # %% [markdown]
 # ### Exercise: `at_once` (3 points)

@@ -34,6 +34,7 @@ INTER, INTRA = "inter-op", "intra-op"
 POOLS = {"tf_Compute": INTER, "tf_numa_": INTRA, "python": CALLER}  # how the profiler's names of threads begin
 EVENT = re.compile(r"([^:\s]+):([A-Z_]\w*)")  # an op: name and type
 LABEL = re.compile(r" = (\w+)\(")  # of a node in step statistics
+STREAM = "/stream:all"  # ends the name of a GPU where step statistics say what ran on it, beside what the host saw
 SOURCES, READERS = 6, 8  # of one op: TensorFlow keeps more edges of a node in a set without an order
 NEAR = 0.01  # of the whole time: pieces of one op that are nearer are drawn as one
 
@@ -280,13 +281,17 @@ def _lane_order(lane: str) -> tuple[int, str, int]:
 def of_step(step_stats: Any) -> Timeline:
     """The timeline in the StepStats of a v1 session's RunOptions(trace_level=FULL_TRACE); one lane a device.
 
-    An op lasts until its kernel has returned. Nodes that a session adds for itself (_SOURCE) are left out.
+    An op lasts until its kernel has returned; on a GPU, while its stream runs it. Nodes that a session adds for itself (_SOURCE)
+    are left out.
     """
     from across._draw.partitions import short_device
 
     ops = []
+    streams = {device.device.removesuffix(STREAM) for device in step_stats.dev_stats if device.device.endswith(STREAM)}
     first = min((node.all_start_nanos for device in step_stats.dev_stats for node in device.node_stats), default=0)
     for device in step_stats.dev_stats:
+        if device.device.partition("/stream:")[0] in streams and not device.device.endswith(STREAM):
+            continue  # what the host saw of it, or one of several streams
         for node in device.node_stats:
             found = LABEL.search(node.timeline_label)
             if not node.node_name.startswith("_"):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from across import _system, clusters, devices, fresh, gpu_traffic, kernels, placement
+from across import _system, clusters, devices, fresh, gpu_traffic, kernels, placement, timeline
 from across._gpu import building, loading
 from across._jupyter import gpus_ahead, machine
 
@@ -346,9 +346,11 @@ def test_the_ops_of_a_gpu_run_one_after_the_other_and_the_trace_shows_it(in_two)
         for device in metadata.step_stats.dev_stats:
             runs = [(n.all_start_nanos, n.all_start_nanos + n.op_end_rel_nanos) for n in device.node_stats]
             found[device.device.partition("device:")[2]] = sorted(runs)
-        return found
+        drawn = timeline.of_step(metadata.step_stats)
+        return found, [len([op for op in drawn if op.lane == f"GPU:{gpu}" and op.type == "MatMul"]) for gpu in range(2)]
 
-    found = in_two(traced)
+    found, drawn = in_two(traced)
+    assert drawn == [3, 3]  # once each, as the GPU ran them
     assert {"GPU:0", "GPU:1"} <= found.keys()  # where the host was
     for gpu in range(2):
         runs = found[f"GPU:{gpu}/stream:all"]  # when they ran
