@@ -1,8 +1,8 @@
 """Control groups, v1 or v2, whichever this machine has: memory and process counts that hold for everything in a job.
 
 Where there is a cpu controller each job also gets an equal share of the processors, however many processes it has: beside
-a fork bomb of 2,000 busy processes an honest submission took 59 s instead of 0.6. A job counts as much as one process outside of
-jobs; without `_weigh` all of them together would.
+a fork bomb of 2,000 busy processes an honest submission took 59 s instead of 0.6. A job counts as much as one process outside
+of jobs; without `_weigh` all of them together would.
 
 A v1 machine has one tree per controller, a v2 machine one tree for all; `Group` hides the difference. See the kernel's
 Documentation/admin-guide/cgroup-v1 and cgroup-v2. An ordinary user may make groups where systemd delegated one to the

@@ -281,8 +281,8 @@ def _lane_order(lane: str) -> tuple[int, str, int]:
 def of_step(step_stats: Any) -> Timeline:
     """The timeline in the StepStats of a v1 session's RunOptions(trace_level=FULL_TRACE); one lane a device.
 
-    An op lasts until its kernel has returned; on a GPU, while its stream runs it. Nodes that a session adds for itself (_SOURCE)
-    are left out.
+    An op lasts until its kernel has returned; on a GPU, while its stream runs it. Nodes that a session adds for itself
+    (_SOURCE) are left out.
     """
     from across._draw.partitions import short_device
 
