@@ -1,6 +1,7 @@
 # ---
 # jupyter:
 #   across:
+#     devices: 4
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 30}
 #     rows: S44-S53
 #     # house: lines: the program of 2016 and its network run beside the new ones, and two sections are optional

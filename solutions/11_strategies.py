@@ -1,6 +1,7 @@
 # ---
 # jupyter:
 #   across:
+#     devices: 4
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 30}
 #     rows: S54-S57 S60-S63 S69
 # ---

@@ -1,6 +1,7 @@
 # ---
 # jupyter:
 #   across:
+#     devices: 4
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 45}
 #     allowed_ops: [IsFinite, IsNan, IsInf, CheckNumerics, IteratorGetNext, IteratorGetNextAsOptional,
 #       OptionalFromValue, OptionalGetValue, OptionalHasValue, OptionalNone]

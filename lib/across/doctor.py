@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from across import _system, devices, diagnosis
-from across._gpu import loading
+from across._gpu import building, loading
 from across._jupyter import chapters
 from across._jupyter.machine import shows
 from across._process import unprivileged, warm
@@ -59,7 +59,7 @@ def facts() -> dict[str, Any]:
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
-        "chapters": {name: shows(chapters.devices(name), gpus, loading.loaded()) for name in names},
+        "chapters": {name: _shows(name, gpus) for name in names},
         "advice": advice(names, sandbox),
     }
 
@@ -133,6 +133,14 @@ def cpu_limit() -> float | None:
     except (OSError, ValueError):
         quota, period = limit("cpu/cpu.cfs_quota_us"), limit("cpu/cpu.cfs_period_us")
         return quota / period if quota and period and quota > 0 else None
+
+
+def _shows(name: str, gpus: int) -> str:
+    """What a chapter shows with so many GPUs here, which it may simulate itself."""
+    wanted, simulated = chapters.devices(name), loading.loaded()
+    if (simulated or not gpus) and chapters.simulates(name) and not building.problem():
+        gpus, simulated = wanted, True
+    return shows(wanted, gpus, simulated)
 
 
 def _chapters() -> list[str]:

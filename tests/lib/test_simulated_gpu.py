@@ -538,6 +538,9 @@ def test_the_doctor_says_that_they_are_simulated_and_why_there_is_no_card(built)
     assert facts["simulated_gpus"].startswith("1 simulated GPU of 2 GiB each")
     assert facts["diagnosis"]["says"] != "TensorFlow sees the GPU."
     assert not any("speed are real" in sentence for sentence in facts["chapters"].values())
+    assert facts["chapters"]["03_device_placement"].startswith(
+        "runs on 4 simulated GPUs"
+    )  # its first cell asks for four
 
 
 @needs

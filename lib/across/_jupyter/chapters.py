@@ -76,6 +76,14 @@ def devices(name: str) -> int:
         return 1
 
 
+def simulates(name: str) -> bool:
+    """Whether a chapter simulates GPUs where there are none, as its notebook says. Raises NoSuchChapter."""
+    try:
+        return "gpus_or_cpus(" in (folder() / f"{name}.ipynb").read_text(encoding="utf-8")
+    except (OSError, ValueError):  # a student's file
+        return False
+
+
 def find(name: str) -> Path:
     """The notebook that `name` means: `03_device_placement`, `device_placement`, `03` or its path.
 
