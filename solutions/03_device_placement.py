@@ -239,7 +239,7 @@ with attempt("prediction", done="recorded before it was measured"):
     ops = ("ReadVariableOp", "Mul", "AddV2", "AssignAddVariableOp")
     if prediction == dict.fromkeys(ops):
         raise NotAttempted("prediction: not attempted yet. Replace each None by a device.")
-    kinds = dict.fromkeys(ops, expecting.device_in(name[1:] for name in {*D, default}))
+    kinds = dict.fromkeys(ops, expecting.device_in(f"{kind}:{i}" for kind in ("CPU", "GPU") for i in range(4)))
     guesses = read(prediction, "`prediction` is", expecting.entries(kinds))
     measured = placement.trace(step, tf.constant(1.0))
     display(measured.draw(devices=D))
@@ -492,9 +492,10 @@ outcome = fresh.call(late_pin, D[3], env={"TF_CPP_MIN_LOG_LEVEL": "1"}, cold=Tru
 warnings = [line for line in outcome.output.splitlines() if "was changed" in line]
 print(*(line[line.index("Operation") :] for line in warnings))
 
+lanes = [*dict.fromkeys(["/CPU:0", *D])]
 old_session, new_session = outcome.result()
-display(old_session.draw(title="The old session", devices=new_session.available))
-display(new_session.draw(title="A new session", devices=new_session.available))
+display(old_session.draw(title="The old session", devices=lanes))
+display(new_session.draw(title="A new session", devices=lanes))
 
 # %% [markdown]
 # "This mutation will have no effect": rule 1 in TensorFlow's own words. In eager code every run is a first one: you do
@@ -600,7 +601,7 @@ with attempt("variables_on"):
         product = tf.multiply(new, old, name="product")
         root = tf.sqrt(product, name="root")
     seen = placement.trace_graph(graph, root, cpus=4)
-    display(seen.draw())
+    display(seen.draw(devices=lanes))
     ran = {name: seen[name].device for name in ("new", "old", "product", "root")}
     if set(ran.values()) == {D[1][1:]}:
         raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
@@ -645,7 +646,7 @@ with attempt("round_robin"):
         with tf.device("/cpu:0"):
             total = tf.add_n(weights, name="total")
     seen = placement.trace_graph(graph, total, cpus=4)
-    display(seen.draw())
+    display(seen.draw(devices=lanes))
     went = [seen[f"w{i}"].device for i in range(4)]
     expect(went == [D[1][1:], D[3][1:]] * 2, f"w0 to w3 went to {', '.join(went)}; wanted {D[1]} and {D[3]} by turns")
     expect(seen["total"].device == "CPU:0", f"total, pinned to /CPU:0, ran on {seen['total'].device}")

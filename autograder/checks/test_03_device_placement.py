@@ -76,6 +76,9 @@ def check_where(answers: Any, wanted: list[str], made: str, called_on: str = "")
             f"`where` returned the whole name {shown(got)}; expected only its end, spelled as in D."
         )
         found = device.named("a device's name, spelled as in D")(got, "`where` returned")
+        if not str(device_of(place)).startswith(found[:3]):
+            says = f"`where` returned {shown(got)} for a tensor on {place}; expected the type of its device, too."
+            raise Misconception("another_type", says)
         why = ": there the function was called" if found == called_on else ""
         assert found == device_of(place), (
             f"`where` returned {shown(got)} for a tensor that {made} under `tf.device({place!r})`{why}; "
