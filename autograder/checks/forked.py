@@ -3,6 +3,9 @@
 What the peer is, its forks are: of TensorFlow they have run nothing, and no student's code, until one is handed an answer,
 pickled. What a fork says from then on is the student's word. Evidence is what it could not have been told: the number of its
 threads, which the peer counts, and the sizes of pools that a fork drew for itself, which it has nowhere but in TensorFlow.
+
+Nothing in it was copied before, either: where an answer is to do by itself what TensorFlow does, its fork refuses that
+(`UNAIDED`), and the system refuses it threads, processes and sockets, by which others would do it.
 """
 
 from __future__ import annotations
@@ -17,10 +20,51 @@ from autograder.probe import asking
 from autograder.probe.asking import kept, probe
 
 SECONDS = 5.0  # for threads to have their names: only who has other threads waits so long
+UNAIDED = [  # the library's functions for TensorFlow's order and its optimizer, and what TensorFlow itself does them by
+    "across.timeline:run_order",
+    "across.graphs:from_edges",
+    "across.graphs:simplified",
+    "tensorflow.python.client._pywrap_tf_session:TF_SessionRun_wrapper",
+    "tensorflow.python.client.pywrap_tf_session:TF_SessionRun_wrapper",
+    "tensorflow.python.grappler._pywrap_tf_optimizer:TF_OptimizeGraphSerialized",
+]
 DRAWN, DEFAULT = "drawn", "default"  # the sizes with which TensorFlow has started in a fork; "" where it has not
 
 
-def become(channel, start):
+def refuse(functions, says):
+    """Have these functions (module:name) raise RuntimeError(says), and the system refuse what would run them elsewhere."""
+    import contextlib
+    import ctypes
+    import errno
+    import importlib
+    import os
+    import platform
+    import struct
+
+    from across._process import pristine
+    from autograder.sandbox import seccomp
+
+    scope: dict = {}
+    exec(f"def refused(*args, **kwargs): raise RuntimeError({says!r})", scope)
+    for each in functions:
+        name, _, function = each.partition(":")
+        module = importlib.import_module(name)
+        if hasattr(getattr(module, function), "__code__"):
+            getattr(module, function).__code__ = scope["refused"].__code__
+        else:
+            setattr(module, function, scope["refused"])
+    with contextlib.suppress(OSError):  # the server beside the peer, which would start a process
+        os.unlink(os.environ.pop(pristine.ADDRESS, "").partition(os.pathsep)[0])
+    # socket, clone, execve, execveat, clone3, fork, vfork: no thread, no process, nobody to ask over the box's network
+    calls = {"x86_64": (41, 56, 59, 322, 435, 57, 58), "aarch64": (198, 220, 221, 281, 435)}[platform.machine()]
+    denied = (seccomp.RETURN, 0, 0, seccomp.ERRNO | errno.EPERM)
+    steps = [step for call in calls for step in ((seccomp.EQUAL, 0, 1, call), denied)]
+    steps = [(seccomp.LOAD, 0, 0, seccomp.NUMBER), *steps, (seccomp.RETURN, 0, 0, seccomp.ALLOW)]
+    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    seccomp.install(b"".join(struct.pack("=HBBI", *step) for step in steps))
+
+
+def become(channel, start, unaided, says):
     """Be a fork that holds nothing but `channel`: start TensorFlow, if asked to, say with which sizes, and answer."""
     import contextlib
     import os
@@ -42,13 +86,15 @@ def become(channel, start):
         tf.config.threading.set_intra_op_parallelism_threads(sizes[1])
     if start:
         tf.constant(1.0)
+    if unaided:
+        refuse(unaided, says)
     wire.send(channel, wire.encode(sizes), time.monotonic() + 60)
     del sizes  # they are in TensorFlow now, and nowhere else
     answering.serve_alone(channel, {})
 
 
-@probe(uses=[become])
-def forked(peer, start):
+@probe(uses=[refuse, become])
+def forked(peer, start, unaided, says):
     """Fork: the number of the fork, and the sizes that it drew."""
     import os
     import socket
@@ -60,7 +106,7 @@ def forked(peer, start):
     pid = os.fork()
     if not pid:
         try:
-            become(theirs, start)
+            become(theirs, start, unaided, says)
         finally:
             os._exit(0)
     theirs.close()
@@ -134,9 +180,11 @@ def begun(student):
 class Fork:
     """A fork of `peer`, in which TensorFlow has started with the sizes `DRAWN` or `DEFAULT`, or has not started."""
 
-    def __init__(self, peer: Any, start: str = "") -> None:
-        self._peer = peer
-        self._number, self.sizes = peer.ask(forked, start=start)
+    def __init__(self, peer: Any, start: str = "", unaided: str = "") -> None:
+        """`unaided`: what who runs TensorFlow there is told, for an answer that does without; else it may be run."""
+        self._peer, self._unaided = peer, unaided
+        refused = UNAIDED if unaided else []
+        self._number, self.sizes = peer.ask(forked, start=start, unaided=refused, says=unaided)
         self._asked = asking.Student(self._channel)
 
     def call(self, answer: bytes, cases: Sequence[Sequence[Any]]) -> Any:
@@ -155,7 +203,8 @@ class Fork:
         # The peer waits for longer than we do: it is our deadline that counts, with all that is done about one.
         seconds = 2 * max(1.0, until - time.monotonic())
         answer = self._peer.ask(relayed, number=self._number, frame=frame, seconds=seconds, cap=cap)
-        assert answer is not None, "The process in which your code ran has ended without an answer."
+        why = f": {self._unaided}, and there it may start no thread and no process" if self._unaided else ""
+        assert answer is not None, f"The process in which your code ran has ended without an answer{why}."
         return answer
 
 

@@ -87,23 +87,15 @@ def test_each_op_is_on_the_device_of_the_text(student, rng):
         assert found == {right}, f"{walk.call} runs {name} on {seen}; expected the {nth} device of the list."
 
 
-# order: the student's simulator against TensorFlow's executor
+# order: the student's simulator, where there is no executor, against TensorFlow's
 
 
-@probe(uses=[unaided])
-def put_in_order(student, graphs):
-    from across import fresh, timeline
-
-    taken = [timeline.run_order, fresh.run, fresh.call, fresh.side_by_side]
-    says = "`order` is to be written without `timeline`"
-    return unaided(taken, says, lambda: [student.order(nodes, edges) for nodes, edges in graphs])
-
-
-def ordered(student: Any, rng: np.random.Generator) -> list[tuple[str, list[str], running.Edges, list[str]]]:
+def ordered(student: Any, peer: Any, rng: np.random.Generator) -> list[tuple[str, list[str], running.Edges, list[str]]]:
     """For a few fresh graphs: the call, the nodes, the edges, the student's order, in which each op is named once."""
     graphs = [running.telling_graph(rng, int(size)) for size in rng.integers(7, 10, size=3)]
+    fork = Fork(peer, unaided="`order` is to be written without `timeline` and without TensorFlow")
     found = []
-    answers = student.ask(put_in_order, graphs=graphs)
+    answers = fork.call(pickled(student, "order"), graphs)
     before = lambda graph: f"{called('order', graph)} returned"  # noqa: E731
     for (nodes, edges), got in each_answer(answers, graphs, list_of(text), before):
         call = called("order", [nodes, edges])
@@ -124,8 +116,8 @@ def complain(call: str, nodes: list[str], edges: running.Edges, got: list[str], 
 
 
 @exercise("order", weight=1)
-def test_sources_come_first_and_no_op_before_what_it_reads(student, rng):
-    for call, nodes, edges, got in ordered(student, rng):
+def test_sources_come_first_and_no_op_before_what_it_reads(student, peer, rng):
+    for call, nodes, edges, got in ordered(student, peer, rng):
         place = {name: i for i, name in enumerate(got)}
         for a, b in edges:
             if place[a] > place[b]:
@@ -137,8 +129,8 @@ def test_sources_come_first_and_no_op_before_what_it_reads(student, rng):
 
 
 @exercise("order", weight=2)
-def test_the_order_is_tensorflows_own(student, rng):
-    for call, nodes, edges, got in ordered(student, rng):
+def test_the_order_is_tensorflows_own(student, peer, rng):
+    for call, nodes, edges, got in ordered(student, peer, rng):
         wanted = timeline.run_order(nodes, edges)
         if got != wanted:
             i = next(i for i, pair in enumerate(zip(got, wanted, strict=True)) if pair[0] != pair[1])
