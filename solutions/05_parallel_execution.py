@@ -153,9 +153,9 @@ timeline.run_order(nodes, edges)
 
 # %% [markdown]
 # ### Exercise: `order` (4 points)
-# Return the names in the order in which TensorFlow runs them without a pool. Write it without `timeline`. Each edge leads
-# to a later name in `nodes`. Sources enter the queue in the order of `nodes`. If one op makes several readers ready, they
-# too enter in the order of `nodes`. Roughly 10 lines.
+# Return the names in the order in which TensorFlow runs them without a pool. Write it without `timeline` and without
+# TensorFlow. Each edge leads to a later name in `nodes`. Sources enter the queue in the order of `nodes`. If one op makes
+# several readers ready, they too enter in the order of `nodes`. Roughly 10 lines.
 
 # %% [markdown]
 # <details><summary>Hint</summary>
@@ -459,7 +459,8 @@ def asked(before, start, inter, intra):  # sized(inter, intra) where pools were 
     if start:
         tf.constant(1.0)
     answer, pools = sized(inter, intra), tf.config.threading
-    return answer, (pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads())
+    sizes = pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads()
+    return answer, sizes, late(lambda: None)
 
 
 # %% check="sized" points=3
@@ -472,11 +473,12 @@ with attempt("sized"):
         ((2, 1), True, (2, 1), True),
         ((0, 0), True, (5, 2), False),
     ):
-        answer, pools = fresh.run(asked, before, start, *asks)
+        answer, pools, more = fresh.run(asked, before, start, *asks)
         when = f"after {'TensorFlow started with' if start else 'a setting, in time, of'} {before[0]} and {before[1]}"
         got = read(answer, f"`sized{asks}` {when} returned", truth)
         expect(got == wanted, f"`sized{asks}` {when} returned {got}; the pools are {pools}")
         expect(pools == asks or not wanted, f"`sized{asks}` {when}: the pools are {pools}; inter-op comes first")
+        expect(start or more == "accepted", f"`sized{asks}` {when} started TensorFlow itself")
 
 # %% [markdown]
 # ## Then and now

@@ -122,7 +122,7 @@ with attempt("wait_for"):
 
     def trial(n):
         x = tf.multiply(n, 3.0, name="x")
-        ops = [tf.add(n, 1.0, name="a"), tf.square(n, name="b")]
+        ops = [tf.add(n, 1.0, name="a"), tf.square(n, name="b").op]
         later = wait_for(x, ops)
         expect(tf.is_tensor(later), f"wait_for(x, [a, b]) returned {type(later).__name__}; expected a tensor")
         return tf.identity(later, name="reader")
@@ -160,7 +160,7 @@ graphs.of(shorter).draw()
 # %% [markdown]
 # ### Exercise: `needed` (3 points)
 # Edges are pairs: `("u", "v")` says that `v` waits for `u`. Return the list of the control edges that are needed. Tensors
-# stay as they are. A pair that is given twice counts once. Work without `graphs`. Roughly 10 lines.
+# stay as they are. A pair that is given twice counts once. Work without `graphs` and without TensorFlow. Roughly 10 lines.
 #
 # <details><summary>Hint</summary>
 #

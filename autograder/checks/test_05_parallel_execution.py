@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import tensorflow as tf
 from across import timeline
 from across.expecting import anything, between, called, list_of, number, one_of, row, shown, text, truth, whole
 from autograder.checks import running
+from autograder.checks.forked import DEFAULT, DRAWN, Fork, pickled
 from autograder.checks.placing import device_of, imported, ran, session
 from autograder.checks.students_graphs import PINNED, PRODUCTS, same
 from autograder.checks.unaided import unaided
@@ -85,23 +87,15 @@ def test_each_op_is_on_the_device_of_the_text(student, rng):
         assert found == {right}, f"{walk.call} runs {name} on {seen}; expected the {nth} device of the list."
 
 
-# order: the student's simulator against TensorFlow's executor
+# order: the student's simulator, where there is no executor, against TensorFlow's
 
 
-@probe(uses=[unaided])
-def put_in_order(student, graphs):
-    from across import fresh, timeline
-
-    taken = [timeline.run_order, fresh.run, fresh.call, fresh.side_by_side]
-    says = "`order` is to be written without `timeline`"
-    return unaided(taken, says, lambda: [student.order(nodes, edges) for nodes, edges in graphs])
-
-
-def ordered(student: Any, rng: np.random.Generator) -> list[tuple[str, list[str], running.Edges, list[str]]]:
+def ordered(student: Any, peer: Any, rng: np.random.Generator) -> list[tuple[str, list[str], running.Edges, list[str]]]:
     """For a few fresh graphs: the call, the nodes, the edges, the student's order, in which each op is named once."""
     graphs = [running.telling_graph(rng, int(size)) for size in rng.integers(7, 10, size=3)]
+    fork = Fork(peer, unaided="`order` is to be written without `timeline` and without TensorFlow")
     found = []
-    answers = student.ask(put_in_order, graphs=graphs)
+    answers = fork.call(pickled(student, "order"), graphs)
     before = lambda graph: f"{called('order', graph)} returned"  # noqa: E731
     for (nodes, edges), got in each_answer(answers, graphs, list_of(text), before):
         call = called("order", [nodes, edges])
@@ -122,8 +116,8 @@ def complain(call: str, nodes: list[str], edges: running.Edges, got: list[str], 
 
 
 @exercise("order", weight=1)
-def test_sources_come_first_and_no_op_before_what_it_reads(student, rng):
-    for call, nodes, edges, got in ordered(student, rng):
+def test_sources_come_first_and_no_op_before_what_it_reads(student, peer, rng):
+    for call, nodes, edges, got in ordered(student, peer, rng):
         place = {name: i for i, name in enumerate(got)}
         for a, b in edges:
             if place[a] > place[b]:
@@ -135,8 +129,8 @@ def test_sources_come_first_and_no_op_before_what_it_reads(student, rng):
 
 
 @exercise("order", weight=2)
-def test_the_order_is_tensorflows_own(student, rng):
-    for call, nodes, edges, got in ordered(student, rng):
+def test_the_order_is_tensorflows_own(student, peer, rng):
+    for call, nodes, edges, got in ordered(student, peer, rng):
         wanted = timeline.run_order(nodes, edges)
         if got != wanted:
             i = next(i for i, pair in enumerate(zip(got, wanted, strict=True)) if pair[0] != pair[1])
@@ -208,84 +202,63 @@ def test_all_devices_count_together(student, rng):
     check_at_once(student, running.telling_together(rng, [int(n) for n in rng.permutation([2, 2, 3])]))
 
 
-# sized: in fresh processes, before and after TensorFlow's start
-
-
-@probe
-def settled(student, started_with, cases):
-    from across import fresh
-
-    sized = student.sized
-
-    def ask(started_with, cases):
-        pools = tf.config.threading
-        if started_with:
-            pools.set_inter_op_parallelism_threads(started_with[0])
-            pools.set_intra_op_parallelism_threads(started_with[1])
-            tf.constant(1.0)
-        answers = [sized(*case) for case in cases]
-        found = [pools.get_inter_op_parallelism_threads(), pools.get_intra_op_parallelism_threads()]
-        try:
-            pools.set_inter_op_parallelism_threads(found[0] + 1)
-        except RuntimeError:
-            return answers, found, True
-        return answers, found, False
-
-    return fresh.run(ask, started_with, cases)
+# sized: in forks of a peer, whose threads are counted from outside
 
 
 def pool_sizes(rng: np.random.Generator) -> list[int]:
-    """Two different sizes, and none of what a notebook's kernel has."""
-    return [int(each) for each in rng.permutation([2, 5, 6, 7, 8, 9])[:2]]
+    """Two different sizes, and none that TensorFlow takes by itself."""
+    own = {os.cpu_count(), len(os.sched_getaffinity(0))}
+    return [int(each) for each in rng.permutation([size for size in range(3, 12) if size not in own])[:2]]
 
 
-SETTLED = row(anything, list_of(whole, 2), truth).named("answers, two sizes and whether TensorFlow runs")
+def answered(fork: Fork, answer: bytes, cases: list[list[int]], where: str) -> list[bool]:
+    """What `sized` returned there for each of the cases."""
+    told = each_answer(fork.call(answer, cases), cases, truth, lambda case: f"{called('sized', case)} {where} returned")
+    return [got for _, got in told]
 
 
-@exercise("sized", weak=True)
-def test_both_pools_are_sized_in_time(student, rng):
+@exercise("sized")
+def test_both_pools_are_sized_in_time(student, peer, rng):
     inter, intra = pool_sizes(rng)
-    call = f"`sized({inter}, {intra})`"
-    reply = student.ask(settled, started_with=None, cases=[[inter, intra]])
-    answers, found, started = SETTLED(reply, "The fresh process answered")
-    (answer,) = list_of(anything, 1).named("one answer")(answers, "The fresh process answered")
-    got = truth(answer, f"{call} returned")
+    call, answer, fork = f"`sized({inter}, {intra})`", pickled(student, "sized"), Fork(peer)
+    (got,) = answered(fork, answer, [[inter, intra]], "before TensorFlow started")
+    assert not any(fork.threads([0, 0], seconds=0)), (
+        f"{call} started TensorFlow itself; then no pool can be sized any more."
+    )
+    fork.begin()
+    found = fork.threads([inter, intra])
     if found == [intra, inter]:
         raise Misconception("swapped", f"After {call} the inter-op pool has {found[0]} threads; inter comes first.")
-    assert not started, f"{call} started TensorFlow itself; then no pool can be sized any more."
-    sizes = f"After {call} the sizes are {found[0]} inter-op and {found[1]} intra-op (0: default)."
-    assert found == [inter, intra], sizes
+    assert found == [inter, intra], (
+        f"After {call} TensorFlow started with {found[0]} inter-op and {found[1]} intra-op threads."
+    )
     assert got, f"{call} returned {got} in time; both pools have the sizes asked for."
-    twice = [[inter + 10, intra + 10], [inter, intra]]
-    answers, found, _ = SETTLED(student.ask(settled, started_with=None, cases=twice), "The fresh process answered")
-    second = list_of(anything, 2).named("two answers")(answers, "The fresh process answered")[1]
-    again = f"{call}, after {called('sized', twice[0])} and before TensorFlow has started,"
-    assert truth(second, f"{again} returned") and found == [inter, intra], (
-        f"{again} returned {truth(second, again)}, and the sizes are {found[0]} and {found[1]}; "
-        "that a size was set does not mean that TensorFlow has started."
+    again, twice = Fork(peer), [[inter + 10, intra + 10], [inter, intra]]
+    second = answered(again, answer, twice, "before TensorFlow started")[1]
+    again.begin()
+    found = again.threads([inter, intra])
+    assert second and found == [inter, intra], (
+        f"{call}, after {called('sized', twice[0])} and before TensorFlow has started, returned {second}, and it started "
+        f"with {found[0]} and {found[1]} threads; that a size was set does not mean that TensorFlow has started."
     )
 
 
 @exercise("sized")
-def test_a_change_that_comes_too_late_is_told(student, rng):
-    inter, intra = pool_sizes(rng)
-    asked = [[inter + 10, intra + 10], [inter, intra + 10], [inter + 10, intra], [inter, intra]]
-    cases = [asked[i] for i in rng.permutation(4)]
-    reply = student.ask(settled, started_with=[inter, intra], cases=cases)
-    answers, _, _ = SETTLED(reply, "The fresh process answered")
-    started = f"in a process that started with {inter} inter-op and {intra} intra-op threads"
-    for case, answer in each_answer(answers, cases, anything, "the fresh process answered"):
-        call = f"{called('sized', case)} {started}"
-        got, wanted = truth(answer, f"{call} returned"), case == [inter, intra]
+def test_a_change_that_comes_too_late_is_told(student, peer, rng):
+    answer, other = pickled(student, "sized"), int(rng.choice([-2, -1, 1, 2, 10]))
+    for more in rng.permutation([[0, 0], [other, 0], [0, other]]):
+        fork = Fork(
+            peer, DRAWN
+        )  # each is told one case only, or it could tell from the others which are the sizes it has
+        inter, intra = fork.sizes
+        case, wanted = [inter + int(more[0]), intra + int(more[1])], not more.any()
+        where = f"in a process that started with {inter} inter-op and {intra} intra-op threads"
+        (got,) = answered(fork, answer, [case], where)
         why = "has these sizes already" if wanted else "keeps the sizes it has"
-        assert got == wanted, f"{call} returned {got}; TensorFlow {why}."
-    reply = student.ask(settled, started_with=[0, 0], cases=[[inter, intra]])
-    answers, _, _ = SETTLED(reply, "The fresh process answered")
-    call = f"`sized({inter}, {intra})` in a process that started without sizes of its own"
-    for _, answer in each_answer(answers, [None], anything, "the fresh process answered"):
-        assert not truth(answer, f"{call} returned"), (
-            f"{call} returned True; it keeps TensorFlow's default, which says 0."
-        )
+        assert got == wanted, f"{called('sized', case)} {where} returned {got}; TensorFlow {why}."
+    where, case = "in a process that started without sizes of its own", pool_sizes(rng)
+    (got,) = answered(Fork(peer, DEFAULT), answer, [case], where)
+    assert not got, f"{called('sized', case)} {where} returned True; it keeps TensorFlow's default, which says 0."
 
 
 # own_pool: a session is made here with what the student configured

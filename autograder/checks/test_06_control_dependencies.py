@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from across import graphs
 from across.expecting import anything, called, list_of, row, text, truth
+from autograder.checks.forked import Fork, pickled
 from autograder.checks.ordering import (
     Pair,
     Published,
@@ -22,7 +23,6 @@ from autograder.checks.ordering import (
     without_a_rule,
 )
 from autograder.checks.placing import imported, names
-from autograder.checks.unaided import unaided
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 # wait_for
@@ -81,19 +81,11 @@ def test_it_waits_for_every_op_of_several(student, rng):
 PAIRS = list_of(row(text, text).named("a pair of names")).named("a list of pairs of names")
 
 
-@probe(uses=[unaided])
-def reduced(student, cases):
-    from across import fresh, graphs
-
-    taken = [graphs.from_edges, graphs.simplified, fresh.run, fresh.call, fresh.side_by_side]
-    says = "this exercise is done without `graphs`: write the search yourself"
-    return unaided(taken, says, lambda: [student.needed(*case) for case in cases])
-
-
-def check_needed(student: Any, rng: np.random.Generator, sizes: Sequence[int]) -> None:
+def check_needed(student: Any, peer: Any, rng: np.random.Generator, sizes: Sequence[int]) -> None:
     """Ask for the edges that are needed in graphs on which every wrong rule that is known gives something else."""
     cases = telling_cases(rng, [names(rng, size) for size in sizes])
-    answers = student.ask(reduced, cases=[[*each] for each in cases])
+    fork = Fork(peer, unaided="`needed` is to be written without `graphs` and without TensorFlow")
+    answers = fork.call(pickled(student, "needed"), cases)
     asked = list(each_answer(answers, cases, PAIRS, lambda case: f"{called('needed', case)} returned"))
     rule = next(
         (
@@ -142,13 +134,13 @@ MISSED = {
 
 
 @exercise("needed")
-def test_the_edges_of_small_graphs(student, rng):
-    check_needed(student, rng, [6, 6, 6])
+def test_the_edges_of_small_graphs(student, peer, rng):
+    check_needed(student, peer, rng, [6, 6, 6])
 
 
 @exercise("needed")
-def test_the_edges_of_larger_graphs(student, rng):
-    check_needed(student, rng, [8, 9])
+def test_the_edges_of_larger_graphs(student, peer, rng):
+    check_needed(student, peer, rng, [8, 9])
 
 
 # guess
