@@ -199,20 +199,23 @@ def in_step(devices):
 with attempt("differs"):
     kind = expecting.list_of(expecting.one_of(["weights", "loss"]))
     first, last, nan = np.full((1, 1000), 1000.0), np.ones(3), float("nan")
-    for what, weights, loss, wanted in (
-        ("equal weights and losses", [first, last], 1000.0, []),
-        ("0.005 less in the first array", [first - 0.005 * np.eye(1, 1000), last], 1000.0, ["weights"]),
-        ("0.0002 more in one of 1,000", [first + 2e-4 * np.eye(1, 1000), last], 1000.0, ["weights"]),
-        ("0.005 more in the last array", [first, last * [1, 1.005, 1]], 1000.0, ["weights"]),
-        ("a weight that is NaN", [first, last * [1, 1, nan]], 1000.0, ["weights"]),
-        ("a loss of 999.995 for 1000", [first, last], 999.995, ["loss"]),
-        ("a loss that is NaN", [first, last], nan, ["loss"]),
+    right, broken = ([first, last], 1000.0), ([first, last * [1, 1, nan]], 1000.0)
+    for what, there, alone, wanted in (
+        ("equal weights and losses", right, right, []),
+        ("0.005 less in the first array", ([first - 0.005 * np.eye(1, 1000), last], 1000.0), right, ["weights"]),
+        ("0.0002 more in one of 1,000", ([first + 2e-4 * np.eye(1, 1000), last], 1000.0), right, ["weights"]),
+        ("0.005 more in the last array", ([first, last * [1, 1.005, 1]], 1000.0), right, ["weights"]),
+        ("a weight that is NaN", broken, right, ["weights"]),
+        ("a weight that is NaN in both", broken, broken, ["weights"]),
+        ("a loss of 999.995 for 1000", ([first, last], 999.995), right, ["loss"]),
+        ("a loss that is NaN", ([first, last], nan), right, ["loss"]),
+        ("a loss that is NaN on one device", right, ([first, last], nan), ["loss"]),
     ):
         ran = []
 
-        def program(strategy, ran=ran, there=(weights, loss)):
+        def program(strategy, ran=ran, there=there, alone=alone):
             ran.append(strategy)
-            return there if strategy.num_replicas_in_sync > 1 else ([first, last], 1000.0)
+            return there if strategy.num_replicas_in_sync > 1 else alone
 
         got = read(differs(program, in_step(D[:2]), D[1], 1e-4), f"{what}: `differs` returned", kind)
         single = [s for s in ran if s is not tf.distribute.get_strategy() and s.num_replicas_in_sync == 1]
@@ -680,6 +683,7 @@ with attempt("assigned"):
         "eight devices at one place": [[[0, 0, 0, 0]] * 8],
         "two devices with one place": [two[0], two[1][:3] + two[0][:1]],
         "two places without a device": [each[:3] for each in two],
+        "ten devices for eight places": [each + each[:1] for each in two],
     }.items():
         try:
             assigned([2, 2, 1, 2], wrong, 2)

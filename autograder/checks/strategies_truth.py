@@ -1,7 +1,8 @@
 """What checks on strategies are made of: questions to the student's kernel, and what one device or TensorFlow's plan says.
 
-Weights after a step are computed here by NumPy (`one_device`), a student's reduction is a graph that runs here on fresh values
-(`Reduced`), and a TPU's plan is TensorFlow's own, made in this process (`planned`).
+Weights after a step are computed here by NumPy (`one_device`); a student's step of training (`trained`) and
+reduction (`Reduced`) are graphs that run here on fresh values, and a TPU's plan is TensorFlow's own, made in this process
+(`planned`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, row, text
+from autograder.checks.copies import Copies
 from autograder.checks.placing import imported, ran, session
 from autograder.probe.asking import probe
 
@@ -75,8 +77,11 @@ def batched(student, cases):
     return found
 
 
-@probe
-def made_ready(student, cases):
+@probe(graphs=1)
+def made_ready(student, style, replicas, per_replica, rate, width, traced):
+    """What `ready` gave; if `traced`, its step of training as a graph, in which copy k of variable i is the variable "i k"."""
+    from across import tracing
+
     def dense(size):
         return tf.keras.layers.Dense(size, kernel_initializer="ones")
 
@@ -88,42 +93,57 @@ def made_ready(student, cases):
         def call(self, inputs, training=None, mask=None):
             return self.last(inputs)
 
-    def functional(width):
+    def functional():
         x = tf.keras.Input((width,))
         return tf.keras.Model(x, dense(1)(x))
 
     styles = {
-        "sequential": lambda width: tf.keras.Sequential([tf.keras.Input((width,)), dense(1)]),
+        "sequential": lambda: tf.keras.Sequential([tf.keras.Input((width,)), dense(1)]),
         "functional": functional,
-        "class": lambda width: Classy(),
+        "class": Classy,
     }
-    found = []
-    for style, replicas, per_replica, rate, width, x, y in cases:
-        devices = [f"/CPU:{i}" for i in range(replicas)]
-        strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
-        model, batch = student.ready(strategy, lambda style=style, width=width: styles[style](width), per_replica, rate)
-        copies = [len(strategy.experimental_local_results(each.value)) for each in model.weights]
-        counters = len(strategy.experimental_local_results(model.optimizer.iterations.value))
-        scaled = float(tf.keras.ops.convert_to_numpy(model.optimizer.learning_rate))
-        decay = float(model.optimizer.weight_decay or 0.0)
-        seen = [int(batch), model.distribute_strategy is strategy, copies, counters, scaled, decay]
-        weights = []
-        if len(x) and seen[1]:
-            own = [  # what `fit` gives each replica, without its half minute on a busy machine
-                strategy.experimental_distribute_values_from_function(
-                    lambda context, all_of=all_of, per_replica=per_replica: tf.constant(
-                        all_of[per_replica * context.replica_id_in_sync_group :][:per_replica]
-                    )
-                )
-                for all_of in (x, y)
-            ]
-            with strategy.scope():
-                model(tf.constant(x[:1]))
-                for _ in range(2):
-                    strategy.run(model.train_step, args=((own[0], own[1]),))
-            weights = [np.asarray(each) for each in model.get_weights()]
-        found.append([seen, weights])
-    return found
+    devices = [f"/CPU:{i}" for i in range(replicas)]
+    strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+    model, batch = student.ready(strategy, styles[style], per_replica, rate)
+    copies = [len(strategy.experimental_local_results(each.value)) for each in model.weights]
+    counters = len(strategy.experimental_local_results(model.optimizer.iterations.value))
+    scaled = float(tf.keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+    decay = float(model.optimizer.weight_decay or 0.0)
+    seen = [int(batch), model.distribute_strategy is strategy, copies, counters, scaled, decay]
+    if not traced or not seen[1]:
+        return seen, None, [], []
+
+    def part(width):
+        return strategy.experimental_distribute_values_from_function(lambda _: tf.ones([per_replica, width]))
+
+    given = part(width), part(1)  # what `fit` gives each replica, without its half minute on a busy machine
+    with strategy.scope():
+        strategy.run(model.train_step, args=(given,))  # makes what there is not yet: weights of a class, metrics
+        step = tf.function(lambda x, y: strategy.run(model.train_step, args=((x, y),)), autograph=False)
+        variables = [*model.weights, *model.optimizer.variables, *model.metrics_variables]
+        each = [strategy.experimental_local_results(variable.value) for variable in variables]
+        known = {f"{i} {k}": (copy, copy.device) for i, copies in enumerate(each) for k, copy in enumerate(copies)}
+        made = tracing.written_out(tracing.concrete(step, *given), known)
+    values = [[name, np.asarray(copy)] for name, (copy, _) in known.items()]
+    return seen, made.graph_def, [made.inputs, made.outputs], values
+
+
+TRACED = row(list_of(list_of(text), 2), list_of(row(text, anything))).named("a step of training")
+
+
+def trained(graph_def: Any, names: Any, x: np.ndarray, y: np.ndarray, n: int, steps: int) -> list[list[np.ndarray]]:
+    """Kernel and bias of each of `n` replicas after `steps` of what `made_ready` traced, on these examples.
+
+    They begin with ones and zero. AssertionError where a replica has no copy of its own.
+    """
+    (inputs, outputs), values = TRACED(names, "Your model led to")
+    own = [f"{i} {k}" for k in range(n) for i in range(2)]
+    begin = {**dict(values), **dict(zip(own, [np.ones((x.shape[1], 1)), np.zeros(1)] * n, strict=True))}
+    parts = [*np.split(x, n), *np.split(y, n)]
+    _, found = Copies("your model's step", graph_def, inputs, outputs, parts, begin).run(ran, steps)
+    missing = [name for name in own if name not in found]
+    assert not missing, f"Replica {missing[0].split()[1]} trains no copy of its own; was the model built in the scope?"
+    return [[found[f"{i} {k}"] for i in range(2)] for k in range(n)]
 
 
 def one_device(x: np.ndarray, y: np.ndarray, rate: float, steps: int) -> list[np.ndarray]:

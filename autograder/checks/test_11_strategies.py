@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from across.expecting import anything, array, between, list_of, number, one_of, row, text, truth, whole
+from across.expecting import anything, between, list_of, number, one_of, row, text, truth, whole
 from autograder.checks.strategies_truth import (
     Reduced,
     assigned_to,
@@ -17,6 +17,7 @@ from autograder.checks.strategies_truth import (
     one_device,
     planned,
     seats,
+    trained,
 )
 from autograder.probe.asking import Misconception, each_answer, exercise, recorded
 
@@ -154,6 +155,7 @@ def test_any_array_any_size_and_nan(student, rng):
         ("any_array", f"A weight of array {i} of 3 is 0.5 larger", (shifted(alone, [i], 0.5), alone, 1e-3), ["weights"])
         for i in range(3)
     ]
+    broken = shifted(alone, [1], float("nan"))
     opposite = [each.copy() for each in alone[0]]
     opposite[0].flat[0] += 0.5
     opposite[0].flat[1] -= 0.5
@@ -169,6 +171,8 @@ def test_any_array_any_size_and_nan(student, rng):
         ),
         ("nan_is_no_difference", "A loss that is NaN", ((alone[0], float("nan")), alone, 1e-3), ["loss"]),
         ("nan_is_no_difference", "A weight that is NaN", (shifted(alone, [1], float("nan")), alone, 1e-3), ["weights"]),
+        ("nan_of_one_device", "One device's loss is NaN", (alone, (alone[0], float("nan")), 1e-3), ["loss"]),
+        ("nan_equals_nan", "The same weight is NaN on both", (broken, broken, 1e-3), ["weights"]),
         ("relative", "Weights of about 10000, one 0.01 larger", (shifted(large, [2], 0.01), large, 1e-3), ["weights"]),
         ("relative_loss", "A loss of about 10000, 0.01 larger", (shifted(large, [], 0.0, 0.01), large, 1e-3), ["loss"]),
         (
@@ -239,55 +243,43 @@ def test_batches_are_large_and_few_examples_are_lost(student, rng):
 
 # ready
 
-Case = tuple[str, int, int, float, int, np.ndarray, np.ndarray]
-NOTHING = np.zeros((0, 1), np.float32)
-TRAINED = row(row(whole, truth, list_of(whole), whole, number, number), list_of(array()))
-SEEN = TRAINED.named("a compiled model and a batch size")
+SEEN = row(row(whole, truth, list_of(whole), whole, number, number), anything, anything, anything)
 
 
-def check_ready(student: Any, cases: list[Case]) -> None:
-    """Scope, global batch and rate; where there are examples, two steps of training."""
-    answers = student.ask(made_ready, cases=cases)
-    for case, ((batch, scoped, copies, own, rate, decay), weights) in each_answer(
-        answers, cases, SEEN, "`ready` led to"
-    ):
-        style, n, per_replica, base, _, x, y = case
-        says = f"`ready(strategy, build, {per_replica}, {base:g})` of a {style} model, {n} replicas:"
-        if not scoped or any(each != n for each in copies):
-            raise Misconception("built_outside", f"{says} the model was not built in the scope.")
-        if batch != n * per_replica:
-            text_ = f"{says} a global batch of {batch}"
-            if batch == per_replica:
-                raise Misconception("batch_not_scaled", f"{text_}; that is what one replica shall have.")
-            raise AssertionError(f"{text_}; each replica shall have {per_replica}.")
-        if not np.isclose(rate, n * base, rtol=1e-5):
-            text_ = f"{says} the rate is {rate:.4g}"
-            if np.isclose(rate, base, rtol=1e-5):
-                raise Misconception("rate_not_scaled", f"{text_}, as for one device, with {n} times fewer updates.")
-            if np.isclose(rate, base * np.sqrt(n), rtol=1e-5):
-                raise Misconception("square_root", f"{text_}: scaled by a square root; the rule here is linear.")
-            raise AssertionError(f"{text_}; expected one by the linear rule.")
-        if own != n:
-            text_ = f"{says} the optimizer's variables have {own} copy; make it, and compile, in the scope, too."
-            raise Misconception("compiled_outside", text_)
-        assert not decay, f"{says} the optimizer lets the weights decay; expected plain SGD."
-        if not len(x):
-            continue
-        wanted = one_device(x, y, n * base, steps=2)
-        assert len(weights) == 2, f"{says} {len(weights)} weights after training; expected kernel and bias."
-        for got, right in zip(weights, wanted, strict=True):
-            close = got.shape == right.shape and np.allclose(got, right, rtol=1e-3, atol=1e-4)
-            text_ = f"{says} after two steps a weight is {np.ravel(got)[0]:.4f}"
-            assert close, f"{text_}; plain SGD on the mean squared error gives {np.ravel(right)[0]:.4f}."
+def check_ready(student: Any, style: str, n: int, per_replica: int, base: float, width: int, traced: bool) -> Any:
+    """Scope, global batch and rate, as the student's process says; what it `traced`."""
+    asked = {"style": style, "replicas": n, "per_replica": per_replica, "rate": base, "width": width}
+    answer = student.ask(made_ready, traced=traced, **asked)
+    (batch, scoped, copies, own, rate, decay), *rest = SEEN.named("a compiled model and a batch size")(
+        answer, "`ready` led to"
+    )
+    says = f"`ready(strategy, build, {per_replica}, {base:g})` of a {style} model, {n} replicas:"
+    if not scoped or any(each != n for each in copies):
+        raise Misconception("built_outside", f"{says} the model was not built in the scope.")
+    if batch != n * per_replica:
+        text_ = f"{says} a global batch of {batch}"
+        if batch == per_replica:
+            raise Misconception("batch_not_scaled", f"{text_}; that is what one replica shall have.")
+        raise AssertionError(f"{text_}; each replica shall have {per_replica}.")
+    if not np.isclose(rate, n * base, rtol=1e-5):
+        text_ = f"{says} the rate is {rate:.4g}"
+        if np.isclose(rate, base, rtol=1e-5):
+            raise Misconception("rate_not_scaled", f"{text_}, as for one device, with {n} times fewer updates.")
+        if np.isclose(rate, base * np.sqrt(n), rtol=1e-5):
+            raise Misconception("square_root", f"{text_}: scaled by a square root; the rule here is linear.")
+        raise AssertionError(f"{text_}; expected one by the linear rule.")
+    if own != n:
+        text_ = f"{says} the optimizer's variables have {own} copy; make it, and compile, in the scope, too."
+        raise Misconception("compiled_outside", text_)
+    assert not decay, f"{says} the optimizer lets the weights decay; expected plain SGD."
+    return says, *rest
 
 
 @exercise("ready", weak=True)
 def test_batch_and_rate_grow_with_the_replicas(student, rng):
-    cases = []
     for style, n in (("sequential", 2), ("functional", 4)):
         rate = float(rng.choice([0.01, 0.02, 0.05]))
-        cases.append((style, n, int(rng.integers(3, 9)), rate, int(rng.integers(2, 5)), NOTHING, NOTHING))
-    check_ready(student, cases)
+        check_ready(student, style, n, int(rng.integers(3, 9)), rate, int(rng.integers(2, 5)), traced=False)
 
 
 @exercise("ready")
@@ -295,7 +287,14 @@ def test_it_trains_as_one_device_with_that_rate(student, rng):
     n, per_replica, width = 3, int(rng.integers(2, 4)), int(rng.integers(2, 4))
     x = rng.normal(size=(n * per_replica, width)).astype(np.float32)
     y = rng.normal(size=(n * per_replica, 1)).astype(np.float32) + 3
-    check_ready(student, [("class", n, per_replica, float(rng.choice([0.01, 0.02])), width, x, y)])
+    rate = float(rng.choice([0.01, 0.02]))
+    says, graph_def, *names = check_ready(student, "class", n, per_replica, rate, width, traced=True)
+    wanted = one_device(x, y, n * rate, steps=2)
+    for weights in trained(graph_def, names, x, y, n, steps=2):
+        for got, right in zip(weights, wanted, strict=True):
+            close = got.shape == right.shape and np.allclose(got, right, rtol=1e-3, atol=1e-4)
+            text_ = f"{says} after two steps a weight is {np.ravel(got)[0]:.4f}"
+            assert close, f"{text_}; plain SGD on the mean squared error gives {np.ravel(right)[0]:.4f}."
 
 
 # packed
@@ -385,9 +384,13 @@ def test_a_place_that_is_taken_twice_is_told(student, rng):
     twice[task][int(rng.integers(4))] = list(twice[other][int(rng.integers(4))])
     same = [[[0, 0, 0, 0]] * 4 for _ in range(2)]
     less = [own[:2] for own in short]
-    cases = [(mesh, good, 2), (mesh, twice, 2), (mesh, same, 1), (mesh, less, 2)]
+    more = [
+        [*own, list(own[int(rng.integers(4))])] for own in seats(rng, mesh, 2)
+    ]  # of each task, one twice; and no place is free
+    cases = [(mesh, good, 2), (mesh, twice, 2), (mesh, same, 1), (mesh, less, 2), (mesh, more, 2)]
     answers = student.ask(assigned_to, cases=cases)
     names = ("each place has one device", "a place has two devices", "one place has all devices", "places without one")
+    names += ("a place has two devices, no place is free",)
     for name, (case, got) in zip(names, each_answer(answers, cases, anything, "`assigned` returned"), strict=True):
         raised = type(got) is str and got.startswith("ValueError")
         if name == names[0]:

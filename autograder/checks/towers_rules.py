@@ -238,11 +238,13 @@ def check_descent(student: Any, rng: np.random.Generator, ages: Sequence[int]) -
             text = f"{says} returned {len(got)} weights; expected {steps + 1}, with the first ones."
             raise Misconception("without_the_first", text) if len(got) == steps else AssertionError(text)
         wanted = descent(matrix, w, rate, steps, staleness)
-        if np.allclose(got, wanted, rtol=1e-6):
+        if np.allclose(got, wanted, rtol=1e-6, atol=1e-5):
             continue
         for rule, text in MISSED.items():
             wrong = descent(matrix, w, rate, steps, staleness, rule)
-            if np.allclose(got, wrong, rtol=1e-6):
+            if np.allclose(got, wrong, rtol=1e-6, atol=1e-5):
                 raise Misconception(rule, f"{says} is wrong: {text}.")
-        first = next(i for i, (a, b) in enumerate(zip(got, wanted, strict=True)) if not np.allclose(a, b, rtol=1e-6))
+        first = next(
+            i for i, (a, b) in enumerate(zip(got, wanted, strict=True)) if not np.allclose(a, b, rtol=1e-6, atol=1e-5)
+        )
         raise AssertionError(f"{says} is wrong from update {first} on.")
