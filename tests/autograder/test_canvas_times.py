@@ -1,10 +1,9 @@
 """Through the command: who is late in a Canvas download, whose members all have the time of the download."""
 
-import csv
-import json
 import zipfile
 
 import classroom
+import courses
 import lms_downloads
 import pytest
 from small_course import NAME, RIGHT, command
@@ -18,20 +17,6 @@ DUE = "2026-11-15T23:59+00:00"
 LATE = ("--due", DUE, "--late-per-day", "10%")
 
 
-def answered(course, answers=RIGHT) -> bytes:
-    notebook = json.loads(course.notebook(NAME).read_text())
-    for cell in notebook["cells"]:
-        meta = cell["metadata"].get("nbgrader", {})
-        if meta.get("solution") and meta["grade_id"] in answers:
-            cell["source"] = answers[meta["grade_id"]]
-    return json.dumps(notebook).encode()
-
-
-def table(path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def taken_off(course, out):
     """Student -> how late, and what was taken off."""
     from autograder.gradebook import record
@@ -42,7 +27,7 @@ def taken_off(course, out):
 @pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 def test_in_a_canvas_download_only_late_and_a_time_cost_points(small, tmp_path):
     source = lms_downloads.canvas(
-        tmp_path / "submissions.zip", NAME, answered(small)
+        tmp_path / "submissions.zip", NAME, courses.answered(small, NAME, RIGHT)
     )  # all its members: after the due date
     out = tmp_path / "out"
     done = command("grade", NAME, "--submissions", source, "--out", out, *LATE, root=small.root)

@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import courses
@@ -77,12 +76,10 @@ class OneCard(Cards):
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course of one chapter that needs a card; its warm servers live as long as this module's tests."""
     source = HEADER.format(gpus=1) + SOURCE.replace("@FILE@", repr(DEVICES[0]))
-    made = courses.write(tmp_path_factory.mktemp("course"), NAME, source, CHECKS)
-    yield made
-    courses.close(made)
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, source, CHECKS)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 
@@ -147,22 +146,13 @@ def course(folder, follow="", header=""):
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory):
-    made = course(tmp_path_factory.mktemp("half") / "course", "follow_through = 0.5")
-    yield made
-    courses.close(made)
+    return course(tmp_path_factory.mktemp("half") / "course", "follow_through = 0.5")
 
 
 def handed_in(course, folder, class_):
     for student, wrong in class_.items():
-        notebook = json.loads(course.notebook(NAME).read_text())
-        for cell in notebook["cells"]:
-            meta = cell["metadata"].get("nbgrader", {})
-            answers = {**RIGHT, **wrong}
-            if meta.get("solution") and answers.get(meta["grade_id"]):
-                cell["source"] = answers[meta["grade_id"]]
-        place = folder / student / NAME
-        place.mkdir(parents=True)
-        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+        answers = {name: source for name, source in (RIGHT | wrong).items() if source}
+        courses.hand_in(folder, student, NAME, courses.answered(course, NAME, answers))
     return folder
 
 
@@ -190,8 +180,7 @@ def graded(half, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def marks(graded):
-    with (graded / "marks.csv").open(newline="") as file:
-        return {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    return courses.marks(graded)
 
 
 def said(marks, student):
@@ -263,7 +252,6 @@ def test_without_the_policy_no_reference_comes_near_a_student(tmp_path, monkeypa
     monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
     courses.graded(plain, NAME, handed_in(plain, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
     [found] = record.records(tmp_path / "out", plain.chapter(NAME))
-    courses.close(plain)
     assert [row.points for row in found.rows] == [0.0, 2.0, 0.0, 0.0, 0.0]
     assert found.rows[2].message.endswith("It uses `double`, not right yet: mend that first.")
     assert all(job.rubric.reference == () for job in jobs)
@@ -274,7 +262,6 @@ def test_a_header_goes_before_the_course_and_at_0_it_is_only_said(tmp_path, shar
     made = course(tmp_path / "course", "follow_through = 0.5", f"follow_through: {share}")
     courses.graded(made, NAME, handed_in(made, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
     [found] = record.records(tmp_path / "out", made.chapter(NAME))
-    courses.close(made)
     assert (found.rows[2].points, found.rows[2].misconception) == (points, "carried over from `double`")
 
 
@@ -312,7 +299,6 @@ def test_who_uses_up_the_time_of_the_second_runs_has_the_marks_of_the_first(tmp_
     made = course(tmp_path / "course", "follow_through = 0.5")
     folder = handed_in(made, tmp_path / "in", {"ivy": TAKES_THE_TIME})
     result = courses.graded(made, NAME, folder, tmp_path / "out", limits={"notebook_seconds": 10.0})
-    courses.close(made)
     assert result.faults == {}
     [found] = record.records(tmp_path / "out", made.chapter(NAME))
     assert [row.points for row in found.rows] == [0.0, 0.0, 1.5, 0.0, 0.0]
@@ -337,7 +323,6 @@ def test_no_cell_of_its_own_is_replaced(tmp_path):
     from autograder.submissions.intake import Submission
 
     rubric = forkserver.make_rubric(made, NAME)
-    courses.close(made)
     rubric = replace(rubric, reference=tuple(build.solution_source(made, NAME).items()))
     wrong = {name: source.replace("return ", "return 9 + ") for name, source in rubric.references.items()}
     marks = [Mark(name, 0.0, 1.0, Result.FAILED, Fault.STUDENT, "no") for name in ("middle", "ends")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,12 +272,10 @@ COUNTS = "import tensorflow as tf\ndef one():\n    return tf.raw_ops.Bincount(ar
 
 
 @pytest.fixture(scope="module")
-def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course whose one answer builds a graph with an operation that is allowed nowhere else."""
     source = headed(allowed_ops="[Bincount]").replace("return 1", "return 1  # see COUNTS")
-    course = courses.write(tmp_path_factory.mktemp("counting"), NAME, source, GRAPHS, ["tensorflow"])
-    yield course
-    courses.close(course)
+    return courses.write(tmp_path_factory.mktemp("counting"), NAME, source, GRAPHS, ["tensorflow"])
 
 
 @pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
@@ -329,7 +326,6 @@ def test_a_course_in_a_folder_that_boxes_show_is_hidden_from_students(tmp_path: 
     try:
         (mark,) = grade.grade_job(Job(submission, forkserver.make_rubric(course, NAME), 1), course).marks
     finally:
-        courses.close(course)
         bubblewrap.fixed.cache_clear()
     assert mark.points == 1.0, mark.message
 

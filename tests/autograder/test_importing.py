@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import courses
 import nbformat
 import nbgrader
 import nbgrader_course as nb
@@ -66,7 +64,7 @@ def test_a_notebook_of_nbgraders_is_imported_released_and_graded(tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course with one notebook that has all that nbgrader's may have, and its data."""
     root = tmp_path_factory.mktemp("everything")
     folder = nb.put(root / "nbg", "ps1/ps1.ipynb", *nb.EVERYTHING)
@@ -74,8 +72,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     (folder / "source" / "ps1" / "data" / "numbers.csv").write_text("1,2\n")
     made = importing.import_course(folder, root / "course")
     assert made.refused == []
-    yield made.course
-    courses.close(made.course)
+    return made.course
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +221,6 @@ def test_nbgraders_example_course_gets_the_marks_that_nbgrader_gave_it(tmp_path:
             ours = points(rows, student)
             assert theirs.items() <= ours.items()
             assert ours.keys() - theirs.keys() <= by_hand
-    courses.close(made.course)
 
 
 REFUSED = {
@@ -329,6 +325,5 @@ def test_a_test_cell_that_others_rest_on_and_that_ends_the_kernel_costs_no_other
     ends = {"ends": "value = 1\ndef ends(x):\n    import os\n    os._exit(0)"}
     nb.hand_in(course, "ps1", tmp_path / "submitted", "ann", right | ends)
     nb.grade_here(course, "ps1", tmp_path / "submitted", tmp_path / "out")
-    courses.close(course)
     found = points(nb.rows(course, "ps1", tmp_path / "out"), "ann")
     assert found == {"test_plain": 1, "test_ends": 0, "test_rests": 0, "test_other": 1}

@@ -47,9 +47,7 @@ DISPLAYS = 8000  # more than the queues of libzmq's two ends and the socket betw
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    made = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
-    yield made
-    courses.close(made)
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
 
 
 @pytest.fixture

@@ -94,9 +94,7 @@ ACTS = {
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    made = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
-    yield made
-    courses.close(made)
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
 
 
 @pytest.fixture(scope="module")
@@ -153,12 +151,9 @@ def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_
 def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(tmp_path):
     checks = CHECKS.replace("got = student.ask(doubled, x=3)", "print(got := student.ask(doubled, x=3), flush=True)")
     course = courses.write(tmp_path, NAME, SOURCE, checks)
-    try:
-        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
-        graded(course, rubric, AT.format(n=3, act=f"return 'x' * {2 * rubric.chapter.checker.file_bytes}"))
-        marks, verdict = graded(course, rubric, "def double(x):\n    return x * 2\n")
-    finally:
-        courses.close(course)
+    rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+    graded(course, rubric, AT.format(n=3, act=f"return 'x' * {2 * rubric.chapter.checker.file_bytes}"))
+    marks, verdict = graded(course, rubric, "def double(x):\n    return x * 2\n")
     assert marks["double"].points == 3.0, verdict.evidence.outcomes
 
 
@@ -166,11 +161,8 @@ def test_a_kernel_that_ends_when_little_time_is_left_for_another_is_no_fault_of_
     # each kernel needs 2 s for its first cell; the first ends with 1.5 s left of the notebook's six, however late it began
     first = "import os, time\nbegan = time.monotonic()\ntime.sleep(2)"
     course = courses.write(tmp_path, NAME, SOURCE.replace("import os, time", first), CHECKS)
-    try:
-        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "notebook_seconds": 6.0})
-        marks, _ = graded(course, rubric, "time.sleep(max(0, began + 4.5 - time.monotonic()))\nos._exit(1)\n")
-    finally:
-        courses.close(course)
+    rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "notebook_seconds": 6.0})
+    marks, _ = graded(course, rubric, "time.sleep(max(0, began + 4.5 - time.monotonic()))\nos._exit(1)\n")
     assert (marks["double"].points, marks["shift"].points) == (0.0, 0.0)
     assert (marks["shift"].result, marks["shift"].fault) == (Result.TIMEOUT, Fault.LIMIT)
 
@@ -190,12 +182,9 @@ def double(x):
 def test_nobody_learns_that_a_guess_was_wrong_and_guesses_again_in_another_life(tmp_path):
     checks = CHECKS.replace('x=1) == 2, "No."', 'x=1) == 2, "No."\n    assert student.ask(doubled, x=10) == 20, "No."')
     course = courses.write(tmp_path, NAME, SOURCE, checks)
-    try:
-        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
-        graded(course, rubric, "def double(x):\n    return x * 2\n")  # the servers' start is none of the four seconds
-        marks, verdict = graded(course, rubric, AGAIN.format(late=time.time() + 4))
-    finally:
-        courses.close(course)
+    rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+    graded(course, rubric, "def double(x):\n    return x * 2\n")  # the servers' start is none of the four seconds
+    marks, verdict = graded(course, rubric, AGAIN.format(late=time.time() + 4))
     assert verdict.evidence.lives == 2
     assert marks["double"].points == 2.0  # of three tests, one has failed once and for all
 

@@ -271,7 +271,6 @@ def kernel(course):
         yield started
     finally:
         started.close()
-        courses.close(course)
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ def servers(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET", SECRET)
         yield forkserver.servers(course, forkserver.make_rubric(course, NAME))
-    courses.close(course)
 
 
 @probe
@@ -70,16 +69,13 @@ def test_what_lies_in_the_folder_where_one_grades_is_imported_by_no_server(tmp_p
     monkeypatch.chdir(folder)
     if path is not None:
         monkeypatch.setenv("PYTHONPATH", path)
+    started = forkserver.servers(course, forkserver.make_rubric(course, NAME))
+    kernel = KernelProcess(started.student.path, owners.new_name("j"), Limits())
     try:
-        started = forkserver.servers(course, forkserver.make_rubric(course, NAME))
-        kernel = KernelProcess(started.student.path, owners.new_name("j"), Limits())
-        try:
-            kernel.ready()
-            first = asking.Student(asking.by_socket(kernel.questions), deadline=90.0).ask(where)
-        finally:
-            kernel.close()
+        kernel.ready()
+        first = asking.Student(asking.by_socket(kernel.questions), deadline=90.0).ask(where)
     finally:
-        courses.close(course)
+        kernel.close()
     assert not (tmp_path / "imported").exists()
     assert first == "", "a notebook imports what lies beside it"
 

@@ -69,6 +69,7 @@ def assert_goes_all_the_way(submission: Submission) -> None:
     assert submission.answers.keys() | submission.invalid.keys() <= TINY.answers.keys()
     assert not submission.answers.keys() & submission.invalid.keys()
     assert len(submission.notes) <= intake.NOTES
+    assert all(note.isprintable() or "\ufffd" in note for note in submission.notes)
     said = [*submission.notes, *submission.invalid.values(), submission.refused]
     assert all(len(each) < 1000 and "\0" not in each for each in said)
     assert len(text) < TINY.limits.notebook_bytes
