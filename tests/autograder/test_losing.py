@@ -110,8 +110,13 @@ def graded(course, rubric, double: str, reference: str = ""):
     return {mark.exercise: mark for mark in verdict.marks}, verdict
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("act", ACTS)
+EVERY = [(act, n) for act in ACTS for n in (1, 2, 3)]
+SHOW_IT = [*((act, 2) for act in ACTS), ("exits", 1), ("exits", 3), ("sleeps", 3), ("breaks the frame", 1)]
+
+
+@pytest.mark.parametrize(
+    ("act", "n"), [pytest.param(*each, marks=() if each in SHOW_IT else pytest.mark.slow) for each in EVERY]
+)
 def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other(course, rubric, act, n):
     marks, verdict = graded(course, rubric, AT.format(n=n, act=ACTS[act]))
     assert marks["double"].points == 0.0, marks["double"]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import browsers
-import jupyterlab
+import labs
 import pytest
-from jupyterlab import CHAPTER, Lab
+from labs import CHAPTER, Lab
 from selenium.webdriver import Chrome
 
 from autograder.authoring import build
@@ -63,7 +63,7 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     course = find()
     (notebooks / f"{CHAPTER}.ipynb").write_text(build.dumps(build.release(course, CHAPTER)), encoding="utf-8")
     (notebooks / "solved.ipynb").write_text(build.dumps(build.solved(course, CHAPTER)), encoding="utf-8")
-    with jupyterlab.serving(tmp_path_factory.mktemp("home"), notebooks) as started:
+    with labs.serving(tmp_path_factory.mktemp("home"), notebooks) as started:
         yield started
 
 

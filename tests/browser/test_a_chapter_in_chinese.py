@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import jupyterlab
+import labs
 import pytest
-from jupyterlab import (
+from labs import (
     CHAPTER,
     LOADS,
     RUNS,
@@ -44,7 +44,7 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     (notebooks / "zh" / f"{CHAPTER}.ipynb").write_text(chinese, encoding="utf-8")
     words = in_language.words(course, "zh", [CHAPTER])
     (notebooks / "zh" / ".words.json").write_text(words, encoding="utf-8")
-    with jupyterlab.serving(tmp_path_factory.mktemp("home"), notebooks, "--lang", "zh") as started:
+    with labs.serving(tmp_path_factory.mktemp("home"), notebooks, "--lang", "zh") as started:
         yield started
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from jupyterlab import (
+from labs import (
     CHAPTER,
     LOADS,
     RUNS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from jupyterlab import CHAPTER, LOADS, RUNS, Lab, until
+from labs import CHAPTER, LOADS, RUNS, Lab, until
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyterlab import LOADS, RUNS, Lab, opened, shown, until
+from labs import LOADS, RUNS, Lab, opened, shown, until
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
