@@ -14,12 +14,12 @@ from pathlib import Path
 import courses
 import lms_downloads
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, RIGHT, SOURCE
 
 from autograder.model.course import Course, checkout
-from autograder.sandbox import boxes
 
-pytestmark = [pytest.mark.classes, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+pytestmark = [pytest.mark.classes, needs_a_box]
 
 PAGE = (checkout() / "docs" / "term.md").read_text(encoding="utf-8")
 BLOCK = re.compile(

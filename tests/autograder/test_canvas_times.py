@@ -6,10 +6,10 @@ import classroom
 import courses
 import lms_downloads
 import pytest
+from boxed import needs_a_box
 from small_course import NAME, RIGHT, command
 
 from autograder.model.course import CourseError
-from autograder.sandbox import boxes
 from autograder.submissions.downloads import gathered
 
 TINY = classroom.chapter()
@@ -24,7 +24,7 @@ def taken_off(course, out):
     return {each.student: (each.seconds_late, each.penalty) for each in record.records(out, course.chapter(NAME))}
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_in_a_canvas_download_only_late_and_a_time_cost_points(small, tmp_path):
     source = lms_downloads.canvas(
         tmp_path / "submissions.zip", NAME, courses.answered(small, NAME, RIGHT)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import courses
 import pytest
-from boxed import CAPS
+from boxed import CAPS, needs_a_box
 from fake_nvml import FakeNvml, Gpu
 
 from autograder.authoring import build
@@ -24,7 +24,6 @@ from autograder.model.course import Course, CourseError
 from autograder.sandbox import boxes, entering
 from autograder.submissions.intake import Submission
 
-needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 ALWAYS = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}  # what bwrap puts into every /dev
 DEVICES = [
     path for path in ("/dev/fuse", "/dev/autofs", "/dev/hwrng", "/dev/kmsg", "/dev/rtc0") if os.path.exists(path)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import command
 
 from autograder.authoring import build
@@ -16,10 +17,9 @@ from autograder.job import carried, forkserver, grade
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Fault, Mark, Result
-from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 NAME = "91_chain"
 PREFIX = "wholly_secret_prefix"
 SOURCE = f"""\

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import courses
 import pytest
+from boxed import needs_a_box
 
 import fixture
 from autograder.authoring import build
@@ -22,7 +23,7 @@ from autograder.model.course import Chapter, Course, CourseError, Limits, find
 from autograder.model.limits import CheckerCaps, read_limits
 from autograder.model.rubric import Rubric
 from autograder.probe import asking
-from autograder.sandbox import boxes, bubblewrap
+from autograder.sandbox import bubblewrap
 from autograder.submissions.intake import Submission
 
 NAME = "01_first"
@@ -277,7 +278,7 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Course:
     return courses.write(tmp_path_factory.mktemp("counting"), NAME, source, GRAPHS, ["tensorflow"])
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_an_operation_that_a_chapter_allows_is_let_into_its_graphs_and_into_no_others(counting: Course):
     rubric = forkserver.make_rubric(counting, NAME)
     assert rubric.chapter.allowed_ops == ("Bincount",)
@@ -310,7 +311,7 @@ def test_it_sees_its_neighbours_alone(student):
 """
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_a_course_in_a_folder_that_boxes_show_is_hidden_from_students(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for folder in (tmp_path, *list(tmp_path.parents)[:2]):
         folder.chmod(0o755)

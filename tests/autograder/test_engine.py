@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, NAME, RIGHT, command, points
 
 from autograder.commands import grading
@@ -21,7 +22,7 @@ from autograder.model.verdict import Fault, Result, Stop
 from autograder.sandbox import boxes
 from autograder.submissions import intake
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 WRONG = RIGHT | {"shift": "def shift(x, by):\n    return x"}
 
 

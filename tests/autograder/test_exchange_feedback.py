@@ -10,6 +10,7 @@ from typing import Any
 import classroom
 import courses
 import pytest
+from boxed import needs_a_box
 from bs4 import BeautifulSoup
 from nbgrader.api import Gradebook
 from nbgrader.utils import notebook_hash
@@ -21,7 +22,6 @@ from autograder.gradebook import database, receipts
 from autograder.gradebook.record import Recorder
 from autograder.model.course import Course
 from autograder.report import outputs
-from autograder.sandbox import boxes
 from autograder.submissions import exchange, intake
 
 TINY = classroom.chapter()
@@ -64,7 +64,7 @@ def there(small: Course, tmp_path: Path) -> Exchange:
     return made
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_a_page_goes_from_the_exchange_and_back_to_its_student_by_nbgraders_own_commands(
     small: Course, there: Exchange, tmp_path: Path
 ):
@@ -157,7 +157,7 @@ def test_the_settings_of_an_earlier_version_make_our_page_too(tmp_path: Path):
     assert not old.exists()
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_who_is_graded_alone_has_no_secret_that_is_anothers(small: Course, hand_in: Any, tmp_path: Path):
     """As each batch is that arrives while `grade --watch` runs."""
     for student in ("ada", "eve"):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import courses
 import pytest
+from boxed import needs_a_box
 from classroom import PASSED, TIMEOUT, verdict
 from small_course import NAME, RIGHT, command, points
 
@@ -13,12 +14,10 @@ from autograder.engine import guard
 from autograder.engine.guard import Guard, OddClassError
 from autograder.gradebook import late_penalty
 from autograder.model.verdict import Evidence, Halt, Stop
-from autograder.sandbox import boxes
 
 LOOPS = RIGHT | {"double": "def double(x):\n    while True:\n        pass"}
 CLASS = ("ada", "bob", "cem", "dan", "eve")
 QUICK = {"cell_seconds": 6.0, "question_seconds": 1.0, "notebook_seconds": 30.0}
-boxed = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 
 def stopped(student):
@@ -99,7 +98,7 @@ def test_who_ends_the_run_keeps_what_was_as_usual():
     assert written == ["ada"]
 
 
-@boxed
+@needs_a_box
 def test_a_class_of_which_more_than_a_fifth_stops_at_one_limit_is_not_recorded_until_somebody_says_so(
     own_small, hand_in, tmp_path
 ):
@@ -121,7 +120,7 @@ def test_a_class_of_which_more_than_a_fifth_stops_at_one_limit_is_not_recorded_u
     assert verdicts == dict.fromkeys(CLASS, "passed") | dict.fromkeys(CLASS[:2], "timeout")
 
 
-@boxed
+@needs_a_box
 def test_a_class_most_of_whose_notebooks_are_blank_is_stopped_before_it_is_graded(small, hand_in, tmp_path):
     for student in CLASS:
         folder = hand_in(student, RIGHT if student in CLASS[:2] else {})
@@ -133,7 +132,7 @@ def test_a_class_most_of_whose_notebooks_are_blank_is_stopped_before_it_is_grade
     assert courses.graded(small, NAME, folder, tmp_path / "out").graded == []  # nothing new: nothing to say
 
 
-@boxed
+@needs_a_box
 def test_a_class_that_is_late_to_a_man_is_stopped_once(small, hand_in, tmp_path):
     out = tmp_path / "out"
     for student in CLASS:

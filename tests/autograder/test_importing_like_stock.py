@@ -14,11 +14,11 @@ import nbformat
 import nbgrader
 import nbgrader_course as nb
 import pytest
+from boxed import needs_a_box
 
 from autograder.authoring import build, importing
-from autograder.sandbox import boxes
 
-pytestmark = [pytest.mark.classes, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+pytestmark = [pytest.mark.classes, needs_a_box]
 SUITE = Path(nbgrader.__path__[0]) / "tests"
 NOTEBOOKS = [
     "apps/files/test.ipynb",

@@ -13,14 +13,14 @@ import time
 
 import courses
 import pytest
+from boxed import needs_a_box
 
 from autograder.job import clocks, forkserver, grade
 from autograder.job.clocks import BusyError
 from autograder.model.verdict import Fault, Result
-from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 
 NAME = "92_losing"
 SOURCE = """\

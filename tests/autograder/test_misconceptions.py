@@ -6,14 +6,13 @@ import json
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
 from autograder.gradebook import record
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.report import class_page
-from autograder.sandbox import boxes
 
-needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=f"{boxes.problem()}")
 RAISED = """\
     got = student.ask(shifted, x=x, by=by)
     if got == x - by:

@@ -4,13 +4,12 @@ import zipfile
 
 import courses
 import pytest
+from boxed import needs_a_box
 from lms_downloads import put
 from nbgrader.api import Gradebook
 from small_course import NAME, RIGHT, command
 
-from autograder.sandbox import boxes
-
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 ROSTER = "id,name,lms id\nada,Ada Lovelace,100\nbob,Bob Brown,101\ncem,Cem Öztürk,102\ndan,Dana Scully,103\neve,Eve Adams,104\n"
 
 

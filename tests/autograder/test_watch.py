@@ -12,12 +12,12 @@ import classroom
 import courses
 import lms_downloads
 import pytest
+from boxed import needs_a_box
 from classroom import NAME
 from lms_downloads import wait_for
 from small_course import NAME as SMALL
 from small_course import RIGHT
 
-from autograder.sandbox import boxes
 from autograder.submissions import arrivals
 from autograder.submissions.arrivals import Rest
 
@@ -120,9 +120,6 @@ def test_one_who_keeps_writing_holds_up_nobody_else(tmp_path, watched):
     wait_for(lambda: "eve" in seen.last())
 
 
-needs_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
-
-
 @pytest.fixture
 def grader(small, tmp_path):
     """`autograder grade --watch` on a small chapter, in a process of its own."""
@@ -144,7 +141,7 @@ def grader(small, tmp_path):
         process.wait()
 
 
-@needs_box
+@needs_a_box
 def test_the_command_marks_what_arrives_and_ends_at_ctrl_c(grader):
     process, give, marks, log = grader
     give("ada", double="def double(x):\n    return 3 * x")

@@ -4,14 +4,13 @@ import zipfile
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
 from autograder.authoring import build
 from autograder.model.course import Course
-from autograder.sandbox import boxes
 
 OTHER = "07_other"
-needs_boxes = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def marks(out):
     return [(row["student"], row["verdict"], row["message"]) for row in courses.table(out / "marks.csv")]
 
 
-@needs_boxes
+@needs_a_box
 def test_who_hands_in_another_chapters_notebook_is_told_so_and_the_rest_is_graded(two, tmp_path):
     for student in ("ada", "bob"):
         hand_in(two, tmp_path / "class", student)
@@ -115,7 +114,7 @@ def test_one_notebook_that_lies_too_high_is_named(two, tmp_path):
     assert "(cem)" not in done.stderr
 
 
-@needs_boxes
+@needs_a_box
 def test_who_hands_in_a_pdf_among_nbgraders_folders_is_told_so(two, tmp_path):
     hand_in(two, tmp_path / "class", "ada")
     (tmp_path / "class" / "bob" / NAME).mkdir(parents=True)
