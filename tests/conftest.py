@@ -23,6 +23,7 @@ from autograder.model.course import Course
 bytecode.keep()  # hundreds of processes import TensorFlow
 
 collect_ignore = ["course"]  # the fixture course's checks: a checker runs these
+ATTACKS = Path(__file__).parent / "attacks"
 OPTION = "--nothing-missing"
 UNPREPARED = "--nothing-prepared"
 OF_CI = ("distributed", "selenium")  # modules that files of tests import and only the group `ci` brings
@@ -107,6 +108,11 @@ class File(pytest.Module):
             if name.partition(".")[0] in OF_CI:
                 pytest.skip(f"{name} is not installed: uv sync --group ci", allow_module_level=True)
             raise
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The corpus of attacks takes seconds to read, and all of its tests are `classes`."""
+    return True if collection_path == ATTACKS and "not classes" in config.option.markexpr else None
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> File:

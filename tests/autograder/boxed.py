@@ -1,11 +1,15 @@
-"""A function run in a box of its own, for the tests of what a box keeps out."""
+"""What needs a box, and a function run in one of its own, for the tests of what a box keeps out."""
 
 import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from autograder.sandbox import boxes, entering
+
+needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 CAPS = boxes.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
 

@@ -18,15 +18,30 @@ from autograder.sandbox import boxes, bubblewrap
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course of one small chapter. Its warm servers live as long as the session: whoever changes it takes `own_small`."""
-    return courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+    course = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+    courses.SHARED.add(course.root)
+    return course
 
 
 @pytest.fixture
-def own_small(tmp_path: Path) -> Iterator[Course]:
-    """One like it for tests that change it; its warm servers end with the test."""
-    course = courses.write(tmp_path / "course", NAME, SOURCE, CHECKS)
-    yield course
-    courses.close(course)
+def own_small(tmp_path: Path) -> Course:
+    """One like it for tests that change it."""
+    return courses.write(tmp_path / "course", NAME, SOURCE, CHECKS)
+
+
+@pytest.fixture(autouse=True)
+def servers_of_a_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The warm servers of a course in a test's own folder end with the test."""
+    yield
+    if folder := request.node.funcargs.get("tmp_path"):
+        courses.close(folder)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def servers_of_a_module() -> Iterator[None]:
+    """Those of a module's own courses end with the module."""
+    yield
+    courses.close()
 
 
 @pytest.fixture
@@ -35,15 +50,7 @@ def hand_in(small: Course, tmp_path: Path) -> Callable[..., Path]:
     folder = tmp_path / "submissions"
 
     def write(student: str, answers: dict[str, str] = RIGHT) -> Path:
-        notebook = json.loads(small.notebook(NAME).read_text())
-        for cell in notebook["cells"]:
-            meta = cell["metadata"].get("nbgrader", {})
-            if meta.get("solution") and meta["grade_id"] in answers:
-                cell["source"] = answers[meta["grade_id"]]
-        place = folder / student / NAME
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
-        return folder
+        return courses.hand_in(folder, student, NAME, courses.answered(small, NAME, answers))
 
     return write
 

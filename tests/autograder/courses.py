@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from autograder.job import forkserver
 from autograder.model.course import Course
 from autograder.report import changes
 from autograder.submissions.handed_in import HandedIn
+
+SHARED: set[Path] = set()  # the folders of courses whose warm servers live as long as the session
 
 
 def write(root: Path, name: str, source: str, checks: str = "", preload: Sequence[str] = ()) -> Course:
@@ -27,6 +31,34 @@ def write(root: Path, name: str, source: str, checks: str = "", preload: Sequenc
     course = Course.read(root)
     build.build(course)
     return course
+
+
+def answered(course: Course, name: str, answers: Mapping[str, str], *more: Any) -> bytes:
+    """The released notebook of a chapter with these answers, and cells `more` at its end."""
+    notebook = json.loads(course.notebook(name).read_text())
+    for cell in notebook["cells"]:
+        cell["source"] = answers.get(cell["metadata"].get("nbgrader", {}).get("grade_id"), cell["source"])
+    notebook["cells"] += more
+    return json.dumps(notebook).encode()
+
+
+def hand_in(folder: Path, student: str, name: str, notebook: bytes) -> Path:
+    """Lay a notebook where nbgrader collects that of a student; returns the folder of submissions."""
+    place = folder / student / name / f"{name}.ipynb"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(notebook)
+    return folder
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def marks(out: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """The rows of OUT's table of marks, by student and exercise."""
+    return {(row["student"], row["exercise"]): row for row in table(out / "marks.csv")}
 
 
 def asked(course: Course, name: str, submissions: Path, out: Path, **options: Any) -> Request:
@@ -46,7 +78,9 @@ def rehearsed(course: Course, name: str, submissions: Path, out: Path, **options
     return result, changes.compare(was, then)
 
 
-def close(course: Course) -> None:
-    """End the warm servers of `course`; those of other courses, which other tests share, stay."""
-    for key in [key for key in forkserver._STARTED if key[0] == course]:
-        forkserver._STARTED.pop(key).close()
+def close(below: Path | None = None) -> None:
+    """End the warm servers of the courses below a folder; by default of all but those that a session shares."""
+    for key in [*forkserver._STARTED]:
+        root = key[0].root
+        if root.is_relative_to(below) if below else root not in SHARED:
+            forkserver._STARTED.pop(key).close()

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import courses
 import nbformat
+from small_course import command
 
 from autograder.gradebook import record
 from autograder.model.course import Course
 from autograder.report import outputs
 
-PATIENCE = 300.0  # seconds for one command on a busy machine
 SOURCE = """\
 def double(x):
     ### BEGIN SOLUTION
@@ -94,16 +90,10 @@ def put(folder: Path, path: str, *cells: Any, **metadata: Any) -> Path:
 
 def autograder(*arguments: object, code: int = 0) -> str:
     """Run the command; what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "autograder", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "COLUMNS": "250"},
-    )
-    assert done.returncode == code, done.stdout
-    return done.stdout
+    done = command(*arguments, columns=250)
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    return said
 
 
 def imported(folder: Path, out: Path) -> Course:
@@ -117,14 +107,9 @@ def hand_in(
 ) -> Path:
     """Hand in the released notebook as nbgrader collects it, with these answers, and cells `more` at its end."""
     read = course.chapter(chapter)
-    notebook = json.loads(course.notebook(chapter).read_text())
-    for each in notebook["cells"]:
-        grade_id = each["metadata"].get("nbgrader", {}).get("grade_id")
-        each["source"] = answers.get(grade_id, each["source"])
-    notebook["cells"] += more
     place = submissions / student / read.assignment / f"{read.notebook}.ipynb"
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps(notebook))
+    place.write_bytes(courses.answered(course, chapter, answers, *more))
     return submissions
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import pytest
+
+from autograder.commands import cli, terminal
+from autograder.engine import class_run
 from autograder.gradebook import record
 from autograder.model.course import Course
 
@@ -75,11 +82,30 @@ def points(course: Course, out: Path) -> dict[str, dict[str, tuple[float, str]]]
     return table
 
 
-def command(*arguments: object, root: Path) -> subprocess.CompletedProcess[str]:
-    """Run `autograder` on the course at `root`."""
-    return subprocess.run(
-        [sys.executable, "-m", "autograder", "--course", str(root), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
+def command(*arguments: object, root: Path | None = None, columns: int = 80) -> subprocess.CompletedProcess[str]:
+    """Run `autograder` on the course at `root`, in this process: the servers that it starts stay warm for the next one.
+
+    What only a process of its own shows (signals, an exit by itself) is tried by `process`.
+    """
+    call = ["autograder", *(["--course", str(root)] if root else []), *map(str, arguments)]
+    said, complained, code = io.StringIO(), io.StringIO(), 0
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+        patch.setattr(sys, "argv", call)
+        patch.setattr(class_run, "close", lambda: None)
+        patch.setattr(terminal.console, "_width", columns)
+        patch.setattr(terminal.errors, "_width", columns)
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    return subprocess.CompletedProcess(call, code, said.getvalue(), complained.getvalue())
+
+
+def process(*arguments: object, root: Path) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own, which imports everything and starts servers of its own: 5 s."""
+    call = [sys.executable, "-m", "autograder", "--course", str(root), *map(str, arguments)]
+    return subprocess.run(call, capture_output=True, text=True, timeout=180, check=False)

@@ -24,14 +24,14 @@ from pathlib import Path
 import lms_downloads
 import ordinary_user
 import pytest
+from boxed import needs_a_box
 
 from autograder.authoring import build
 from autograder.devtools import demo
 from autograder.model.course import find
 from autograder.probe.listed import Variant
-from autograder.sandbox import boxes
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+pytestmark = [pytest.mark.slow, needs_a_box]
 
 COURSE = find()
 NAME = demo.chapter_of(COURSE)

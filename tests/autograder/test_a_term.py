@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import subprocess
@@ -15,12 +14,12 @@ from pathlib import Path
 import courses
 import lms_downloads
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, RIGHT, SOURCE
 
-from autograder.model.course import checkout
-from autograder.sandbox import boxes
+from autograder.model.course import Course, checkout
 
-pytestmark = [pytest.mark.classes, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+pytestmark = [pytest.mark.classes, needs_a_box]
 
 PAGE = (checkout() / "docs" / "term.md").read_text(encoding="utf-8")
 BLOCK = re.compile(
@@ -52,14 +51,11 @@ def run(folder: Path, commands: str) -> str:
     return " ".join(done.stdout.split())
 
 
-def handed_in(folder: Path, release: Path) -> None:
+def handed_in(folder: Path, course: Course) -> None:
     """Canvas's zip of the class, and its gradebook."""
     with zipfile.ZipFile(folder / "submissions.zip", "w") as archive:
         for number, (name, answers) in CLASS.items():
-            notebook = json.loads(release.read_text())
-            for cell in notebook["cells"]:
-                cell["source"] = answers.get(cell["metadata"].get("nbgrader", {}).get("grade_id"), cell["source"])
-            data = json.dumps(notebook).encode()
+            data = courses.answered(course, NAME, answers)
             lms_downloads.put(archive, f"{name}_{number}_9{number}_{NAME}.ipynb", data)
     with (folder / "gradebook.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(GRADEBOOK)
@@ -83,7 +79,7 @@ def term(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
             (folder / block["file"]).write_text(content, encoding="utf-8")
         elif block["language"] == "bash":
             if "--submissions" in content and not (folder / "submissions.zip").exists():
-                handed_in(folder, course.notebook(NAME))
+                handed_in(folder, course)
             printed[content] = run(folder, content)
             if "--submissions" in content:
                 seen.append(totals(folder))

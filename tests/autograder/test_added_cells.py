@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import courses
 import pytest
+from boxed import needs_a_box
 from bs4 import BeautifulSoup
 from small_course import command
 
@@ -18,7 +17,6 @@ from across._process import needed_cells
 from autograder.job import assemble, stages
 from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course
-from autograder.sandbox import boxes
 from autograder.submissions import added_cells, intake
 from autograder.submissions.intake import Found, Submission
 
@@ -79,10 +77,8 @@ RIGHT = {"double": DOUBLE, "shift": "def shift(x, by):\n    return x + by"}
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
-    made = courses.write(tmp_path_factory.mktemp("own") / "course", NAME, SOURCE, CHECKS)
-    yield made
-    courses.close(made)
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    return courses.write(tmp_path_factory.mktemp("own") / "course", NAME, SOURCE, CHECKS)
 
 
 @pytest.fixture(scope="module")
@@ -240,18 +236,17 @@ def out(course: Course, chapter: Chapter, tmp_path_factory: pytest.TempPathFacto
     return root / "out"
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 @pytest.mark.parametrize(
     ("student", "points"),
     [("ada", (2, 3)), ("bob", (2, 3)), ("eve", (0, 3)), ("mal", (0, 3)), ("own", (0, 0))],
 )
 def test_a_helper_earns_what_it_ticks_and_one_that_hangs_or_kills_costs_only_who_needs_it(out, student, points):
-    with (out / "marks.csv").open(newline="") as file:
-        marks = {row["exercise"]: float(row["points"]) for row in csv.DictReader(file) if row["student"] == student}
+    marks = {name: float(row["points"]) for (who, name), row in courses.marks(out).items() if who == student}
     assert (marks["double"], marks["shift"]) == points
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_the_page_shows_the_cells_that_counted_and_names_the_others(out):
     page = BeautifulSoup((out / "feedback" / "ada" / NAME / f"{NAME}.html").read_text(), "html.parser").get_text()
     assert "these were not executed, as no answer needs what they bind: while True: pass." in page

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import courses
 import pytest
+from boxed import needs_a_box
 from followed import PATIENCE, follow_page, page
 
 from autograder.model import headers
 from autograder.model.course import Course
-from autograder.sandbox import boxes
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 
 PAGE = page("adding-a-course.md")
 

@@ -7,12 +7,12 @@ import sys
 import time
 
 import pytest
-from boxed import CAPS
+from boxed import CAPS, needs_a_box
 from test_full_disk import MAY
 
 from autograder.sandbox import boxes, cgroups, owners
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 needs_groups = pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
 needs_namespace = pytest.mark.skipif(
     not MAY, reason="stands for a container by namespaces, which this user may not make"

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, inherited, inside, tried
+from boxed import CAPS, inherited, inside, needs_a_box, tried
 from test_full_disk import MAY
 
 from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 PLACES = ("/box", "/tmp", "/dev/shm")
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import boxed
 import pytest
+from boxed import needs_a_box
 
 from autograder.authoring import build
 from autograder.engine import jobs as run_jobs
@@ -27,7 +28,7 @@ from autograder.probe import listed
 from autograder.sandbox import boxes, entering, owners
 from autograder.submissions.intake import Submission
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+pytestmark = [pytest.mark.slow, needs_a_box]
 
 SPINNING = 20
 FULL = (Result.PASSED, Result.MANUAL)

@@ -1,35 +1,20 @@
 """Through the command: who is late in a Canvas download, whose members all have the time of the download."""
 
-import csv
-import json
 import zipfile
 
 import classroom
+import courses
 import lms_downloads
 import pytest
+from boxed import needs_a_box
 from small_course import NAME, RIGHT, command
 
 from autograder.model.course import CourseError
-from autograder.sandbox import boxes
 from autograder.submissions.downloads import gathered
 
 TINY = classroom.chapter()
 DUE = "2026-11-15T23:59+00:00"
 LATE = ("--due", DUE, "--late-per-day", "10%")
-
-
-def answered(course, answers=RIGHT) -> bytes:
-    notebook = json.loads(course.notebook(NAME).read_text())
-    for cell in notebook["cells"]:
-        meta = cell["metadata"].get("nbgrader", {})
-        if meta.get("solution") and meta["grade_id"] in answers:
-            cell["source"] = answers[meta["grade_id"]]
-    return json.dumps(notebook).encode()
-
-
-def table(path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def taken_off(course, out):
@@ -39,10 +24,10 @@ def taken_off(course, out):
     return {each.student: (each.seconds_late, each.penalty) for each in record.records(out, course.chapter(NAME))}
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_in_a_canvas_download_only_late_and_a_time_cost_points(small, tmp_path):
     source = lms_downloads.canvas(
-        tmp_path / "submissions.zip", NAME, answered(small)
+        tmp_path / "submissions.zip", NAME, courses.answered(small, NAME, RIGHT)
     )  # all its members: after the due date
     out = tmp_path / "out"
     done = command("grade", NAME, "--submissions", source, "--out", out, *LATE, root=small.root)

@@ -6,12 +6,11 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import courses
 import pytest
-from boxed import CAPS
+from boxed import CAPS, needs_a_box
 from fake_nvml import FakeNvml, Gpu
 
 from autograder.authoring import build
@@ -25,7 +24,6 @@ from autograder.model.course import Course, CourseError
 from autograder.sandbox import boxes, entering
 from autograder.submissions.intake import Submission
 
-needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 ALWAYS = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}  # what bwrap puts into every /dev
 DEVICES = [
     path for path in ("/dev/fuse", "/dev/autofs", "/dev/hwrng", "/dev/kmsg", "/dev/rtc0") if os.path.exists(path)
@@ -77,12 +75,10 @@ class OneCard(Cards):
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course of one chapter that needs a card; its warm servers live as long as this module's tests."""
     source = HEADER.format(gpus=1) + SOURCE.replace("@FILE@", repr(DEVICES[0]))
-    made = courses.write(tmp_path_factory.mktemp("course"), NAME, source, CHECKS)
-    yield made
-    courses.close(made)
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, source, CHECKS)
 
 
 @pytest.fixture

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
+from dataclasses import replace
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import command
 
 from autograder.authoring import build
 from autograder.gradebook import record
-from autograder.job import grade
+from autograder.job import carried, forkserver, grade
 from autograder.model.course import Course, CourseError
-from autograder.sandbox import boxes
+from autograder.model.rubric import Rubric
+from autograder.model.verdict import Fault, Mark, Result
+from autograder.submissions.intake import Submission
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 NAME = "91_chain"
 PREFIX = "wholly_secret_prefix"
 SOURCE = f"""\
@@ -138,8 +141,6 @@ def course(folder, follow="", header=""):
     made = courses.write(folder, NAME, SOURCE, CHECKS)
     (made.root / "course.toml").write_text(f'id = "tiny"\ntitle = "Tiny"\n{follow}\n')
     (made.root / "solutions" / f"{NAME}.py").write_text(top + SOURCE)
-    from autograder.authoring import build
-
     made = Course.read(made.root)
     build.build(made)
     return made
@@ -147,22 +148,13 @@ def course(folder, follow="", header=""):
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory):
-    made = course(tmp_path_factory.mktemp("half") / "course", "follow_through = 0.5")
-    yield made
-    courses.close(made)
+    return course(tmp_path_factory.mktemp("half") / "course", "follow_through = 0.5")
 
 
 def handed_in(course, folder, class_):
     for student, wrong in class_.items():
-        notebook = json.loads(course.notebook(NAME).read_text())
-        for cell in notebook["cells"]:
-            meta = cell["metadata"].get("nbgrader", {})
-            answers = {**RIGHT, **wrong}
-            if meta.get("solution") and answers.get(meta["grade_id"]):
-                cell["source"] = answers[meta["grade_id"]]
-        place = folder / student / NAME
-        place.mkdir(parents=True)
-        (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+        answers = {name: source for name, source in (RIGHT | wrong).items() if source}
+        courses.hand_in(folder, student, NAME, courses.answered(course, NAME, answers))
     return folder
 
 
@@ -190,8 +182,7 @@ def graded(half, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def marks(graded):
-    with (graded / "marks.csv").open(newline="") as file:
-        return {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    return courses.marks(graded)
 
 
 def said(marks, student):
@@ -234,18 +225,14 @@ def test_the_page_of_feedback_says_it(graded):
     assert "Carried over from" in page
 
 
-def test_nothing_of_the_reference_comes_out_of_the_second_run(graded, marks):
+def test_nothing_of_the_reference_comes_out_of_the_second_run(half, graded, marks):
     """Not into marks, feedback, gradebook, notebook or log; the student's code is looked at by itself, too."""
     assert said(marks, "fay")[2][0] == "0"
     for path in graded.rglob("*"):
         if path.is_file():
             assert PREFIX.encode() not in path.read_bytes(), path
-    verdicts = [each.verdict for each in record.whole(graded, Course.read(half_root(graded)).chapter(NAME))]
+    verdicts = [each.verdict for each in record.whole(graded, half.chapter(NAME))]
     assert PREFIX not in json.dumps([each.to_json() for each in verdicts])
-
-
-def half_root(graded):
-    return next(path for path in graded.parents[1].glob("half*/course"))
 
 
 def test_only_what_failed_and_uses_the_earlier_answer_can_win_by_it(marks):
@@ -263,27 +250,28 @@ def test_without_the_policy_no_reference_comes_near_a_student(tmp_path, monkeypa
     monkeypatch.setattr(grade, "grade_job", lambda job, course: jobs.append(job) or real(job, course))
     courses.graded(plain, NAME, handed_in(plain, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
     [found] = record.records(tmp_path / "out", plain.chapter(NAME))
-    courses.close(plain)
     assert [row.points for row in found.rows] == [0.0, 2.0, 0.0, 0.0, 0.0]
     assert found.rows[2].message.endswith("It uses `double`, not right yet: mend that first.")
     assert all(job.rubric.reference == () for job in jobs)
 
 
 @pytest.mark.parametrize(("share", "points"), [("0", 0.0), ("1", 3.0), ("0.3", 0.75)])
-def test_a_header_goes_before_the_course_and_at_0_it_is_only_said(tmp_path, share, points):
-    made = course(tmp_path / "course", "follow_through = 0.5", f"follow_through: {share}")
-    courses.graded(made, NAME, handed_in(made, tmp_path / "in", {"ann": TRIPLE}), tmp_path / "out")
-    [found] = record.records(tmp_path / "out", made.chapter(NAME))
-    courses.close(made)
-    assert (found.rows[2].points, found.rows[2].misconception) == (points, "carried over from `double`")
+def test_a_header_goes_before_the_course_and_at_0_it_is_only_said(half, tmp_path, share, points):
+    chapter = course(tmp_path / "course", "follow_through = 0.5", f"follow_through: {share}").chapter(NAME)
+    rubric = followed(half)
+    rubric = replace(rubric, chapter=replace(rubric.chapter, follow_through=chapter.follow_through))
+    job = grade.Job(Submission("ann", NAME, RIGHT | TRIPLE), rubric, 1)
+    [mark] = [mark for mark in grade.grade_job(job, half).marks if mark.exercise == "fourfold"]
+    assert (mark.points, mark.misconception) == (points, "carried over from `double`")
+
+
+def followed(course):
+    """The rubric of a course that follows errors through."""
+    return replace(forkserver.make_rubric(course, NAME), reference=tuple(build.solution_source(course, NAME).items()))
 
 
 def test_another_policy_or_another_reference_is_another_rubric(half):
-    from dataclasses import replace
-
-    from autograder.job import forkserver
-
-    rubric = replace(forkserver.make_rubric(half, NAME), reference=tuple(build.solution_source(half, NAME).items()))
+    rubric = followed(half)
     changed = tuple((name, source.replace("2", "3")) for name, source in rubric.reference)
     others = [
         replace(rubric, reference=changed),
@@ -307,12 +295,12 @@ TAKES_THE_TIME = {  # of the second runs together, so that the last of them has 
 }
 
 
+@pytest.mark.slow
 def test_who_uses_up_the_time_of_the_second_runs_has_the_marks_of_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "SOURCE", SOURCE.replace("# %% answer", SLOW_RELEASE + "# %% answer", 1))
     made = course(tmp_path / "course", "follow_through = 0.5")
     folder = handed_in(made, tmp_path / "in", {"ivy": TAKES_THE_TIME})
     result = courses.graded(made, NAME, folder, tmp_path / "out", limits={"notebook_seconds": 10.0})
-    courses.close(made)
     assert result.faults == {}
     [found] = record.records(tmp_path / "out", made.chapter(NAME))
     assert [row.points for row in found.rows] == [0.0, 0.0, 1.5, 0.0, 0.0]
@@ -329,16 +317,8 @@ def test_no_cell_of_its_own_is_replaced(tmp_path):
         tmp_path, NAME, "# %% [markdown]\n# # Ends\n\n" + "".join(cells) + checks,
         head + test.format("middle", "middle") + test.format("ends", "high"),
     )  # fmt: skip
-    from dataclasses import replace
-
-    from autograder.authoring import build
-    from autograder.job import carried, forkserver
-    from autograder.model.verdict import Fault, Mark, Result
-    from autograder.submissions.intake import Submission
-
-    rubric = forkserver.make_rubric(made, NAME)
-    courses.close(made)
-    rubric = replace(rubric, reference=tuple(build.solution_source(made, NAME).items()))
+    reference = tuple(build.solution_source(made, NAME).items())
+    rubric = Rubric(made.chapter(NAME), (), "checks", "grader", "environment", reference=reference)
     wrong = {name: source.replace("return ", "return 9 + ") for name, source in rubric.references.items()}
     marks = [Mark(name, 0.0, 1.0, Result.FAILED, Fault.STUDENT, "no") for name in ("middle", "ends")]
     owed = {each.exercise: each for each in carried.owed(rubric, Submission("ann", NAME, wrong), marks)}

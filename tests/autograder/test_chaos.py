@@ -10,13 +10,13 @@ import time
 import chaos
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, NAME, RIGHT, SOURCE
 from test_full_disk import MAY
 
-from autograder.sandbox import boxes
 from autograder.store import files
 
-pytestmark = [pytest.mark.classes, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+pytestmark = [pytest.mark.classes, needs_a_box]
 
 MOMENTS = int(os.environ.get("ACROSS_CHAOS_MOMENTS", "50"))
 SEED = int(os.environ.get("ACROSS_CHAOS_SEED", "4"))

@@ -9,6 +9,7 @@ import pickle
 from types import SimpleNamespace
 
 import pytest
+from boxed import needs_a_box
 from small_course import NAME, RIGHT
 
 from autograder.engine import class_run
@@ -17,10 +18,9 @@ from autograder.job.clocks import BusyError
 from autograder.model.course import CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Fault, Mark, Result, Verdict
-from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 
 SHORT = {"cell_seconds": 6.0, "question_seconds": 1.5, "notebook_seconds": 30.0, "memory_bytes": 1 << 30}
 LOOP = "while True: pass"

@@ -4,14 +4,13 @@ import os
 from dataclasses import replace
 
 import pytest
-from boxed import CAPS, inherited, inside
+from boxed import CAPS, inherited, inside, needs_a_box
 
 from across import clusters, fresh
 from across._process import pristine
-from autograder.sandbox import boxes
 
 pytestmark = [
-    pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem()),
+    needs_a_box,
     pytest.mark.slow,  # TensorFlow is imported here, as in the server that kernels are forked from
 ]
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import courses
 import pytest
-import tensorflow as tf
+from boxed import needs_a_box
 
 import fixture
 from autograder.authoring import build
@@ -24,7 +23,7 @@ from autograder.model.course import Chapter, Course, CourseError, Limits, find
 from autograder.model.limits import CheckerCaps, read_limits
 from autograder.model.rubric import Rubric
 from autograder.probe import asking
-from autograder.sandbox import boxes, bubblewrap
+from autograder.sandbox import bubblewrap
 from autograder.submissions.intake import Submission
 
 NAME = "01_first"
@@ -273,15 +272,13 @@ COUNTS = "import tensorflow as tf\ndef one():\n    return tf.raw_ops.Bincount(ar
 
 
 @pytest.fixture(scope="module")
-def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course whose one answer builds a graph with an operation that is allowed nowhere else."""
     source = headed(allowed_ops="[Bincount]").replace("return 1", "return 1  # see COUNTS")
-    course = courses.write(tmp_path_factory.mktemp("counting"), NAME, source, GRAPHS, ["tensorflow"])
-    yield course
-    courses.close(course)
+    return courses.write(tmp_path_factory.mktemp("counting"), NAME, source, GRAPHS, ["tensorflow"])
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_an_operation_that_a_chapter_allows_is_let_into_its_graphs_and_into_no_others(counting: Course):
     rubric = forkserver.make_rubric(counting, NAME)
     assert rubric.chapter.allowed_ops == ("Bincount",)
@@ -294,11 +291,12 @@ def test_an_operation_that_a_chapter_allows_is_let_into_its_graphs_and_into_no_o
 
 
 def test_in_process_an_author_sees_the_same(tmp_path: Path):
+    import tensorflow  # noqa: F401 -- the probe's scope has it where it is imported
+
     names: dict[str, object] = {}
     exec(COUNTS, names)
     source = "def built(student):\n    with tf.Graph().as_default() as graph:\n        student.one()\n"
     probe = asking.Probe("built", source + "    return graph.as_graph_def()\n", 1)
-    assert tf is not None  # the probe's scope has it because it was imported
     assert asking.in_process(names, ["Bincount"]).ask(probe).node
     with pytest.raises(asking.Refused, match="Bincount"):
         asking.in_process(names).ask(probe)
@@ -313,7 +311,7 @@ def test_it_sees_its_neighbours_alone(student):
 """
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_a_course_in_a_folder_that_boxes_show_is_hidden_from_students(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for folder in (tmp_path, *list(tmp_path.parents)[:2]):
         folder.chmod(0o755)
@@ -329,7 +327,6 @@ def test_a_course_in_a_folder_that_boxes_show_is_hidden_from_students(tmp_path: 
     try:
         (mark,) = grade.grade_job(Job(submission, forkserver.make_rubric(course, NAME), 1), course).marks
     finally:
-        courses.close(course)
         bubblewrap.fixed.cache_clear()
     assert mark.points == 1.0, mark.message
 

@@ -1,7 +1,5 @@
 """Through `autograder report`: chapters of one OUT overwrite nothing of each other, and the course has a page of its own."""
 
-import csv
-
 import courses
 import pytest
 from bs4 import BeautifulSoup
@@ -60,17 +58,12 @@ def graded(tmp_path_factory):
     return out, said
 
 
-def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def test_the_second_chapter_overwrites_nothing_of_the_first(graded):
     out, said = graded
-    assert {(row["chapter"], row["student"]) for row in table(out / "marks.csv")} == {
+    assert {(row["chapter"], row["student"]) for row in courses.table(out / "marks.csv")} == {
         (NAME, "ada"), (NAME, "bob"), (OTHER, "ada"), (OTHER, "cem"), (OTHER, "dan"),
     }  # fmt: skip
-    assert {(line["chapter"], line["student"]): line["total"] for line in table(out / "totals.csv")} == {
+    assert {(line["chapter"], line["student"]): line["total"] for line in courses.table(out / "totals.csv")} == {
         (NAME, "ada"): "4", (NAME, "bob"): "4", (OTHER, "ada"): "2", (OTHER, "cem"): "", (OTHER, "dan"): "0",
     }  # fmt: skip
     for name, title in ((NAME, "Small"), (OTHER, "Other")):
@@ -81,7 +74,9 @@ def test_the_second_chapter_overwrites_nothing_of_the_first(graded):
 
 def test_who_was_left_by_a_fault_stays_so_whatever_chapter_is_written_next(graded):
     out, _ = graded
-    faults = {row["student"]: row["message"] for row in table(out / "marks.csv") if row["fault"] == "INFRASTRUCTURE"}
+    faults = {
+        row["student"]: row["message"] for row in courses.table(out / "marks.csv") if row["fault"] == "INFRASTRUCTURE"
+    }
     assert faults == {"cem": "no <space> left"}
 
 

@@ -11,6 +11,7 @@ from contextlib import chdir, contextmanager
 import chaos
 import courses
 import pytest
+from boxed import needs_a_box
 from distributed import LocalCluster
 from small_course import NAME, RIGHT, points
 
@@ -22,9 +23,8 @@ from autograder.job import forkserver
 from autograder.job.forkserver import InfrastructureError
 from autograder.model.course import Course, CourseError
 from autograder.report import outputs
-from autograder.sandbox import boxes
 
-pytestmark = [pytest.mark.classes, pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())]
+pytestmark = [pytest.mark.classes, needs_a_box]
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, inside
+from boxed import CAPS, inside, needs_a_box
 
 from across import scripts
 from autograder.checks import many_workers_truth as many
-from autograder.sandbox import boxes
 
 SCRIPT = Path(__file__).parents[2] / "files" / "13_many_workers" / "estimator.py"
 RECORDED = SCRIPT.with_name("estimator_recorded.txt")
@@ -55,7 +54,7 @@ def test_it_runs_here():
 
 
 @needs_its_environment
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_it_runs_in_the_graders_box():
     texts = {name: Path(name).read_text() for name in (str(SCRIPT), f"{SCRIPT}.lock")}
 
@@ -73,7 +72,7 @@ def test_it_runs_in_the_graders_box():
 
 
 @needs_its_environment
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_nobody_in_the_box_can_write_into_it():
     there = str(scripts.folder(SCRIPT))
 

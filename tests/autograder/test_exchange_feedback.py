@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import classroom
 import courses
 import pytest
+from boxed import needs_a_box
 from bs4 import BeautifulSoup
 from nbgrader.api import Gradebook
 from nbgrader.utils import notebook_hash
 from small_course import NAME, RIGHT, command
+from stock import nbgrader
 
 from autograder.engine import class_run
 from autograder.gradebook import database, receipts
 from autograder.gradebook.record import Recorder
 from autograder.model.course import Course
 from autograder.report import outputs
-from autograder.sandbox import boxes
 from autograder.submissions import exchange, intake
 
 TINY = classroom.chapter()
@@ -45,11 +42,8 @@ class Exchange:
         self.root.chmod(0o777)
 
     def run(self, cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("JUPYTER")}
-        environment = kept | {"HOME": str(self.home)}
         settings = [f"--Exchange.root={self.root}", f"--Exchange.cache={cwd / 'cache'}", f"--course={self.course}"]
-        call = [sys.executable, "-m", "nbgrader", *map(str, arguments), *settings]
-        return subprocess.run(call, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+        return nbgrader(*arguments, *settings, cwd=cwd, home=self.home)
 
     def submit(self, student: str, notebook: bytes) -> Path:
         """Hand in as `nbgrader submit` does; where the student works."""
@@ -70,31 +64,23 @@ def there(small: Course, tmp_path: Path) -> Exchange:
     return made
 
 
-def answered(course: Course, answers: dict[str, str]) -> bytes:
-    notebook = json.loads(course.notebook(NAME).read_text())
-    for cell in notebook["cells"]:
-        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
-        cell["source"] = answers.get(grade_id, cell["source"])
-    return json.dumps(notebook).encode()
-
-
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_a_page_goes_from_the_exchange_and_back_to_its_student_by_nbgraders_own_commands(
     small: Course, there: Exchange, tmp_path: Path
 ):
-    ada = there.submit("ada", answered(small, RIGHT))
+    ada = there.submit("ada", courses.answered(small, NAME, RIGHT))
     hers = next((there.root / small.id / "inbound").iterdir())
     his = shutil.copytree(hers, hers.with_name(hers.name.replace("ada+", "bob+", 1)))
     (his / exchange.SECRET).write_text("b" * 128)
     wrong = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
-    (his / f"{NAME}.ipynb").write_bytes(answered(small, wrong))
+    (his / f"{NAME}.ipynb").write_bytes(courses.answered(small, NAME, wrong))
     shutil.copytree(his, his.with_name(f"bob+{NAME}+2026-01-01 10:00:00 UTC"))
     out = tmp_path / "out"
     source = there.root / small.id
     graded = command("grade", NAME, "--submissions", source, "--out", out, "--layout", "exchange", root=small.root)
     assert graded.returncode == 0, graded.stderr
-    with (out / "totals.csv").open(newline="") as file:
-        assert {row["student"]: row["attempt"] for row in csv.DictReader(file)} == {"ada": "1 of 1", "bob": "2 of 2"}
+    attempts = {row["student"]: row["attempt"] for row in courses.table(out / "totals.csv")}
+    assert attempts == {"ada": "1 of 1", "bob": "2 of 2"}
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}", small.id) as book:
         grade: Any = book.find_grade("why", NAME, NAME, "ada")
         grade.manual_score, grade.needs_manual_grade = 1.0, False
@@ -171,7 +157,7 @@ def test_the_settings_of_an_earlier_version_make_our_page_too(tmp_path: Path):
     assert not old.exists()
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_who_is_graded_alone_has_no_secret_that_is_anothers(small: Course, hand_in: Any, tmp_path: Path):
     """As each batch is that arrives while `grade --watch` runs."""
     for student in ("ada", "eve"):

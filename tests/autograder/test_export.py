@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import zipfile
 from pathlib import Path
@@ -95,14 +94,6 @@ def sheet(path: Path, head: list[str], rows: list[list[str]]) -> Path:
     return path
 
 
-def solved(course: Course, answers: dict[str, str]) -> bytes:
-    notebook = json.loads(course.notebook(NAME).read_text())
-    for cell in notebook["cells"]:
-        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
-        cell["source"] = answers.get(grade_id, cell["source"])
-    return json.dumps(notebook).encode()
-
-
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """The small course without its prose: 5 points, none of them by hand."""
@@ -116,7 +107,9 @@ def by_canvas(checked: Course, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("canvas")
     with zipfile.ZipFile(folder / "submissions.zip", "w") as archive:
         for number, (name, answers) in CLASS.items():
-            lms_downloads.put(archive, f"{name}_{number}_9{number}_{NAME}.ipynb", solved(checked, answers))
+            lms_downloads.put(
+                archive, f"{name}_{number}_9{number}_{NAME}.ipynb", courses.answered(checked, NAME, answers)
+            )
     graded = command(
         "grade", "90", "--submissions", folder / "submissions.zip", "--out", folder / "out", root=checked.root
     )
@@ -168,7 +161,9 @@ def test_with_a_roster_the_numbers_of_the_files_still_say_who_is_who(checked: Co
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
         for number in (100, 101):
             name, answers = CLASS[number]
-            lms_downloads.put(archive, f"{name}_{number}_9{number}_{NAME}.ipynb", solved(checked, answers))
+            lms_downloads.put(
+                archive, f"{name}_{number}_9{number}_{NAME}.ipynb", courses.answered(checked, NAME, answers)
+            )
     said = ("--submissions", tmp_path / "s.zip", "--out", out, "--roster", roster)
     assert command("grade", "90", *said, root=checked.root).returncode == 0
     rows = [row for row in CANVAS if row[1] != "101"]
@@ -189,10 +184,10 @@ def test_a_worksheet_of_moodle_comes_back_with_its_grades(checked: Course, tmp_p
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
         for number, name, answers in ((200, "Ada Lovelace", RIGHT), (201, "Bob Brown", HALF)):
             path = f"{name}_{number}_assignsubmission_file_/{NAME}.ipynb"
-            lms_downloads.put(archive, path, solved(checked, answers))
+            lms_downloads.put(archive, path, courses.answered(checked, NAME, answers))
         # called like another's address: a display name is the student's own choice
         path = f"abe@u.example_202_assignsubmission_file_/{NAME}.ipynb"
-        lms_downloads.put(archive, path, solved(checked, RIGHT))
+        lms_downloads.put(archive, path, courses.answered(checked, NAME, RIGHT))
     out = tmp_path / "out"
     assert command("grade", "90", "--submissions", tmp_path / "s.zip", "--out", out, root=checked.root).returncode == 0
     work = sheet(tmp_path / "worksheet.csv", MOODLE_HEAD, MOODLE)
@@ -235,7 +230,7 @@ def test_what_is_no_gradebook_is_refused_with_the_mend(checked: Course, by_canva
 def test_a_mark_is_exported_without_what_was_late(checked: Course, tmp_path: Path):
     place = tmp_path / "class" / "ada" / NAME
     place.mkdir(parents=True)
-    (place / f"{NAME}.ipynb").write_bytes(solved(checked, RIGHT))
+    (place / f"{NAME}.ipynb").write_bytes(courses.answered(checked, NAME, RIGHT))
     (place / "timestamp.txt").write_text("2026-12-01 12:00:00 UTC")
     said = ("--due", "2026-11-30T23:59+00:00", "--late-per-day", "10%")
     out = tmp_path / "out"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import classroom
 import pytest
+from boxed import needs_a_box
 from nbgrader.api import Gradebook
 from small_course import NAME, command
 
@@ -16,7 +17,6 @@ from autograder.gradebook.record import Recorder
 from autograder.job.grade import Job
 from autograder.model.course import CourseError
 from autograder.model.rubric import Rubric
-from autograder.sandbox import boxes
 from autograder.submissions import extensions
 from autograder.submissions.extensions import DAY, Extension
 from autograder.submissions.intake import Submission
@@ -46,7 +46,7 @@ def grant(out: Path, course: str, chapter: str, student: str, days: int) -> None
         book.grant_extension(chapter, student, days=days)
 
 
-@pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+@needs_a_box
 def test_an_extension_counts_at_the_next_grade_and_a_factor_of_time_travels_in_the_job(small, hand_in, tmp_path):
     out, table = tmp_path / "out", tmp_path / "extensions.csv"
     for student in ("ada", "bob", "cem"):

@@ -7,12 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from boxed import CAPS, inherited, inside
+from boxed import CAPS, inherited, inside, needs_a_box
 
 from across._process import pristine, warm
-from autograder.sandbox import boxes
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 
 

@@ -1,12 +1,10 @@
 """The golden book: marks, verdicts, faults and sentences are what they were, byte for byte."""
 
 import pytest
+from boxed import needs_a_box
 
 from autograder.authoring import golden
 from autograder.model.course import Course, checkout
-from autograder.sandbox import boxes
-
-needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=f"{boxes.problem()}")
 
 
 @needs_a_box

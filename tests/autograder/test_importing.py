@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import courses
 import nbformat
 import nbgrader
 import nbgrader_course as nb
 import pytest
+from boxed import needs_a_box
 from followed import follow_page, page
 from nbgrader import utils
 
@@ -20,9 +19,7 @@ from autograder.gradebook import record
 from autograder.model.course import Course
 from autograder.model.verdict import Result
 from autograder.report import explain
-from autograder.sandbox import boxes
 
-boxed = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 EXAMPLE = Path(nbgrader.__path__[0]) / "docs" / "source" / "user_guide"
 FORGED = """\
 def double(x):
@@ -44,7 +41,7 @@ def double(x):
 RIGHT = {"double": "def double(x):\n    return helper(x)", "first": "result = 6.0", "second": "result = 'six'"}
 
 
-@boxed
+@needs_a_box
 def test_a_notebook_of_nbgraders_is_imported_released_and_graded(tmp_path: Path):
     course = nb.imported(nb.put(tmp_path / "nbg", "ps1/ps1.ipynb", *nb.SMALL), tmp_path / "course")
     for student, source in {"ada": "def double(x):\n    return x + x", "bob": "def double(x):\n    return x"}.items():
@@ -66,7 +63,7 @@ def test_a_notebook_of_nbgraders_is_imported_released_and_graded(tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A course with one notebook that has all that nbgrader's may have, and its data."""
     root = tmp_path_factory.mktemp("everything")
     folder = nb.put(root / "nbg", "ps1/ps1.ipynb", *nb.EVERYTHING)
@@ -74,8 +71,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     (folder / "source" / "ps1" / "data" / "numbers.csv").write_text("1,2\n")
     made = importing.import_course(folder, root / "course")
     assert made.refused == []
-    yield made.course
-    courses.close(made.course)
+    return made.course
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +113,7 @@ def points(rows: dict[tuple[str, str], record.Row], student: str) -> dict[str, f
 ALL = {"test_double": 2, "test_first": 1, "test_second": 1, "partly": 3, "reads": 1, "program": 0, "project": 0}
 
 
-@boxed
+@needs_a_box
 def test_honest_answers_get_what_their_test_cells_say(marked):
     _, rows = marked
     assert points(rows, "right") == ALL
@@ -128,24 +124,24 @@ def test_honest_answers_get_what_their_test_cells_say(marked):
     assert {row.verdict for (student, _), row in rows.items() if student == "absent"} == {Result.ABSENT}
 
 
-@boxed
+@needs_a_box
 def test_a_test_cell_is_asked_what_its_names_meant_where_it_stands(marked):
     _, rows = marked
     assert rows["right", "test_first"].verdict is Result.PASSED  # `result` was bound anew further down
     assert rows["right", "test_second"].verdict is Result.PASSED
 
 
-@boxed
+@needs_a_box
 def test_an_answer_whose_cell_was_split_keeps_its_points(marked):
     assert points(marked[1], "splits") == ALL
 
 
-@boxed
+@needs_a_box
 def test_a_right_answer_that_writes_to_stderr_keeps_its_points(marked):
     assert points(marked[1], "loud") == ALL
 
 
-@boxed
+@needs_a_box
 @pytest.mark.parametrize("student", ["exits", "leaves", "forges", "spies"])
 def test_no_answer_or_a_forged_one_is_no_points_and_costs_others_only_what_they_rest_on(marked, student: str):
     found = points(marked[1], student)
@@ -156,7 +152,7 @@ def test_no_answer_or_a_forged_one_is_no_points_and_costs_others_only_what_they_
         assert found == ALL | {"test_double": 0, "test_first": 0}
 
 
-@boxed
+@needs_a_box
 def test_a_hidden_test_is_in_no_release_no_page_and_no_message(everything: Course, marked):
     out, rows = marked
     assert nb.SECRET in everything.source("ps1").read_text()
@@ -168,7 +164,7 @@ def test_a_hidden_test_is_in_no_release_no_page_and_no_message(everything: Cours
     assert rows["wrong", "test_double"].message == "Not yet: a hidden test of the cell `test_double` fails."
 
 
-@boxed
+@needs_a_box
 def test_programs_and_tasks_marked_by_hand_wait_and_show_what_the_student_added(everything: Course, marked):
     out, rows = marked
     assert rows["right", "program"].waiting
@@ -191,7 +187,7 @@ def test_programs_and_tasks_marked_by_hand_wait_and_show_what_the_student_added(
     assert not again["right", "project"].waiting
 
 
-@boxed
+@needs_a_box
 def test_explain_says_that_a_test_cell_is_weak(everything: Course, marked):
     found = explain.as_json(marked[0], everything.chapter("ps1"), "right", "test_double")
     assert [test["weak"] for test in found["exercises"][0]["tests"]] == [True]
@@ -205,7 +201,7 @@ def test_what_lies_beside_a_notebook_is_handed_out_with_it_and_no_hidden_test_is
     ]
 
 
-@boxed
+@needs_a_box
 def test_nbgraders_example_course_gets_the_marks_that_nbgrader_gave_it(tmp_path: Path):
     shutil.copytree(EXAMPLE / "source" / "ps1", tmp_path / "nbg" / "source" / "ps1")
     made = importing.import_course(tmp_path / "nbg", tmp_path / "course")
@@ -224,7 +220,6 @@ def test_nbgraders_example_course_gets_the_marks_that_nbgrader_gave_it(tmp_path:
             ours = points(rows, student)
             assert theirs.items() <= ours.items()
             assert ours.keys() - theirs.keys() <= by_hand
-    courses.close(made.course)
 
 
 REFUSED = {
@@ -300,7 +295,7 @@ def test_a_courses_own_stubs_marks_and_header_are_kept(tmp_path: Path):
     assert importing.build.solution_source(course, "ps1") == {"double": "def double(x):\n    return 2 * x"}
 
 
-@boxed
+@needs_a_box
 @pytest.mark.classes
 def test_whoever_follows_the_page_imports_grades_and_moves_an_exercise(tmp_path: Path):
     follow_page(page("importing.md"), tmp_path)
@@ -310,7 +305,7 @@ def test_whoever_follows_the_page_imports_grades_and_moves_an_exercise(tmp_path:
     assert rows["ada", "squares_invalid_input"].verdict is Result.FAILED
 
 
-@boxed
+@needs_a_box
 def test_a_test_cell_that_others_rest_on_and_that_ends_the_kernel_costs_no_other_points(tmp_path: Path):
     """`test_ends` is asked where it stands, and before that only run for `test_rests`, which uses what it binds."""
     cells = [
@@ -329,6 +324,5 @@ def test_a_test_cell_that_others_rest_on_and_that_ends_the_kernel_costs_no_other
     ends = {"ends": "value = 1\ndef ends(x):\n    import os\n    os._exit(0)"}
     nb.hand_in(course, "ps1", tmp_path / "submitted", "ann", right | ends)
     nb.grade_here(course, "ps1", tmp_path / "submitted", tmp_path / "out")
-    courses.close(course)
     found = points(nb.rows(course, "ps1", tmp_path / "out"), "ann")
     assert found == {"test_plain": 1, "test_ends": 0, "test_rests": 0, "test_other": 1}

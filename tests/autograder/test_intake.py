@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.model import course
@@ -400,75 +400,6 @@ def test_no_file_descriptor_is_left_open(student):
     read(student)
     assert len(os.listdir("/proc/self/fd")) == before
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
-
-
-anything = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(st.characters(), max_size=20)
-    | st.sampled_from(["cells", "metadata", "nbgrader", "grade_id", "pick", "source", "code", "cell_type"]),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(["cells", "metadata", "nbgrader", "grade_id", "source", "cell_type", "nbformat"])
-            | st.text(max_size=5),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=30,
-)
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@st.composite
-def mutated(draw) -> dict:
-    """The release with anything put at any places of it."""
-    notebook = answered(pick=CODE)
-    for _ in range(draw(st.integers(1, 3))):
-        place = notebook
-        while True:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = draw(st.sampled_from(keys))
-            if not isinstance(place[key], dict | list) or not place[key] or draw(st.integers(0, 4)) == 0:
-                place[key] = draw(anything)
-                break
-            place = place[key]
-        if not isinstance(notebook, dict) or not notebook:
-            break
-    return notebook
-
-
-def _sound(got: Submission) -> None:
-    assert isinstance(got, Submission)
-    assert got.answers.keys() | got.invalid.keys() <= CHAPTER.answers.keys()
-    assert not got.answers.keys() & got.invalid.keys()
-    json.dumps(got.to_json(), ensure_ascii=False).encode("utf-8")
-    assert all(note.isprintable() or "\ufffd" in note for note in got.notes)
-
-
-@UNHURRIED
-@given(content=st.binary(max_size=400) | anything.map(lambda value: json.dumps(value).encode()))
-def test_arbitrary_bytes_always_give_a_submission(student, content):
-    _sound(handed_in(student, content))
-
-
-@UNHURRIED
-@given(notebook=mutated())
-def test_a_mutated_notebook_always_gives_a_submission(student, notebook):
-    _sound(handed_in(student, notebook))
-
-
-@UNHURRIED
-@given(data=st.data())
-def test_a_notebook_with_damaged_bytes_always_gives_a_submission(student, data):
-    content = bytearray(json.dumps(answered(pick=CODE)).encode())
-    for _ in range(data.draw(st.integers(1, 5))):
-        at = data.draw(st.integers(0, len(content) - 1))
-        content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
-    _sound(handed_in(student, bytes(content)))
 
 
 def test_a_students_name_cannot_be_markup_or_a_pattern():

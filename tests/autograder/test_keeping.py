@@ -3,13 +3,14 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 
 import courses
 import pytest
 from nbgrader.api import Gradebook
-from small_course import CHECKS, NAME, SOURCE, command
+from small_course import CHECKS, NAME, SOURCE, command, process
 
 from autograder.gradebook import forgetting
 from autograder.gradebook.record import Recorder, records
@@ -29,10 +30,11 @@ def verdict(course, student):
     return Verdict(student, NAME, "d" * 64, marks, 7, 0.4, chapter.release)
 
 
-@pytest.fixture
-def graded(tmp_path):
+@pytest.fixture(scope="module")
+def class_(tmp_path_factory):
     """A class of Tabitha and Bob, with what an instructor's programs wrote beside it; the course and OUT."""
-    course, out = courses.write(tmp_path / "course", NAME, SOURCE, CHECKS), tmp_path / "out"
+    folder = tmp_path_factory.mktemp("kept")
+    course, out = courses.write(folder / "course", NAME, SOURCE, CHECKS), folder / "out"
     with Recorder(out, course.chapter(NAME)) as recorder:
         for student in ("tabitha", "bob"):
             recorder.write(verdict(course, student), "2026-01-05 11:00:00 UTC")
@@ -44,6 +46,13 @@ def graded(tmp_path):
     log = [{"event": "job", "student": "tabitha"}, {"event": "job", "student": "bob"}]
     (out / "grading.log").write_text("".join(json.dumps(line) + "\n" for line in log))
     return course, out
+
+
+@pytest.fixture
+def graded(class_, tmp_path):
+    """The course, and a copy of OUT."""
+    course, out = class_
+    return course, shutil.copytree(out, tmp_path / "out")
 
 
 def holding(out, what):
@@ -89,7 +98,7 @@ def test_where_a_backup_would_be_none_the_mend_is_said(graded, tmp_path, to, say
 def test_while_a_class_is_graded_it_is_not_copied(graded, tmp_path):
     course, out = graded
     with files.only_writer(out):
-        done = command("backup", "--out", out, tmp_path / "kept.tar.gz", root=course.root)
+        done = process("backup", "--out", out, tmp_path / "kept.tar.gz", root=course.root)
     assert (done.returncode, "another grader" in done.stderr) == (2, True)
     assert [path.name for path in tmp_path.glob("*kept*")] == []
 
@@ -104,8 +113,7 @@ def test_nothing_is_left_of_a_student_who_is_forgotten_and_all_of_the_others(gra
     assert holding(out, b"tabitha") == []
     assert not list(out.glob("*/tabitha"))
     assert [each.student for each in records(out, course.chapter(NAME))] == ["bob"]
-    with (out / "marks.csv").open(newline="") as file:
-        assert {row["student"] for row in csv.DictReader(file)} == {"bob"}
+    assert {row["student"] for row in courses.table(out / "marks.csv")} == {"bob"}
     assert (out / f"handed_in_{NAME}.csv").read_text() == "file,student,taken\ny.ipynb,bob,yes\n"
     assert json.loads((out / "grading.log").read_text())["student"] == "bob"
     assert (out / "feedback" / "bob").is_dir()

@@ -7,12 +7,11 @@ import time
 
 import pytest
 import zmq.asyncio
-from boxed import CAPS
+from boxed import CAPS, needs_a_box
 
 from autograder.job.kernel_client import KernelClient, SilentError
 from autograder.sandbox import boxes, entering
 
-needs_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 CONNECTION = {"transport": "ipc", "key": "", "signature_scheme": "hmac-sha256", "shell_port": 1, "iopub_port": 2}
 
 
@@ -86,7 +85,7 @@ def test_a_link_put_there_later_is_not_followed_when_libzmq_connects_anew(folder
         assert not came(other)
 
 
-@needs_box
+@needs_a_box
 def test_a_socket_in_a_box_is_reached_from_another_box_by_the_descriptor_alone():
     served, asked = os.pipe()
     with boxes.Box(f"kernel-{os.getpid()}", CAPS) as theirs, boxes.Box(f"driver-{os.getpid()}", CAPS) as ours:

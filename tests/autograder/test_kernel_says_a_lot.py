@@ -7,16 +7,16 @@ import time
 import courses
 import pytest
 import zmq.asyncio
+from boxed import needs_a_box
 
 from autograder.job import execute, forkserver, grade
 from autograder.job.grade import Job
 from autograder.job.kernel_client import KernelClient
 from autograder.job.kernel_process import KernelProcess
 from autograder.model.course import Limits
-from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 
 NAME = "90_loud"
 SOURCE = """\
@@ -47,9 +47,7 @@ DISPLAYS = 8000  # more than the queues of libzmq's two ends and the socket betw
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    made = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
-    yield made
-    courses.close(made)
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
 
 
 @pytest.fixture
@@ -85,7 +83,12 @@ def test_displays_that_nobody_reads_yet_are_not_lost(kernel):
         loop.close()
 
 
-@pytest.mark.parametrize("depth", [450, 482, 494, 700, 900])  # what of it our stack bears depends on who walks it
+DEPTHS = (450, 482, 494, 700, 900)  # what of it our stack bears depends on who walks it
+
+
+@pytest.mark.parametrize(
+    "depth", [pytest.param(each, marks=() if each in (494, 900) else pytest.mark.slow) for each in DEPTHS]
+)
 def test_an_output_nested_deeply_costs_at_most_itself(course, depth):
     nested = f"value = 1\nfor _ in range({depth}):\n    value = [value]\n"
     says = nested + "one = 1\nprint('before')\ndisplay({'application/json': value}, raw=True)\nprint('after')"

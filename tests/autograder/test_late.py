@@ -1,15 +1,12 @@
 """The late policy: a percentage a started day, in nbgrader's own plugin and configuration."""
 
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import classroom
 import pytest
 from classroom import NAME
+from stock import nbgrader
 
 from autograder.gradebook import late_penalty, record
 from autograder.gradebook.late_penalty import DAY, LatePerDay
@@ -78,11 +75,7 @@ def test_a_policy_written_again_leaves_the_rest_of_the_configuration_as_it_is(tm
 def test_stock_nbgrader_takes_the_same_points_off(tmp_path):
     late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
     before = write(tmp_path, "2026-01-06 13:00:00 UTC")
-    bin_ = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [bin_ / "nbgrader", "autograde", NAME, "--force"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = nbgrader("autograde", NAME, "--force", cwd=tmp_path, home=tmp_path / "home")
     assert done.returncode == 0, done.stderr
     after = next(iter(record.records(tmp_path, TINY)))
     assert (after.penalty, after.seconds_late) == (before.penalty, before.seconds_late) == (1.0, 90000.0)

@@ -13,14 +13,14 @@ import time
 
 import courses
 import pytest
+from boxed import needs_a_box
 
 from autograder.job import clocks, forkserver, grade
 from autograder.job.clocks import BusyError
 from autograder.model.verdict import Fault, Result
-from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 
 NAME = "92_losing"
 SOURCE = """\
@@ -94,9 +94,7 @@ ACTS = {
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    made = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
-    yield made
-    courses.close(made)
+    return courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +110,13 @@ def graded(course, rubric, double: str, reference: str = ""):
     return {mark.exercise: mark for mark in verdict.marks}, verdict
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("act", ACTS)
+EVERY = [(act, n) for act in ACTS for n in (1, 2, 3)]
+SHOW_IT = [*((act, 2) for act in ACTS), ("exits", 1), ("exits", 3), ("sleeps", 3), ("breaks the frame", 1)]
+
+
+@pytest.mark.parametrize(
+    ("act", "n"), [pytest.param(*each, marks=() if each in SHOW_IT else pytest.mark.slow) for each in EVERY]
+)
 def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other(course, rubric, act, n):
     marks, verdict = graded(course, rubric, AT.format(n=n, act=ACTS[act]))
     assert marks["double"].points == 0.0, marks["double"]
@@ -153,12 +156,9 @@ def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_
 def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(tmp_path):
     checks = CHECKS.replace("got = student.ask(doubled, x=3)", "print(got := student.ask(doubled, x=3), flush=True)")
     course = courses.write(tmp_path, NAME, SOURCE, checks)
-    try:
-        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
-        graded(course, rubric, AT.format(n=3, act=f"return 'x' * {2 * rubric.chapter.checker.file_bytes}"))
-        marks, verdict = graded(course, rubric, "def double(x):\n    return x * 2\n")
-    finally:
-        courses.close(course)
+    rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+    graded(course, rubric, AT.format(n=3, act=f"return 'x' * {2 * rubric.chapter.checker.file_bytes}"))
+    marks, verdict = graded(course, rubric, "def double(x):\n    return x * 2\n")
     assert marks["double"].points == 3.0, verdict.evidence.outcomes
 
 
@@ -166,11 +166,8 @@ def test_a_kernel_that_ends_when_little_time_is_left_for_another_is_no_fault_of_
     # each kernel needs 2 s for its first cell; the first ends with 1.5 s left of the notebook's six, however late it began
     first = "import os, time\nbegan = time.monotonic()\ntime.sleep(2)"
     course = courses.write(tmp_path, NAME, SOURCE.replace("import os, time", first), CHECKS)
-    try:
-        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "notebook_seconds": 6.0})
-        marks, _ = graded(course, rubric, "time.sleep(max(0, began + 4.5 - time.monotonic()))\nos._exit(1)\n")
-    finally:
-        courses.close(course)
+    rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "notebook_seconds": 6.0})
+    marks, _ = graded(course, rubric, "time.sleep(max(0, began + 4.5 - time.monotonic()))\nos._exit(1)\n")
     assert (marks["double"].points, marks["shift"].points) == (0.0, 0.0)
     assert (marks["shift"].result, marks["shift"].fault) == (Result.TIMEOUT, Fault.LIMIT)
 
@@ -190,12 +187,9 @@ def double(x):
 def test_nobody_learns_that_a_guess_was_wrong_and_guesses_again_in_another_life(tmp_path):
     checks = CHECKS.replace('x=1) == 2, "No."', 'x=1) == 2, "No."\n    assert student.ask(doubled, x=10) == 20, "No."')
     course = courses.write(tmp_path, NAME, SOURCE, checks)
-    try:
-        rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
-        graded(course, rubric, "def double(x):\n    return x * 2\n")  # the servers' start is none of the four seconds
-        marks, verdict = graded(course, rubric, AGAIN.format(late=time.time() + 4))
-    finally:
-        courses.close(course)
+    rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
+    graded(course, rubric, "def double(x):\n    return x * 2\n")  # the servers' start is none of the four seconds
+    marks, verdict = graded(course, rubric, AGAIN.format(late=time.time() + 4))
     assert verdict.evidence.lives == 2
     assert marks["double"].points == 2.0  # of three tests, one has failed once and for all
 

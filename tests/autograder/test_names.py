@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import classroom
 import pytest
 from classroom import PASSED
 from nbgrader.api import Gradebook
+from stock import nbgrader
 
 from autograder.gradebook import students
 from autograder.gradebook.record import Recorder
@@ -19,14 +17,6 @@ from autograder.submissions.roster import Enrolled, Roster
 
 TINY = classroom.chapter()
 POINTS = ["    Points Possible", "", "", "9"]
-
-
-def nbgrader(out: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    home = out.parent / "home"
-    home.mkdir(exist_ok=True)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("JUPYTER")} | {"HOME": str(home)}
-    call = [sys.executable, "-m", "nbgrader", *map(str, arguments)]
-    return subprocess.run(call, cwd=out, env=kept, capture_output=True, text=True, timeout=180)
 
 
 def roster(path: Path, text: str) -> Roster:
@@ -79,7 +69,7 @@ def test_who_is_enrolled_stands_in_nbgraders_table_and_its_export_keeps_its_colu
             "zoe": ("Zoe", "Zed", None),
             "x,5,100,=1+1": (None, None, None),
         }
-    done = nbgrader(out, "export", "--to", "grades.csv")
+    done = nbgrader("export", "--to", "grades.csv", cwd=out, home=out.parent / "home")
     assert done.returncode == 0, done.stderr
     with (out / "grades.csv").open(newline="") as file:
         rows = {row["student_id"]: row for row in csv.DictReader(file)}
@@ -104,7 +94,7 @@ def test_nbgraders_export_fills_a_gradebook_of_canvas_and_a_worksheet_of_moodle(
         csv.writer(file).writerows([head, ["Participant 100", "", "9.00", "-"]])
     plugin = "--exporter=autograder.export.plugins."
     said = (f"--CanvasExport.gradebook={canvas}", f"--CanvasExport.roster={table}", "--CanvasExport.waiting=True")
-    done = nbgrader(out, "export", f"{plugin}CanvasExport", *said)
+    done = nbgrader("export", f"{plugin}CanvasExport", *said, cwd=out, home=out.parent / "home")
     assert done.returncode == 2, done.stderr
     assert "has a mark, but no row in gradebook.csv" in done.stderr
     assert (out / "export" / "gradebook.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",100,A,5'
@@ -116,8 +106,8 @@ def test_nbgraders_export_fills_a_gradebook_of_canvas_and_a_worksheet_of_moodle(
         "--to",
         "m.csv",
     )
-    done = nbgrader(out, "export", f"{plugin}MoodleExport", *said)
+    done = nbgrader("export", f"{plugin}MoodleExport", *said, cwd=out, home=out.parent / "home")
     assert done.returncode == 0, done.stderr
     assert (out / "m.csv").read_text().splitlines()[-1] == "Participant 100,5,9.00,-"
-    none = nbgrader(out, "export", f"{plugin}CanvasExport")
+    none = nbgrader("export", f"{plugin}CanvasExport", cwd=out, home=out.parent / "home")
     assert (none.returncode, "--CanvasExport.gradebook=FILE" in none.stderr) == (2, True)

@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from boxed import CAPS
-from courses import close, write
+from boxed import CAPS, needs_a_box
+from courses import write
 
 from autograder.authoring import check_answer
 from autograder.job import forkserver
@@ -19,7 +19,6 @@ from autograder.model.course import CourseError
 from autograder.sandbox import boxes, entering
 from autograder.submissions.intake import Submission
 
-needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=f"{boxes.problem()}")
 NAME = "91_peers"
 SOURCE = """\
 # %% [markdown]
@@ -154,9 +153,7 @@ def count(folder):
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    made = write(tmp_path_factory.mktemp("peers"), NAME, SOURCE, CHECKS)
-    yield made
-    close(made)
+    return write(tmp_path_factory.mktemp("peers"), NAME, SOURCE, CHECKS)
 
 
 def marks(course, **answers):
@@ -207,7 +204,6 @@ def test_more_than_half_of_an_exercises_points_cannot_rest_on_that(tmp_path):
     made = write(tmp_path, NAME, SOURCE, checks)
     with pytest.raises(CourseError, match='exercise "said": weak tests have 60% of its points, and may have half'):
         forkserver.read_plan(made, NAME)
-    close(made)
 
 
 def test_an_author_at_work_has_peers_and_lives_without_a_box(course):

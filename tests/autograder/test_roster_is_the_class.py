@@ -1,40 +1,24 @@
 """Through the command: with a roster everyone in the class has marks: who handed in a PDF, typed a text, or did nothing."""
 
-import csv
-import json
 import zipfile
 
+import courses
 import pytest
+from boxed import needs_a_box
 from lms_downloads import put
 from nbgrader.api import Gradebook
 from small_course import NAME, RIGHT, command
 
-from autograder.sandbox import boxes
-
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 ROSTER = "id,name,lms id\nada,Ada Lovelace,100\nbob,Bob Brown,101\ncem,Cem Öztürk,102\ndan,Dana Scully,103\neve,Eve Adams,104\n"
-
-
-def answered(course) -> bytes:
-    notebook = json.loads(course.notebook(NAME).read_text())
-    for cell in notebook["cells"]:
-        meta = cell["metadata"].get("nbgrader", {})
-        if meta.get("solution"):
-            cell["source"] = RIGHT[meta["grade_id"]]
-    return json.dumps(notebook).encode()
-
-
-def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def said(out):
     """Student -> what stands of each exercise, and of the whole."""
     rows: dict[str, set[tuple[str, str]]] = {}
-    for row in table(out / "marks.csv"):
+    for row in courses.table(out / "marks.csv"):
         rows.setdefault(row["student"], set()).add((row["verdict"], row["message"]))
-    return rows, {line["student"]: (line["total"], line["note"]) for line in table(out / "totals.csv")}
+    return rows, {line["student"]: (line["total"], line["note"]) for line in courses.table(out / "totals.csv")}
 
 
 @pytest.fixture
@@ -53,7 +37,7 @@ def grade(small, tmp_path):
 def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_absent(small, tmp_path, grade):
     source, out = tmp_path / "submissions.zip", tmp_path / "out"
     with zipfile.ZipFile(source, "w") as archive:
-        put(archive, f"lovelaceada_100_1_{NAME}.ipynb", answered(small))
+        put(archive, f"lovelaceada_100_1_{NAME}.ipynb", courses.answered(small, NAME, RIGHT))
         put(archive, "brownbob_LATE_101_2_report.pdf", b"%PDF")
         put(archive, "öztürkcem_102_text.html", b"<p>my answer</p>")
     done = grade(source, "--roster", tmp_path / "roster.csv")
@@ -80,7 +64,7 @@ def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_a
     assert said(out)[1]["eve"] == ("0", "absent")
 
     with zipfile.ZipFile(source, "a") as archive:
-        put(archive, f"adamseve_104_3_{NAME}.ipynb", answered(small))
+        put(archive, f"adamseve_104_3_{NAME}.ipynb", courses.answered(small, NAME, RIGHT))
     grade(source, "--roster", tmp_path / "roster.csv")
     totals = said(out)[1]
     assert (totals["eve"], totals["dan"]) == (("5", ""), ("0", "absent"))
@@ -88,9 +72,7 @@ def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_a
 
 def test_a_roster_goes_with_nbgraders_folders_and_says_whose_is_nobodys(small, tmp_path, grade):
     for student in ("ada", "zoe"):
-        place = tmp_path / "class" / student / NAME
-        place.mkdir(parents=True)
-        (place / f"{NAME}.ipynb").write_bytes(answered(small))
+        courses.hand_in(tmp_path / "class", student, NAME, courses.answered(small, NAME, RIGHT))
     (tmp_path / "class" / "bob").mkdir()  # another chapter's, perhaps
     done = grade(tmp_path / "class", "--roster", tmp_path / "roster.csv", "--student", "ada", "--student", "bob")
     rows, _ = said(tmp_path / "out")

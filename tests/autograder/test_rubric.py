@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import NAME, RIGHT
 
 from autograder.gradebook import record
@@ -15,10 +16,9 @@ from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.model.limits import CheckerCaps
 from autograder.model.rubric import PlannedTest
-from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 
 
 @pytest.fixture(scope="module")

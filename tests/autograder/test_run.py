@@ -50,22 +50,25 @@ def test_a_chapter_whose_reference_passes_its_own_checks_runs_clean(execute: Exe
     assert ran.cells == 2
 
 
-@pytest.mark.parametrize(
-    ("cells", "says"),
-    [
-        (ANSWER.replace("== 2", "== 3"), 'cell "check_half": AssertionError: expected 2'),
-        ("# %%\nimport sys\nprint('hm', file=sys.stderr)", "cell 2 (import sys): writes to stderr: hm"),
-        ("# %%\nimport warnings\nwarnings.warn('old')", "UserWarning: old"),
-        ("# %%\nprint('x.py:1: FutureWarning: soon')", "shows a warning or a traceback: x.py:1: FutureWarning: soon"),
-        ("# %%\nprint('Traceback (most recent call last):')", "shows a warning or a traceback"),
-        ("# %%\nimport os\nos._exit(1)", "cell 2 (import os): the kernel died"),
-    ],
-    ids=["error", "stderr", "warning", "printed warning", "printed traceback", "death"],
-)
-def test_whatever_a_student_would_wonder_about_is_a_problem(execute: Execute, cells: str, says: str):
+WONDERS = {  # a cell, and what is said of it
+    "import sys\nprint('hm', file=sys.stderr)": "cell 2 (import sys): writes to stderr: hm",
+    "import warnings\nwarnings.warn('old')": "UserWarning: old",
+    "print('x.py:1: FutureWarning: soon')": "shows a warning or a traceback: x.py:1: FutureWarning: soon",
+    "print('Traceback (most recent call last):')": "shows a warning or a traceback",
+}
+
+
+def test_whatever_a_student_would_wonder_about_is_a_problem(execute: Execute):
+    cells = "".join(f"# %%\n{source}\n\n" for source in WONDERS) + ANSWER.replace("== 2", "== 3")
     problems = execute(cells).problems
-    assert len(problems) == 1
-    assert says in problems[0]
+    wanted = [*WONDERS.values(), 'cell "check_half": AssertionError: expected 2']
+    assert len(problems) == len(wanted)
+    assert [(says, problem) for says, problem in zip(wanted, problems, strict=True) if says not in problem] == []
+
+
+def test_a_kernel_that_dies_is_a_problem(execute: Execute):
+    [problem] = execute("# %%\nimport os\nos._exit(1)").problems
+    assert "cell 2 (import os): the kernel died" in problem
 
 
 def test_a_cell_without_end_is_a_problem(execute: Execute):

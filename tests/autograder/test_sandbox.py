@@ -18,14 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, inside, tried
+from boxed import CAPS, inside, needs_a_box, tried
 
 import across
 from across import scripts
 from autograder.model.course import Limits
 from autograder.sandbox import boxes, bubblewrap, cgroups, entering
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 
 
 def test_it_has_no_privilege_and_cannot_get_one():

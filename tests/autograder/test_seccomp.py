@@ -12,7 +12,7 @@ from pathlib import Path
 
 import courses
 import pytest
-from boxed import inside
+from boxed import inside, needs_a_box
 
 from autograder.authoring import build
 from autograder.engine import class_run
@@ -53,7 +53,6 @@ def test_what_it_runs_afresh_is_filtered_and_in_its_box(student, rng):
     assert "Seccomp:\\t2" in status, "no filter on what a check runs afresh"
     assert f"PPid:\\t{os.getpid()}\\n" in Path(f"/proc/{beside}/status").read_text(), "the server is not the box's"
 """
-needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 here_only = pytest.mark.skipif(bool(seccomp.problem()), reason=seccomp.problem())
 DENIED = {name: numbers for family in seccomp.FAMILIES.values() for name, numbers in family.items()}
 
@@ -271,7 +270,6 @@ def kernel(course):
         yield started
     finally:
         started.close()
-        courses.close(course)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, NAME, SOURCE
 
 from autograder.job import forkserver
@@ -15,21 +16,47 @@ from autograder.job.kernel_process import KernelProcess
 from autograder.model.course import Limits
 from autograder.probe import asking
 from autograder.probe.asking import probe
-from autograder.sandbox import boxes, owners
+from autograder.sandbox import owners
 
-pytestmark = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+pytestmark = needs_a_box
 SECRET = secrets.token_hex(8)
 HASH = "print(hash('across'))"
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory):
-    """Servers of a small chapter of their own, started by a process whose environment holds a secret."""
-    course = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+@pytest.fixture(
+    scope="module", params=[os.pathsep, *(pytest.param(each, marks=pytest.mark.slow) for each in (None, ""))]
+)
+def folder(request, tmp_path_factory):
+    """Where somebody grades: it holds a submission whose files are called like our modules. The parameter is PYTHONPATH."""
+    made = tmp_path_factory.mktemp("grades") / "a submission"
+    made.mkdir()
+    for name in ("across", "autograder", "numpy", "zmq", "pytest", "ipykernel", "sitecustomize"):
+        (made / f"{name}.py").write_text(f"open({str(made / 'imported')!r}, 'a').write(__name__)")
     with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
         patch.setenv("SECRET", SECRET)
-        yield forkserver.servers(course, forkserver.make_rubric(course, NAME))
-    courses.close(course)
+        if request.param is not None:
+            patch.setenv("PYTHONPATH", request.param)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def servers(folder, tmp_path_factory):
+    """Servers of a small chapter, started there by a process whose environment holds a secret."""
+    course = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS)
+    yield forkserver.servers(course, forkserver.make_rubric(course, NAME))
+    courses.close(course.root)
+
+
+@pytest.fixture
+def student(servers):
+    """A notebook that they forked."""
+    kernel = KernelProcess(servers.student.path, owners.new_name("j"), Limits())
+    try:
+        kernel.ready()
+        yield asking.Student(asking.by_socket(kernel.questions), deadline=90.0)
+    finally:
+        kernel.close()
 
 
 @probe
@@ -41,15 +68,12 @@ def hashes(student):
     return [hash("across"), int(said.stdout)]
 
 
-def test_a_kernel_and_what_it_starts_have_the_hashes_of_every_other_box(servers):
-    kernel = KernelProcess(servers.student.path, owners.new_name("j"), Limits())
-    try:
-        kernel.ready()
-        got = asking.Student(asking.by_socket(kernel.questions), deadline=90.0).ask(hashes)
-    finally:
-        kernel.close()
+def test_a_kernel_and_what_it_starts_have_the_hashes_of_every_other_box(student):
+    got = student.ask(hashes)
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    want = subprocess.run([sys.executable, "-c", HASH], env=environment, capture_output=True, text=True, check=True)
+    want = subprocess.run(
+        [sys.executable, "-P", "-c", HASH], env=environment, cwd="/", capture_output=True, text=True, check=True
+    )
     assert got == [int(want.stdout)] * 2
 
 
@@ -60,28 +84,9 @@ def test_no_server_has_our_environment(servers, name):
     assert SECRET not in environment
 
 
-@pytest.mark.parametrize("path", [None, "", os.pathsep])
-def test_what_lies_in_the_folder_where_one_grades_is_imported_by_no_server(tmp_path, monkeypatch, path):
-    folder = tmp_path / "a submission"
-    folder.mkdir()
-    for name in ("across", "autograder", "numpy", "zmq", "pytest", "ipykernel", "sitecustomize"):
-        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write(__name__)")
-    course = courses.write(tmp_path / "course", NAME, SOURCE, CHECKS)
-    monkeypatch.chdir(folder)
-    if path is not None:
-        monkeypatch.setenv("PYTHONPATH", path)
-    try:
-        started = forkserver.servers(course, forkserver.make_rubric(course, NAME))
-        kernel = KernelProcess(started.student.path, owners.new_name("j"), Limits())
-        try:
-            kernel.ready()
-            first = asking.Student(asking.by_socket(kernel.questions), deadline=90.0).ask(where)
-        finally:
-            kernel.close()
-    finally:
-        courses.close(course)
-    assert not (tmp_path / "imported").exists()
-    assert first == "", "a notebook imports what lies beside it"
+def test_what_lies_in_the_folder_where_one_grades_is_imported_by_no_server(folder, student):
+    assert student.ask(where) == "", "a notebook imports what lies beside it"
+    assert not (folder / "imported").exists()
 
 
 @probe

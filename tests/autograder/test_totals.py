@@ -1,6 +1,5 @@
 """Through `autograder report`: marks.csv and totals.csv say what the gradebook and the feedback do."""
 
-import csv
 from dataclasses import replace
 
 import classroom
@@ -49,13 +48,8 @@ def graded(tmp_path_factory):
     return out
 
 
-def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def test_a_total_is_the_points_less_the_penalty_as_gradebook_and_feedback_have_it(graded):
-    said = {line["student"]: line for line in table(graded / "totals.csv")}
+    said = {line["student"]: line for line in courses.table(graded / "totals.csv")}
     assert (said["ada"]["raw"], said["ada"]["penalty"], said["ada"]["total"]) == ("5", "0", "5")
     assert (said["bob"]["raw"], said["bob"]["penalty"], said["bob"]["total"]) == ("3", "0.6", "2.4")
     assert {line["max_points"] for line in said.values()} == {"6"}
@@ -70,7 +64,7 @@ def test_a_total_is_the_points_less_the_penalty_as_gradebook_and_feedback_have_i
 
 
 def test_a_total_says_when_how_late_and_what_waits_for_a_human(graded):
-    ada, bob, cem = table(graded / "totals.csv")
+    ada, bob, cem = courses.table(graded / "totals.csv")
     assert (ada["handed_in"], ada["seconds_late"]) == ("2026-01-05 11:00:00 UTC", "")
     assert (bob["handed_in"], bob["seconds_late"]) == ("2026-01-06 13:00:00 UTC", "90000")
     assert (cem["handed_in"], cem["seconds_late"]) == ("", "")
@@ -78,7 +72,7 @@ def test_a_total_says_when_how_late_and_what_waits_for_a_human(graded):
 
 
 def test_marks_csv_has_misconception_and_comment_and_no_formula(graded):
-    rows = {(row["student"], row["exercise"]): row for row in table(graded / "marks.csv")}
+    rows = {(row["student"], row["exercise"]): row for row in courses.table(graded / "marks.csv")}
     assert rows["bob", "double"]["misconception"] == "'=added"
     assert rows["cem", "why"]["comment"] == "'=Good, and short."
     assert list(rows["ada", "double"])[:8] == [
@@ -93,5 +87,5 @@ def test_who_could_not_be_graded_has_no_total_which_is_not_one_of_nothing(tmp_pa
     with Recorder(tmp_path, tiny) as recorder:
         recorder.write(classroom.verdict("ada"))
     outputs.write(tmp_path, tiny, faults={"zed": "no space left"}, workers=1)
-    _, zed = table(tmp_path / "totals.csv")
+    _, zed = courses.table(tmp_path / "totals.csv")
     assert (zed["student"], zed["raw"], zed["total"], zed["note"]) == ("zed", "", "", "not graded: no space left")

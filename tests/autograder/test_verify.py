@@ -283,8 +283,8 @@ def test_a_visible_check_works_in_a_folder_of_its_own_with_the_chapters_files(fi
 @with_mutants
 def test_without_mutants_the_listed_answers_are_graded_all_the_same(fixture_course, monkeypatch):
     monkeypatch.undo()
-    made = verify.verify(fixture_course, CHAPTER, seeds=1, mutated=False)
-    listed_answers = listed.variants(fixture_course.listed_file(CHAPTER))
+    made = verify.verify(fixture_course, CHAPTER, seeds=1, mutated=False, exercises=["place"])
+    listed_answers = [each for each in listed.variants(fixture_course.listed_file(CHAPTER)) if each.exercise == "place"]
     assert (made.good, made.mutants, made.wrong + made.right) == (True, 0, len(listed_answers))
     assert made.trials == 2 + len(listed_answers)  # the reference and the blank
 

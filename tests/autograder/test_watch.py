@@ -1,6 +1,5 @@
 """Watching: what arrives is graded once it has come to rest, the newest wins, and it ends when it is told to."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,14 +9,15 @@ import time
 from pathlib import Path
 
 import classroom
+import courses
 import lms_downloads
 import pytest
+from boxed import needs_a_box
 from classroom import NAME
 from lms_downloads import wait_for
 from small_course import NAME as SMALL
 from small_course import RIGHT
 
-from autograder.sandbox import boxes
 from autograder.submissions import arrivals
 from autograder.submissions.arrivals import Rest
 
@@ -120,22 +120,14 @@ def test_one_who_keeps_writing_holds_up_nobody_else(tmp_path, watched):
     wait_for(lambda: "eve" in seen.last())
 
 
-needs_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
-
-
 @pytest.fixture
 def grader(small, tmp_path):
     """`autograder grade --watch` on a small chapter, in a process of its own."""
     submissions, out, log = tmp_path / "in", tmp_path / "out", tmp_path / "log"
     submissions.mkdir()
-    notebook = json.loads(small.notebook(SMALL).read_text())
 
     def give(student, **answers):
-        for cell in notebook["cells"]:
-            meta = cell["metadata"].get("nbgrader", {})
-            if meta.get("solution"):
-                cell["source"] = {**RIGHT, **answers}[meta["grade_id"]]
-        hand_in(submissions, student, json.dumps(notebook).encode(), SMALL)
+        hand_in(submissions, student, courses.answered(small, SMALL, RIGHT | answers), SMALL)
 
     with open(log, "wb") as file:
         command = [BIN / "autograder", "--course", small.root, "grade", SMALL]
@@ -149,7 +141,7 @@ def grader(small, tmp_path):
         process.wait()
 
 
-@needs_box
+@needs_a_box
 def test_the_command_marks_what_arrives_and_ends_at_ctrl_c(grader):
     process, give, marks, log = grader
     give("ada", double="def double(x):\n    return 3 * x")

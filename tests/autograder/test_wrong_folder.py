@@ -1,19 +1,16 @@
 """Through the command: another chapter's notebooks, empty folders and folders of zips are said to be what they are."""
 
-import csv
-import json
 import zipfile
 
 import courses
 import pytest
+from boxed import needs_a_box
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
 from autograder.authoring import build
 from autograder.model.course import Course
-from autograder.sandbox import boxes
 
 OTHER = "07_other"
-needs_boxes = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 
 
 @pytest.fixture(scope="module")
@@ -30,22 +27,14 @@ def two(tmp_path_factory) -> Course:
 
 
 def hand_in(course, folder, student, of=NAME, answers=RIGHT):
-    notebook = json.loads(course.notebook(of).read_text())
-    for cell in notebook["cells"]:
-        meta = cell["metadata"].get("nbgrader", {})
-        if meta.get("solution") and meta["grade_id"] in answers:
-            cell["source"] = answers[meta["grade_id"]]
-    place = folder / student / NAME
-    place.mkdir(parents=True)
-    (place / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+    courses.hand_in(folder, student, NAME, courses.answered(course, of, answers))
 
 
 def marks(out):
-    with (out / "marks.csv").open(newline="", encoding="utf-8") as file:
-        return [(row["student"], row["verdict"], row["message"]) for row in csv.DictReader(file)]
+    return [(row["student"], row["verdict"], row["message"]) for row in courses.table(out / "marks.csv")]
 
 
-@needs_boxes
+@needs_a_box
 def test_who_hands_in_another_chapters_notebook_is_told_so_and_the_rest_is_graded(two, tmp_path):
     for student in ("ada", "bob"):
         hand_in(two, tmp_path / "class", student)
@@ -125,7 +114,7 @@ def test_one_notebook_that_lies_too_high_is_named(two, tmp_path):
     assert "(cem)" not in done.stderr
 
 
-@needs_boxes
+@needs_a_box
 def test_who_hands_in_a_pdf_among_nbgraders_folders_is_told_so(two, tmp_path):
     hand_in(two, tmp_path / "class", "ada")
     (tmp_path / "class" / "bob" / NAME).mkdir(parents=True)

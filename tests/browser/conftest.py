@@ -1,12 +1,30 @@
-"""A browser, and where pictures of what it shows go."""
+"""One browser and one JupyterLab for all of these tests, and where pictures of what is seen go."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import browsers
+import labs
 import pytest
+from labs import CHAPTER, Lab
+from selenium.webdriver import Chrome
+
+from autograder.authoring import build
+from autograder.model.course import find
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is here is one worker's, which has the browser."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.xdist_group("browser"), append=False)
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +33,38 @@ def chromium() -> str:
     if not found or not shutil.which("chromedriver"):
         pytest.skip("no chromium with chromedriver here: apt-get install chromium chromium-driver")
     return found
+
+
+@pytest.fixture(scope="session")
+def window(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with browsers.started(chromium, tmp_path_factory.mktemp("profile"), "window-size=1400,1000") as driver:
+        yield driver
+
+
+@pytest.fixture
+def browser(window: Chrome) -> Chrome:
+    """A tab of its own; what earlier tests had open is closed."""
+    before = window.window_handles
+    window.switch_to.new_window("tab")
+    mine = window.current_window_handle
+    for handle in before:
+        window.switch_to.window(handle)
+        window.close()
+    window.switch_to.window(mine)
+    window.set_window_size(1400, 1000)
+    return window
+
+
+@pytest.fixture(scope="session")
+def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """`across lab` on two copies of the chapter: as released, and solved."""
+    notebooks = tmp_path_factory.mktemp("course") / "notebooks"
+    notebooks.mkdir()
+    course = find()
+    (notebooks / f"{CHAPTER}.ipynb").write_text(build.dumps(build.release(course, CHAPTER)), encoding="utf-8")
+    (notebooks / "solved.ipynb").write_text(build.dumps(build.solved(course, CHAPTER)), encoding="utf-8")
+    with labs.serving(tmp_path_factory.mktemp("home"), notebooks) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import browsers
+import labs
 import pytest
-from selenium.webdriver import Chrome
-from selenium.webdriver.common.by import By
-from test_chapter_in_jupyterlab import (
+from labs import (
+    CHAPTER,
     LOADS,
     RUNS,
-    STARTS,
     Lab,
-    _kill_group,
     errors,
     executed,
     has_idle_kernel,
@@ -31,13 +21,12 @@ from test_chapter_in_jupyterlab import (
     until,
     validated,
 )
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
 
 from autograder.authoring import build, in_language
 from autograder.model.course import find
 
-pytestmark = pytest.mark.browser
-
-CHAPTER = "03_device_placement"
 RUN, VALIDATE = "运行", "验证"  # JupyterLab's menu, and our button
 BLANK = "还没有作答"  # what a check says of an answer that nobody wrote
 OWN = ("prediction: not attempted yet", "variables_on: not repaired yet")  # the chapter's own sentences are English
@@ -46,7 +35,6 @@ OWN = ("prediction: not attempted yet", "variables_on: not repaired yet")  # the
 @pytest.fixture(scope="module")
 def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """`across lab --lang zh` on a copy of the chapter in both languages."""
-    home = tmp_path_factory.mktemp("home")
     notebooks = tmp_path_factory.mktemp("course") / "notebooks"
     (notebooks / "zh").mkdir(parents=True)
     course = find()
@@ -56,40 +44,8 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     (notebooks / "zh" / f"{CHAPTER}.ipynb").write_text(chinese, encoding="utf-8")
     words = in_language.words(course, "zh", [CHAPTER])
     (notebooks / "zh" / ".words.json").write_text(words, encoding="utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser", "--port", str(port)]
-    env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), "HOME": str(home)}
-    log = home / "log"
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            [*command, "--lang", "zh"], cwd=home, env=env, stdout=out, stderr=out, start_new_session=True
-        )
-    try:
-        yield Lab(_address(server, log), notebooks, home)
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(30)
-        finally:
-            _kill_group(server.pid)
-
-
-def _address(server: subprocess.Popen[bytes], log: Path) -> str:
-    """The address of JupyterLab."""
-    until = time.monotonic() + STARTS
-    while time.monotonic() < until and server.poll() is None:
-        if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", log.read_text(errors="replace")):
-            return found[0]
-        time.sleep(0.1)
-    raise AssertionError(f"across lab --lang zh did not start:\n{log.read_text(errors='replace')[-3000:]}")
-
-
-@pytest.fixture
-def browser(chromium: str, tmp_path: Path) -> Iterator[Chrome]:
-    with browsers.started(chromium, tmp_path / "profile", "window-size=1400,1000") as driver:
-        yield driver
+    with labs.serving(tmp_path_factory.mktemp("home"), notebooks, "--lang", "zh") as started:
+        yield started
 
 
 def test_jupyterlab_opens_on_the_start_page_in_chinese_and_the_page_leads_to_the_chinese_chapter(
@@ -127,6 +83,7 @@ def test_the_map_fits_its_page(browser: Chrome, lab: Lab, width: int):
     assert len(browser.find_elements(By.CSS_SELECTOR, ".across-start .map rect")) == len(course.chapters)
 
 
+@pytest.mark.slow
 def test_prose_checks_and_validate_are_chinese(browser: Chrome, lab: Lab, screenshots: Path):
     path = lab.notebooks / "zh" / f"{CHAPTER}.ipynb"
     opened(browser, lab, f"zh/{CHAPTER}.ipynb")

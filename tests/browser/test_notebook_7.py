@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from labs import CHAPTER, LOADS, RUNS, Lab, until
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from test_chapter_in_jupyterlab import CHAPTER, LOADS, RUNS, Lab, browser, lab, until
 
-__all__ = ["browser", "lab"]  # fixtures
-pytestmark = pytest.mark.browser
 IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
 NUMBER = re.compile(r"\[\d+\]:")
 PICTURES = ".jp-OutputArea-output img[alt]"
@@ -28,6 +26,7 @@ def ended(browser: Chrome) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_a_chapter_runs_and_is_validated_in_notebook_7(browser: Chrome, lab: Lab, screenshots):
     browser.get(address(lab))
     until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, IDLE), "an idle kernel")

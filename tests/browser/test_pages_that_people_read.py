@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import browsers
 import pytest
+from browsers import opened
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
@@ -20,9 +20,6 @@ from autograder.model.verdict import Evidence, Fault, Halt, Mark, Outcome, Resul
 from autograder.report import class_page, course_page, feedback
 from autograder.report.standing import Standing
 
-pytestmark = pytest.mark.browser
-
-READ = (Path(__file__).parent / "read_page.js").read_text(encoding="utf-8")
 NAMES = [
     *"ada bo dmitri lovelaceada_101 maximilian_von_habsburg_lothringen".split(),
     "Ada Lovelace-Byron",
@@ -84,37 +81,18 @@ def out(tmp_path_factory: pytest.TempPathFactory, fixture_course: Course) -> Pat
 PAGES = ("report_01_places.html", "report.html", f"feedback/{NAMES[1]}/01_places/01_places.html")
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with browsers.started(chromium, tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
-def opened(browser: Chrome, page: Path, width: int, theme: str = "light", media: str = "") -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    features = [{"name": "prefers-color-scheme", "value": theme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-    browser.get(page.as_uri())
-
-
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "theme"), browsers.SCREENS)
 def test_a_page_is_as_wide_as_the_screen_breaks_no_word_and_can_be_read(browser, out, screenshots, page, width, theme):
-    opened(browser, out / page, width, theme)
+    opened(browser, (out / page).as_uri(), width, theme)
     browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
-    height = min(browser.execute_script("return document.documentElement.scrollHeight"), 12000)
-    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-    seen = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-    name = f"{page.replace('/', '_')}_{width}_{theme}.png"
-    (screenshots / name).write_bytes(base64.b64decode(seen["data"]))
-    stumbled = browser.execute_script(READ)
-    assert not stumbled, "\n".join(stumbled)
+    found = browsers.stumbled(browser, screenshots / f"{page.replace('/', '_')}_{width}_{theme}.png")
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("page", PAGES[:2])
 def test_on_paper_tables_repeat_their_heads_keep_rows_whole_and_hide_nothing(browser, out, screenshots, page):
-    opened(browser, out / page, 1280, "dark", media="print")
+    opened(browser, (out / page).as_uri(), 1280, "dark", media="print")
     style = "return [...document.querySelectorAll(arguments[0])].map((each) => getComputedStyle(each)[arguments[1]])"
     assert set(browser.execute_script(style, "thead", "display")) == {"table-header-group"}
     assert set(browser.execute_script(style, "tbody tr", "breakInside")) == {"avoid"}
@@ -128,7 +106,7 @@ def test_on_paper_tables_repeat_their_heads_keep_rows_whole_and_hide_nothing(bro
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_and_pictures_say_what_they_are(browser, out, page):
-    opened(browser, out / page, 1280)
+    opened(browser, (out / page).as_uri(), 1280)
     tables = browser.find_elements(By.CSS_SELECTOR, ".report table")
     assert bool(tables) == (page in PAGES[:2])
     for table in tables:
@@ -150,7 +128,7 @@ def rows(browser: Chrome) -> list[str]:
 
 @pytest.mark.parametrize(("page", "head"), [(PAGES[0], "points"), (PAGES[1], "total")])
 def test_a_click_on_a_head_sorts_and_who_has_no_points_stays_last(browser, out, page, head):
-    opened(browser, out / page, 1280)
+    opened(browser, (out / page).as_uri(), 1280)
     everyone = rows(browser)
     cell = next(
         each for each in browser.find_elements(By.CSS_SELECTOR, "#everyone thead th") if each.text.startswith(head)
@@ -171,7 +149,7 @@ def test_a_click_on_a_head_sorts_and_who_has_no_points_stays_last(browser, out, 
 
 
 def test_a_phone_filters_sorts_and_finds_too(browser, out):
-    opened(browser, out / PAGES[0], 390)
+    opened(browser, (out / PAGES[0]).as_uri(), 390)
     show, sort = (Select(browser.find_element(By.CLASS_NAME, name)) for name in ("show", "sort"))
     show.select_by_value("none")
     assert rows(browser) == ["xaver", "yves", "zacharias"]
@@ -204,7 +182,7 @@ fetch("https://example.org/").catch(() => {});
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_policy_lets_no_other_script_run_and_nothing_load(browser, out, page):
-    opened(browser, out / page, 1280)
+    opened(browser, (out / page).as_uri(), 1280)
     before = browser.title
     wanted = ["script-src-elem", "script-src-attr", "img-src", "frame-src", "connect-src", "base-uri"]
     wanted += ["style-src-elem"] if page in PAGES[:2] else []

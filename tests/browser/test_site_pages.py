@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import http.server
 import itertools
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import browsers
 import pytest
-from selenium.webdriver import Chrome, Keys
+from browsers import opened
+from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from autograder.model.course import find
 from autograder.site import built
 
-pytestmark = pytest.mark.browser
-
-READ = (Path(__file__).parent / "read_page.js").read_text(encoding="utf-8")
 CHAPTER = "03_device_placement"
 PAGES = ("index.html", f"chapters/{CHAPTER}.html", f"about/{CHAPTER}.html", "about/index.html", "coverage.html")
 LEVELS = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((each) => +each.nodeName[1])"
@@ -47,30 +43,12 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    with browsers.started(chromium, tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
-def opened(browser: Chrome, address: str, width: int, theme: str = "light") -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    features = [{"name": "prefers-color-scheme", "value": theme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-    browser.get(address)
-
-
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "theme"), browsers.SCREENS)
 def test_a_page_is_as_wide_as_the_screen_breaks_no_word_and_can_be_read(browser, site, screenshots, page, width, theme):
     opened(browser, f"{site}/{page}", width, theme)
-    height = min(browser.execute_script("return document.documentElement.scrollHeight"), 6000)
-    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-    seen = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-    (screenshots / f"site_{page.replace('/', '_')}_{width}_{theme}.png").write_bytes(base64.b64decode(seen["data"]))
-    stumbled = browser.execute_script(READ)
-    assert not stumbled, "\n".join(stumbled)
+    found = browsers.stumbled(browser, screenshots / f"site_{page.replace('/', '_')}_{width}_{theme}.png")
+    assert not found, "\n".join(found)
 
 
 def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, site):

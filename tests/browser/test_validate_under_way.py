@@ -7,12 +7,10 @@ from typing import Any
 
 import nbformat
 import pytest
+from labs import LOADS, RUNS, Lab, opened, shown, until
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from test_chapter_in_jupyterlab import LOADS, RUNS, Lab, browser, lab, opened, shown, until
 
-__all__ = ["browser", "lab"]  # fixtures
-pytestmark = pytest.mark.browser
 VIEW = ".across-under-way"
 
 

@@ -18,14 +18,18 @@ from across import fresh
 from across._process import supervision, warm
 
 needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
-either = pytest.mark.parametrize("cold", [pytest.param(False, marks=needs_fork), True], ids=["warm", "cold"])
+WARM, COLD = pytest.param(False, marks=needs_fork, id="warm"), pytest.param(True, id="cold")
+both = pytest.mark.parametrize("cold", [WARM, COLD])
+either = pytest.mark.parametrize(
+    "cold", [WARM, pytest.param(True, marks=pytest.mark.slow, id="cold")]
+)  # the same, nightly
 
 
 def add(a: int, b: int = 0) -> int:
     return a + b
 
 
-@either
+@both
 def test_a_result_comes_back_from_another_process(cold):
     there = 5
     assert fresh.run(lambda x, y: (x + y + there, os.getpid()), 1, y=2, cold=cold, timeout=120)[0] == 8
@@ -77,7 +81,7 @@ def test_an_exception_that_cannot_travel_is_described():
         fresh.run(breaks)
 
 
-@either
+@both
 def test_what_it_prints_appears_here(cold, capsys):
     def talks() -> None:
         print("to stdout: é")
@@ -114,7 +118,7 @@ def test_a_process_that_dies_says_how(cold, ending, how):
         fresh.run(ending, cold=cold, timeout=120)
 
 
-@either
+@both
 def test_a_process_that_hangs_is_ended_at_the_deadline(cold, tmp_path):
     def hangs() -> None:
         (tmp_path / "pid").write_text(str(os.getpid()))
@@ -207,7 +211,7 @@ def test_a_fresh_process_asks_the_server_that_forked_it():
     assert fresh.run(nested, timeout=120) == (server.pid, server.pid)
 
 
-@either
+@both
 def test_temporary_files_end_with_the_process(cold):
     def leaves_files() -> list[str]:
         import tensorflow as tf

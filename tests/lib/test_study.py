@@ -88,6 +88,18 @@ def test_a_plan_for_more_repeats_begins_like_the_one_for_fewer():
 
 
 @needs_fork
+def test_a_study_whose_last_line_was_cut_off_goes_on_with_that_run(tmp_path):
+    path, given = tmp_path / "study.jsonl", {"one": {"value": 1.5}, "two": {"value": 0.5}}
+    Study(path, seconds_of, given, 2).run(say=quiet)
+    cut = path.read_bytes()[:-20]  # as a full disk or a kill leaves it
+    path.write_bytes(cut)
+    assert Study(path, seconds_of, given, 3).run(say=quiet).seconds() == {"one": [1.5] * 3, "two": [0.5] * 3}
+    assert path.read_bytes().startswith(cut)
+    assert len([line for line in path.read_bytes().splitlines() if line.endswith(b"}")]) == 6
+
+
+@needs_fork
+@pytest.mark.slow
 def test_a_study_that_is_killed_in_the_middle_goes_on(tmp_path):
     program = """
         import sys, time

@@ -113,6 +113,7 @@ def test_the_simulation_takes_away_what_it_says(elsewhere: dict[str, str]):
     assert json.loads(said(elsewhere, "-c", asks)) == [False, False, "nan", 0]
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported(elsewhere: dict[str, str]):
     names = [
         ".".join(["across", *Path(name).with_suffix("").parts]).removesuffix(".__init__")

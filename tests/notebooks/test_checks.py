@@ -1,7 +1,7 @@
 """Each chapter's checks judge as they promise: reference, first listed answers, a blank notebook, odd values and replies.
 
 What all listed answers and mutants are told, `autograder verify` shows, for sources as they are. Here is seen, too, what
-changed beneath the checks: one process for each chapter, without a box.
+changed beneath the checks: one process for each chapter, without a box; nightly for those whose kind another one shows.
 """
 
 import os
@@ -10,6 +10,7 @@ from functools import cache
 import judging
 import odd_replies
 import pytest
+from kinds import chapters
 
 from autograder.model.course import find
 from autograder.probe import asking, listed
@@ -17,9 +18,6 @@ from autograder.probe import asking, listed
 COURSE = find()
 TIMES = max(1, int(float(os.environ.get("ACROSS_FUZZ", "1"))))
 FEWEST = 12  # odd replies to a test that asks at all
-chapters = pytest.mark.parametrize(
-    "chapter", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in COURSE.chapters]
-)
 
 
 @cache
@@ -61,7 +59,7 @@ def test_the_first_right_answer_in_another_way_passes(chapter):
     assert {name: said for name in right if (said := judged(chapter)["listed"][name])} == {}
 
 
-@chapters
+@pytest.mark.parametrize("chapter", COURSE.chapters)
 def test_every_exercise_lists_two_misconceptions_and_another_right_way(chapter):
     known = listed.variants(COURSE.listed_file(chapter))
     for exercise in COURSE.chapter(chapter).exercises:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kinds import chapters
 
 from across._jupyter.validation import BY_HAND, OPEN, PASSES, validate
 from across._process import provisioner
@@ -26,7 +27,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
 
 
-@pytest.mark.parametrize("chapter", find().chapters)
+@chapters
 def test_a_chapter_passes_solved_and_nothing_of_it_blank(tmp_path: Path, chapter: str):
     path = tmp_path / f"{chapter}.ipynb"
     path.write_text(build.dumps(build.release(find(), chapter)), encoding="utf-8")

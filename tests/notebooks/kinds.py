@@ -1,0 +1,20 @@
+"""The chapters of the course for tests that take minutes with all of them: one of each kind always, the others nightly."""
+
+from __future__ import annotations
+
+import pytest
+
+from autograder.model.course import find
+
+OF_EACH_KIND = (
+    "03_device_placement",  # values of calls
+    "06_control_dependencies",  # graphs that are run here
+    "12_custom_training",  # training seen by peers and by further lives
+)
+chapters = pytest.mark.parametrize(
+    "chapter",
+    [
+        pytest.param(name, marks=[pytest.mark.xdist_group(name), *([] if name in OF_EACH_KIND else [pytest.mark.slow])])
+        for name in find().chapters
+    ],
+)
