@@ -306,8 +306,8 @@ with attempt("seen_with"):
 
 # %% [markdown]
 # ## From the program down to the GPU
-# For work on a GPU each layer needs those below it. The driver belongs to the operating system, the layers above it to your
-# environment. A dashed layer is missing here.
+# For work on a real GPU each layer needs those below it. The driver belongs to the operating system, the layers above it to
+# your environment. A dashed layer is missing here. A simulated GPU needs none of them.
 
 # %% tags=["show"] covers=["S5"]
 layers.draw(diagnosis.gather(), title="This machine, layer by layer")
@@ -544,7 +544,7 @@ with attempt("diagnose"):
         expect(said[name] == truly, f'{name}: you say {said[name]!r} of {machine}; which question is first with "yes"?')
 
 # %% [markdown]
-# `across doctor` asks these questions of your machine, and one more, about compute capability:
+# `across doctor` asks these questions of your machine, and one more, about compute capability. It leaves simulated GPUs out:
 
 # %% tags=["show"] covers=["S3", "S8"]
 facts = diagnosis.gather()

@@ -22,14 +22,14 @@ MIB = 1 << 20
 
 @probe
 def watching(peer):
-    import os
     import socket
     import threading
 
-    from across import clusters
+    from across._process.addresses import free_address
 
-    os.environ["TF_GRPC_REUSE_PORT"] = "1"
-    address = clusters.free_address(kept.setdefault("held", []))
+    left = []
+    address = free_address(left)
+    left.pop().close()  # nobody of another user gets it while it is held
     bell = socket.create_server(("localhost", 0))
     kept["found"], rung, told = None, threading.Event(), threading.Event()
     kept["events"] = (rung, told)
@@ -58,12 +58,10 @@ def watched(peer):
 
 def serving(address, port):
     """Start TensorFlow as it is configured in this process, and serve its devices until the witness has seen them."""
-    import os
     import socket
 
     from tensorflow.python.eager import context
 
-    os.environ["TF_GRPC_REUSE_PORT"] = "1"
     tf.config.list_logical_devices()
     tf.distribute.Server({"seen": [address]}, job_name="seen", task_index=0, config=context.context().config)
     with socket.create_connection(("localhost", port), timeout=60) as line:
