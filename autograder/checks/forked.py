@@ -53,7 +53,8 @@ def refuse(functions, says):
             getattr(module, function).__code__ = scope["refused"].__code__
         else:
             setattr(module, function, scope["refused"])
-    vars(importlib.import_module("tensorflow"))["print"] = lambda *args, **kwargs: None  # prints are taken out, as elsewhere
+    # prints are taken out, as elsewhere
+    vars(importlib.import_module("tensorflow"))["print"] = lambda *args, **kwargs: None
     with contextlib.suppress(OSError):  # the server beside the peer, which would start a process
         os.unlink(os.environ.pop(pristine.ADDRESS, "").partition(os.pathsep)[0])
     # socket, clone, execve, execveat, clone3, fork, vfork: no thread, no process, nobody to ask over the box's network
