@@ -99,7 +99,6 @@ def rehearsed(student, spec, tasks, gpus):
     return [[[dict(one.spec), one.job, one.index, one.visible, one.joined] for one in asked] for asked in found]
 
 
-NO_PS = "ps_for_maps"  # the name of a job that begins, ends and goes on like another's
 SERVER = row(dict_of(list_of(text)), text, whole, maybe(text), truth).named("a server's cluster, job and number")
 
 
@@ -108,7 +107,7 @@ def check_serve(student: Any, rng: np.random.Generator, tasks: Sequence[Master],
     one, two = machines(rng, 2)
     ports = [int(port) for port in 2222 + rng.permutation(99)[:7]]
     spec = {"ps": [f"{one}:{ports[0]}", f"{two}:{ports[1]}"], "worker": [f"{one}:{port}" for port in ports[2:5]]}
-    spec[NO_PS] = [f"{two}:{ports[5]}"]
+    spec["chief"] = [f"{two}:{ports[5]}"]
     gpus = ",".join(str(number) for number in sorted(rng.permutation(8)[:3]))  # what a program finds
     answers = student.ask(rehearsed, spec=spec, tasks=tasks, gpus=gpus)
     for (job, index), asked in each_answer(answers, tasks, list_of(SERVER), "`serve` asked for the servers"):
@@ -165,7 +164,7 @@ def test_each_program_makes_its_own_server_and_waits(student, peer, rng):
 @exercise("serve", weak=True)
 def test_a_ps_sees_no_gpu_and_others_do(student, peer, rng):
     check_serve(
-        student, rng, [("ps", int(rng.integers(2))), ("worker", int(rng.integers(1, 3))), (NO_PS, 0)], hides=True
+        student, rng, [("ps", int(rng.integers(2))), ("worker", int(rng.integers(1, 3))), ("chief", 0)], hides=True
     )
     check_is_there(student, peer, rng, ("ps", int(rng.integers(2))), ("worker", int(rng.integers(2))))
 
