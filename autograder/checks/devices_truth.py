@@ -71,7 +71,8 @@ def serving(address, port):
     from tensorflow.python.eager import context
 
     tf.config.list_logical_devices()
-    tf.distribute.Server({"seen": [address]}, job_name="seen", task_index=0, config=context.context().config)
+    current: Any = context.context()
+    tf.distribute.Server({"seen": [address]}, job_name="seen", task_index=0, config=current.config)
     with socket.create_connection(("localhost", port), timeout=60) as line:
         line.recv(1)
 
