@@ -8,7 +8,7 @@
 FROM python:3.12-slim-bookworm
 
 RUN apt-get update \
-    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends bubblewrap \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends bubblewrap g++ \
     && rm -rf /var/lib/apt/lists/* \
     && pip install --no-cache-dir uv \
     && useradd --create-home --uid 1000 grader
