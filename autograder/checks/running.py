@@ -240,8 +240,14 @@ def threads_of(config: Any) -> int:
     return started
 
 
-def chain_of(graph: tf.Graph, out: Any, types: Sequence[str]) -> tuple[int, list[str]]:
-    """How many ops of these types `out` needs, and the longest chain of them."""
+PLUMBING = frozenset(
+    "Const Identity IdentityN NoOp Placeholder Cast Reshape Transpose ExpandDims Squeeze Shape Pack Unpack ConcatV2 Split "
+    "SplitV Slice StridedSlice GatherV2 StopGradient EnsureShape".split()
+)  # what puts numbers elsewhere, and computes none
+
+
+def chain_of(graph: tf.Graph, out: Any, types: Sequence[str]) -> tuple[int, list[str], set[str]]:
+    """How many ops of these types `out` needs, the longest chain of them, and the types of others that compute."""
     needed, todo = {}, [out.op]
     while todo:
         op = todo.pop()
@@ -249,4 +255,9 @@ def chain_of(graph: tf.Graph, out: Any, types: Sequence[str]) -> tuple[int, list
             needed[op.name] = [*(each.op for each in op.inputs), *op.control_inputs]
             todo += needed[op.name]
     counted = [name for name in needed if graph.get_operation_by_name(name).type in types]
-    return len(counted), timeline.longest_chain({n: [op.name for op in ops] for n, ops in needed.items()}, counted)
+    others = {graph.get_operation_by_name(name).type for name in needed} - PLUMBING.union(types)
+    return (
+        len(counted),
+        timeline.longest_chain({n: [op.name for op in ops] for n, ops in needed.items()}, counted),
+        others,
+    )

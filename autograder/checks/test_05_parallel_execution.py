@@ -355,13 +355,14 @@ def check_collapse(student: Any, rng: np.random.Generator, n: int) -> None:
     if same(got, np.prod(kernels, axis=0)):
         raise Misconception("by_element", f"{call} multiplies element by element; expected products of matrices.")
     assert same(got, right), f"{call} returned something else than `model(tf.eye(3))` does."
-    products, chain = running.chain_of(graph, out, PRODUCTS)
+    products, chain, others = running.chain_of(graph, out, PRODUCTS)
     least = math.ceil(math.log2(n))
     if len(chain) == n - 1 > least:
         says = f"{call}: all {n - 1} products wait for one another; {least} in a row are enough."
         raise Misconception("one_after_the_other", says)
     assert products == n - 1, f"{call} computes {products} products; the budget is {n - 1}."
     assert len(chain) <= least, f"{call}: {len(chain)} products wait for one another; {least} in a row are enough."
+    assert not others, f"{call} computes by {', '.join(sorted(others))}, too; expected products of matrices alone."
 
 
 @exercise("collapse")
