@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import courses
 import pytest
@@ -306,20 +307,30 @@ def test_who_uses_up_the_time_of_the_second_runs_has_the_marks_of_the_first(tmp_
     assert [row.points for row in found.rows] == [0.0, 0.0, 1.5, 0.0, 0.0]
 
 
-def test_no_cell_of_its_own_is_replaced(tmp_path):
-    """Not where an earlier answer that it uses needs that cell, too."""
-    answers = '# %% answer="{0}"\ndef {0}(x):\n    ### BEGIN SOLUTION\n    return {1}\n    ### END SOLUTION\n\n'
-    cells = [answers.format("low", "x"), answers.format("middle", "low(x)"), answers.format("high", "middle(x)")]
-    checks = '# %% check="middle" points=1\nmiddle(1)\n\n# %% check="ends" answers=["low", "high"] points=1\nhigh(1)\n'
-    test = "@exercise('{0}')\ndef test_{0}(student):\n    assert student.call_once('{1}', 3) == 3, 'no'\n\n"
-    head = "from autograder.probe.asking import exercise\n\n"
-    made = courses.write(
-        tmp_path, NAME, "# %% [markdown]\n# # Ends\n\n" + "".join(cells) + checks,
-        head + test.format("middle", "middle") + test.format("ends", "high"),
-    )  # fmt: skip
+def owed(folder, links, exercises):
+    """Exercise -> the cells that are replaced for it, where all failed: of answers of which each uses the one before it."""
+    names = ("low", "middle", "high", "top")[:links]
+    answer = '# %% answer="{0}"\ndef {0}(x):\n    ### BEGIN SOLUTION\n    return {1}\n    ### END SOLUTION\n\n'
+    source = "# %% [markdown]\n# # Chain\n\n" + answer.format("low", "x")
+    source += "".join(answer.format(name, f"{before}(x)") for before, name in pairwise(names))
+    for name, cells in exercises.items():
+        source += f'# %% check="{name}" answers={json.dumps(cells)} points=1\n{cells[-1]}(1)\n\n'
+    made = courses.write(folder, NAME, source)
     reference = tuple(build.solution_source(made, NAME).items())
     rubric = Rubric(made.chapter(NAME), (), "checks", "grader", "environment", reference=reference)
     wrong = {name: source.replace("return ", "return 9 + ") for name, source in rubric.references.items()}
-    marks = [Mark(name, 0.0, 1.0, Result.FAILED, Fault.STUDENT, "no") for name in ("middle", "ends")]
-    owed = {each.exercise: each for each in carried.owed(rubric, Submission("ann", NAME, wrong), marks)}
-    assert owed["ends"].replaced == ("middle",)
+    marks = [Mark(name, 0.0, 1.0, Result.FAILED, Fault.STUDENT, "no") for name in exercises]
+    return {each.exercise: each.replaced for each in carried.owed(rubric, Submission("ann", NAME, wrong), marks)}
+
+
+def test_no_cell_of_its_own_is_replaced(tmp_path):
+    """Not where an earlier answer that it uses needs that cell, too."""
+    assert owed(tmp_path, 3, {"middle": ["middle"], "ends": ["low", "high"]})["ends"] == ("middle",)
+
+
+def test_what_an_earlier_answer_uses_is_replaced_down_to_the_last(tmp_path):
+    assert owed(tmp_path, 4, {name: [name] for name in ("low", "middle", "high", "top")})["top"] == (
+        "high",
+        "low",
+        "middle",
+    )

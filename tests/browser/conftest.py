@@ -6,15 +6,16 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import browsers
-import labs
 import pytest
-from labs import CHAPTER, Lab
-from selenium.webdriver import Chrome
 
 from autograder.authoring import build
 from autograder.model.course import find
+
+if TYPE_CHECKING:
+    from labs import Lab
+    from selenium.webdriver import Chrome  # only the group `ci` brings it
 
 HERE = Path(__file__).parent
 
@@ -37,6 +38,8 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def window(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    import browsers
+
     with browsers.started(chromium, tmp_path_factory.mktemp("profile"), "window-size=1400,1000") as driver:
         yield driver
 
@@ -58,11 +61,13 @@ def browser(window: Chrome) -> Chrome:
 @pytest.fixture(scope="session")
 def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """`across lab` on two copies of the chapter: as released, and solved."""
+    import labs
+
     notebooks = tmp_path_factory.mktemp("course") / "notebooks"
     notebooks.mkdir()
     course = find()
-    (notebooks / f"{CHAPTER}.ipynb").write_text(build.dumps(build.release(course, CHAPTER)), encoding="utf-8")
-    (notebooks / "solved.ipynb").write_text(build.dumps(build.solved(course, CHAPTER)), encoding="utf-8")
+    (notebooks / f"{labs.CHAPTER}.ipynb").write_text(build.dumps(build.release(course, labs.CHAPTER)), encoding="utf-8")
+    (notebooks / "solved.ipynb").write_text(build.dumps(build.solved(course, labs.CHAPTER)), encoding="utf-8")
     with labs.serving(tmp_path_factory.mktemp("home"), notebooks) as started:
         yield started
 

@@ -334,16 +334,13 @@ def test_a_process_whose_processor_others_have_gets_the_time_that_it_waits():
         assert fresh.run(burns, timeout=2.0) > 2.0
 
 
-def for_ever() -> None:
-    while True:
+def computes() -> None:
+    while time.process_time() < 60:
         pass
 
 
 @needs_fork
-@pytest.mark.parametrize("hangs", [lambda: time.sleep(60), for_ever], ids=["waits", "computes"])
+@pytest.mark.parametrize("hangs", [lambda: time.sleep(60), computes], ids=["waits", "computes"])
 def test_a_process_that_wants_for_nothing_has_its_timeout(hangs):
     fresh.server_path(time.monotonic() + 120, cold=False)
-    began = time.monotonic()
-    error = fresh.call(hangs, timeout=2.0).error
-    assert isinstance(error, TimeoutError)
-    assert time.monotonic() - began < 30.0
+    assert isinstance(fresh.call(hangs, timeout=2.0).error, TimeoutError)
