@@ -634,15 +634,14 @@ def cost(logits, real):
 
 # %% [markdown]
 # ### Exercise: `duel` (4 points)
-# In a replica:
+# In a replica, in a `tf.function`:
 #
 # - The generator makes images once, for both losses.
 # - The critic's loss: `cost` of the real images as real, plus that of the made ones as made.
 # - The generator's loss: `cost` of the made ones as *real*.
 # - Scale both as before. Compute both gradients **before** anybody's weights change. Each optimizer changes its own player.
 #
-# Return a pair of losses, the generator's first; `optimizers` is a pair in the same order. It must work in a `tf.function`.
-# Roughly 12 lines.
+# Return a pair of losses, the generator's first; `optimizers` has the same order. Roughly 12 lines.
 
 
 # %% answer="duel" covers=["S64", "S65"]

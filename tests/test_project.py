@@ -148,7 +148,9 @@ def test_the_dockerfile_installs_what_grading_needs_and_what_is_there():
     assert version
     assert int(version[1]) in (11, 12, 13)
     wanted = set(re.search(r"--no-install-recommends ([\w +-]+?) \\", text)[1].split())
-    assert wanted == {"bubblewrap", "g++"} <= set(re.findall(r"packages\+=\(([\w+-]+)\)", (ROOT / ".ci/run").read_text()))
+    assert (
+        wanted == {"bubblewrap", "g++"} <= set(re.findall(r"packages\+=\(([\w+-]+)\)", (ROOT / ".ci/run").read_text()))
+    )
     assert "--frozen" in text  # the lock's versions are what checks were verified with
     extras = re.findall(r"--extra (\w+)", text)
     assert set(extras) <= PYPROJECT["project"]["optional-dependencies"].keys()
