@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from across import _system, devices, diagnosis
-from across._gpu import loading
+from across._gpu import building, loading
 from across._jupyter import chapters
 from across._jupyter.machine import shows
 from across._process import unprivileged, warm
@@ -59,9 +59,17 @@ def facts() -> dict[str, Any]:
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
-        "chapters": {name: shows(chapters.devices(name), gpus, loading.loaded()) for name in names},
+        "chapters": {name: _shows(name, gpus) for name in names},
         "advice": advice(names, sandbox),
     }
+
+
+def _shows(name: str, gpus: int) -> str:
+    """What a chapter shows here, where TensorFlow lists so many GPUs now; one that takes simulated ones makes them itself."""
+    wanted, makes = chapters.devices(name), chapters.gpus(name)
+    if not gpus and makes and not building.problem():
+        return shows(wanted, makes, simulated=True)
+    return shows(wanted, gpus, loading.loaded())
 
 
 def advice(names: list[str], sandbox: str) -> list[str]:

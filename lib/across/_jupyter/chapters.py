@@ -69,11 +69,20 @@ def notebooks(name: str) -> dict[str, Path]:
 
 def devices(name: str) -> int:
     """How many devices a chapter can use, as its notebook says; 1 if it does not. Raises NoSuchChapter."""
+    return _says(name, "devices", 1)
+
+
+def gpus(name: str) -> int:
+    """How many GPUs a chapter takes, simulated ones where there is none; 0: it takes none. Raises NoSuchChapter."""
+    return _says(name, "gpus", 0)
+
+
+def _says(name: str, key: str, otherwise: int) -> int:
     try:
         metadata = json.loads((folder() / f"{name}.ipynb").read_text(encoding="utf-8"))["metadata"]
-        return int(metadata["across"]["devices"])
+        return int(metadata["across"][key])
     except (OSError, ValueError, KeyError, TypeError):  # a student's file
-        return 1
+        return otherwise
 
 
 def find(name: str) -> Path:
