@@ -146,18 +146,17 @@ def after_split(answer, kind, limits):  # what the answer returned, and the devi
 
 # %% check="split" points=2
 with attempt("split"):
-    limits = [256, 512, 768] if KIND == "GPU" else [None] * 3
-    names, there = fresh.run(after_split, split, KIND, limits)
-    display(there)
-    own = [device for device in there.devices if device.type == KIND]
-    pieces = [device for device in own if device.physical == f"{KIND}:0"]
-    asked = f"`split({KIND!r}, {limits})`"
-    expect(len(pieces) == 3, f"after {asked} the first {KIND} has {len(pieces)} logical devices; expected 3")
-    if KIND == "GPU":
-        found = [device.memory // 2**20 for device in pieces]
-        expect(found == limits, f"after {asked} the pieces have {found} MiB; expected {limits}")
-    got = read(names, f"{asked} returned", expecting.list_of(expecting.device))
-    expect(len(got) == len(own), f"{asked} returned {len(got)} names; TensorFlow lists {len(own)}")
+    for kind, limits in {KIND: [512, 256, 768] if KIND == "GPU" else [None] * 3, "CPU": [None] * 3}.items():
+        names, there = fresh.run(after_split, split, kind, limits)
+        asked, whole = f"`split({kind!r}, {limits})`", len(tf.config.list_physical_devices(kind))
+        own = [device for device in there.devices if device.type == kind]
+        display(there)
+        expect(len(own) == whole + 2, f"after {asked} there are {len(own)} logical {kind}s; expected {whole + 2}")
+        found = [device.memory // 2**20 for device in own[:3]] if kind == "GPU" else limits
+        expect(found == limits, f"after {asked} the first pieces have {found} MiB; expected {limits}")
+        got = read(names, f"{asked} returned", expecting.list_of(expecting.device))
+        wanted = sorted(device.name.strip("/") for device in own)
+        expect(sorted(got) == wanted, f"{asked} returned {got}; TensorFlow lists {wanted}")
 
 # %% [markdown]
 # The second GPU keeps its own memory and gets a new number. Whoever names `/GPU:1` now means a piece of the first.
@@ -225,17 +224,23 @@ def forward_on(device, build):  # "/GPU:1", a function that builds a model -> a 
 
 # %%
 def seen(answer, device):
-    return called_with_a_batch(answer(device, build))
+    built = []
+    forward = answer(device, lambda: built.append(1) or build())
+    ran, _ = called_with_a_batch(forward), called_with_a_batch(forward)
+    return ran, len(built)
 
 
 # %% check="forward_on" points=3
 with attempt("forward_on"):
-    ran = fresh.run(seen, forward_on, D[1], **HOW)
-    display(ran.draw(title=f"Your call, asked for on {D[1]}", devices=LANES))
-    products = sorted({f"/{op.device}" for op in ran.of_type("MatMul")})
-    expect(products, "no product was seen in your call; expected the model to be called there")
-    expect(products == [D[1]], f"asked for {D[1]}, your products ran on {' and '.join(products)}")
-    expect(len(ran.copies()) < 2, f"{len(ran.copies())} copies, of {[name for name, _ in ran.copies()]}; budget: 1")
+    for device in reversed(D):
+        ran, built = fresh.run(seen, forward_on, device, **HOW)
+        if device == D[1]:
+            display(ran.draw(title=f"Your call, asked for on {device}", devices=LANES))
+        products = sorted({f"/{op.device}" for op in ran.of_type("MatMul")})
+        expect(built == 1, f"build() was called {built} times for two calls; expected once, before the first call")
+        expect(products, "no product was seen in your call; expected the model to be called there")
+        expect(products == [device], f"asked for {device}, your products ran on {' and '.join(products)}")
+        expect(len(ran.copies()) < 2, f"{len(ran.copies())} copies, of {[name for name, _ in ran.copies()]}; budget: 1")
 
 # %% [markdown]
 # ## The driver and its table
@@ -294,6 +299,10 @@ with attempt("seen_with"):
         print(f"CUDA_VISIBLE_DEVICES={value:7} process {process}, GPUs listed: {gpus}")
         expect(process not in processes, f"process {process} again; expected a fresh process at each call")
         expect(variable == value, f"the variable was {variable!r} there; expected {value!r}")
+        wanted = len(memory.seen(value, len(tf.config.list_physical_devices("GPU"))))
+        expect(
+            gpus == wanted, f"{gpus} GPUs were listed there; {value!r} shows {wanted}: it is read before anything else"
+        )
         processes.append(process)
     expect(
         os.environ.get("CUDA_VISIBLE_DEVICES") == before,

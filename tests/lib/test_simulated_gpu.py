@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from across import _system, clusters, devices, fresh, gpu_traffic, kernels, placement, timeline
+from across import _system, clusters, devices, doctor, fresh, gpu_traffic, kernels, placement, timeline
 from across._gpu import building, loading
 from across._jupyter import gpus_ahead, machine
 
@@ -710,3 +710,11 @@ def test_where_this_is_no_linux_it_is_refused_in_a_sentence(monkeypatch: pytest.
     with pytest.raises(building.NoGpu, match=r"No simulated GPU: it needs Linux"):
         building.build()
     assert devices.simulated_gpus().startswith("None can be simulated: it needs Linux")
+
+
+@needs
+def test_the_start_page_says_that_a_chapter_takes_simulated_gpus():
+    facts = fresh.run(lambda: doctor.facts()["chapters"], timeout=120)
+    assert facts["01_gpu_setup"].startswith("runs on 2 simulated GPUs")
+    assert facts["03_device_placement"].startswith("runs on 4 simulated GPUs")
+    assert facts["06_control_dependencies"] == "runs on the CPU"
