@@ -119,8 +119,8 @@ print(os.cpu_count(), "processors behind that one CPU")
 
 # %% [markdown]
 # ### Exercise: `split` (2 points)
-# Split the first physical device of a `kind` into one piece for each of `limits`, in MiB. Return the names of all logical devices of
-# that kind, as TensorFlow lists them. Your function runs in a fresh process, where TensorFlow has not started. 3 lines.
+# Split the first physical device of a `kind` into one piece for each of `limits`, in MiB. Return the names of all logical
+# devices of that kind, as TensorFlow lists them. Your function runs in a fresh process. 3 lines.
 #
 # <details><summary>Hint</summary>
 #
