@@ -4,6 +4,7 @@
 #     devices: 2
 #     gpus: 2
 #     rows: S1-S8
+#     # house: words: GPUs that are seen, split and hidden, and the layers below them, stand in one chapter
 # ---
 
 # %% [markdown]
@@ -114,10 +115,12 @@ print(os.cpu_count(), "processors behind that one CPU")
 # | `/GPU:0` | `tf.device`, and this course |
 
 # %% [markdown]
+# A *logical GPU* is a piece of a GPU, with a limit of memory of its own. To a program it is a GPU like any other.
+
+# %% [markdown]
 # ### Exercise: `split` (2 points)
-# A *logical GPU* is a piece of a GPU, with a limit of memory of its own. To a program it is a GPU like any other. Split the
-# first physical device of a `kind` into one piece for each of `limits`, in MiB. Return the names of all logical devices of
-# that kind, as TensorFlow lists them. Your function runs in a fresh process, where TensorFlow has not started. 3 lines.
+# Split the first physical device of a `kind` into one piece for each of `limits`, in MiB. Return the names of all logical
+# devices of that kind, as TensorFlow lists them. Your function runs in a fresh process. 3 lines.
 #
 # <details><summary>Hint</summary>
 #

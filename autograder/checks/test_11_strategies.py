@@ -396,4 +396,5 @@ def test_a_place_that_is_taken_twice_is_told(student, rng):
         if name == names[0]:
             assert not raised, f"{name}: `assigned({case[0]}, places, {case[2]})` raised a {got[:150]}"
         elif not raised:
-            raise Misconception("accepted", f"{name}: `assigned` raised no ValueError.")
+            told = "no_place_is_free" if name == names[-1] else "accepted"
+            raise Misconception(told, f"{name}: `assigned` raised no ValueError.")

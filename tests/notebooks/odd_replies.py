@@ -124,7 +124,8 @@ def damaged_graph(honest: Any, rng: Random) -> Any:
 class Played:
     """One test, whose questions the reference has answered: they can be answered so again, but for one of them.
 
-    What the lives of the reference answer is a student's reply, too; a peer's is played back as it was.
+    What the lives of the reference answer is a student's reply, too, and what a fork of a peer does; a peer's is played back
+    as it was.
     """
 
     def __init__(
@@ -140,18 +141,19 @@ class Played:
         self.frames: list[tuple[bytes, int]] = []  # answers, and how many graphs they hold
         self.peers: list[tuple[bytes, int]] = []
 
-        def recorded(of: Any, frames: list[tuple[bytes, int]]) -> Any:
+        def recorded(of: Any, kind: str) -> Any:
             def record(frame: bytes, until: float, cap: int, graphs: int) -> Any:
                 answer = of._channel(frame, until, cap, graphs)
-                frames.append((wire.encode(answer, graphs), graphs))
+                forked = kind == "peer" and asks_a_fork(frame)
+                frames = self.peers if kind == "peer" and not forked else self.frames
+                frames.append((wire.encode(answer["value"] if forked else answer, graphs), graphs))
                 return answer
 
             return asking.Student(record)
 
-        def made(kind: str) -> Any:
-            return recorded(wanted(kind), self.peers if kind == "peer" else self.frames)
-
-        said = judging.message(test, recorded(reference, self.frames), SEED, wanted=made)
+        said = judging.message(
+            test, recorded(reference, "student"), SEED, wanted=lambda kind: recorded(wanted(kind), kind)
+        )
         assert said == "", f"{test.__name__} fails the reference: {said}"
 
     def honest(self, at: int) -> Any:
@@ -169,8 +171,19 @@ class Played:
         answers = iter([*self.frames[:at], reply, *self.frames[at + 1 :], *([reply] * 100)])
         student = asking.Student(lambda *_: opened(next(answers), self.allowed_ops))
         peers = iter([*self.peers, *(self.peers[-1:] * 100)])
-        peer = asking.Student(lambda *_: opened(next(peers), self.allowed_ops))
+
+        def replayed(frame: bytes, *_: Any) -> Any:
+            forked = asks_a_fork(frame)
+            answer = opened(next(answers if forked else peers), self.allowed_ops)
+            return {"value": answer} if forked else answer
+
+        peer = asking.Student(replayed)
         return judging.message(self.test, student, SEED, wanted=lambda kind: peer if kind == "peer" else student)
+
+
+def asks_a_fork(frame: bytes) -> bool:
+    """Whether a question to a peer is one that it passes on."""
+    return opened((frame, 0))[1] == "relayed"
 
 
 def opened(frame: tuple[bytes, int], allowed_ops: tuple[str, ...] = ()) -> Any:
@@ -201,7 +214,8 @@ def tried(chapter: str, times: int) -> dict[str, Any]:
         questions = range(len(played.frames))
         for at in sorted(rng.sample(questions, min(QUESTIONS, len(questions)))):
             honest = played.honest(at)
-            free = honest is None or test.exercise in guesses or SPARED.get(name) == at  # any reply may pass
+            told = honest is None or type(honest) is bytes  # a function's bytes: what comes of it, another reply says
+            free = told or test.exercise in guesses or SPARED.get(name) == at  # any reply may pass
             for kind, odd in (each for _ in range(times) for each in replies(honest, rng)):
                 try:
                     said = played.message(at, odd)
