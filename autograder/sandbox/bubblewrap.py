@@ -63,7 +63,7 @@ def command(
     descriptors = ["--info-fd", str(info), "--seccomp", str(filter)]
     return [
         "bwrap",
-        *fixed(tmp, private, (str(library),) if (library := building.folder()).is_dir() else ()),
+        *fixed(tmp, private, (str(library),) if os.path.isdir(library := building.folder()) else ()),
         *cards,
         *closed,
         *descriptors,

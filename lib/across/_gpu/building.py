@@ -49,7 +49,7 @@ def folder() -> Path:
 def kept() -> Path | None:
     """The library for this TensorFlow and this machine, if it was built before."""
     path = folder() / _name()
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None  # also where we may not look
 
 
 def problem() -> str:
