@@ -24,6 +24,7 @@ bytecode.keep()  # hundreds of processes import TensorFlow
 
 collect_ignore = ["course"]  # the fixture course's checks: a checker runs these
 ATTACKS = Path(__file__).parent / "attacks"
+BY_CHAPTER = ("/test_checks.py", "/test_validating_chapters.py")
 OPTION = "--nothing-missing"
 UNPREPARED = "--nothing-prepared"
 OF_CI = ("distributed", "selenium")  # modules that files of tests import and only the group `ci` brings
@@ -131,11 +132,24 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """What is one worker's, so that what fixtures start is started once: a file, a chapter, all that has the browser.
+
+    Not by xdist's own mark of a group: xdist 3.8 writes it into an id that pytest 9.2 has elsewhere, and nothing is grouped.
+    """
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class ByWhatIsStarted(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, test = nodeid.partition("::")
+            chapter = re.search(r"\[(\d\d_\w+)", test) if file.endswith(BY_CHAPTER) else None
+            return chapter[1] if chapter else "browser" if "/browser/" in file else file
+
+    return ByWhatIsStarted(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs. A file is one worker's."""
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
+    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs."""
     if "slow" in config.option.markexpr:
         return
     slow = [item for item in items if item.get_closest_marker("slow")]

@@ -44,6 +44,7 @@ class Traffic(Mapping[tuple[str, str], Copied]):
 
     def __init__(self, pairs: Mapping[tuple[str, str], Copied]) -> None:
         self._pairs = {pair: copied for pair, copied in sorted(pairs.items()) if copied.copies}
+        self._nothing = "nothing was copied" if loading.loaded() else "nothing is counted: no simulated GPU here"
 
     def __getitem__(self, pair: tuple[str, str]) -> Copied:
         return self._pairs.get(pair, Copied())
@@ -68,10 +69,10 @@ class Traffic(Mapping[tuple[str, str], Copied]):
         return [[*pair, str(copied.copies), f"{copied.bytes:,}"] for pair, copied in self._pairs.items()]
 
     def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows()) if self._pairs else _nothing()
+        return table_text(_COLUMNS, self.rows()) if self._pairs else self._nothing
 
     def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows()) if self._pairs else _nothing()
+        return table_html(_COLUMNS, self.rows()) if self._pairs else self._nothing
 
 
 class Counting:
@@ -122,10 +123,6 @@ def slowed(bytes_per_second: float, latency: float = 0.0) -> Iterator[None]:
         yield
     finally:
         loading.slow(0.0, 0.0)
-
-
-def _nothing() -> str:
-    return "nothing was copied" if loading.loaded() else "nothing is counted: no simulated GPU here"
 
 
 def _kind(source: str, target: str) -> str:

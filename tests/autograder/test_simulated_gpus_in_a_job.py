@@ -138,7 +138,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     """A course of one chapter that wants two GPUs."""
     made = courses.write(tmp_path_factory.mktemp("course"), NAME, SOURCE, CHECKS, preload=("tensorflow", "across"))
     yield made
-    courses.close(made)
+    courses.close(made.root)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def test_where_none_can_be_simulated_it_is_the_machines_fault_with_its_mend(
         with pytest.raises(InfrastructureError, match=r"none of .* is on the PATH: install one"):
             forkserver.make_rubric(made, NAME)
     finally:
-        courses.close(made)
+        courses.close(tmp_path)
     ended = small_course.command("check", NAME, "product", root=tmp_path)
     assert (ended.returncode, "is on the PATH: install one" in ended.stderr) == (1, True), ended.stderr
 

@@ -21,11 +21,10 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is here is one worker's, which has the browser."""
+    """What is here has the browser."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"), append=False)
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,5 @@ OF_EACH_KIND = (
 )
 chapters = pytest.mark.parametrize(
     "chapter",
-    [
-        pytest.param(name, marks=[pytest.mark.xdist_group(name), *([] if name in OF_EACH_KIND else [pytest.mark.slow])])
-        for name in find().chapters
-    ],
+    [pytest.param(name, marks=[] if name in OF_EACH_KIND else pytest.mark.slow) for name in find().chapters],
 )

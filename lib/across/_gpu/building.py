@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib
 import os
 import platform
 import shutil
@@ -17,6 +18,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from across import _system
 
@@ -101,8 +103,7 @@ def compiler() -> str | None:
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Wait until nobody else builds in this folder; then nobody does in the block."""
-    import fcntl  # of Linux
-
+    fcntl: Any = importlib.import_module("fcntl")  # of Linux, and so is who comes here
     held = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
