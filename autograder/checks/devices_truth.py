@@ -154,14 +154,17 @@ class Built:
             weights[f"kernel_{i}"] = rng.integers(1, 5, size=(before, after)).astype("float32")
             weights[f"bias_{i}"] = rng.integers(1, 9, size=after).astype("float32")
             value = value @ weights[f"kernel_{i}"] + weights[f"bias_{i}"]
-        handles = {op.get_attr("shared_name").decode(): op for op in graph.get_operations() if op.type == "VarHandleOp"}
-        self.models = sum(name.startswith("kernel_0") for name in handles)
+        variables = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
+        handles = [
+            (op.get_attr("shared_name").decode().rpartition("/")[2], op) for op in variables
+        ]  # in whatever block
+        self.models = sum(name.startswith("kernel_0") for name, _ in handles)
         try:
             given: Any = graph.get_tensor_by_name("batch_0:0")
             out: Any = graph.get_tensor_by_name(outputs[0])
             with graph.as_default():
                 first = []
-                for name, handle in handles.items():
+                for name, handle in handles:
                     first_of = weights["_".join(name.split("_")[:2])]
                     with tf.device(handle.device):
                         first.append(tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=first_of))

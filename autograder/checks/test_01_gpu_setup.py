@@ -73,6 +73,9 @@ def check_split(student: Any, peer: Any, kind: str, limits: list[int | None]) ->
     )
     if kind == "GPU":
         found = [size // MIB for size in sizes[: len(limits)]]
+        if found != limits and {*found} == {*limits}:
+            says = f"After {call} the first logical GPUs have {found} MiB, which is another order; expected {limits}."
+            raise Misconception("in_order_of_size", says)
         assert found == limits, (
             f"After {call} the first logical GPUs have {found} MiB; expected {limits}, in this order."
         )
