@@ -17,7 +17,7 @@
 # %% [markdown]
 # ## Four devices on any machine
 # `D` names four GPUs. Without four cards they are *simulated*: TensorFlow's own GPU devices, made of this machine's memory.
-# Where even these cannot be had, four *logical CPUs* stand in.
+# Where these cannot be had, four *logical CPUs* stand in.
 
 # %%
 from across import devices, expecting, fresh, gpu_traffic, pictures, placement
@@ -58,7 +58,7 @@ placement.trace(chain, tf.ones([2, 2])).draw()
 # %% [markdown]
 # ### What a simulated GPU is, and is not
 # To TensorFlow it is a GPU: placement, copies and errors are real. Speed is not, since its ops run on your processor. It has
-# memory of its own. So what crosses is copied, and counted:
+# memory of its own. What crosses is copied, and counted:
 
 # %% tags=["show"] covers=["S16"]
 with tf.device(D[1]):

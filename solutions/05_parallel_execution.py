@@ -329,8 +329,8 @@ timeline.of_step(metadata.step_stats).draw()
 
 # %% [markdown]
 # ## On a GPU, one after the other
-# TensorFlow gives a GPU one **compute stream**: a line in which ops wait. Four products do not wait for one another. How many
-# run at the same time, on the CPU and on `D[0]`? Guess first. (`D` are GPUs, simulated where there are no cards: chapter 03.)
+# TensorFlow gives a GPU one **compute stream**, in which ops wait in line. `D` are GPUs (chapter 03). How many of four products
+# run at the same time, on the CPU and on `D[0]`? Guess first.
 
 
 # %% tags=["show"] covers=["S25"]
@@ -352,7 +352,7 @@ for device in ("/CPU:0", D[0]):
     display(timeline.of_step(products(device)).draw(title=f"Four products on {device}"))
 
 # %% [markdown]
-# A GPU fills its many cores with one op. Who wants two GPU ops at the same time needs a second GPU.
+# Two GPU ops at the same time need a second GPU.
 
 # %% [markdown]
 # ### Exercise: `at_once` (3 points)

@@ -35,8 +35,8 @@ train, test = digits.load()
 
 # %% [markdown]
 # ## A scope
-# A **replica** is one copy of the computation, on one device: the tower of chapter 10. The devices are GPUs, simulated where
-# there are no cards (chapter 03). A strategy changes what `tf.Variable` makes inside its **scope**:
+# A **replica** is one copy of the computation, on one device: the tower of chapter 10. A strategy changes what `tf.Variable`
+# makes inside its **scope**:
 
 
 # %% tags=["show"] covers=["S54", "S56"]

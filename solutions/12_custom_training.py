@@ -36,8 +36,8 @@ train, test = digits.load()
 tf.get_logger().setLevel("ERROR")  # no advice on tracing: we make many small graphs
 
 # %% [markdown]
-# A *replica* is a copy of the model on a device of its own: a GPU, simulated where there are no cards (chapter 03). A
-# *strategy* knows the replicas. `mirrored(n)` gives one with n:
+# A *replica* is a copy of the model on a GPU of its own (chapter 03). A *strategy* knows the replicas. `mirrored(n)` gives
+# one with n:
 
 
 # %% covers=["S64"]
