@@ -19,7 +19,7 @@ What a chapter wants of the grader besides the usual it says before its first ce
     #     checker: {cpu_seconds: 1200}        and of `CheckerCaps`
     #     allowed_ops: [Bincount]             operations that its graphs may hold besides `probe.graphs.ALLOWED`
     #     devices: 4                          how many it can use, for `across doctor` to compare
-    #     gpus: 1                             whole cards for each submission: 0, 1, 2 or simulate, which needs none
+    #     gpus: 1                             for each submission: 0, 1, 2 or 4; simulated where cards are too few
     #     rows: S1-S8 S12                     rows of the course that it covers as a whole
     #     due: 2026-11-30T23:59+01:00         for nbgrader's late policy
     # ---

@@ -24,7 +24,9 @@ from rich.text import Text
 
 from across._process import warm
 from autograder.authoring import build
+from autograder.gpu import simulated
 from autograder.job import assemble, messages, peers
+from autograder.job.forkserver import InfrastructureError
 from autograder.model.course import Course, CourseError, Exercise, Limits, near
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import ENDS
@@ -63,11 +65,15 @@ class Asked:
     """A chapter's checks, collected once in this process, to be asked of many answers."""
 
     def __init__(self, course: Course, chapter: str) -> None:
-        """Import what the course preloads, then the checks. Raises CourseError."""
+        """Import what the course preloads, then the checks. Raises CourseError, InfrastructureError: no simulated GPU."""
         from autograder.job import checker, checker_preload
 
         checker_preload.preload(course.preload)
         self.course, self.chapter = course, chapter
+        self._gpus = course.chapter(chapter).gpus
+        if self._gpus and (problem := simulated.prepare()):
+            raise InfrastructureError(problem)
+        checker_preload.simulate(self._gpus)
         self._config, self._session = checker.collect(course, chapter)
         self._all = list(self._session.items)
 
@@ -96,7 +102,7 @@ class Asked:
             self._session.items[:] = items
             self._session.testsfailed = 0  # or pytest takes the last seed's failures for broken files
             self._session.shouldstop = False
-            with beside(self.course, code, allowed) as checker.JOB.wanted:
+            with beside(self.course, code, allowed, self._gpus) as checker.JOB.wanted:
                 self._config.hook.pytest_runtestloop(session=self._session)
             made += _said(checker.OUTCOMES.numbers, items, seed, listener.ended)
         return made
@@ -104,7 +110,7 @@ class Asked:
 
 @contextlib.contextmanager
 def beside(
-    course: Course, code: Sequence[str], allowed: Sequence[str] = ()
+    course: Course, code: Sequence[str], allowed: Sequence[str] = (), gpus: int = 0
 ) -> Iterator[Callable[[str], asking.Student]]:
     """What makes the peers and lives that a check wants, here without a box; they end with the block. See `job.peers`."""
     with contextlib.ExitStack() as stack:
@@ -113,7 +119,10 @@ def beside(
         def made() -> peers.Peers:
             box = stack.enter_context(boxes.Box(owners.new_name("b"), boxes.caps(Limits()), walls=False))
             ours, _ = map(stack.enter_context, socket.socketpair())  # nobody asks the kernel that there is not
-            of = peers.Peers(ours, lambda: True, _server(course).path, f"{box.name}p", box, Limits(), code)
+            environment = simulated.environment(gpus)
+            of = peers.Peers(
+                ours, lambda: True, _server(course).path, f"{box.name}p", box, Limits(), code, environment=environment
+            )
             stack.callback(of.close)
             return of
 

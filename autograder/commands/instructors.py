@@ -45,8 +45,9 @@ def grade(
     tls: Annotated[Path | None, typer.Option(help="with dask://: the folder of the cluster's certificate")] = None,
     db: Annotated[str, typer.Option(help="the gradebook, if not in OUT: postgresql+psycopg://USER@HOST/NAME")] = "",
     gpus: Annotated[
-        int | None, typer.Option(help="cards leased for each submission, whatever the chapter says", min=0)
-    ] = None,
+        str,
+        typer.Option(help="cards leased for each submission, whatever the chapter says; or simulated: on no card"),
+    ] = "",
     roster: Annotated[
         Path | None,
         typer.Option(help="CSV of the class: which id (and name) is which lms id", exists=True, dir_okay=False),
@@ -83,9 +84,11 @@ def grade(
         end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits of the chapter's header")
     from autograder.engine import executors
     from autograder.engine.request import Request
+    from autograder.gpu import simulated
     from autograder.model.limits import read_limits
     from autograder.submissions.handed_in import HandedIn
 
+    given = simulated.asked(gpus)
     request = Request(
         course,
         name,
@@ -98,7 +101,7 @@ def grade(
         watching=watch,
         students=student or (),
         limits=read_limits(limit or ()),  # a slip in them costs no start of servers
-        gpus=gpus,
+        gpus=given,
         db_url=db or None,
         command=spelled(context),
     )
@@ -112,7 +115,7 @@ def grade(
 
     full = course.chapter(name)
     which: dict[str, Any] = {"names": filenames.Names(name_pattern, layout), "roster": roster, "times": handed_in}
-    with executors.opened(engine, course, name, tls, gpus) as executor:
+    with executors.opened(engine, course, name, tls, given) as executor:
         request = replace(request, executor=executor)
         if any(said is not None for said in policy):
             from autograder.gradebook import late_penalty  # all of nbgrader comes with it: see `grade_class`

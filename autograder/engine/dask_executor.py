@@ -22,6 +22,7 @@ from distributed import Future as DaskFuture
 from distributed.security import Security
 
 from autograder.engine import dask_worker
+from autograder.job import forkserver
 from autograder.job.forkserver import InfrastructureError
 from autograder.model.course import Course, CourseError
 
@@ -85,13 +86,13 @@ class DaskExecutor(Executor):
         self._watch = threading.Thread(target=self._watching, name="dask workers", daemon=True)
         self._watch.start()
 
-    def same_course(self, course: Course, chapter: str, gpus: int | None = None) -> int:
+    def same_course(self, course: Course, chapter: str, gpus: int | str | None = None) -> int:
         """See that every worker there is would grade by a course like ours; returns how many there are.
 
         Waits for the first one, with cards where the chapter needs them. Raises CourseError, which names the worker and
         what differs; InfrastructureError.
         """
-        self._cards = course.chapter(chapter).gpus if gpus is None else gpus
+        self._cards = forkserver.limited(course.chapter(chapter), gpus=gpus).cards
         try:
             self.client.wait_for_workers(1, timeout=self.patience)
             ours = dask_worker.parts(course, chapter)
@@ -116,7 +117,7 @@ class DaskExecutor(Executor):
         if self._lost:
             future.set_exception(InfrastructureError(self._lost))
             return future
-        cards = job.rubric.chapter.gpus
+        cards = job.rubric.chapter.cards
         try:
             theirs = self.client.submit(
                 dask_worker.grade_job,

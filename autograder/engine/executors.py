@@ -22,7 +22,7 @@ LOCAL = "local"
 
 @contextmanager
 def opened(
-    said: str, course: Course, chapter: str, tls: Path | None = None, gpus: int | None = None
+    said: str, course: Course, chapter: str, tls: Path | None = None, gpus: int | str | None = None
 ) -> Iterator[Executor | None]:
     """The executor of an engine, for the time of the block; None for `local`.
 

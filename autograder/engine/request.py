@@ -32,7 +32,7 @@ class Request:
     watching: bool = False  # more comes soon: of any chapter's notebooks, and servers stay warm
     students: Collection[str] = ()  # those to be graded; none: all of them
     limits: Mapping[str, Any] = field(default_factory=dict)  # before the chapter's
-    gpus: int | None = None  # cards for a submission, before the chapter's
+    gpus: int | str | None = None  # before the chapter's: see `forkserver.limited`
     db_url: str | None = None  # of the gradebook that is not OUT's own
     extensions: Sequence[Extension] = ()  # kept in the gradebook
     command: str = "autograder"  # how commands begin that pages name

@@ -112,6 +112,11 @@ class Leases:
         return ""
 
 
+def cards() -> int:
+    """How many whole cards this machine has, well or not."""
+    return len(Cards().found()[0])
+
+
 @cache
 def here() -> Leases:
     """This machine's cards. Locks of root's graders lie in /run/across/cards, of others below $XDG_RUNTIME_DIR or /tmp."""

@@ -67,6 +67,7 @@ def ask(
             cap=limits.reply_bytes,
             deadline=deadline,
             allowed_ops=list(rubric.chapter.allowed_ops),
+            gpus=rubric.chapter.gpus,
             keep={cell: list(names) for cell, names in keep.items()},
         )
         patience = PATIENCE * limits.question_seconds

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from across._process import pristine
+from autograder.gpu import simulated
 from autograder.job import checker_preload, messages
 from autograder.model import digests, test_cells
 from autograder.model.course import Course, CourseError
@@ -211,6 +212,7 @@ def prepare(dumped: str, chapter: str) -> None:
     read = digests.of_checks(course.check_sources(chapter))
     try:
         CONFIG, SESSION = collect(course, chapter)
+        machine = simulated.prepare() if course.chapter(chapter).gpus else ""
     except CourseError as error:
         PLAN = messages.Plan(author=str(error))
         return
@@ -223,7 +225,7 @@ def prepare(dumped: str, chapter: str) -> None:
     ]
     cells = {item.name: item.function.cell for item in SESSION.items if hasattr(item.function, "cell")}  # type: ignore[attr-defined]
     in_box = {name: (cell.grade_id, list(cell.uses), list(cell.binds)) for name, cell in cells.items()}
-    PLAN = messages.Plan(tests=tests, checks=read, in_box=in_box)
+    PLAN = messages.Plan(tests=tests, checks=read, in_box=in_box, machine=machine)
 
 
 def before(message: dict[str, Any]) -> Callable[[], None]:
@@ -246,6 +248,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         "across._process.fresh_child"
     ):  # the checks use it: 5 ms that others need not pay
         pristine.leave(fresh_child)
+    checker_preload.simulate(request.gpus)
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
     OUTCOMES.connection = connection
     JOB.wanted = partial(_wanted, connection, socket.socket(fileno=handed), request)

@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from autograder.gpu import simulated
+
 TENSORFLOW = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "TF_ENABLE_ONEDNN_OPTS": "0",  # with it a process's first op goes through all kernels, for 20 ms,
@@ -25,6 +27,16 @@ def preload(names: Sequence[str]) -> None:
         importlib.import_module(name)
     if "tensorflow" in names:
         _tensorflow()
+
+
+def simulate(count: int) -> None:
+    """Have `count` simulated GPUs in this process and in those that it starts. Raises NoGpu."""
+    if count:
+        from across import devices
+
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+        os.environ.update(simulated.environment(count))
+        devices.gpus(count)
 
 
 @contextlib.contextmanager

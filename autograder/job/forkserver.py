@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from across._process import warm
+from autograder.gpu import leases, simulated
 from autograder.job import messages
 from autograder.model import digests, rubric
 from autograder.model.course import Chapter, Course, CourseError
@@ -107,12 +108,12 @@ def make_rubric(
     *,
     sandboxed: bool = True,
     limits: Mapping[str, Any] | None = None,
-    gpus: int | None = None,
+    gpus: int | str | None = None,
 ) -> Rubric:
     """The rubric by which `chapter` is graded from now on; its servers are started, which takes 5 s.
 
-    `limits` go before the chapter's own, and so does `gpus`, the number of cards. Raises CourseError for the author's
-    fault, warm.ServerError with what the servers printed.
+    `limits` go before the chapter's own, and so does `gpus`, see `limited`. Raises CourseError for the author's fault,
+    InfrastructureError where simulated GPUs cannot be had, warm.ServerError with what the servers printed.
     """
     read = course.chapter(chapter)
     plan = read_plan(course, chapter)
@@ -124,10 +125,17 @@ def make_rubric(
     return Rubric(made, tests, plan.checks, digests.grader(), environment(course), sandboxed)
 
 
-def limited(chapter: Chapter, limits: Mapping[str, Any] | None = None, gpus: int | None = None) -> Chapter:
-    """The chapter with `limits` before its own, and `gpus` cards instead of its own number."""
+def limited(chapter: Chapter, limits: Mapping[str, Any] | None = None, gpus: int | str | None = None) -> Chapter:
+    """The chapter with `limits` before its own, and its GPUs settled for a run.
+
+    `gpus`: so many cards instead of its own number, or "simulated": its own number, without cards. None: its own number, of
+    this machine's cards where it has as many, else simulated.
+    """
     its = replace(chapter.limits, **(limits or {}))
-    return replace(chapter, limits=its, gpus=chapter.gpus if gpus is None else gpus)
+    if isinstance(gpus, int):
+        return replace(chapter, limits=its, gpus=gpus)
+    simulates = chapter.gpus > 0 and (gpus == simulated.SIMULATED or leases.cards() < chapter.gpus)
+    return replace(chapter, limits=its, simulated=simulates)
 
 
 def read_plan(course: Course, chapter: str) -> messages.Plan:
@@ -140,6 +148,8 @@ def read_plan(course: Course, chapter: str) -> messages.Plan:
     assert plan is not None
     if plan.author:
         raise CourseError(plan.author)
+    if plan.machine:
+        raise InfrastructureError(plan.machine)
     return plan
 
 
@@ -219,11 +229,13 @@ def _launched(course: Course, chapter: str) -> Servers:
             boxes.remove_leftovers()
             atexit.register(close)
         # a rerun orders sets in the same way, those in a check's sentence too
-        env = {**_plain(), "PYTHONHASHSEED": "0"}
+        env, gpu = {**_plain(), "PYTHONHASHSEED": "0"}, []
+        with contextlib.suppress(CourseError):  # told by whoever needs it
+            gpu = [simulated.PRELOADED] if course.chapter(chapter).gpus else []
         _STARTED[course, chapter] = Servers(
             course,
             chapter,
-            warm.ForkServer("autograder.job.student_server", *course.preload, env=env, bare=True),
+            warm.ForkServer("autograder.job.student_server", *course.preload, *gpu, env=env, bare=True),
             warm.ForkServer("autograder.job.checker", course.dumps(), chapter, env=env, bare=True),
             warm.ForkServer("autograder.job.driver", env=_plain(), bare=True),
         )
@@ -254,7 +266,7 @@ def _plain() -> dict[str, str]:
 
     It works in another folder than we do; an empty part of PYTHONPATH, which means the working folder, is left out.
     """
-    keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
+    keep = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "ACROSS_CACHE")
     places = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
     plain = {name: os.environ[name] for name in keep if name in os.environ}
     return plain | ({"PYTHONPATH": os.pathsep.join(places)} if places else {})

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from across._process import warm
-from autograder.gpu import leases
+from autograder.gpu import leases, simulated
 from autograder.job import carried, check, clocks, forkserver, judge
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.kernel_process import StartError
@@ -146,13 +146,14 @@ def _sweep(name: str) -> None:
 
 @contextlib.contextmanager
 def _cards(job: Job) -> Iterator[dict[str, Any]]:
-    """Cards for the job's kernels, as `KernelProcess` takes them: leased for the time of the `with`; {} for most jobs."""
-    count = job.rubric.chapter.gpus
-    if not count:
-        yield {}
+    """GPUs for the job's kernels, as `KernelProcess` takes them: simulated, or cards leased for the time of the `with`."""
+    chapter = job.rubric.chapter
+    if not chapter.cards:
+        environment = simulated.environment(chapter.gpus)
+        yield {"environment": environment} if environment else {}
         return
     try:
-        with leases.here().lease(count, CARD) as cards:
+        with leases.here().lease(chapter.cards, CARD) as cards:
             yield cards
     except leases.LeaseError as error:
         raise InfrastructureError(str(error)) from error

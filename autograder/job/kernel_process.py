@@ -11,14 +11,15 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbformat import NotebookNode
 
 from across._process import warm
+from autograder.gpu import simulated
 from autograder.job import assemble
-from autograder.job.peers import Peers, packed
+from autograder.job.peers import Peers, crashed, packed
 from autograder.model.course import Limits
 from autograder.sandbox import boxes, processor
 
@@ -42,11 +43,12 @@ class KernelProcess:
         cards: Mapping[str, Any] | None = None,
         hidden: Sequence[str] = (),
         files: Sequence[tuple[str, bytes]] = (),
+        gpus: int = 0,
     ) -> None:
         """Ask the warm server at `server` for a kernel in box `name`. Raises SandboxError, warm.ServerError.
 
         `cards`: of a lease, the "environment" for the kernel and the "nodes" for its box; `hidden`: see `Box`; `files` will lie
-        in its working folder, by their relative paths.
+        in its working folder, by their relative paths. What is made beside it has so many simulated `gpus`.
         """
         cards = cards or {}
         self.limits = limits
@@ -56,8 +58,8 @@ class KernelProcess:
         self.connection |= {"transport": "ipc", "key": secrets.token_hex(16), "signature_scheme": "hmac-sha256"}
         self._log = os.memfd_create("log")
         self.questions, theirs = socket.socketpair()
-        self._made_of = (server, f"{name}p", hidden, files)
-        self._ends: list[Callable[[], None]] = []
+        self._made_of = (server, f"{name}p", hidden, files, simulated.environment(gpus))
+        self._beside: list[Peers] = []
         self.box = boxes.Box(name, boxes.caps(limits), walls, cards.get("nodes", ()), hidden)
         try:
             request = {**self.box.request(), "cards": cards.get("environment", {})}
@@ -89,10 +91,11 @@ class KernelProcess:
 
         They end with it.
         """
-        server, name, hidden, files = self._made_of
+        server, name, hidden, files, environment = self._made_of
         code = [cell.source for cell in cells if assemble.is_executed(cell)]
-        made = Peers(self.questions, self.alive, server, name, self.box, self.limits, code, hidden, files)
-        self._ends.append(made.close)
+        of = (server, name, self.box, self.limits, code, hidden, files, environment)
+        made = Peers(self.questions, self.alive, *of)
+        self._beside.append(made)
         return made
 
     def printed(self) -> str:
@@ -143,10 +146,14 @@ class KernelProcess:
             return self.child.wait(1.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as the box tells it
         return False
 
+    def crashed(self) -> bool:
+        """Whether a fault in machine code ended the kernel, or a process beside it: the student's, or of what they use."""
+        return (self.child is not None and crashed(self.child)) or any(each.crashed() for each in self._beside)
+
     def close(self) -> None:
         """End the kernel, its peers and all it started; remove its box."""
-        for end in self._ends:
-            end()
+        for each in self._beside:
+            each.close()
         self.questions.close()
         for descriptor in {self.sockets, self._log} - {-1}:
             os.close(descriptor)

@@ -45,7 +45,14 @@ class Life:
         self.place, self.seed, self.clocks = place, seed, clocks
         self.rubric = replace(rubric, chapter=replace(rubric.chapter, limits=clocks.limits))
         self.seconds: dict[str, float] = dict.fromkeys(STEPS, 0.0)
-        made_of = (clocks.limits, rubric.sandboxed, place.cards, place.private, rubric.chapter.files)
+        made_of = (
+            clocks.limits,
+            rubric.sandboxed,
+            place.cards,
+            place.private,
+            rubric.chapter.files,
+            rubric.chapter.gpus,
+        )
         with self.timed("start"):
             self.kernel = KernelProcess(place.student, self.name, *made_of)
 

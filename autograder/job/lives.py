@@ -7,6 +7,7 @@ about an exercise is given up, and the next one is asked about the others. `More
 from __future__ import annotations
 
 import contextlib
+import copy
 from dataclasses import InitVar, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -199,6 +200,8 @@ class Lives:
     def _stopped(self, life: Life, notebook: NotebookNode, stop: Stop, executed: messages.Executed) -> More:
         if stop is Stop.CRASHED and life.killed() and self._once(More.KILLED):
             return More.KILLED
+        if stop is Stop.CRASHED:
+            self._crashed(life, notebook)
         before = [stops.answer(cell) for cell in notebook.cells[: executed.cell + 1]]
         theirs = {*self.submission.answers, *added_cells.names(self.submission.added)}
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
@@ -213,6 +216,24 @@ class Lives:
         elif not (stop is Stop.TIMEOUT and (len(self.lives) > 1 or not self.clocks.whole) and self.clocks.late()):
             raise StartError(f"a cell of the release ended the kernel: {executed.note}")
         return More.STOPPED
+
+    def _crashed(self, life: Life, notebook: NotebookNode, exercise: str = "") -> None:
+        """Raise StartError where a kernel crashed on simulated GPUs, and the same does not without: no answer is to blame."""
+        if not self.rubric.chapter.simulated or not life.kernel.crashed():
+            return
+        life.kernel.close()
+        place = replace(self.place, name=f"{self.place.name}c", cards={})
+        rubric = replace(self.rubric, chapter=replace(self.rubric.chapter, gpus=0, simulated=False))
+        with self.clocks.stopped():
+            control = Life(place, len(self.lives), rubric, self.seed, self.clocks)
+            with contextlib.closing(control.kernel):
+                executed = control.execute(copy.deepcopy(notebook), lambda: False)
+                crashes = executed is None or executed.stopped is not None
+                if exercise and not crashes:
+                    crashes = control.ask([exercise], notebook, self.stages.keep).lost is not None
+        if not crashes:
+            at = f"asked about {exercise}" if exercise else "in a cell"
+            raise StartError(f"{at}: the kernel crashed on simulated GPUs, and does not without them; see docs/gpu.md")
 
     def _ask(self, life: Life, asked: list[str], notebook: NotebookNode) -> More | None:
         helpers = set(stages.helpers(asked, self.rubric.tests, notebook)) - self.seen.lost.keys()
@@ -237,6 +258,8 @@ class Lives:
         if answers.lost in (Lost.DIED, Lost.PROTOCOL) and life.killed() and self._once(More.KILLED):
             return More.KILLED
         stop = Stop.MEMORY if life.kernel.out_of_memory() else stops.LOST[answers.lost]
+        if answers.lost is Lost.DIED and stop is not Stop.MEMORY:
+            self._crashed(life, notebook, answers.exercise)
         if stop is Stop.TIMEOUT and (more := self._late(life, "question_seconds", answers.exercise)):
             return more
         self._halt(stop, answers.note, exercise=answers.exercise)

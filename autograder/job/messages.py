@@ -56,6 +56,7 @@ class RunTests(msgspec.Struct, frozen=True, kw_only=True):
     cap: int  # bytes of one answer
     deadline: float  # seconds for one question
     allowed_ops: list[str]  # that graphs may hold besides `graphs.ALLOWED`
+    gpus: int = 0  # simulated ones, in this process
     keep: dict[str, list[str]] = {}  # by the grade id of a test cell: names that it must leave as they were
 
 
@@ -72,6 +73,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     checks: str = ""  # digest
     in_box: dict[str, tuple[str, list[str], list[str]]] = {}  # by a test's name: see `rubric.InBox`
     author: str = ""  # why there is none: the author's fault
+    machine: str = ""  # why this machine cannot grade by it
 
 
 class TestBegins(msgspec.Struct, frozen=True, tag="begins"):

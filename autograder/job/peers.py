@@ -12,9 +12,11 @@ import contextlib
 import io
 import json
 import os
+import signal
 import socket
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from across._process import warm
@@ -22,6 +24,7 @@ from autograder.model.course import Limits
 from autograder.sandbox import boxes
 
 PEER, LIFE = "peer", "life"
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)  # faults in machine code
 MOST = 24  # of one checker, which asks twice about what failed
 
 
@@ -39,17 +42,20 @@ class Peers:
         code: Sequence[str],
         hidden: Sequence[str] = (),
         files: Sequence[tuple[str, bytes]] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`alive` says whether the kernel is. Of the warm `server`, for a kernel in the box `beside`; `name` begins names.
 
         `code` is what a life executes: the sources of the notebook's cells that were executed. `hidden`, `files`: as the
-        kernel's own, see `KernelProcess`.
+        kernel's own, see `KernelProcess`; `environment`: of simulated GPUs, which all of them have.
         """
         self.questions, self.alive = questions, alive
         self._server, self._name, self._beside, self._limits = server, name, beside, limits
         self._code, self._hidden, self._files = list(code), hidden, files
+        self._environment = dict(environment)
         self._ends = contextlib.ExitStack()
         self._count = 0
+        self._made: list[warm.Child] = []
 
     def start(self, kind: str) -> socket.socket:
         """A socket on which a new process of the kind answers, after an "R"; close it. Raises SandboxError, ServerError.
@@ -67,18 +73,31 @@ class Peers:
             self._ends.callback(box.close)
         ours, theirs = socket.socketpair()
         with theirs, _memory() as log, _memory(json.dumps(self._code).encode()) as code, packed(self._files) as files:
-            request: Mapping[str, Any] = {**box.request(apart=kind == PEER), "as": kind}
+            request: Mapping[str, Any] = {**box.request(apart=kind == PEER), "as": kind, "cards": self._environment}
             sent = [log, theirs.fileno(), *([code] if kind == LIFE else []), *files]
             try:
-                self._ends.callback(warm.request(self._server, request, sent).close)
+                self._made.append(warm.request(self._server, request, sent))
+                self._ends.callback(self._made[-1].close)
             except BaseException:
                 ours.close()
                 raise
         return ours
 
+    def crashed(self) -> bool:
+        """Whether a fault in its machine code ended one of them."""
+        return any(crashed(child) for child in self._made)
+
     def close(self) -> None:
         """End all of them."""
         self._ends.close()
+
+
+def crashed(child: warm.Child) -> bool:
+    """Whether a process has ended by a signal of `CRASHES`."""
+    with contextlib.suppress(TimeoutError):
+        code = child.wait(1.0)
+        return -code in CRASHES or code - 128 in CRASHES  # the latter: as the box tells it
+    return False
 
 
 @contextlib.contextmanager

@@ -61,14 +61,14 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     path = f"{sys.prefix}/bin:/usr/bin:/bin"
     os.environ.clear()
     os.environ.update(PATH=path, HOME=home, USER="student", LOGNAME="student", TMPDIR="/tmp", LANG="C.UTF-8")
-    os.environ.update(CUDA_VISIBLE_DEVICES="-1", PYTHONDONTWRITEBYTECODE="1")
+    os.environ.update(PYTHONDONTWRITEBYTECODE="1")
     if "tensorflow" in sys.modules:
         os.environ.update(preload.TENSORFLOW)
     os.environ.update(
         PYTHONHASHSEED="0"
     )  # as this process's own, see `forkserver`: a rerun orders sets in the same way
     os.environ.update(IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=f"{home}/.matplotlib", ACROSS_GRADING="1")
-    os.environ.update(message.get("cards", {}))
+    os.environ.update(message.get("cards") or {"CUDA_VISIBLE_DEVICES": "-1"})
     if fresh_child := sys.modules.get("across._process.fresh_child"):  # where the course preloads this library
         pristine.leave(fresh_child)
     _signals_as_in_any_shell()
@@ -84,6 +84,15 @@ def _signals_as_in_any_shell() -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _simulate() -> None:
+    """Have the GPUs that this box is told to simulate. Raises RuntimeError: this machine's fault."""
+    if "ACROSS_GPUS" in os.environ:
+        from across import devices
+
+        if said := devices.from_environment():
+            raise RuntimeError(said)
 
 
 def _unpack(descriptor: int, home: str) -> None:
@@ -110,6 +119,7 @@ def _alone(channel: socket.socket, code: list[str] | None) -> None:
     from IPython.core.interactiveshell import InteractiveShell  # is there: see `prepare`
     from traitlets.config import Config
 
+    _simulate()
     entering.hush()
     tempfile.tempdir = None
     sys.path.insert(0, "")
@@ -142,6 +152,7 @@ def _start(channel: socket.socket, home: str, sockets: str) -> None:
     application = Application.instance()
     quiet = ["--HistoryManager.enabled=False", "--log-level=ERROR"]
     application.initialize(["-f", f"{home}/connection.json", *quiet])
+    _simulate()
     for file in os.scandir(sockets):
         os.chmod(file, 0o777)
     preload.log_as_in_a_notebook()

@@ -66,7 +66,8 @@ class Chapter:
     release: dict[str, Any] = field(repr=False)  # notebooks/NAME.ipynb: nbformat 4 JSON
     exercises: tuple[Exercise, ...]
     limits: Limits
-    gpus: int = 0  # cards that grading leases for a submission; 0: none, whatever is in the machine
+    gpus: int = 0  # GPUs that a submission has when it is graded; 0: none, whatever is in the machine
+    simulated: bool = False  # these are made of host memory, in this run; else cards are leased
     checker: CheckerCaps = CAPS
     allowed_ops: tuple[str, ...] = ()  # that its graphs may hold besides those of `probe.graphs`
     rows: str = ""  # of the course that it covers as a whole, as in "S1-S8 S12"
@@ -83,6 +84,11 @@ class Chapter:
     english: stubs.English = field(
         default_factory=dict, repr=False
     )  # what notebooks of other languages say in its place
+
+    @property
+    def cards(self) -> int:
+        """How many cards are leased for a submission in this run."""
+        return 0 if self.simulated else self.gpus
 
     @property
     def answers(self) -> dict[str, str]:
@@ -262,7 +268,7 @@ class Course:
             limits=Limits(**checked(f"{path}: limits", says.limits, Limits)),
             checker=CheckerCaps(**checked(f"{path}: checker", says.checker, CheckerCaps)),
             allowed_ops=says.allowed_ops,
-            gpus=says.cards,
+            gpus=says.gpus,
             rows=says.rows,
             due=headers.date(str(path), says.due) if says.due else "",
             course=self.id,

@@ -17,7 +17,6 @@ from msgspec import Meta
 from autograder.model.address import Address
 from autograder.model.limits import STEP, CheckerCaps, CourseError, Limits, checked, near
 
-SIMULATE = "simulate"  # what a chapter says that needs no card: it makes devices of CPUs
 SMALLEST = 0.001  # points: a smaller step is no number that a student can be told
 FOLLOW = "the share of its points that an answer gets whose error is carried over, as in follow_through = 0.5"
 ROW = re.compile(r"([A-Z]+)([1-9][0-9]{0,3})")
@@ -79,16 +78,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         tuple[Operation, ...],
         Meta(description="operations that its graphs may hold besides the usual, as in allowed_ops: [Bincount]"),
     ] = ()
-    gpus: Annotated[Literal[0, 1, 2, "simulate"], Meta(description=f"0, 1, 2 or {SIMULATE}")] = SIMULATE
+    gpus: Annotated[Literal[0, 1, 2, 4], Meta(description="0, 1, 2 or 4")] = 0
     devices: Annotated[int, Meta(ge=1, le=64, description="how many devices it can use, as in devices: 4")] = 1
     rows: Annotated[str, Meta(description='the rows of the course that it covers, as in rows: "S1-S8 S12"')] = ""
     follow_through: Annotated[float, Meta(ge=0, le=1, description=FOLLOW.replace("=", ":"))] | None = None
     due: Annotated[str, Meta(description='when it is due, as in due: "2026-11-30T23:59+01:00"')] = ""
-
-    @property
-    def cards(self) -> int:
-        """How many cards grading leases for a submission."""
-        return 0 if isinstance(self.gpus, str) else self.gpus
 
 
 NEEDS = "needs"  # what course.toml says of a chapter's place in the course: for the start page

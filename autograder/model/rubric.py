@@ -103,7 +103,8 @@ class Rubric:
 
     @property
     def _devices(self) -> str:
-        return f"{self.chapter.gpus} cards" if self.chapter.gpus else "no card"
+        kind = "simulated GPUs" if self.chapter.simulated else "cards"
+        return f"{self.chapter.gpus} {kind}" if self.chapter.gpus else "no card"
 
     @cached_property
     def made_of(self) -> str:

@@ -1,8 +1,8 @@
 """What a box shows: bubblewrap's command line.
 
-Shown, read-only and at their own paths: /usr, the Python installation, the environment, the students' library. Hidden:
-whatever of the course and the grader lies below those. A wheel puts `autograder/` into the environment, an image may
-hold the checkout in /usr/src.
+Shown, read-only and at their own paths: /usr, the Python installation, the environment, the students' library, and that of
+simulated GPUs. Hidden: whatever of the course and the grader lies below those. A wheel puts `autograder/` into the
+environment, an image may hold the checkout in /usr/src.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+
+from across._gpu import building
 
 INSIDE = "/box"  # the work folder
 WRITABLE = (INSIDE, "/tmp", "/dev/shm")  # each a file system of its own, in memory
@@ -61,7 +63,7 @@ def command(
     descriptors = ["--info-fd", str(info), "--seccomp", str(filter)]
     return [
         "bwrap",
-        *fixed(tmp, private),
+        *fixed(tmp, private, (str(library),) if (library := building.folder()).is_dir() else ()),
         *cards,
         *closed,
         *descriptors,
@@ -100,8 +102,8 @@ def files(tmp: int) -> dict[str, int]:
 
 
 @cache
-def fixed(tmp: int, private: tuple[str, ...] = ()) -> list[str]:
-    """The part of the command line that is the same for all boxes of a course with `tmp` bytes."""
+def fixed(tmp: int, private: tuple[str, ...] = (), more: tuple[str, ...] = ()) -> list[str]:
+    """The part of the command line that is the same for all boxes of a course with `tmp` bytes; `more` is shown, too."""
     arguments = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
     if os.getuid() != 0:
         arguments.append("--unshare-user")
@@ -117,7 +119,7 @@ def fixed(tmp: int, private: tuple[str, ...] = ()) -> list[str]:
     arguments += ["--proc", "/proc", "--dev", "/dev"]
     for place in WRITABLE:  # before what may lie in them: an environment below /tmp
         arguments += ["--size", str(tmp), "--perms", "0700" if place == INSIDE else "1777", "--tmpfs", place]
-    return arguments + _mounted(mounts(shown(), hidden(private)))
+    return arguments + _mounted(mounts([*shown(), *more], hidden(private)))
 
 
 def shown() -> list[str]:

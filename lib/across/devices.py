@@ -31,6 +31,7 @@ __all__ = [
     "best",
     "from_environment",
     "gpus",
+    "gpus_or_cpus",
     "here",
     "simulate",
     "simulated_gpus",
@@ -245,18 +246,47 @@ def best(n: int, *, quiet: bool = False) -> list[str]:
     Pieces of a split card count as GPUs. Raises TooLate when logical CPUs are needed and TensorFlow has started with
     fewer than `n`.
     """
-    machine = here()
-    if len(machine.gpus) >= n:
-        names = [device.name for device in machine.gpus[:n]]
-        line = f"{n} GPU{'s' * (n > 1)}: {', '.join(dict.fromkeys(device.model for device in machine.gpus[:n]))}."
-    else:
-        cpus = [device.name for device in machine.devices if device.type == "CPU"]
-        names = cpus[:n] if machine.settled and len(cpus) >= n else simulate(n)
-        reason = f"this machine has {len(machine.gpus) or 'no'} GPU{'s' * (len(machine.gpus) > 1)}"
-        line = f"{n} logical CPU{'s' * (n > 1)} stand in for {n} devices: {reason}."
+    names, line = _best(n)
     if not quiet:
         print(line)
     return names
+
+
+def gpus_or_cpus(n: int, memory: str | int = "2 GiB") -> list[str]:
+    """Return the names of `n` devices: real GPUs if there are as many, else simulated ones, else logical CPUs; print which.
+
+    What a chapter about GPUs calls first. Simulated GPUs have `memory` each, see `gpus`, and so do processes that are started
+    from here, by `fresh` and in clusters: ACROSS_GPUS is set. Raises ValueError as `gpus` does; TooLate when TensorFlow has
+    started with fewer devices.
+    """
+    missing, real = "", 0 if loading.loaded() else _listed()
+    if real < n:
+        try:
+            if not real:
+                if building.kept() is None and not building.problem():
+                    print("Building the simulated GPU, once, about 20 s ...", flush=True)
+                gpus(n, memory)
+                os.environ[GPUS] = str(n)
+        except (NoGpu, TooLate) as error:
+            missing = f" {error}"
+    names, line = _best(n)
+    print(line + missing * (names[0][1] != "G"))
+    return names
+
+
+def _best(n: int) -> tuple[list[str], str]:
+    """`n` devices that are here, and one line saying which. Raises TooLate."""
+    machine = here()
+    if len(machine.gpus) >= n:
+        names = [device.name for device in machine.gpus[:n]]
+        return (
+            names,
+            f"{n} GPU{'s' * (n > 1)}: {', '.join(dict.fromkeys(device.model for device in machine.gpus[:n]))}.",
+        )
+    cpus = [device.name for device in machine.devices if device.type == "CPU"]
+    names = cpus[:n] if machine.settled and len(cpus) >= n else simulate(n)
+    reason = f"this machine has {len(machine.gpus) or 'no'} GPU{'s' * (len(machine.gpus) > 1)}"
+    return names, f"{n} logical CPU{'s' * (n > 1)} stand in for {n} devices: {reason}."
 
 
 def _listed() -> int:

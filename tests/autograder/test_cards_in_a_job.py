@@ -91,10 +91,11 @@ def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> leases.Leases:
     cards = OneCard(FakeNvml(Gpu("GPU-a", ecc=1), Gpu("GPU-b")), exists=lambda _node: True)
     here = leases.Leases(cards, tmp_path)
     monkeypatch.setattr(leases, "here", lambda: here)
+    monkeypatch.setattr(leases, "cards", lambda: len(cards.found()[0]))
     return here
 
 
-def job(course: Course, gpus: int | None = None) -> Job:
+def job(course: Course, gpus: int | str | None = None) -> Job:
     rubric = forkserver.make_rubric(course, NAME, gpus=gpus)
     return Job(Submission("ann", NAME, build.solution_source(course, NAME)), rubric, 1)
 
@@ -115,17 +116,17 @@ def test_the_instructor_may_grade_without_cards(course: Course, lent: leases.Lea
     assert (mark.points, "-1" in mark.message) == (0.0, True), mark  # the kernel sees no card
 
 
-def test_a_machine_without_cards_is_no_fault_of_the_student(
+def test_a_machine_without_the_cards_that_the_instructor_wants_is_no_fault_of_the_student(
     course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     bare = leases.Leases(Cards(FakeNvml()), tmp_path)
     monkeypatch.setattr(leases, "here", lambda: bare)
     with pytest.raises(InfrastructureError, match="cards asked for: 1; this machine has 0; NVML finds no card"):
-        grade.grade_job(job(course), course)
+        grade.grade_job(job(course, gpus=1), course)
 
 
-def test_a_mark_that_was_given_with_other_cards_is_another_mark(course: Course):
-    assert len({job(course, gpus).digest for gpus in (None, 0, 2)}) == 3
+def test_a_mark_that_was_given_with_other_gpus_is_another_mark(course: Course, lent: leases.Leases):
+    assert len({job(course, gpus).digest for gpus in (None, 0, 2, "simulated")}) == 4
     assert job(course).digest == job(course, 1).digest  # as its header says
 
 
@@ -160,7 +161,7 @@ def test_the_students_server_has_not_looked_for_cards_before_it_forks():
     assert said.stdout.strip() == "None"
 
 
-@pytest.mark.parametrize(("gpus", "count"), [("simulate", 0), (0, 0), (1, 1), (2, 2)])
+@pytest.mark.parametrize(("gpus", "count"), [(0, 0), (1, 1), (2, 2), (4, 4)])
 def test_a_header_says_how_many_cards(tmp_path: Path, gpus: object, count: int):
     made = courses.write(tmp_path, NAME, HEADER.format(gpus=gpus) + SOURCE.replace("@FILE@", "'/dev/x'"))
     assert made.chapter(NAME).gpus == count
@@ -169,7 +170,7 @@ def test_a_header_says_how_many_cards(tmp_path: Path, gpus: object, count: int):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"gpus": 3}, "gpus: 3; write 0, 1, 2 or simulate"),
+        ({"gpus": 3}, "gpus: 3; write 0, 1, 2 or 4"),
         ({"gpus": True}, "gpus: True; write"),
         ({"gpu": 1}, "unknown key 'gpu'; did you mean gpus"),
     ],

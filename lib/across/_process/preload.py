@@ -5,6 +5,7 @@ No op is run: after one, forked children hang.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import logging
@@ -91,10 +92,19 @@ def _across(name: str) -> None:
     importlib.import_module(f"{name}._gpu.loading").open_if_built()
 
 
+def _gpu(_name: str) -> None:
+    """The library of simulated GPUs, built if it was not; where it cannot be had, whoever wants it is told."""
+    building = importlib.import_module("across._gpu.building")
+    with contextlib.suppress(building.NoGpu):
+        building.build()
+        importlib.import_module("across._gpu.loading").open_if_built()
+
+
 RECIPES: dict[str, Callable[[str], object]] = {
     "tensorflow": _tensorflow,
     "matplotlib": _matplotlib,
     "across": _across,
+    "across._gpu": _gpu,
 }
 
 
