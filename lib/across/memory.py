@@ -191,11 +191,11 @@ SETTINGS = (
 
 def _said(value: Any) -> Any:
     """What a setting was given, in plain values: a device is the end of its name, a piece its limit in MiB."""
-    if isinstance(value, (list, tuple)):
-        return [_said(each) for each in value]
+    if hasattr(value, "device_type"):
+        return value.name.rpartition("device:")[2]
     if hasattr(value, "memory_limit"):
         return None if value.memory_limit is None else float(value.memory_limit)
-    return value.name.rpartition("device:")[2] if hasattr(value, "device_type") else value
+    return [_said(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _piece(limit: float | None) -> Any:
