@@ -1,13 +1,30 @@
 # ---
 # jupyter:
 #   across:
+#     devices: 2
+#     gpus: 2
 #     rows: S1-S8
 # ---
 
 # %% [markdown]
-# # What does TensorFlow see on this machine, and why?
-# Between `tf.matmul` and a GPU lie several layers. A layer can fail without an exception. After about 70 minutes you can tell
-# which one failed.
+# # GPU setup
+# **What does TensorFlow see on this machine, and why?**
+#
+# Between `tf.matmul` and a GPU lie several layers. A layer can fail without an exception. In about 70 minutes you see GPUs,
+# split them, hide them, and learn to tell which layer failed.
+
+# %% [markdown]
+# ## Two GPUs on any machine
+# `D` names two devices: two real GPUs if you have them. If not, `across` makes *simulated* GPUs of this machine's memory.
+# TensorFlow's own code places, splits and refuses on them. Their speed says nothing. Where they cannot be had, logical CPUs
+# stand in.
+
+# %%
+from across import devices, diagnosis, doctor, expecting, fresh, invented, layers, memory, pictures, placement, smi
+from across.attempt import NotAttempted, attempt, call, expect, read
+
+D = devices.gpus_or_cpus(2)
+devices.here()
 
 # %%
 import os
@@ -15,16 +32,10 @@ import sys
 import textwrap
 from typing import NamedTuple
 
-from across import diagnosis, doctor, fresh, invented, layers, pictures, placement, smi
-from across.attempt import NotAttempted, attempt, call, expect, read
-from across.expecting import between, device, dict_of, list_of, number, one_of, row, text, truth, whole
-
-sys.version
-
-# %%
 import tensorflow as tf
 
-tf.__version__
+KIND = tf.DeviceSpec.from_string(D[0]).device_type
+print("Python", sys.version.split()[0], "| TensorFlow", tf.__version__, "| these devices are of the kind", KIND)
 
 # %% [markdown]
 # ## Why several GPUs?
@@ -38,40 +49,43 @@ tf.__version__
 
 # %% [markdown]
 # ### Exercise: `prediction` (1 point)
-# How many CPUs and how many GPUs will TensorFlow list here? Was it built with CUDA, NVIDIA's platform for computing? How
-# many times as many images a second as one GPU do the 16 GPUs over the network train? Replace each `None`. A complete guess
-# earns the point.
+# How many CPUs will TensorFlow list here? A variable, `CUDA_VISIBLE_DEVICES`, chooses GPUs by their numbers: how many of two
+# GPUs are seen with `"1,-1,0"`? Was this TensorFlow built with CUDA, NVIDIA's platform for computing? How many times as fast
+# as one GPU are 16 GPUs over the network? Replace each `None`. A complete guess earns the point.
 
 # %% answer="prediction" covers=["S1", "S3", "S8"]
 ### BEGIN SOLUTION
-prediction = {"CPUs": 1, "GPUs": 0, "built with CUDA": True, "16 over a network": 8}
-#: prediction = {"CPUs": None, "GPUs": None, "built with CUDA": None, "16 over a network": None}
+prediction = {"CPUs": 1, "GPUs of 1,-1,0": 1, "built with CUDA": True, "16 over a network": 8}
+#: prediction = {"CPUs": None, "GPUs of 1,-1,0": None, "built with CUDA": None, "16 over a network": None}
 ### END SOLUTION
 
-# %% check="prediction" points=1
+# %% check="prediction" points=1 covers=["S1"]
 with attempt("prediction", done="recorded before it was measured"):
-    guesses, most = read(prediction, "`prediction` is", dict_of()), float("inf")
+    guesses, most = read(prediction, "`prediction` is", expecting.dict_of()), float("inf")
     if all(guess is None for guess in guesses.values()):
         raise NotAttempted("prediction: not attempted yet. Replace each None by a guess.")
+    count, step, box, network = (
+        expecting.between(0, most, expecting.whole),
+        150,
+        15,
+        155,
+    )  # ms: computing, waiting here, there
+    times = {
+        "1 GPU": 1.0,
+        "8 in one machine": 8 * step / (step + box),
+        "16 over a network": 16 * step / (step + network),
+    }
     truth_of = {
-        "CPUs": (len(tf.config.list_physical_devices("CPU")), between(0, most, whole)),
-        "GPUs": (len(tf.config.list_physical_devices("GPU")), between(0, most, whole)),
-        "built with CUDA": (tf.test.is_built_with_cuda(), truth),
-        "16 over a network": (16 * 150 / (150 + 155), between(0, most, number)),  # MODEL: computing and waiting, in ms
+        "CPUs": (len(tf.config.list_physical_devices("CPU")), count),
+        "GPUs of 1,-1,0": (len(memory.seen("1,-1,0", 2)), count),
+        "built with CUDA": (tf.test.is_built_with_cuda(), expecting.truth),
+        "16 over a network": (round(times["16 over a network"], 1), expecting.between(0, most, expecting.number)),
     }
     for what, (truly, kind) in truth_of.items():
         guess = read(guesses.get(what), f"{what}: you guess", kind)
         near = abs(guess - truly) <= 0.1 * truly
-        print(
-            f"{what:18} you said {guess}, it is {truly if kind is truth else round(truly, 1)}{'' if near else '  <- a surprise'}"
-        )
-
-# %% tags=["show"] covers=["S1"]
-step, box, network = 150, 15, 155  # milliseconds: computing, waiting in one machine, waiting over the network
-times = {"1 GPU": 1.0}
-times["8 in one machine"] = 8 * step / (step + box)
-times["16 over a network"] = 16 * step / (step + network)
-pictures.bars(times, title="MODEL: ResNet-50, images a second", unit="times one GPU")
+        print(f"{what:18} you said {guess}, it is {truly}{'' if near else '  <- a surprise'}")
+    display(pictures.bars(times, title="MODEL: ResNet-50, images a second", unit="times one GPU"))
 
 # %% [markdown]
 # With these figures the claim holds. Other GPUs and networks give another answer. Chapter 10 derives the waiting times,
@@ -89,8 +103,8 @@ for found in tf.config.list_physical_devices():
 print(os.cpu_count(), "processors behind that one CPU")
 
 # %% [markdown]
-# TensorFlow counts all processors as one CPU. A GPU tells its `device_name` and its `compute_capability`. One device has
-# several spellings:
+# TensorFlow counts all processors as one CPU. A real GPU tells its `device_name` and its `compute_capability`, a simulated
+# one its name alone. One device has several spellings:
 #
 # | spelling | where |
 # |---|---|
@@ -100,36 +114,58 @@ print(os.cpu_count(), "processors behind that one CPU")
 # | `/GPU:0` | `tf.device`, and this course |
 
 # %% [markdown]
-# ### Exercise: `split_cpu` (2 points)
-# Split the CPU into `n` logical CPUs. Return their names, as TensorFlow lists them. Your function runs in a fresh process,
-# where TensorFlow has not started. 3 lines.
+# ### Exercise: `split` (2 points)
+# A *logical GPU* is a piece of a GPU, with a limit of memory of its own. To a program it is a GPU like any other. Split the
+# first physical device of a `kind` into one piece for each of `limits`, in MiB. Return the names of all logical devices of
+# that kind, as TensorFlow lists them. Your function runs in a fresh process, where TensorFlow has not started. 3 lines.
 #
 # <details><summary>Hint</summary>
 #
-# `tf.config.set_logical_device_configuration(cpu, pieces)` takes one physical CPU and a list. Each piece is a
-# `tf.config.LogicalDeviceConfiguration()`. Listing logical devices comes last.
+# `tf.config.set_logical_device_configuration(device, pieces)` takes one physical device and a list. Each piece is a
+# `tf.config.LogicalDeviceConfiguration(memory_limit=...)`. A piece of a CPU has no limit: `None`. Listing logical devices
+# comes last.
 # </details>
 
 
-# %% answer="split_cpu" covers=["S8"]
-def split_cpu(n):  # 3 -> ["/device:CPU:0", "/device:CPU:1", "/device:CPU:2"]
+# %% answer="split" covers=["S8"]
+def split(
+    kind, limits
+):  # "GPU", [100, 300] -> ["/device:GPU:0", "/device:GPU:1", "/device:GPU:2"] if there were two GPUs
     ### BEGIN SOLUTION
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * n)
-    return [piece.name for piece in tf.config.list_logical_devices("CPU")]
+    device = tf.config.list_physical_devices(kind)[0]
+    pieces = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits]
+    tf.config.set_logical_device_configuration(device, pieces)
+    return [piece.name for piece in tf.config.list_logical_devices(kind)]
     ### END SOLUTION
 
 
-# %% check="split_cpu" points=2
-with attempt("split_cpu"):
-    got = read(fresh.run(split_cpu, 3), "`split_cpu(3)` returned", list_of(device))
-    print("logical CPUs:", got)
-    expect(len(got) == 3, f"`split_cpu(3)` returned {len(got)} names; expected 3")
+# %%
+def after_split(answer, kind, limits):  # what the answer returned, and the devices that are there afterwards
+    return answer(kind, limits), devices.here()
+
+
+# %% check="split" points=2
+with attempt("split"):
+    limits = [256, 512, 768] if KIND == "GPU" else [None] * 3
+    names, there = fresh.run(after_split, split, KIND, limits)
+    display(there)
+    own = [device for device in there.devices if device.type == KIND]
+    pieces = [device for device in own if device.physical == f"{KIND}:0"]
+    asked = f"`split({KIND!r}, {limits})`"
+    expect(len(pieces) == 3, f"after {asked} the first {KIND} has {len(pieces)} logical devices; expected 3")
+    if KIND == "GPU":
+        found = [device.memory // 2**20 for device in pieces]
+        expect(found == limits, f"after {asked} the pieces have {found} MiB; expected {limits}")
+    got = read(names, f"{asked} returned", expecting.list_of(expecting.device))
+    expect(len(got) == len(own), f"{asked} returned {len(got)} names; TensorFlow lists {len(own)}")
+
+# %% [markdown]
+# The second GPU keeps its own memory and gets a new number. Whoever names `/GPU:1` now means a piece of the first.
 
 # %% [markdown]
 # ## Where does a Keras model run?
-# Logical CPUs stand in for GPUs here. `trace` tells where each operation, *op* for short, ran. A model is built under
-# `tf.device("/CPU:2")`, and called without it. Guess: which CPU multiplies the matrices?
+# `trace` tells where each operation, *op* for short, ran. A model is built under `tf.device(D[1])`, and called without a
+# block. The batch lies on the CPU. Guess: where are the matrices multiplied?
 
 
 # %%
@@ -138,7 +174,9 @@ def build():
 
 
 def called_with_a_batch(forward):
-    return placement.trace(lambda batch: forward(batch), tf.ones((2, 3)))  # in no block: on /CPU:0, as the batch is
+    with tf.device("/CPU:0"):
+        batch = tf.ones((2, 3))
+    return placement.trace(lambda batch: forward(batch), batch)  # in no block
 
 
 def watch(device):
@@ -147,22 +185,23 @@ def watch(device):
     return called_with_a_batch(model)
 
 
-LANES = ["/CPU:0", "/CPU:2"]
+HOW = {"gpus": 2} if KIND == "GPU" else {"cpus": 2}  # what a fresh process gets
+LANES = list(dict.fromkeys(["/CPU:0", *D]))
 
 # %% tags=["show"] covers=["S8"]
-fresh.run(watch, "/CPU:0", cpus=4).draw(title="Built under /CPU:0, called without a block", devices=LANES)
+fresh.run(watch, D[0], **HOW).draw(title=f"Built under {D[0]}, called without a block", devices=LANES)
 
 # %% tags=["show"] covers=["S8"]
-fresh.run(watch, "/CPU:2", cpus=4).draw(title="Built under /CPU:2, called without a block", devices=LANES)
+fresh.run(watch, D[1], **HOW).draw(title=f"Built under {D[1]}, called without a block", devices=LANES)
 
 # %% [markdown]
-# `kernel` and `bias` are the weights. The block decided where the weights live, not where the products (`MatMul`) run. A
-# dashed arrow is a copy between devices: every call copies all four weights.
+# `kernel` and `bias` are the weights. The block decided where the weights live, not where the products (`MatMul`) run:
+# without a block TensorFlow takes the first GPU. A dashed arrow is a copy between devices: every call copies all four weights.
 
 # %% [markdown]
 # ### Exercise: `forward_on` (3 points)
-# Build a model with `build()`. Return a function that takes a batch and gives `model(batch)`. The batch comes from `/CPU:0`,
-# and all ops shall run on `device`. Budget: one copy a call, the batch. Roughly 6 lines.
+# Build a model with `build()`. Return a function that takes a batch and gives the tensor `model(batch)`. The batch comes from
+# `/CPU:0`, and all ops shall run on `device`. Budget: one copy a call, the batch. Roughly 6 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -171,7 +210,7 @@ fresh.run(watch, "/CPU:2", cpus=4).draw(title="Built under /CPU:2, called withou
 
 
 # %% answer="forward_on" covers=["S8"]
-def forward_on(device, build):  # "/CPU:2", a function that builds a Keras model -> a function: batch -> output
+def forward_on(device, build):  # "/GPU:1", a function that builds a model -> a function: batch -> output
     ### BEGIN SOLUTION
     with tf.device(device):
         model = build()
@@ -191,11 +230,11 @@ def seen(answer, device):
 
 # %% check="forward_on" points=3
 with attempt("forward_on"):
-    ran = fresh.run(seen, forward_on, "/CPU:2", cpus=4)
-    display(ran.draw(title="Your call, asked for on /CPU:2", devices=LANES))
+    ran = fresh.run(seen, forward_on, D[1], **HOW)
+    display(ran.draw(title=f"Your call, asked for on {D[1]}", devices=LANES))
     products = sorted({f"/{op.device}" for op in ran.of_type("MatMul")})
     expect(products, "no product was seen in your call; expected the model to be called there")
-    expect(products == ["/CPU:2"], f"asked for /CPU:2, your products ran on {' and '.join(products)}")
+    expect(products == [D[1]], f"asked for {D[1]}, your products ran on {' and '.join(products)}")
     expect(len(ran.copies()) < 2, f"{len(ran.copies())} copies, of {[name for name, _ in ran.copies()]}; budget: 1")
 
 # %% [markdown]
@@ -225,44 +264,50 @@ smi.read()
 
 # %% [markdown]
 # ### Exercise: `seen_with` (2 points)
-# Start a fresh process where `CUDA_VISIBLE_DEVICES` is `value`. Return what is found *there*: the process number, the
-# variable, and how many GPUs TensorFlow lists. Leave your own process as it is. Roughly 3 lines.
+# Start a fresh process where `CUDA_VISIBLE_DEVICES` is `value`. Call `look()` *there*, and return what it returned. Leave your
+# own process as it is. 1 line.
 #
 # <details><summary>Hint</summary>
 #
-# `fresh.run(look, env={"NAME": "value"})` returns what `look` returns in a fresh process. See `os.getpid()` and
-# `os.environ["NAME"]`.
+# `fresh.run(look, env={"NAME": "value"})` returns what `look` returns in a fresh process.
 # </details>
 
 
 # %% answer="seen_with" covers=["S4", "S8"]
-def seen_with(value):  # "-1" -> (4711, "-1", 0)
+def seen_with(value, look):  # "-1", a function -> what the function returns in a fresh process
     ### BEGIN SOLUTION
-    def look():
-        return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"], len(tf.config.list_physical_devices("GPU"))
-
     return fresh.run(look, env={"CUDA_VISIBLE_DEVICES": value})
     ### END SOLUTION
 
 
+# %%
+def look():
+    return os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), len(tf.config.list_physical_devices("GPU"))
+
+
 # %% check="seen_with" points=2
 with attempt("seen_with"):
-    processes = [os.getpid()]
-    for value in ("0", "-1"):
-        process, variable, gpus = call(seen_with, value, returns=row(whole, text, between(0, float("inf"), whole)))
-        print(f"CUDA_VISIBLE_DEVICES={value}: process {process}, GPUs listed: {gpus}")
+    processes, before = [os.getpid()], os.environ.get("CUDA_VISIBLE_DEVICES")
+    for value in ("0,1", "1", "1,-1,0", "-1"):
+        kind = expecting.row(expecting.whole, expecting.anything, expecting.whole)
+        process, variable, gpus = read(seen_with(value, look), f"`seen_with({value!r}, look)` returned", kind)
+        print(f"CUDA_VISIBLE_DEVICES={value:7} process {process}, GPUs listed: {gpus}")
         expect(process not in processes, f"process {process} again; expected a fresh process at each call")
         expect(variable == value, f"the variable was {variable!r} there; expected {value!r}")
         processes.append(process)
+    expect(
+        os.environ.get("CUDA_VISIBLE_DEVICES") == before,
+        "the variable of this process has changed; expected it as it was",
+    )
 
 # %% [markdown]
 # CUDA reads the variable up to the first entry that is no GPU. `"0,-1"` shows GPU 0. `"-1,0"` and the empty text show none.
-# A variable that is not set hides nothing.
+# A variable that is not set hides nothing. Simulated GPUs follow the same rule.
 
 # %% [markdown]
 # ## From the program down to the GPU
-# For work on a GPU each layer needs those below it. The driver belongs to the operating system, the layers above it to your
-# environment. A dashed layer is missing here.
+# For work on a real GPU each layer needs those below it. The driver belongs to the operating system, the layers above it to
+# your environment. A dashed layer is missing here. A simulated GPU needs none of them.
 
 # %% tags=["show"] covers=["S5"]
 layers.draw(diagnosis.gather(), title="This machine, layer by layer")
@@ -344,7 +389,10 @@ def code_for_gpus():  # -> ["machine", "none"] on a machine with two GPUs
 
 # %% check="code_for_gpus" points=4
 with attempt("code_for_gpus"):
-    built, words = ["sm_60", "sm_80", "compute_90"], list_of(one_of(["machine", "compiled", "none"]))
+    built, words = (
+        ["sm_60", "sm_80", "compute_90"],
+        expecting.list_of(expecting.one_of(["machine", "compiled", "none"])),
+    )
     with invented.machine(invented.GPUS, built):
         got = call(code_for_gpus, returns=words)
     expect(len(got) == len(invented.GPUS), f"{len(invented.GPUS)} GPUs are listed, and you return {len(got)} words")
@@ -375,14 +423,14 @@ except NotImplementedError:
 
 
 # %% tags=["show"]
-def look():
+def start():
     import tensorflow as tf
 
     return len(tf.config.list_logical_devices())
 
 
 # %% tags=["show"] covers=["S8"]
-cold = fresh.call(look, cold=True, env={"TF_CPP_MIN_LOG_LEVEL": "0"})
+cold = fresh.call(start, cold=True, env={"TF_CPP_MIN_LOG_LEVEL": "0"})
 lines = [line.split(maxsplit=3)[-1] for line in cold.stderr.splitlines() if ".cc:" in line]
 for line in dict.fromkeys(lines):  # each once; without severity, time and thread
     print(textwrap.shorten(line, 96, placeholder=" ..."))
@@ -408,12 +456,13 @@ def then():
 fresh.run(then)
 
 # %% [markdown]
-# Today a process chooses once, as in `split_cpu`. The book's package `tensorflow-gpu` is retired: on Linux (x86) one wheel
+# Today a process chooses once, as in `split`. The book's package `tensorflow-gpu` is retired: on Linux (x86) one wheel
 # serves CPU and GPU.
 
 # %% [markdown]
 # ## "TensorFlow does not see my GPU"
-# TensorFlow answers the first two questions below. The facts for the others come as a `Machine`:
+# TensorFlow answers the first two questions below. The facts for the others come as a `Machine`. A number in its `visible` is
+# always that of a GPU which is there.
 
 
 # %%
@@ -481,7 +530,7 @@ PATIENTS = {
     "all in place": (Machine(), "read the log"),
 }
 with attempt("diagnose"):
-    key = one_of(FINDINGS).named("a key of FINDINGS")
+    key = expecting.one_of(FINDINGS).named("a key of FINDINGS")
     with invented.machine({"NVIDIA L4": (8, 9)}):
         got = call(diagnose, Machine(gpus=2), returns=key)
         expect(got == "fine", f"TensorFlow lists a GPU, and you say {got!r}")
@@ -495,7 +544,7 @@ with attempt("diagnose"):
         expect(said[name] == truly, f'{name}: you say {said[name]!r} of {machine}; which question is first with "yes"?')
 
 # %% [markdown]
-# `across doctor` asks these questions of your machine, and one more, about compute capability:
+# `across doctor` asks these questions of your machine, and one more, about compute capability. It leaves simulated GPUs out:
 
 # %% tags=["show"] covers=["S3", "S8"]
 facts = diagnosis.gather()

@@ -27,14 +27,14 @@ def device_of(name: object) -> str | None:
     return expecting.device.read(name) if expecting.device.fits(name) else None
 
 
-def session(graph: tf.Graph, cpus: int = 4) -> Any:
-    """A session on so many logical CPUs that rewrites nothing: what runs is what the graph says."""
+def session(graph: tf.Graph, cpus: int = 4, gpus: int = 0) -> Any:
+    """A session on so many logical CPUs, and GPUs of this process, that rewrites nothing: what runs is what the graph says."""
     as_written = v1.GraphOptions(
         rewrite_options=RewriterConfig(disable_meta_optimizer=True),
         optimizer_options=v1.OptimizerOptions(opt_level=v1.OptimizerOptions.L0),
     )
     threads = {"inter_op_parallelism_threads": 2, "intra_op_parallelism_threads": 1}
-    config = v1.ConfigProto(device_count={"CPU": cpus, "GPU": 0}, graph_options=as_written, **threads)
+    config = v1.ConfigProto(device_count={"CPU": cpus, "GPU": gpus}, graph_options=as_written, **threads)
     return v1.Session(graph=graph, config=config)
 
 

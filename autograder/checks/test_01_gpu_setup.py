@@ -1,14 +1,15 @@
-"""Trusted checks of chapter 01: devices in fresh processes, and machines that are invented afresh for each job."""
+"""Trusted checks of chapter 01: processes whose devices a witness sees, a graph that is run here, and invented machines."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from across.expecting import anything, between, called, device, list_of, number, one_of, row, shown, text, truth, whole
+from across import fresh
+from across.expecting import anything, between, called, device, list_of, number, one_of, row, shown, truth, whole
+from autograder.checks.devices_truth import MIB, Built, Witness, serving
 from autograder.checks.machines import (
     KEYS,
     WELL,
@@ -30,94 +31,99 @@ from autograder.probe.asking import Misconception, each_answer, exercise, probe,
 count = between(0, math.inf, whole)
 test_every_guess_is_recorded = recorded(
     "prediction",
-    {"CPUs": count, "GPUs": count, "built with CUDA": truth, "16 over a network": between(0, math.inf, number)},
+    {
+        "CPUs": count,
+        "GPUs of 1,-1,0": count,
+        "built with CUDA": truth,
+        "16 over a network": between(0, math.inf, number),
+    },
 )
 
 
-# split_cpu
+# split: a fresh process is split by the answer, and a peer sees which devices it has
 
 
-@probe
-def split(student, n):
+@probe(uses=[serving])
+def divided(student, kind, limits, address, port):
     from across import fresh
 
-    work = student.split_cpu
+    work = student.split
 
     def run():
-        names = work(n)
-        return names, [each.name for each in tf.config.list_logical_devices("CPU")]
+        names = work(kind, limits)
+        serving(address, port)
+        return names
 
     return fresh.run(run)
 
 
-@exercise("split_cpu")
-def test_the_cpu_is_split_and_its_pieces_are_named(student, rng):
-    n = int(rng.integers(4, 8))
-    got, listed = row(anything, list_of(device))(student.ask(split, n=n), "The fresh process answered")
-    before = f"{called('split_cpu', [n])} returned"
-    names = list_of(device).named("a list of names of logical CPUs")(got, before)
-    assert len(listed) > 1, (
-        f"After {called('split_cpu', [n])} TensorFlow lists one logical CPU; expected {n}. "
-        "Splitting is `tf.config.set_logical_device_configuration`, before anything starts TensorFlow."
+def check_split(student: Any, peer: Any, kind: str, limits: list[int | None]) -> None:
+    """The pieces are there, with their limits; what was returned are the names of all devices of the kind."""
+    witness = Witness(peer)
+    call = called("split", [kind, limits])
+    before = len(tf.config.list_physical_devices(kind))
+    got = student.ask(divided, deadline=COLD, kind=kind, limits=limits, **witness.begins())
+    sizes = witness.saw(kind)
+    assert sizes is not None, f"{call}: TensorFlow does not run in the fresh process afterwards."
+    wanted = len(limits) + before - 1
+    assert len(sizes) == wanted, (
+        f"After {call} TensorFlow lists {len(sizes)} logical {kind}s; expected {wanted}."
+        + " Splitting is `tf.config.set_logical_device_configuration`, before anything starts TensorFlow."
+        * (len(sizes) == before)
     )
-    assert len(listed) == n, (
-        f"After {called('split_cpu', [n])} TensorFlow lists {len(listed)} logical CPUs; expected {n}."
+    if kind == "GPU":
+        found = [size // MIB for size in sizes[: len(limits)]]
+        assert found == limits, (
+            f"After {call} the first logical GPUs have {found} MiB; expected {limits}, in this order."
+        )
+    names = list_of(device).named(f"a list of names of logical {kind}s")(got, f"{call} returned")
+    assert sorted(names) == sorted(f"{kind}:{i}" for i in range(wanted)), (
+        f"{call} returned {shown(got)}; expected the names of the {wanted} logical {kind}s."
     )
-    assert sorted(names) == sorted(listed), f"{before} {shown(got)}; expected the {n} names of the logical CPUs."
 
 
-# forward_on
+@exercise("split")
+def test_the_pieces_of_a_gpu_have_their_limits(student, peer, rng):
+    low, middle, high = (64 + 8 * int(i) for i in sorted(rng.permutation(30)[:3]))
+    check_split(student, peer, "GPU", [middle, low, high])  # in no order
 
 
-@probe
-def ran(student, there, units):
-    from across import fresh, placement
-
-    work = student.forward_on
-
-    def build():
-        dense = [tf.keras.layers.Dense(each) for each in units]
-        return tf.keras.Sequential([tf.keras.Input((3,)), *dense])
-
-    def run():
-        forward = work(there, build)
-        batch = tf.ones((2, 3))
-        first = np.asarray(forward(batch))
-        seen = placement.trace(forward, batch)
-        same = bool(np.array_equal(first, np.asarray(forward(batch))))
-        products = [op.device for op in seen.of_type("MatMul")]
-        read = {op.name for op in seen.ops if op.type == "ReadVariableOp"}
-        return list(first.shape), same, products, [(name, name in read) for name, _ in seen.copies()]
-
-    return fresh.run(run, cpus=4)
+@exercise("split")
+def test_the_pieces_of_a_cpu_are_named(student, peer, rng):
+    check_split(student, peer, "CPU", [None] * int(rng.integers(3, 7)))
 
 
-def check_call(student: Any, there: str, units: list[int]) -> tuple[str, list[tuple[str, bool]]]:
+# forward_on: the answer is built into a graph there, and that graph runs here
+
+
+def check_call(student: Any, rng: Any, there: str, units: list[int]) -> tuple[str, list[tuple[str, bool]]]:
     """The call as text and its copies, each with whether it is of a weight, once model and device are right."""
-    kind = row(list_of(whole), truth, list_of(device), list_of(row(text, truth)))
-    shape, same, products, copies = kind(student.ask(ran, there=there, units=units), "The fresh process answered")
-    call = f"`fresh.run(seen, forward_on, {there!r}, cpus=4)`"
-    wanted = [2, units[-1]]
-    assert shape == wanted, f"Of a model with layers of {units} units the output has shape {shape}; expected {wanted}."
-    assert same, f"`forward_on({there!r}, build)`: a second call gives other numbers; expected one model, built once."
-    assert products, f"{call}: no product was seen in the call; expected the model to be called there."
-    elsewhere = [each for each in products if each != there.strip("/")]
-    stray = [each for each in elsewhere if each != "CPU:0"]
-    assert not stray, f"{call}: a product ran on /{(stray or ['?'])[0]}, for which nobody asked."
+    made = Built(student, rng, there, units)
+    call, wanted = f"`forward_on({there!r}, build)`, called with a batch", [2, units[-1]]
+    assert made.shape == wanted, (
+        f"Of a model with layers of {units} units the output has shape {made.shape}; expected {wanted}."
+    )
+    assert made.models == 1, f"{call} twice: {made.models} models were built; expected one model, built once."
+    assert made.products, f"{call}: no product was seen in the call; expected the model to be called there."
+    elsewhere = [(kind, each) for kind, each in made.computed if each != there.strip("/")]
+    stray = [(kind, each) for kind, each in elsewhere if each not in ("CPU:0", "GPU:0")]
+    assert not stray, f"{call}: {stray[0][0]} ran on /{stray[0][1]}, for which nobody asked."
     if elsewhere:
-        says = f"{call}: a product ran on /{elsewhere[0]}. The call needs a `tf.device` block, too."
+        says = f"{call}: {elsewhere[0][0]} ran on /{elsewhere[0][1]}. The call needs a `tf.device` block, too."
         raise Misconception("call_outside", says)
-    return call, copies
+    assert made.right, f"{call}: the output is not that of the model."
+    return call, made.copies
 
 
 @exercise("forward_on")
 def test_the_products_run_there(student, rng):
-    check_call(student, f"/CPU:{rng.choice([1, 3])}", [int(each) for each in rng.integers(2, 6, size=3)])
+    for there in ("/GPU:1", "/GPU:0"):
+        check_call(student, rng, there, [int(each) for each in rng.integers(2, 6, size=3)])
 
 
 @exercise("forward_on")
 def test_only_the_batch_is_copied(student, rng):
-    call, copies = check_call(student, f"/CPU:{rng.choice([1, 3])}", [int(each) for each in rng.integers(2, 6, size=2)])
+    call, copies = check_call(student, rng, "/GPU:1", [int(each) for each in rng.integers(2, 6, size=2)])
     if any(weight for _, weight in copies):
         says = f"{call}: {len(copies)} copies, of {', '.join(name for name, _ in copies)}. Where do the weights live?"
         raise Misconception("built_outside", says)
@@ -125,62 +131,57 @@ def test_only_the_batch_is_copied(student, rng):
     assert len(copies) < 2, f"{call}: {len(copies)} copies, of {names}; the budget is 1, the batch."
 
 
-# seen_with
+# seen_with: a peer sees the GPUs of the process in which `look` is called
 
 
-@probe
-def looked(student, value, invented_gpus):
+@probe(uses=[serving])
+def looked(student, value, token, address, port):
     import os
 
-    from across import invented
+    def look():
+        if port:
+            serving(address, port)
+        return token, os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES")
 
-    before = os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-    try:
-        with invented.machine([("GPU of this process alone", (8, 9))] * invented_gpus):
-            answer = student.seen_with(value)
-        return answer, os.getpid(), "CUDA_VISIBLE_DEVICES" not in os.environ
-    finally:
-        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-        if before is not None:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
-
-
-@probe
-def listed(student, value):
-    from across import fresh
-
-    return fresh.run(lambda: len(tf.config.list_physical_devices("GPU")), env={"CUDA_VISIBLE_DEVICES": value})
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    answer = student.seen_with(value, look)
+    return answer, os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES") == before
 
 
 COLD = 90.0  # seconds: a new Python imports TensorFlow, on a machine where others are graded
 
 
 @exercise("seen_with")
-def test_another_process_has_the_variable(student, rng):
-    values = [",".join(map(str, rng.permutation(4))), "-1"]
-    triple = row(whole, text, between(0, math.inf, whole)).named(
-        "three values: process number, variable, number of GPUs"
-    )
-    numbers: list[int] = []
-    for value in values:
-        call = called("seen_with", [value])
-        answer, own, unchanged = row(anything, whole, truth)(
-            student.ask(looked, deadline=COLD, value=value, invented_gpus=7), "Your notebook answered"
+def test_the_fresh_process_has_the_gpus_that_the_variable_shows(student, peer, rng):
+    witness = Witness(peer)
+    for value in (str(rng.integers(2)), "-1", "1,0"):
+        student.ask(looked, deadline=COLD, value=value, token="", **witness.begins())
+        call, there = called("seen_with", [value, "look"]).replace("'look'", "look"), witness.saw("GPU")
+        wanted = fresh.run(lambda: len(tf.config.list_physical_devices("GPU")), env={"CUDA_VISIBLE_DEVICES": value})
+        assert there is not None, f"{call}: `look` was not called where TensorFlow can start; expected a call there."
+        assert len(there) == wanted, (
+            f"{call}: where `look` was called TensorFlow has {len(there)} of 2 GPUs; {value!r} shows {wanted}. A process "
+            "gets the variable before it starts."
         )
-        process, variable, gpus = triple(answer, f"{call} returned")
+
+
+@exercise("seen_with", weak=True)
+def test_what_look_found_comes_back_and_nothing_else_changes(student, rng):
+    numbers: list[int] = []
+    for value in (str(rng.integers(2)), "-1"):
+        token, call = f"token {rng.integers(10**9)}", called("seen_with", [value, "look"]).replace("'look'", "look")
+        answer, own, unchanged = row(anything, whole, truth)(
+            student.ask(looked, deadline=COLD, value=value, token=token, address="", port=0), "Your notebook answered"
+        )
+        three = row(anything, whole, anything).named("what `look` returned, three values")
+        found, process, variable = three(answer, f"{call} returned")
+        assert found == token, f"{call} returned {shown(answer)}; expected what `look` returned."
         assert process != own, f"{call}: the process number {process} is your notebook's own; expected a fresh process."
         assert variable == value, f"{call}: the variable was {variable!r} there; expected {value!r}."
         assert unchanged, f"After {call} your own process has another CUDA_VISIBLE_DEVICES; expected it unchanged."
-        assert gpus != 7, (
-            f"`with invented.machine([('a GPU', (8, 9))] * 7): print({call.strip('`')})` gives 7 GPUs, which are "
-            "listed in your notebook's process; expected how many the fresh process lists."
-        )
-        there = between(0, math.inf, whole)(student.ask(listed, value=value), "The fresh process lists")
-        assert gpus == there, f"{call} returned {gpus} as the number of GPUs; TensorFlow lists {there} there."
         numbers.append(process)
     assert numbers[0] != numbers[1], (
-        f"{called('seen_with', values[:1])} and {called('seen_with', values[1:])} both returned the process number "
-        f"{numbers[0]}; expected the number of a fresh process, another one for each call."
+        f"Two calls came from the process {numbers[0]}; expected a fresh process, another one for each call."
     )
 
 

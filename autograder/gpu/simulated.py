@@ -6,7 +6,6 @@ with cards. The kernel has its cards, where some are leased for it.
 
 from __future__ import annotations
 
-from across import devices
 from across._gpu import building, loading
 from autograder.model.course import CourseError
 
@@ -25,7 +24,7 @@ def asked(says: str) -> int | str | None:
 
 def environment(count: int) -> dict[str, str]:
     """For a process that is to have `count` GPUs: how many, and where the library lies, which its box shows."""
-    return {devices.GPUS: str(count), building.VARIABLE: str(building.folder().parent)} if count else {}
+    return {building.GPUS: str(count), building.VARIABLE: str(building.folder().parent)} if count else {}
 
 
 def prepare() -> str:

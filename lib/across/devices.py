@@ -19,7 +19,7 @@ from typing import Any
 
 from across import _system, kernels, memory
 from across._gpu import building, cudnn, loading
-from across._gpu.building import NoGpu
+from across._gpu.building import GPUS, NoGpu
 from across.pictures import table_html, table_text
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
 
 MIB = 1 << 20
 GIB = 1 << 30
-GPUS = "ACROSS_GPUS"  # environment: how many GPUs to simulate where there is none
 MOST = 16  # simulated GPUs
 LEAST = MIB  # bytes of one
 MOST_BYTES = 1 << 40  # bytes of one
@@ -259,18 +258,17 @@ def gpus_or_cpus(n: int, memory: str | int = "2 GiB") -> list[str]:
     from here, by `fresh` and in clusters: ACROSS_GPUS is set. Raises ValueError as `gpus` does; TooLate when TensorFlow has
     started with fewer devices.
     """
-    missing, real = "", 0 if loading.loaded() else _listed()
-    if real < n:
+    missing = ""
+    if loading.loaded() or not _listed():
         try:
-            if not real:
-                if building.kept() is None and not building.problem():
-                    print("Building the simulated GPU, once, about 20 s ...", flush=True)
-                gpus(n, memory)
-                os.environ[GPUS] = str(n)
+            if building.kept() is None and not building.problem():
+                print("Building the simulated GPU, once, about 20 s ...", flush=True)
+            gpus(n, memory)
+            os.environ[GPUS] = str(n)  # as a real one, it is there for what is started from here
         except (NoGpu, TooLate) as error:
             missing = f" {error}"
     names, line = _best(n)
-    print(line + missing * (names[0][1] != "G"))
+    print(line + missing * (not here().gpus))
     return names
 
 

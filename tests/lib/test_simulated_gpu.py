@@ -69,6 +69,29 @@ def test_tensorflow_lists_them_and_they_are_called_simulated(in_two):
 
 
 @needs
+def test_a_chapter_takes_simulated_gpus_and_so_do_the_processes_that_it_starts(built):
+    def first_cell():
+        import tensorflow as tf
+
+        found = devices.gpus_or_cpus(2, memory="256 MiB")
+        again = devices.gpus_or_cpus(2, memory="256 MiB") if tf.ones(1) is not None else []
+        child = fresh.run(lambda: len(tf.config.list_physical_devices("GPU")))
+        return found, again, [device.memory for device in devices.here().gpus], child
+
+    outcome = fresh.call(first_cell, timeout=120)
+    assert outcome.result() == (["/GPU:0", "/GPU:1"], ["/GPU:0", "/GPU:1"], [256 * MIB] * 2, 2)
+    assert outcome.stdout == "2 GPUs: simulated GPU (host memory).\n" * 2
+
+
+def test_a_chapter_takes_logical_cpus_where_none_can_be_simulated_and_says_why():
+    outcome = fresh.call(lambda: devices.gpus_or_cpus(2), env={"CUDA_VISIBLE_DEVICES": "-1"}, timeout=120)
+    assert outcome.result() == ["/CPU:0", "/CPU:1"]
+    assert outcome.stdout.startswith(
+        "2 logical CPUs stand in for 2 devices: this machine has no GPU. No simulated GPU: CUDA_"
+    )
+
+
+@needs
 def test_logical_gpus_have_their_limits_and_one_runs_out_in_the_allocators_own_words(built):
     def split():
         import tensorflow as tf

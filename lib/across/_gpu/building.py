@@ -20,9 +20,10 @@ from pathlib import Path
 
 from across import _system
 
-__all__ = ["VARIABLE", "NoGpu", "build", "folder", "kept", "problem"]
+__all__ = ["GPUS", "VARIABLE", "NoGpu", "build", "folder", "kept", "problem"]
 
 SOURCE = Path(__file__).with_name("simulated_gpu.cc")
+GPUS = "ACROSS_GPUS"  # environment: how many GPUs to simulate where there is none
 VARIABLE = "ACROSS_CACHE"  # environment: the folder of what is kept
 WRITTEN_FOR = "2.21"  # the TensorFlow whose internals the source follows
 MACHINES = ("x86_64", "aarch64")
@@ -102,9 +103,12 @@ def _alone(folder: Path) -> Iterator[None]:
     """Wait until nobody else builds in this folder; then nobody does in the block."""
     import fcntl  # of Linux
 
-    with open(folder / "building", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(held)
 
 
 def _name() -> str:
