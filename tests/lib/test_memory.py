@@ -101,7 +101,7 @@ def test_a_program_out_of_memory_says_so_and_what_others_hold_stays_theirs(built
     assert early.held >= 2457
     assert early.held + late.held <= 4096
     assert "OOM when allocating tensor" in shared.errors()
-    assert "late needs 2457" in shared.draw("t").alt
+    assert "late needs 2457" in repr(shared.draw("t"))
     assert "out of memory" in repr(shared)
 
 
