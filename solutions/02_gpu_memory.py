@@ -15,11 +15,13 @@
 from across import devices, fresh, memory, pictures, programs
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.expecting import between, dict_of, entries, number, row, text, whole
+
+(DEVICE,) = devices.gpus_or_cpus(1)
+
+# %%
 import keras
 import numpy as np
 import tensorflow as tf
-
-(DEVICE,) = devices.gpus_or_cpus(1)
 
 # %% [markdown]
 # Two programs start on one GPU. Each needs 40% of it for its tensors:
