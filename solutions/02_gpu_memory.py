@@ -359,7 +359,8 @@ memory.draw(small(tide), title="Measured: twelve tensors, none, six, none, a lar
 
 # %% [markdown]
 # The tensors are gone, and the process keeps the regions. There is one exception. A new region is refused, and some regions
-# are empty: TensorFlow gives the empty ones back, and asks again. `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this.
+# are empty: TensorFlow gives the empty ones back, and asks again. Here five made place for one of 128 MiB.
+# `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this.
 
 # %% [markdown]
 # ## How much does a model need?
