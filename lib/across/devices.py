@@ -27,6 +27,7 @@ __all__ = [
     "Here",
     "NoGpu",
     "TooLate",
+    "about",
     "best",
     "from_environment",
     "gpus",
@@ -335,6 +336,12 @@ def _bytes(memory: str | int) -> int:
             f'gpus(memory={memory!r}): expected a size from 1 MiB to 1 TiB, such as "8 GiB", "512 MiB" or a number of bytes'
         )
     return int(found)
+
+
+def about(gpu: Any) -> tuple[str, int]:
+    """The name of a physical GPU, and its memory in MiB."""
+    name, size, _ = _facts(gpu)
+    return name, (size or 0) // MIB
 
 
 def _short(name: str) -> str:

@@ -1,9 +1,9 @@
-"""Who owns which memory: readings of a process, and TensorFlow's settings for GPUs that are not here.
+"""Who owns which memory: readings of a process and its GPU, where tensors lie, settings for GPUs that are not here.
 
-- `now` measures the process that calls it; `CPU_POOL` makes TensorFlow manage main memory as it manages a GPU's.
+- `now` reads what tensors use and what was taken for them, `places` where they lie.
 - `paper` lets TensorFlow's own configuration code talk about GPUs that exist on paper: what it would ask a driver for.
 
-The model of a GPU that several programs share is in `across.gpu_model`.
+Several programs on one GPU are in `across.programs`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import contextlib
 import ctypes
 import itertools
 import math
-import time
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from across import pictures
+from across._gpu import loading
 from across._language.catalogue import marked
 
 if TYPE_CHECKING:
@@ -26,26 +27,33 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 CPU_POOL = "TF_CPU_ALLOCATOR_USE_BFC"  # environment: manage main memory by the allocator that manages a GPU's
 CPU_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
+POOL = {CPU_POOL: "true", CPU_LIMIT: "256", "CUDA_VISIBLE_DEVICES": ""}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A process's memory at one moment, in MiB; NaN where this system does not tell."""
+    """Memory at one moment, in MiB; NaN where this system does not tell."""
 
-    at: float  # seconds, time.time()
-    used: float  # by TensorFlow's tensors
-    taken: float  # from the system in large pieces, whether touched or not
-    rss: float  # resident: pages in RAM, shared ones counted in full
-    pss: float  # resident, a page shared by n processes counted as 1/n
+    used: float  # by this process's tensors
+    taken: float  # in regions, whether tensors fill them or not: of a GPU by all programs, of main memory by this one
 
 
-def now(device: str = "CPU:0") -> Reading:
-    """Read this process's memory. Starts TensorFlow, if it has not run an op yet."""
+def now(device: str = "GPU:0") -> Reading:
+    """Read what tensors use of a device, and what is taken of it. Starts TensorFlow, if it has not run an op yet."""
     import tensorflow as tf
 
     used = tf.config.experimental.get_memory_info(device)["current"] / MIB
-    rss, pss = _resident()
-    return Reading(time.time(), used, _mapped(), rss, pss)
+    return Reading(used, taken() if "GPU" in device else _mapped())
+
+
+def taken() -> float:
+    """MiB of the first GPU that programs have taken: by its own count if it is simulated, else by nvidia-smi."""
+    if loading.loaded():
+        return (loading.now()[1] - loading.free(0)) / MIB
+    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return float(subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0])
+    return math.nan
 
 
 class _Mallinfo(ctypes.Structure):
@@ -65,19 +73,51 @@ def _mapped() -> float:
     return mallinfo2().hblkhd / MIB
 
 
-def _resident() -> tuple[float, float]:
-    """RSS and PSS in MiB (Linux: /proc/self/smaps_rollup)."""
-    sizes = {"Rss:": math.nan, "Pss:": math.nan}
-    with contextlib.suppress(OSError), open("/proc/self/smaps_rollup", encoding="ascii") as file:
-        for line in file:
-            name, *rest = line.split()
-            if name in sizes:
-                sizes[name] = int(rest[0]) / 1024
-    return sizes["Rss:"], sizes["Pss:"]
+class _Placed(ctypes.Structure):
+    """The head of DLPack's DLTensor."""
+
+    _fields_ = [("data", ctypes.c_void_p)]
+
+
+def places(tensors: Sequence[Any]) -> list[tuple[float, float]]:
+    """Where each tensor begins in its device's memory, and how large it is, in MiB."""
+    import tensorflow as tf
+
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found = []
+    for tensor in tensors:
+        capsule = tf.experimental.dlpack.to_dlpack(tensor)
+        address = _Placed.from_address(pointer(capsule, b"dltensor")).data
+        found.append((address / MIB, math.prod(tensor.shape) * tensor.dtype.size / MIB))
+    return found
+
+
+def draw_places(rows: Mapping[str, Sequence[tuple[float, float]]], *, title: str) -> Picture:
+    """Maps of one process's memory, a row each from above: its tensors by `places`, from the first byte that one of them has.
+
+    Raises ValueError when there is nothing to draw.
+    """
+    if not any(rows.values()):
+        raise ValueError("draw_places: no tensors")
+    first = min(start for row in rows.values() for start, _ in row)
+    figure, axes = pictures.plot(8.0, 0.9 + 0.5 * len(rows), title=title, x=marked("MiB from the first tensor"), y="")
+    for at, row in enumerate(rows.values()):
+        spans = [(start - first, size) for start, size in row]
+        colours = [pictures.PALETTE[round(size).bit_length() % 3] for _, size in spans]
+        axes.broken_barh(spans, (at - 0.35, 0.7), facecolors=colours, edgecolor=pictures.INK, linewidth=0.6)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.invert_yaxis()
+    said = []
+    for name, row in rows.items():
+        gaps = [after - start - size for (start, size), (after, _) in itertools.pairwise(sorted(row))]
+        widest = max(gaps, default=0.0)
+        said.append(f"{name}: {len(row)} tensors, {sum(size for _, size in row):.0f} MiB, widest gap {widest:.0f} MiB")
+    return pictures.render(figure, f"{title}. {'; '.join(said)}.")
 
 
 def draw(readings: Sequence[Reading], *, title: str, each: str = "readings") -> Picture:
-    """Readings of one process in their order: what it took, what its tensors use, what it touched, since the first one.
+    """Readings of one process in their order: what was taken and what its tensors use, since the first one.
 
     `each` names the axis: what was done between two readings. Raises ValueError when there is nothing to draw.
     """
@@ -85,15 +125,13 @@ def draw(readings: Sequence[Reading], *, title: str, each: str = "readings") -> 
         raise ValueError("draw: no readings")
     first = readings[0]
     lines = {
-        marked("taken from the system"): [reading.taken - first.taken for reading in readings],
-        marked("touched (RSS)"): [reading.rss - first.rss for reading in readings],
-        marked("in use by tensors"): [reading.used - first.used for reading in readings],
+        marked("taken in regions"): [reading.taken - first.taken for reading in readings],
+        marked("used by tensors"): [reading.used - first.used for reading in readings],
     }
     lines = {name: values for name, values in lines.items() if not math.isnan(values[0])}
     figure, axes = pictures.plot(7.5, 3.0, title=title, x=each, y=marked("MiB since the start"))
     axes.grid(axis="y", color=pictures.INK, alpha=0.3, linewidth=0.6)
-    styles = zip(("#E69F00", "#CC79A7", "#56B4E9"), ("-", ":", "--"), strict=True)
-    for (name, values), (colour, style) in zip(lines.items(), styles, strict=False):
+    for (name, values), (colour, style) in zip(lines.items(), (("#E69F00", "-"), ("#56B4E9", "--")), strict=False):
         axes.plot(range(len(values)), values, style, color=colour, linewidth=2.2, drawstyle="steps-post", label=name)
     axes.set_ylim(bottom=min(0.0, *(min(values) for values in lines.values())))
     axes.legend(loc="upper left", frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK)
@@ -144,11 +182,60 @@ def draw_rule(curves: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> 
     return pictures.render(figure, f"MiB taken after each tensor. {'; '.join(said)}.")
 
 
+SETTINGS = (
+    "set_memory_growth",
+    "set_logical_device_configuration",
+    "set_visible_devices",
+)  # as TensorFlow's context has them
+
+
+def _said(value: Any) -> Any:
+    """What a setting was given, in plain values: a device is the end of its name, a piece its limit in MiB."""
+    if hasattr(value, "device_type"):
+        return value.name.rpartition("device:")[2]
+    if hasattr(value, "memory_limit"):
+        return None if value.memory_limit is None else float(value.memory_limit)
+    return [_said(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _piece(limit: float | None) -> Any:
+    from tensorflow.python.eager import context
+
+    return context.LogicalDeviceConfiguration(memory_limit=limit)
+
+
 class Paper:
     """What TensorFlow's settings would ask of GPUs that exist on paper only. Made by `paper`."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
+        self.calls: list[list[Any]] = []  # [setting, GPU, value], in the order in which they were made
+        for setting in SETTINGS:
+            setattr(context, setting, self._noted(setting, getattr(context, setting)))
+
+    def _noted(self, setting: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(devices: Any, value: Any = None) -> Any:
+            self.calls.append([setting, _said(devices), _said(value)])
+            return work(devices, value)
+
+        return call
+
+    def do(self, calls: Sequence[Sequence[Any]]) -> None:
+        """Make `calls` that another paper noted. Raises what TensorFlow raises, ValueError for what is no such call."""
+        try:
+            known = {_said(device): device for device in self._context.list_physical_devices()}
+            for setting, devices, value in calls:
+                if setting == "set_memory_growth":
+                    self._context.set_memory_growth(known[devices], value)
+                elif setting == "set_logical_device_configuration":
+                    self._context.set_logical_device_configuration(known[devices], [_piece(limit) for limit in value])
+                elif setting == "set_visible_devices":
+                    wanted = devices if isinstance(devices, list) else [devices]
+                    self._context.set_visible_devices([known[device] for device in wanted], value)
+                else:
+                    raise ValueError(f"{setting!r} is no setting")
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"no calls that can be made: {error}") from None
 
     @property
     def asked(self) -> Any:

@@ -1,21 +1,22 @@
 """Several real programs at the same time, each in a fresh process, in an order that they agree on through a folder.
 
 together(fn, 3, 100)               # fn(meeting, 100) in three processes at once; meeting.number is 0, 1, 2
-share([Ask("first", part=0.4), ...])  # programs on one GPU: real processes where there is one, else a model, labelled so
+share([Ask("first", part=0.4), ...])  # programs on one GPU, a simulated one where there is no real one
 """
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from across import devices, fresh, gpu_model, memory
+from across import devices, fresh, memory, pictures
+from across._gpu import loading
+from across._language.catalogue import said
 from across.pictures import Picture, table_html, table_text
 
 T = TypeVar("T")
@@ -70,11 +71,11 @@ class Ask:
     """A program that wants tensors of `needs` MiB, or a `part` of the GPU, under one setting at most."""
 
     name: str
-    needs: int = 0
+    needs: int = 1
     part: float = 0.0  # of the GPU's memory; where it is given, it says what `needs` is
-    limit: int = 0  # MiB; 0: none
-    fraction: float = 0.0  # of the GPU; 0.0: none
+    fraction: float = 0.0  # of the GPU, as a limit; 0.0: none
     growth: bool = False
+    drops: bool = False  # its tensors, once it has them all
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,11 @@ class Got:
 
     name: str
     needs: int
-    tensors: int  # what its tensors came to
-    held: int  # of the GPU, CUDA context included
-    error: str = ""
-    context: int = 0  # its share of `held`, where it is known
+    made: int  # what its tensors came to
+    kept: int  # what of them it has not dropped
+    held: int  # of the GPU: its regions, and on a real one its CUDA context
+    error: str  # TensorFlow's own; "" where nothing failed
+    seconds: float  # that its tensors took
 
 
 @dataclass(frozen=True)
@@ -95,103 +97,165 @@ class Shared:
 
     rows: tuple[Got, ...]
     total: int  # MiB
-    where: str  # "MODEL of a GPU", or the GPU's name
+    where: str  # the GPU's name, or why there is none
 
     def __repr__(self) -> str:
-        return table_text(_COLUMNS, self._cells()) + "\n" + self._note()
+        return table_text(_COLUMNS, self._cells()) + "\n" + self._note() if self.rows else self.where
 
     def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self._cells(), note=self._note())
+        return table_html(_COLUMNS, self._cells(), note=self._note()) if self.rows else self.where
 
-    def draw(self, title: str) -> Picture:
-        """The GPU after each program's turn."""
-        held = [(row.name, row.context, row.tensors, max(0, row.held - row.context - row.tensors)) for row in self.rows]
-        history = [(row.name, held[: i + 1]) for i, row in enumerate(self.rows)]
-        return gpu_model.draw_gpu(history, self.total, title=f"{self.where}: {title}")
+    def errors(self) -> str:
+        """What TensorFlow told each program that failed, and after how long; or that none did."""
+        told = [f"{row.name}, after {row.seconds:.0f} s: {row.error}" for row in self.rows if row.error]
+        return "\n".join(told) or (said("no program failed") if self.rows else self.where)
+
+    def draw(self, title: str) -> Picture | None:
+        """The GPU after each program's turn; None where there is no GPU."""
+        return _drawn(self.rows, self.total, f"{title}: {self.where}") if self.rows else None
 
     def _note(self) -> str:
         return f"{self.where}, {self.total} MiB."
 
     def _cells(self) -> list[list[str]]:
-        return [[row.name, str(row.needs), str(row.tensors), str(row.held), row.error or "runs"] for row in self.rows]
+        return [
+            [
+                row.name,
+                str(row.needs),
+                str(row.made),
+                str(row.held),
+                said("out of memory") if row.error else said("runs"),
+            ]
+            for row in self.rows
+        ]
 
 
 _COLUMNS = ["program", "needs (MiB)", "tensors (MiB)", "holds of the GPU (MiB)", "outcome"]
 
 
-def share(asks: Sequence[Ask], *, total: int = 16384) -> Shared:
-    """Start the programs on one GPU, one after the other, each staying until the last has had its turn.
+def share(asks: Sequence[Ask], simulated: str = "4 GiB") -> Shared:
+    """Start the programs on one GPU, one after the other; then each makes its tensors, in that order; all stay until the end.
 
-    Real processes on the first GPU, where there is one; elsewhere a model of a GPU of `total` MiB plays its part.
+    They are real processes on the first GPU; where there is no real one, on a simulated one of so much memory, whose bytes
+    they share. Where none can be simulated there are no rows, and `where` says why.
     """
-    gpus = devices.here().gpus
-    return on_gpu(asks, gpus[0]) if gpus else on_model(asks, total)
-
-
-def on_model(asks: Sequence[Ask], total: int) -> Shared:
-    """The same by the model of `across.gpu_model`."""
-    gpu, rows = gpu_model.ModelGPU(total), []
-    for ask in _in_mib(asks, total):
-        program, error, allocated = None, "", 0
+    with tempfile.TemporaryDirectory(prefix="across-") as folder:
+        cards = {loading.CARDS: str(Path(folder, "cards"))}
         try:
-            program = gpu.start(ask.name, limit=ask.limit, fraction=ask.fraction, growth=ask.growth)
-            while allocated < ask.needs:
-                size = min(PIECE, ask.needs - allocated)
-                program.allocate(size)
-                allocated += size
-        except gpu_model.OutOfMemory:
-            error = "out of memory"
-        held, context = (program.held, program.context) if program else (0, 0)
-        rows.append(Got(ask.name, ask.needs, allocated, held, error, context))
-    return Shared(tuple(rows), total, "MODEL of a GPU")
+            rows, total, where = zip(*together(_program, len(asks), list(asks), simulated, env=cards), strict=True)
+        except devices.NoGpu as error:
+            return Shared((), 0, said("This needs a GPU, and here is none to see it on. {0}", str(error)))
+    return Shared(rows, total[0], where[0])
 
 
-def _in_mib(asks: Sequence[Ask], total: int) -> list[Ask]:
-    """The same programs, each knowing what it needs in MiB of a GPU of `total`."""
-    return [replace(ask, needs=int(ask.part * total)) if ask.part else ask for ask in asks]
+def takes(names: Sequence[str], total: int) -> tuple[dict[str, int], str]:
+    """MiB that programs without settings take, one after the other, of a simulated GPU of `total` MiB, and how that is known.
+
+    Measured on one; where there is a real GPU or none can be simulated, by `left_to_take`.
+    """
+    shared = share([Ask(name) for name in names], f"{total} MiB")
+    if shared.total == total:
+        return {row.name: row.held for row in shared.rows}, said("measured")
+    free, found = total, {}
+    for name in names:
+        found[name] = left_to_take(free)
+        free -= found[name]
+    return found, said("by the table")
 
 
-def on_gpu(asks: Sequence[Ask], gpu: devices.Device) -> Shared:
-    """The same by real processes on a real GPU."""
-    total = (gpu.memory or 0) // memory.MIB
-    rows = together(_program, len(asks), _in_mib(asks, total), total, "/GPU:0")
-    return Shared(tuple(rows), total, gpu.model)
+def left_to_take(free: int, capability: int = 8) -> int:
+    """MiB that a program with no settings takes of `free`, by the GPU's compute capability: all but MinSystemMemory."""
+    kept = (
+        225
+        if free < 2048
+        else 500
+        if capability <= 6
+        else 1050
+        if capability == 7
+        else 1536
+        if capability == 8
+        else 1800
+    )
+    return free - kept if kept < free else free
 
 
-def _program(meeting: Meeting, asks: Sequence[Ask], total: int, device: str) -> Got:
-    """One program: wait for its turn, set what it asks for, make tensors, stay until the last one is done."""
+def _program(meeting: Meeting, asks: Sequence[Ask], simulated: str) -> tuple[Got, int, str]:
+    """One program: start in its turn with what it asks for, make tensors in its turn, stay until the last one is done."""
     import tensorflow as tf
 
+    devices.gpus(1, simulated)
+    (gpu, *_) = tf.config.list_physical_devices("GPU")
+    where, total = devices.about(gpu)
     ask = asks[meeting.number]
-    meeting.turn("start")
-    before, error, kept = free_on_gpu(), "", []
-    try:
-        if device.startswith("/GPU"):
-            card = tf.config.list_physical_devices("GPU")[0]
-            if ask.growth:
-                tf.config.experimental.set_memory_growth(card, True)
-            elif limit := ask.limit or int(ask.fraction * total):
-                piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
-                tf.config.set_logical_device_configuration(card, [piece])
-        with tf.device(device):
-            while (allocated := sum(kept_size(each) for each in kept)) < ask.needs:
-                kept.append(tf.zeros([min(PIECE, ask.needs - allocated), memory.MIB // 4]))
-    except Exception as failure:
-        error = "out of memory" if isinstance(failure, tf.errors.ResourceExhaustedError) else str(failure)[:80]
-    held = before - free_on_gpu()
-    meeting.done("start")
+    needs = int(ask.part * total) if ask.part else ask.needs
+    if ask.growth:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    elif ask.fraction:
+        piece = tf.config.LogicalDeviceConfiguration(memory_limit=int(ask.fraction * total))
+        tf.config.set_logical_device_configuration(gpu, [piece])
+    held, error, kept, dropped = 0.0, "", [], []
+
+    def more(size: int) -> None:  # MiB, not filled, so that the host's memory is not either
+        with tf.device("/GPU:0"):
+            kept.append(tf.raw_ops.Empty(shape=[size, memory.MIB // 4], dtype=tf.float32))
+
+    def take(point: str, needs: int) -> float:
+        nonlocal error, held
+        meeting.turn(point)
+        before, began = memory.taken(), time.monotonic()
+        try:
+            while (made := sum(map(_size, kept))) < needs and not error:
+                more(min(PIECE, needs - made))
+        except tf.errors.ResourceExhaustedError as failure:
+            error = failure.message.split("}} ")[-1]
+        held += memory.taken() - before
+        if ask.drops and point == "tensors":
+            dropped.append(sum(map(_size, kept)))
+            kept.clear()
+        meeting.done(point)
+        return time.monotonic() - began
+
+    take("start", 1)
+    meeting.all("started")
+    seconds = take("tensors", needs)
     meeting.all("end")
-    return Got(ask.name, ask.needs, sum(kept_size(each) for each in kept), held, error)
+    uses = sum(map(_size, kept))
+    got = Got(ask.name, needs, uses + sum(dropped), uses, 0 if math.isnan(held) else round(held), error, seconds)
+    return got, total, where
 
 
-def kept_size(tensor: Any) -> int:
+def _size(tensor: Any) -> int:
     """MiB of a tensor of `_program`: its first dimension."""
     return int(tensor.shape[0])
 
 
-def free_on_gpu() -> int:
-    """MiB that nobody holds on the first GPU, by nvidia-smi; 0 where there is none."""
-    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return int(subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0])
-    return 0
+def _drawn(rows: Sequence[Got], total: int, title: str) -> Picture:
+    """Two bars: what the programs need, and what each holds of the GPU, in and beside its tensors."""
+    figure, axes = pictures.plot(8.0, 2.3, title=title, x="MiB", y="")
+    ends = [0, 0]
+    for number, row in enumerate(rows):
+        fill = pictures.PALETTE[number % len(pictures.PALETTE)]
+        parts = (
+            (0, row.needs, {"color": fill}, f"{row.name}: {said('tensors')}"),
+            (1, row.kept, {"color": fill}, "_"),
+            (1, row.held - row.kept, {"color": "none", "hatch": "////"}, f"{row.name}: {said('taken, not used')}"),
+        )
+        for bar, size, looks, label in parts:
+            edge = fill if "hatch" in looks else pictures.INK
+            axes.barh(bar, max(0, size), left=ends[bar], height=0.6, edgecolor=edge, label=label, **looks)
+            ends[bar] += max(0, size)
+        if row.error:
+            failed, end = said("{0}: out of memory", row.name), (ends[1], 0.69)
+            axes.annotate(failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.ALERT)
+    axes.axvline(total, color=pictures.INK, linewidth=1.6, label=f"{said('the GPU')}: {total:,} MiB")
+    axes.set_xlim(0, max(total, *ends) * 1.12)
+    axes.set_yticks((0, 1), (said("needed"), said("held")))
+    axes.invert_yaxis()
+    axes.legend(
+        loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK
+    )
+    told = [
+        f"{row.name} needs {row.needs}, holds {row.held}, uses {row.kept}" + (", out of memory" if row.error else "")
+        for row in rows
+    ]
+    return pictures.render(figure, f"{title}. A GPU of {total} MiB: {'; '.join(told)}.")

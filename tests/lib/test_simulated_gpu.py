@@ -23,12 +23,6 @@ TWO = {devices.GPUS: "2"}
 needs = pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
 
 
-@pytest.fixture(scope="module")
-def built() -> Path:
-    """The library, built once."""
-    return building.build()
-
-
 @pytest.fixture
 def in_two(built: Path) -> Callable[..., Any]:
     """Run a program in a process with two simulated GPUs of 2 GiB."""

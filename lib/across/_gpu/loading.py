@@ -12,8 +12,9 @@ from pathlib import Path
 from across._gpu import building
 from across._gpu.building import NoGpu
 
-__all__ = ["PRIORITY", "Row", "load", "loaded", "now", "open_if_built", "slow", "traffic"]
+__all__ = ["CARDS", "PRIORITY", "Row", "free", "load", "loaded", "now", "open_if_built", "slow", "traffic"]
 
+CARDS = "ACROSS_CARDS"  # environment: the file of the GPUs that processes share; without it each process has GPUs of its own
 PRIORITY = 100  # the registry's kernels of this priority and above are ours (kKernelPriority)
 
 
@@ -65,6 +66,9 @@ def load(count: int, size: int, recorded: bytes | None) -> None:
         if library.across_gpu_register(recorded, len(recorded or b"")) < 0:
             raise NoGpu("No simulated GPU: the recorded list of kernels cannot be read; install the library again.")
         _registered = True
+    cards = os.environ.get(CARDS)
+    if cards and not library.across_gpu_share(os.fsencode(cards)):
+        raise NoGpu(f"No simulated GPU: {CARDS} is {cards!r}, and it is no file that 64 processes at most can share.")
     library.across_gpu_set(count, size)
     _now = (count, size)
 
@@ -80,6 +84,11 @@ def traffic() -> list[Row]:
         if found <= most:
             return list(rows[:found])
         most = found + 16
+
+
+def free(gpu: int) -> int:
+    """How many bytes of a GPU nobody has taken; 0 where none is loaded."""
+    return _opened.across_gpu_free(gpu) if _opened is not None and _registered else 0
 
 
 def slow(bytes_per_second: float, latency: float) -> None:
@@ -107,6 +116,9 @@ def _open(path: Path) -> ctypes.CDLL:
     library.across_gpu_has_room.argtypes = [ctypes.c_int64]
     library.across_gpu_register.argtypes = [ctypes.c_char_p, ctypes.c_int64]
     library.across_gpu_set.argtypes = [ctypes.c_int, ctypes.c_int64]
+    library.across_gpu_share.argtypes = [ctypes.c_char_p]
+    library.across_gpu_free.argtypes = [ctypes.c_int]
+    library.across_gpu_free.restype = ctypes.c_int64
     library.across_gpu_traffic.argtypes = [ctypes.POINTER(Row), ctypes.c_int]
     library.across_gpu_slow.argtypes = [ctypes.c_double, ctypes.c_double]
     library.across_gpu_set.restype = library.across_gpu_slow.restype = None

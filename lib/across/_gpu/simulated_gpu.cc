@@ -10,7 +10,9 @@
 // copy_tensor.cc, executor.cc (asynchronous kernels), device_factory.cc; in tensorflow/core/framework: op_kernel.h, op_kernel.cc
 // (KernelRegistry); in tensorflow/compiler: jit/xla_kernel_creator.cc, jit/mark_for_compilation_pass.cc, tf2xla/xla_op_registry.h.
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -61,29 +63,102 @@ constexpr int kMostGpus = 64;             // more than the library lets anybody 
 std::atomic<int> gpu_count{0};
 std::atomic<int64_t> gpu_bytes{0};
 
-// What is left of one GPU's bytes, which its logical devices share.
-struct Card {
-  std::atomic<int64_t> taken{0};
+// What is taken of each GPU's bytes: by the logical devices of this program and, where a file says so, by those of all programs
+// that share the file. A program has a row in it and a lock on a byte of it, which ends with the program as its memory does.
+class Cards {
+ public:
+  static Cards& Get() {
+    static auto* cards = new Cards;
+    return *cards;
+  }
+
+  // Share with all programs that name the same file. Call it before anything is taken.
+  bool Share(const char* path) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    if (file_ >= 0) return true;
+    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const size_t size = kMostPrograms * sizeof(Row);
+    if (file < 0 || ftruncate(file, size) != 0) return false;
+    void* rows = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (rows == MAP_FAILED) return false;
+    for (int row = 0; row < kMostPrograms; row++) {
+      if (!Lock(file, row, F_WRLCK, F_SETLK)) continue;
+      file_ = file;
+      mine_ = row;
+      rows_ = static_cast<Row*>(rows);
+      std::memset(&rows_[mine_], 0, sizeof(Row));
+      return true;
+    }
+    return false;
+  }
+  bool shared() const { return file_ >= 0; }
+
+  bool Take(int gpu, int64_t bytes) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    if (shared()) Lock(file_, kMostPrograms, F_WRLCK, F_SETLKW);
+    const bool fits = bytes <= Left(gpu);
+    if (fits) rows_[mine_].taken[gpu] += bytes;
+    if (shared()) Lock(file_, kMostPrograms, F_UNLCK, F_SETLK);
+    return fits;
+  }
+  void Give(int gpu, int64_t bytes) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    rows_[mine_].taken[gpu] -= bytes;
+  }
+  int64_t Free(int gpu) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    return Left(gpu);
+  }
+
+ private:
+  static constexpr int kMostPrograms = 64;
+  struct Row {
+    std::atomic<int64_t> taken[kMostGpus];
+  };
+
+  static bool Lock(int file, int byte, short type, int command) {
+    struct flock lock {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = byte;
+    lock.l_len = 1;
+    return fcntl(file, command, &lock) == 0;
+  }
+  bool Lives(int row) const {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = row;
+    lock.l_len = 1;
+    return row == mine_ || (fcntl(file_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK);
+  }
+  int64_t Left(int gpu) const {
+    int64_t left = gpu_bytes;
+    for (int row = 0; row < (shared() ? kMostPrograms : 1); row++) {
+      if (!shared() || Lives(row)) left -= rows_[row].taken[gpu];
+    }
+    return left;
+  }
+
+  std::mutex mutex_;
+  int file_ = -1;
+  int mine_ = 0;
+  Row* rows_ = new Row[1]();
 };
-Card* CardOf(int physical) {
-  static Card* cards = new Card[kMostGpus];
-  return &cards[physical];
-}
+
+// What a program that sets nothing leaves of `free` bytes: MinSystemMemory of gpu_device.cc, for compute capability 8.
+int64_t Reserve(int64_t free) { return free < (int64_t{2} << 30) ? int64_t{225} << 20 : int64_t{1536} << 20; }
 
 // Pages of the host; as DeviceMemAllocator of gpu_mem_allocator.h, which asks a driver.
 class HostPages : public tsl::SubAllocator {
  public:
-  explicit HostPages(Card* card) : SubAllocator({}, {}), card_(card) {}
+  explicit HostPages(int gpu) : SubAllocator({}, {}), gpu_(gpu) {}
   void* Alloc(size_t alignment, size_t bytes, size_t* received) override {
     *received = 0;
-    if (bytes == 0) return nullptr;
-    if (card_->taken.fetch_add(bytes) + static_cast<int64_t>(bytes) > gpu_bytes) {
-      card_->taken.fetch_sub(bytes);
-      return nullptr;
-    }
+    if (bytes == 0 || !Cards::Get().Take(gpu_, bytes)) return nullptr;
     void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) {
-      card_->taken.fetch_sub(bytes);
+      Cards::Get().Give(gpu_, bytes);
       return nullptr;
     }
     *received = bytes;
@@ -92,20 +167,25 @@ class HostPages : public tsl::SubAllocator {
   void Free(void* pages, size_t bytes) override {
     if (pages == nullptr) return;
     munmap(pages, bytes);
-    card_->taken.fetch_sub(bytes);
+    Cards::Get().Give(gpu_, bytes);
   }
   bool SupportsCoalescing() const override { return false; }
 
  private:
-  Card* const card_;
+  const int gpu_;
 };
 
-// TF_FORCE_GPU_ALLOW_GROWTH overrides the options, as in gpu_bfc_allocator.cc.
+// What the environment says of the allocator, as in gpu_bfc_allocator.cc: of growth, and of regions that are given back.
 bool AllowGrowth(const GPUOptions& options) {
   const char* forced = std::getenv("TF_FORCE_GPU_ALLOW_GROWTH");
   if (forced != nullptr && std::strcmp(forced, "true") == 0) return true;
   if (forced != nullptr && std::strcmp(forced, "false") == 0) return false;
   return options.allow_growth();
+}
+
+bool GivesBack() {
+  const char* set = std::getenv("TF_ENABLE_GPU_GARBAGE_COLLECTION");
+  return set == nullptr || std::strcmp(set, "false") != 0;
 }
 
 // The allocator of the logical device `number`: made by whoever asks first in this process, then shared by all sessions.
@@ -117,8 +197,9 @@ Allocator* AllocatorOf(int number, int physical, int64_t limit, const GPUOptions
   if (allocator == nullptr) {
     tsl::BFCAllocator::Options how;
     how.allow_growth = AllowGrowth(options);
+    how.garbage_collection = GivesBack();
     how.fragmentation_fraction = options.experimental().internal_fragmentation_fraction();
-    allocator = std::make_unique<tsl::BFCAllocator>(std::make_unique<HostPages>(CardOf(physical)), limit,
+    allocator = std::make_unique<tsl::BFCAllocator>(std::make_unique<HostPages>(physical), limit,
                                                     absl::StrCat("GPU_", number, "_bfc"), how);
   }
   return allocator.get();
@@ -388,7 +469,12 @@ class Factory : public DeviceFactory {
       }
       if (limits.empty()) {
         const double fraction = gpu_options.per_process_gpu_memory_fraction();
-        limits.push_back(fraction > 0 ? static_cast<int64_t>(gpu_bytes * fraction) : gpu_bytes.load());
+        int64_t limit = fraction > 0 ? static_cast<int64_t>(gpu_bytes * fraction) : gpu_bytes.load();
+        if (fraction <= 0 && Cards::Get().shared()) {
+          limit = Cards::Get().Free(visible[at]);
+          if (limit > Reserve(limit)) limit -= Reserve(limit);
+        }
+        limits.push_back(limit);
       }
       for (int64_t limit : limits) {
         DeviceLocality locality;
@@ -645,6 +731,12 @@ void across_gpu_set(int count, int64_t bytes) {
   across::gpu_count = count;
   across::gpu_bytes = bytes;
 }
+
+// Share the GPUs' bytes with all programs that name the same file. Returns 0 where it cannot be used. Call it before that, too.
+int across_gpu_share(const char* path) { return across::Cards::Get().Share(path); }
+
+// How many bytes of a GPU nobody has taken.
+int64_t across_gpu_free(int gpu) { return across::Cards::Get().Free(gpu); }
 
 struct AcrossGpuTraffic {
   char source[16];
