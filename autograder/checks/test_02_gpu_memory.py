@@ -136,7 +136,8 @@ def check_mean(student: Any, peer: Any, rng: Any, of: list[list[int]]) -> None:
             told = "that is the mean of the batches' means"
             says = f"{case} returned {got:g}; {told}: expected {wanted:g}, a short batch counts less."
             raise Misconception("the_mean_of_means", says)
-        assert abs(got - wanted) < 1e-3 * wanted, (
+        near = 5e-5 if sum(rows) < 9 else 1e-3  # of few numbers one too many is seen; of millions float32 loses more
+        assert abs(got - wanted) < near * wanted, (
             f"{case} returned {got:.6g}; expected {wanted:g}, the mean of all outputs."
         )
         assert mib <= BUDGET, (

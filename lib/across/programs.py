@@ -235,7 +235,7 @@ def _drawn(rows: Sequence[Got], total: int, title: str) -> Picture:
     ends = [0, 0]
     for number, row in enumerate(rows):
         fill = pictures.PALETTE[number % len(pictures.PALETTE)]
-        parts = (
+        parts: tuple[tuple[int, float, dict[str, Any], str], ...] = (
             (0, row.needs, {"color": fill}, f"{row.name}: {said('tensors')}"),
             (1, row.kept, {"color": fill}, "_"),
             (1, row.held - row.kept, {"color": "none", "hatch": "////"}, f"{row.name}: {said('taken, not used')}"),
