@@ -18,6 +18,7 @@ from autograder.probe import listed
 
 __all__ = ["ADDITIONS", "added", "costs"]
 
+IMPORT, OF_TENSORFLOW = "import tensorflow as tf", ("tf.print", "a block around it")  # a course need not know TensorFlow
 HELPER, INNER = "_helper_of_mine_", "_inner_of_mine"
 
 
@@ -28,7 +29,9 @@ def costs(course: Course, chapter: str, right: Sequence[tuple[str, Answered]]) -
         if each.addition not in ADDITIONS:
             yield f"{each.answer}.harmful: there is no addition {each.addition!r}, but {', '.join(ADDITIONS)}"
         harmful[each.answer].add(each.addition)
-    laid = [(name, each, [add for add in ADDITIONS if add not in harmful[each.answer]]) for name, each in right]
+    knows = IMPORT in course.source(chapter).read_text(encoding="utf-8")
+    of_course = [add for add in ADDITIONS if knows or add not in OF_TENSORFLOW]
+    laid = [(name, each, [add for add in of_course if add not in harmful[each.answer]]) for name, each in right]
     laid = [(name, each, adds) for name, each, adds in laid if added(each.source, adds)]
     lost = [row for row, of in zip(laid, _asked(course, chapter, [row[1:] for row in laid]), strict=True) if _lost(of)]
     alone = [(name, each, [add]) for name, each, adds in lost for add in adds]

@@ -76,3 +76,10 @@ def test_what_is_listed_as_harmful_is_not_added(monkeypatch, fixture_course):
 def test_what_only_costs_something_together_is_told_all_the_same(monkeypatch, fixture_course):
     (told,) = costs(monkeypatch, fixture_course, lambda source: "tf.print" in source and "name_scope" in source)
     assert "all that is innocent together" in told
+
+
+def test_a_course_without_tensorflow_meets_nothing_of_it(monkeypatch, fixture_course):
+    monkeypatch.setattr(innocent, "IMPORT", "import sea")
+    assert costs(monkeypatch, fixture_course, lambda source: "tf." in source) == []
+    (told,) = costs(monkeypatch, fixture_course, lambda source: "assert" in source)
+    assert "an assert on a shape" in told
