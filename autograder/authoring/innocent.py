@@ -18,7 +18,8 @@ from autograder.probe import listed
 
 __all__ = ["ADDITIONS", "added", "costs"]
 
-IMPORT, OF_TENSORFLOW = "import tensorflow as tf", ("tf.print", "a block around it")  # a course need not know TensorFlow
+IMPORT = "import tensorflow as tf"  # of a chapter; where it knows no TensorFlow, an answer in it does not either
+OF_TENSORFLOW = ("tf.print", "a block around it")
 HELPER, INNER = "_helper_of_mine_", "_inner_of_mine"
 
 
