@@ -11,6 +11,7 @@ import subprocess
 import time
 import tomllib
 import urllib.request
+from functools import cache
 from pathlib import Path
 
 import courses
@@ -42,6 +43,7 @@ def texts(folder: Path) -> dict[str, str]:
     return found
 
 
+@cache  # the library's files are in every bundle
 def squeezed(source: str) -> str:
     """Code without comments and layout, so that it is found however it is written."""
     try:
