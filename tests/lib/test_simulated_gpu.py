@@ -1,4 +1,4 @@
-"""GPUs that are made of host memory: what TensorFlow itself says and does of them. Each program is in a process of its own."""
+"""GPUs that are made of host memory. Each program is in a process of its own; what documents show is in test_gpu_programs."""
 
 from __future__ import annotations
 
@@ -154,34 +154,6 @@ def _mapped_in_one_piece() -> list[int]:
 
 
 @needs
-def test_an_int32_variable_of_tensorflow_1_is_refused_and_soft_placement_puts_it_on_the_cpu(in_two):
-    def placed():
-        import tensorflow as tf
-
-        v1: Any = tf.compat.v1
-        with tf.Graph().as_default():
-            with tf.device("/gpu:0"):
-                number = v1.get_variable("i", initializer=tf.constant(1), use_resource=False)
-                real = v1.get_variable("x", initializer=tf.constant(1.0), use_resource=False)
-            try:
-                with v1.Session() as session:
-                    session.run(number.initializer)
-                refused = ""
-            except tf.errors.InvalidArgumentError as error:
-                refused = str(error)
-            options: Any = {"options": v1.RunOptions(output_partition_graphs=True), "run_metadata": v1.RunMetadata()}
-            with v1.Session(config=v1.ConfigProto(allow_soft_placement=True)) as session:
-                session.run([number.initializer, real.initializer], **options)
-            parts = options["run_metadata"].partition_graphs
-            return refused, {node.name: node.device[-5:] for part in parts for node in part.node}
-
-    refused, where = in_two(placed)
-    assert "Could not satisfy explicit device specification '/device:GPU:0'" in refused
-    assert "no supported kernel for GPU devices is available" in refused
-    assert (where["i"], where["x"]) == ("CPU:0", "GPU:0")
-
-
-@needs
 def test_keras_trains_by_its_default_compile_without_a_warning(in_two):
     def fit():
         import warnings
@@ -250,41 +222,6 @@ def test_what_xla_would_compile_runs_without_it_or_is_refused_in_a_sentence(in_t
     assert values == [2.0, 2.0, 4.0, 5.0, 2.0]
     assert device == "GPU:1"
     assert "compiles for cards, and this is a simulated GPU" in refused
-
-
-@needs
-def test_a_mirrored_strategy_trains_on_both_and_nccl_by_name_is_refused_in_a_sentence(in_two):
-    def mirrored():
-        import tensorflow as tf
-
-        strategy = tf.distribute.MirroredStrategy()
-        with strategy.scope():
-            weight = tf.Variable(1.0, aggregation=tf.VariableAggregation.MEAN)
-
-        @tf.function
-        def step():
-            def replica():
-                context: Any = tf.distribute.get_replica_context()
-                return context.all_reduce("sum", tf.ones([3]) + tf.cast(context.replica_id_in_sync_group, tf.float32))
-
-            return strategy.run(replica)
-
-        sums: Any = strategy.experimental_local_results(step())
-        copies = [each.device[-5:] for each in strategy.experimental_local_results(weight)]
-        by_name = tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.NcclAllReduce())
-        try:
-            by_name.reduce_to = by_name.extended.batch_reduce_to(
-                tf.distribute.ReduceOp.SUM, [(by_name.run(lambda: tf.ones([2])), by_name.run(lambda: tf.ones([2])))]
-            )
-            refused = ""
-        except (tf.errors.UnimplementedError, tf.errors.CancelledError) as error:
-            refused = str(error)
-        return [each.numpy().tolist() for each in sums], copies, refused
-
-    sums, copies, refused = in_two(mirrored)
-    assert sums == [[3.0, 3.0, 3.0]] * 2
-    assert copies == ["GPU:0", "GPU:1"]
-    assert "joins NVIDIA's cards, and this is a simulated GPU" in refused
 
 
 @needs
