@@ -248,7 +248,7 @@ with attempt("forward_on"):
 # %% [markdown]
 # ## The driver and its table
 # The *driver* is the part of the operating system that speaks to the GPU. It brings the library `libcuda` and the program
-# `nvidia-smi`, which shows the GPUs. Without a driver you see an invented sample.
+# `nvidia-smi`, which shows the GPUs. Without a driver you see a recorded table.
 
 # %% tags=["show"] covers=["S6"]
 smi.read()
@@ -257,8 +257,8 @@ smi.read()
 # Each GPU has a line with its number and name, then one with its memory: used, and in all. Below stand the programs that hold
 # memory.
 #
-# By default CUDA numbers the fastest GPU first. In the sample `/GPU:0` would be the H100. With
-# `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA's numbers are the table's (NVIDIA's CUDA guide).
+# By default CUDA numbers the fastest GPU first. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA's numbers are the table's (NVIDIA's
+# CUDA guide).
 
 # %% [markdown]
 # ### What changed
