@@ -14,11 +14,11 @@
 # the difference. You hand in one page. A *replica* is a copy of the computation, on one device (chapter 11).
 
 # %%
-from across import devices, expecting, fresh, pictures, scaling_page, study
+from across import devices, expecting, fresh, gpu_traffic, pictures, scaling_page, study
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.study import Study
 
-D = devices.simulate(4)
+D = devices.gpus_or_cpus(4)
 fresh.warm_up()
 
 # %%
@@ -120,9 +120,27 @@ with attempt("replica_step"):
         expect(off < 1e-4, f"{says} a weight differs from one device's by {off:.2g}")
 
 # %% [markdown]
+# ## What crosses
+# Gradients of `SIZE` bytes, three replicas. `ReductionToOneDevice` adds them up on one and sends the sum back. How many bytes
+# cross in all? Of a ring (chapter 10), each device sends `SIZE / 3` four times. Count:
+
+# %% tags=["show"] covers=["S56"]
+strategy = in_step(D[:3])
+ones = strategy.run(lambda: tf.ones([SIZE // 4]))
+with gpu_traffic.counting() as counted:
+    strategy.extended.batch_reduce_to("sum", [(ones, ones)])
+print(f"{SIZE:,} bytes of gradients; a ring: {3 * 4 * SIZE // 3:,} in all")
+counted.traffic
+
+# %% [markdown]
+# In all it is as much. But all of it passes *one* device's links, and a ring uses those of all. Between logical CPUs nothing
+# is copied, and nothing counted.
+
+# %% [markdown]
 # ## A run
 # What is measured: seconds of one step, the median of seven. Each run is a **fresh process**. The first step traces, and is
-# left out. A device here is a logical CPU; TensorFlow may use one thread inside of an op.
+# left out. A replica runs on a logical CPU here, as a simulated GPU's speed says nothing of a card. TensorFlow may use one
+# thread inside of an op.
 
 
 # %% covers=["S16", "S63"]
@@ -360,6 +378,22 @@ for rate in (1.25, 5, 12.5, 25, 50) if found["8 in one machine"] else ():
     network = gpus | {"rate": rate * 1e9, "latency": 50e-6}
     found[f"16 over a network of {rate:g} GB/s"] = tried(speedup, 16, 64, False, network)
 print(*(f"MODEL: {name}: {value:.2f}" for name, value in found.items() if value), sep="\n")
+
+# %% [markdown]
+# ## 64 times the cores
+# Two logs of MLPerf Training v0.6, [published](https://github.com/mlcommons/training_results_v0.6) by Google in 2019: ResNet-50 in
+# TensorFlow, on 32 and on 2048 cores of TPU v3, trained until 75.9 % of the images are named right. How many times sooner was
+# that with 64 times the cores? Guess, then run:
+
+# %% tags=["show"] covers=["S1"]
+logs = {32: (4096, 60, 2533.5), 2048: (32768, 72, 77.0)}  # cores: global batch, epochs, seconds
+(_, few_epochs, few_seconds), (_, many_epochs, many_seconds) = logs.values()
+print(f"RECORDED: {few_seconds / many_seconds:.1f} times sooner")
+print(f"RECORDED: {few_seconds / many_seconds * many_epochs / few_epochs:.1f} times the images a second")
+
+# %% [markdown]
+# A core's share fell from 128 images to 16, so costs that are fixed weigh more. And the larger global batch needed 12 epochs
+# more: examples a second are not the time until a model is good. Your page measures the first.
 
 # %% [markdown]
 # ## A ratio has a spread
