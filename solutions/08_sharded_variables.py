@@ -508,6 +508,13 @@ def _check_train_step():
             f"with rate 0.02 the {weight.name} of shape {weight.shape} did not lose twice what it lost with 0.01",
         )
     expect(second < first, f"the loss was {first:.4g} before the step, and is {second:.4g} after it")
+    hidden.trainable = False
+    try:
+        lost = stepped(0.01)[2]
+    finally:
+        hidden.trainable = True
+    left = not any(np.any(each) for each in lost[:2])
+    expect(left, "the weights of a layer whose `trainable` is False changed; they are no `trainable_variables`")
     seen = placement.trace(tf.function(train_step), network, x, y, 0.01, WORKER)
     network.set_weights(before)
     sent = clusters.bytes_between(seen)

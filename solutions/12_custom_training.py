@@ -4,7 +4,7 @@
 #     devices: 4
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 45}
 #     allowed_ops: [IsFinite, IsNan, IsInf, CheckNumerics, IteratorGetNext, IteratorGetNextAsOptional,
-#       OptionalFromValue, OptionalGetValue, OptionalHasValue, OptionalNone]
+#       OptionalFromValue, OptionalGetValue, OptionalHasValue, OptionalNone, ConcatOffset, StridedSliceGrad]
 #     rows: S64-S66
 #     # house: median_cell: what the loop is compared with, five ways and a GAN, are whole programs
 # ---
@@ -634,14 +634,14 @@ def cost(logits, real):
 
 # %% [markdown]
 # ### Exercise: `duel` (4 points)
-# In a replica:
+# In a replica, in a `tf.function`:
 #
 # - The generator makes images once, for both losses.
 # - The critic's loss: `cost` of the real images as real, plus that of the made ones as made.
 # - The generator's loss: `cost` of the made ones as *real*.
 # - Scale both as before. Compute both gradients **before** anybody's weights change. Each optimizer changes its own player.
 #
-# Return a pair of losses, the generator's first; `optimizers` is a pair in the same order. Roughly 12 lines.
+# Return a pair of losses, the generator's first; `optimizers` has the same order. Roughly 12 lines.
 
 
 # %% answer="duel" covers=["S64", "S65"]
@@ -686,7 +686,11 @@ with attempt("duel"):
     noise, images = tf.random.stateless_normal([6, 16], [1, 2]), tf.reshape(train.images[:6], [6, 64])
     wanted, weights = hand_made(generator, critic, noise, images)
     (batch,) = pair.experimental_distribute_dataset(tf.data.Dataset.from_tensors((noise, images)))
-    losses = pair.run(lambda z, x: duel(generator, critic, optimizers, z, x, tf.constant(6.0)), args=batch)
+
+    def inside(z, x):
+        return duel(generator, critic, optimizers, z, x, tf.constant(6.0))
+
+    losses = tf.function(lambda batch: pair.run(inside, args=batch))(batch)
     expect(isinstance(losses, (tuple, list)) and len(losses) == 2, "`duel` did not return a pair of losses")
     got = [float(pair.reduce("SUM", each, axis=None)) for each in losses]
     for who, loss, right in zip(("generator", "critic"), got, wanted, strict=True):

@@ -101,39 +101,6 @@ def continued(student, name, files, begin, inputs, targets, stop, rate, momentum
     return [np.asarray(each) for each in model.get_weights()], trained, left
 
 
-@probe
-def duelled(student, weights, noise, images, sizes, rates, momentum):
-    n = len(sizes)
-    ends = np.cumsum([0, *sizes])
-    devices = [f"/CPU:{i}" for i in range(n)]
-    strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
-    layers = tf.keras.layers
-    with strategy.scope():
-        inner = [layers.Dense(weights[0].shape[1], activation="tanh"), layers.Dense(weights[2].shape[1])]
-        generator = tf.keras.Sequential([tf.keras.Input((weights[0].shape[0],)), *inner])
-        inner = [layers.Dense(weights[4].shape[1], activation="tanh"), layers.Dense(1)]
-        critic = tf.keras.Sequential([tf.keras.Input((weights[4].shape[0],)), *inner])
-        optimizers = tuple(tf.keras.optimizers.SGD(rate, momentum=momentum) for rate in rates)
-        optimizers[0].build(generator.trainable_variables)
-        optimizers[1].build(critic.trainable_variables)
-    generator.set_weights(weights[:4])
-    critic.set_weights(weights[4:])
-
-    def part(of):
-        def value(context):
-            k = context.replica_id_in_sync_group
-            return tf.constant(of[ends[k] : ends[k + 1]])
-
-        return strategy.experimental_distribute_values_from_function(value)
-
-    given = (part(noise), part(images))
-    examples = tf.constant(float(ends[-1]))
-    pairs = strategy.run(lambda z, x: student.duel(generator, critic, optimizers, z, x, examples), given)
-    losses = [[np.asarray(each) for each in strategy.experimental_local_results(one)] for one in pairs]
-    after = [*generator.get_weights(), *critic.get_weights()]
-    return losses, [np.asarray(each) for each in after]
-
-
 # what is right, and what comes of each wrong rule
 
 
@@ -222,6 +189,27 @@ class Duel:
         shapes = [(3, 4), (4,), (4, 5), (5,), (5, 4), (4,), (4, 1), (1,)]
         self.weights = [rng.normal(size=shape, scale=0.7).astype("float32") for shape in shapes]
 
+    def losses(self, weights: Sequence[Any], noise: Any, images: Any, rule: str = "right") -> tuple[Any, Any]:
+        """The generator's loss of each example, and the critic's."""
+
+        def inner(x: Any, four: Sequence[Any]) -> Any:
+            return tf.tanh(x @ four[0] + four[1]) @ four[2] + four[3]
+
+        made = inner(inner(noise, weights[:4]), weights[4:])[:, 0]
+        real = inner(images, weights[4:])[:, 0]
+        of_generator, of_made, of_real = tf.math.softplus(-made), tf.math.softplus(made), tf.math.softplus(-real)
+        if rule == "against_itself":
+            of_generator = of_made
+        if rule == "minus_the_critics":
+            of_generator = -of_made
+        if rule == "no_real":
+            of_real = tf.zeros_like(of_real)
+        if rule == "no_made":
+            of_made = tf.zeros_like(of_made)
+        if rule == "labels_swapped":
+            of_made, of_real = tf.math.softplus(-made), tf.math.softplus(real)
+        return of_generator, of_made + of_real
+
     def after(
         self, rates: Sequence[float], given: np.ndarray, rule: str = "right"
     ) -> tuple[list[float], list[np.ndarray]]:
@@ -229,24 +217,9 @@ class Duel:
         variables = [tf.Variable(each) for each in self.weights]
         weigh = np.asarray(given, np.float32)
 
-        def inner(x: Any, four: Sequence[Any]) -> Any:
-            return tf.tanh(x @ four[0] + four[1]) @ four[2] + four[3]
-
         def losses() -> tuple[Any, Any]:
-            made = inner(inner(self.noise, variables[:4]), variables[4:])[:, 0]
-            real = inner(self.images, variables[4:])[:, 0]
-            of_generator, of_made, of_real = tf.math.softplus(-made), tf.math.softplus(made), tf.math.softplus(-real)
-            if rule == "against_itself":
-                of_generator = of_made
-            if rule == "minus_the_critics":
-                of_generator = -of_made
-            if rule == "no_real":
-                of_real = tf.zeros_like(of_real)
-            if rule == "no_made":
-                of_made = tf.zeros_like(of_made)
-            if rule == "labels_swapped":
-                of_made, of_real = tf.math.softplus(-made), tf.math.softplus(real)
-            return tf.reduce_sum(of_generator * weigh), tf.reduce_sum((of_made + of_real) * weigh)
+            of_generator, of_critic = self.losses(variables, self.noise, self.images, rule)
+            return tf.reduce_sum(of_generator * weigh), tf.reduce_sum(of_critic * weigh)
 
         def moved(which: int) -> None:
             with tf.GradientTape() as tape:

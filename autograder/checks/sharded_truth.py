@@ -197,8 +197,10 @@ class Rows(Graph):
 
 
 @probe(graphs=1)
-def traced_step(student, homes, sizes, rows, rate, task):
+def traced_step(student, homes, sizes, rows, rate, task, frozen):
     """Trace `train_step` of a model whose layers' weights are on `homes`, as their `.device` says there, too.
+
+    The layers `frozen` are not to be trained.
 
     They are variables of a graph around it: in a process that is in no cluster only such a one can be on a ps.
     """
@@ -213,6 +215,8 @@ def traced_step(student, homes, sizes, rows, rate, task):
             with tf.device(home):
                 layer.build([None, sizes[i]])
             weights |= {f"{kind}_{i}": (getattr(layer, kind).value, home) for kind in ("kernel", "bias")}
+        for i in frozen:
+            layers[i].trainable = False
         model.build([None, sizes[0]])
         given = [tf.TensorSpec([rows, sizes[0]], tf.float32), tf.TensorSpec([rows, sizes[-1]], tf.float32)]
         made = tracing.program(lambda x, y: student.train_step(model, x, y, rate, task), *given, weights=weights)
@@ -222,8 +226,8 @@ def traced_step(student, homes, sizes, rows, rate, task):
 class Step(Graph):
     """The student's `train_step`, traced there and run here: over tasks, on fresh weights and data."""
 
-    def __init__(self, student: Any, rng: np.random.Generator, places: list[int]) -> None:
-        """The layers' weights are on the ps `places`."""
+    def __init__(self, student: Any, rng: np.random.Generator, places: list[int], frozen: Sequence[int] = ()) -> None:
+        """The layers' weights are on the ps `places`; the layers `frozen` are not trainable."""
         rows, width = int(rng.integers(9, 14)), int(rng.integers(9, 14))  # what gradients are made of is larger
         sizes = [width, *map(int, rng.integers(9, 14, size=len(places) - 1)), 3]
         worker, master = (int(i) for i in rng.permutation(3)[:2])
@@ -235,6 +239,8 @@ class Step(Graph):
             weights[f"kernel_{i}"] = rng.normal(scale=0.5, size=(before, after)).astype(np.float32)
             weights[f"bias_{i}"] = rng.normal(size=after).astype(np.float32)
         self.weights, self.gradients, self.error = weights, *gradients_of(weights, x, y)
+        self.frozen = [name for name in weights if int(name.rpartition("_")[2]) in frozen]
+        self.gradients |= {name: np.zeros_like(weights[name]) for name in self.frozen}
         self.says = f'`train_step(model, x, y, {self.rate}, "{full("worker", worker)}")`'
         answer = student.ask(
             traced_step,
@@ -243,6 +249,7 @@ class Step(Graph):
             rows=rows,
             rate=self.rate,
             task=full("worker", worker),
+            frozen=list(frozen),
         )
         pairs = list_of(row(text, text))
         *rest, found = row(anything, anything, anything, pairs).named("a graph that can be run")(
@@ -276,7 +283,7 @@ class Step(Graph):
         )
 
     def still(self) -> list[str]:
-        """The weights that did not change."""
+        """The weights that did not change, of all."""
         return [name for name, value in self.weights.items() if np.array_equal(self.new[name], value)]
 
 

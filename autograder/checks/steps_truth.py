@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, row, text
-from autograder.checks.loops_truth import Alone
+from autograder.checks.copies import Copies
+from autograder.checks.loops_truth import Alone, Duel
 from autograder.checks.placing import TIMEOUT, imported, session
 from autograder.probe.asking import Misconception, probe
 
@@ -155,36 +156,14 @@ class Worked:
         asked = {"n": n, "shapes": shapes, "sizes": list(sizes), "rate": rate, "momentum": momentum}
         answer = student.ask(step_of_parts, what=what, **asked)
         graph_def, given, out = row(anything, NAMES, NAMES)(answer, f"`{what}` in a `tf.function` led to")
-        graph = imported(graph_def)
         ends = np.cumsum([0, *sizes])
         spans = [slice(int(ends[k]), int(ends[k + 1])) for k in range(n)]
         values = [alone.images[span] for span in spans] + [alone.labels[span] for span in spans]
         first = [*alone.weights, 0, rate, *(np.zeros_like(each) for each in alone.weights[2:])]
         wanted = 1 if what == "step" else n
         assert len(out) == wanted, f"`{what}` in a `tf.function` returned {len(out)} tensors; expected {wanted}."
-        assert len(given) == 2 * n, f"`{what}` in a `tf.function` did not get the parts of {n} replicas."
-        try:
-            feed: dict[Any, Any] = {graph.get_tensor_by_name(name): v for name, v in zip(given, values, strict=True)}
-            handles = {
-                op.get_attr("shared_name").decode(): op.outputs[0]
-                for op in graph.get_operations()
-                if op.type == "VarHandleOp"
-            }
-            with graph.as_default():
-                begin, end = [], {}
-                for name, handle in handles.items():
-                    dtype = handle.op.get_attr("dtype")
-                    with tf.device(handle.op.device):
-                        value = tf.constant(first[int(name.split("_")[0])], dtype)
-                        begin.append(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
-                        end[name] = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
-            losses = [graph.get_tensor_by_name(name) for name in out]
-        except (ValueError, TypeError, KeyError, IndexError):
-            raise AssertionError(f"The graph of your `{what}` does not hold together.") from None
-        with session(graph) as running:
-            running.run(begin)
-            found = [numbers(running, losses, feed) for _ in range(2)]
-            after = running.run(end)
+        begin = {f"{i}_{k}": value for i, value in enumerate(first) for k in range(n)}
+        found, after = Copies(f"your `{what}`", graph_def, given, out, values, begin).run(numbers, 2)
         self.losses = [value for value, _ in found]
         work = found[-1][1]
         self.work = [work.pop(f"CPU:{k}", 0) for k in range(n)]
@@ -211,6 +190,64 @@ def numbers(running: Any, fetches: Any, feed: dict[Any, Any]) -> tuple[Any, dict
     return value, found
 
 
+@probe(graphs=1)
+def duel_of_parts(student, shapes, sizes, rates):
+    from across import tracing
+
+    strategy = tf.distribute.MirroredStrategy(
+        [f"/CPU:{i}" for i in range(len(sizes))], tf.distribute.ReductionToOneDevice()
+    )
+    layers = tf.keras.layers
+    with strategy.scope():
+        inner = [layers.Dense(shapes[0][1], activation="tanh"), layers.Dense(shapes[2][1])]
+        generator = tf.keras.Sequential([tf.keras.Input((shapes[0][0],)), *inner])
+        inner = [layers.Dense(shapes[4][1], activation="tanh"), layers.Dense(1)]
+        critic = tf.keras.Sequential([tf.keras.Input((shapes[4][0],)), *inner])
+        optimizers = tuple(map(tf.keras.optimizers.SGD, rates))
+        optimizers[0].build(generator.trainable_variables)
+        optimizers[1].build(critic.trainable_variables)
+    own = [*generator.weights, *critic.weights, *optimizers[0].variables, *optimizers[1].variables]
+    each = [strategy.experimental_local_results(variable.value) for variable in own]
+    known = {f"{i}_{k}": (copy, copy.device) for i, copies in enumerate(each) for k, copy in enumerate(copies)}
+
+    def part(width):
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: tf.zeros([sizes[context.replica_id_in_sync_group], width])
+        )
+
+    examples = tf.constant(float(sum(sizes)))
+
+    def both(noise, images):
+        def inside(z, x):
+            return student.duel(generator, critic, optimizers, z, x, examples)
+
+        return strategy.run(inside, args=(noise, images))
+
+    made = tracing.written_out(tracing.concrete(both, part(shapes[0][0]), part(shapes[4][0])), known)
+    return made.graph_def, made.inputs, made.outputs
+
+
+class Duelled:
+    """The student's `duel` on replicas with parts of these sizes, on fresh data.
+
+    `losses` has the generator's of each replica, then the critic's; `weights` a list for each replica; `work` as of `Worked`.
+    """
+
+    def __init__(self, student: Any, alone: Duel, sizes: Sequence[int], rates: Sequence[float]) -> None:
+        n, shapes = len(sizes), [list(each.shape) for each in alone.weights]
+        answer = student.ask(duel_of_parts, shapes=shapes, sizes=list(sizes), rates=list(rates))
+        graph_def, given, out = row(anything, NAMES, NAMES)(answer, "`duel` in a `tf.function` led to")
+        assert len(out) == 2 * n, f"`duel` on {n} replicas returned {len(out)} tensors; expected two losses of each."
+        parts = [np.split(each, np.cumsum(sizes)[:-1]) for each in (alone.noise, alone.images)]
+        first = [*alone.weights, 0, rates[0], 0, rates[1]]  # SGD has a number of steps and a rate
+        begin = {f"{i}_{k}": value for i, value in enumerate(first) for k in range(n)}
+        (found,), after = Copies("your `duel`", graph_def, given, out, [*parts[0], *parts[1]], begin).run(numbers, 1)
+        self.losses, work = np.reshape([float(np.sum(each)) for each in found[0]], [2, n]), found[1]
+        self.work = [work.pop(f"CPU:{k}", 0) for k in range(n)]
+        self.work.append(sum(work.values()))
+        self.weights = [[after.get(f"{i}_{k}", each) for i, each in enumerate(alone.weights)] for k in range(n)]
+
+
 def own_work(alone: Alone, size: int, rate: float, momentum: float) -> int:
     """How many numbers one device computes in a step on `size` of the examples."""
     with tf.Graph().as_default() as graph:
@@ -220,6 +257,25 @@ def own_work(alone: Alone, size: int, rate: float, momentum: float) -> int:
         losses = alone.losses([*alone.weights[:2], *free], slice(0, size))
         optimizer = v1.train.MomentumOptimizer(rate, momentum)
         step = optimizer.minimize(tf.reduce_sum(losses) / size, var_list=free)
+        first = v1.global_variables_initializer()
+    with session(graph) as running:
+        running.run(first)
+        return numbers(running, step, {})[1].get("CPU:0", 0)
+
+
+def duel_work(alone: Duel, size: int) -> int:
+    """How many numbers one device computes in a step of both players on `size` of the examples."""
+    with tf.Graph().as_default() as graph:
+        own = [v1.get_variable(f"v{i}", initializer=each, use_resource=True) for i, each in enumerate(alone.weights)]
+        noise, images = tf.constant(alone.noise[:size]), tf.constant(alone.images[:size])
+        losses = [tf.reduce_sum(each) / size for each in alone.losses(own, noise, images)]
+        players = own[:4], own[4:]
+        moves = [
+            (variable, move)
+            for loss, player in zip(losses, players, strict=True)
+            for variable, move in zip(player, tf.gradients(loss, player), strict=True)
+        ]
+        step = [variable.assign_sub(0.1 * move, read_value=False) for variable, move in moves]
         first = v1.global_variables_initializer()
     with session(graph) as running:
         running.run(first)

@@ -359,6 +359,10 @@ def check_step(step: Step) -> None:
         return
     still = step.still()
     assert len(still) < len(step.weights), f"{step.says} changed no weight."
+    moved, still = sorted(set(step.frozen) - set(still)), [name for name in still if name not in step.frozen]
+    if moved:
+        says = f"{step.says} changed {', '.join(moved)} of a layer that is not trainable; expected it left as it is."
+        raise Misconception("frozen_too", says)
     assert not still, f"{step.says} did not change {', '.join(still)}; expected a step for each variable."
     if step.moved(-1.0):
         raise Misconception("uphill", f"{step.says} added the gradients: a step uphill.")
@@ -370,6 +374,7 @@ def check_step(step: Step) -> None:
 @exercise("train_step")
 def test_each_weight_takes_a_step_down(student, rng):
     check_step(Step(student, rng, [int(rng.integers(3))] * 2))
+    check_step(Step(student, rng, [int(rng.integers(3))] * 3, frozen=[int(rng.integers(2))]))
 
 
 @exercise("train_step")
