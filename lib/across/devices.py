@@ -261,7 +261,7 @@ def gpus_or_cpus(n: int, memory: str | int = "2 GiB") -> list[str]:
     missing = ""
     if loading.loaded() or not _listed():
         try:
-            if building.kept() is None and not building.problem():
+            if _seen(n) and building.kept() is None and not building.problem():
                 print("Building the simulated GPU, once, about 20 s ...", flush=True)
             gpus(n, memory)
             os.environ[GPUS] = str(n)  # as a real one, it is there for what is started from here

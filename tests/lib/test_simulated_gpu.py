@@ -92,7 +92,7 @@ def test_a_chapter_takes_logical_cpus_where_none_can_be_simulated_and_says_why()
 
 
 @needs
-def test_logical_gpus_have_their_limits_and_one_runs_out_in_the_allocators_own_words(built):
+def test_a_logical_gpu_has_its_bytes_and_no_others(built):
     def split():
         import tensorflow as tf
 
@@ -105,18 +105,12 @@ def test_logical_gpus_have_their_limits_and_one_runs_out_in_the_allocators_own_w
         with tf.device("/GPU:1"):
             kept = tf.random.normal([MIB // 4])
         used = [tf.config.experimental.get_memory_info(f"GPU:{i}")["current"] for i in range(2)]
-        try:
-            with tf.device("/GPU:0"):
-                tf.ones([64, MIB])
-        except tf.errors.ResourceExhaustedError as error:
-            return names, used, len(kept), str(error)
+        return names, used, len(kept)
 
-    names, used, _, text = fresh.run(split, timeout=120)
+    names, used, _ = fresh.run(split, timeout=120)
     assert names == ["/device:GPU:0", "/device:GPU:1"]
     assert used[0] == 0
     assert MIB <= used[1] <= MIB + 4096  # as BFC rounds, and a scalar or two
-    assert "OOM when allocating tensor with shape[64,1048576]" in text
-    assert "device:GPU:0 by allocator GPU_0_bfc" in text
 
 
 @needs
