@@ -73,6 +73,23 @@ def lands(case: Case, wish: str | None, soft: bool) -> str | None:
         tf.config.set_soft_device_placement(True)
 
 
+def refused(steps: Sequence[tuple[str, str, str]]) -> tuple[str, str] | None:
+    """What hard placement says of products, (dtype, pin, name) each: whose pin, and of which op; None: all of them run."""
+    tf.config.set_soft_device_placement(False)
+    try:
+        for dtype, pin, name in steps:
+            with tf.device("/CPU:0"):
+                given = tf.constant(np.eye(2, dtype=dtype))
+            try:
+                with tf.device(pin):
+                    tf.raw_ops.MatMul(a=given, b=given, name=name)
+            except tf.errors.OpError as error:
+                return error.message.partition(". enable_soft")[0], name
+        return None
+    finally:
+        tf.config.set_soft_device_placement(True)
+
+
 @cache
 def strays(how: str, layers: int, home: str, pin: str) -> list[str]:
     """Call a Keras model under a pin: the types of the ops that ran elsewhere. Its variables are on `home`."""

@@ -132,55 +132,65 @@ def test_hard_placement_raises_where_a_wish_cannot_be_met(student, rng):
     check_landing(student, rng, soft=False)
 
 
-# strictly: TensorFlow's own words of an op whose name was drawn here
+# strictly: the words of TensorFlow about products of which one may have no kernel; which, only a look into the registry tells
 
 
-@probe
+def soft_now(matrix):
+    """Whether placement is soft, by an op that has no kernel where it is pinned."""
+    try:
+        with tf.device("/GPU:0"):
+            tf.raw_ops.MatMul(a=matrix, b=matrix)
+    except tf.errors.OpError:
+        return False
+    return True
+
+
+@probe(uses=[soft_now])
 def obeyed(student, cases):
     found = []
     try:
-        for value, wish, fails, name, soft in cases:
-            x = tf.constant(value)
+        with tf.device("/CPU:0"):
+            matrices = {dtype: tf.ones([2, 2], dtype) for dtype in ("float32", "int32")}
+        for steps, soft in cases:
 
-            def run(x=x, wish=wish, fails=fails, name=name):
-                with tf.device(wish):
-                    return tf.raw_ops.MatrixSquareRoot(input=x, name=name) if fails else tf.sqrt(x, name=name)
+            def run(steps=steps, matrices=matrices):
+                for dtype, pin, name in steps:
+                    with tf.device(pin):
+                        tf.raw_ops.MatMul(a=matrices[dtype], b=matrices[dtype], name=name)
 
             tf.config.set_soft_device_placement(soft)
-            found.append([student.strictly(run), tf.config.get_soft_device_placement()])
+            found.append([student.strictly(run), soft_now(matrices["int32"])])
     finally:
         tf.config.set_soft_device_placement(True)
     return found
 
 
 def check_strictly(student: Any, rng: np.random.Generator, restored: bool) -> None:
-    """Let fresh ops run that obey and that cannot, under both settings: the message or, if asked, the setting after."""
-    pins = ("/CPU:0", "/GPU:0", "/GPU:1")
-    cases = [(pin, fails, soft) for pin in pins for fails in (False, True) for soft in (True, False)]
-    cases += [(f"/GPU:{rng.integers(8, 99)}", False, soft) for soft in (True, False)]
+    """Let products run that obey and that cannot, under both settings: the message and, if asked, the setting after."""
+    fine = [("float32", "/GPU:0"), ("float32", "/GPU:1"), ("float32", "/CPU:0"), ("int32", "/CPU:0")]
+    wrong = [("int32", "/GPU:0"), ("int32", "/GPU:1"), ("float32", f"/GPU:{rng.integers(8, 99)}"), None]
+    cases = []
+    for each, soft in [(each, soft) for each in wrong for soft in (True, False)]:
+        steps = [fine[i] for i in rng.permutation(len(fine))]
+        if each:
+            steps.insert(int(rng.integers(len(steps) + 1)), each)
+        names = [f"{word}_{rng.integers(10, 99)}" for word in rng.permutation(WORDS)]
+        cases.append(([(*step, name) for step, name in zip(steps, names, strict=False)], soft))
     cases = [cases[i] for i in rng.permutation(len(cases))]
-    names = [f"{word}_{rng.integers(10, 99)}" for word in rng.choice(WORDS, len(cases))]
-    asked = [
-        [np.eye(2, dtype="float32"), pin, fails, name, soft]
-        for (pin, fails, soft), name in zip(cases, names, strict=True)
-    ]
-    answers = student.ask(obeyed, cases=asked)
     kind = row(text.named('the message, or ""'), truth)
+    answers = student.ask(obeyed, cases=[[[list(step) for step in steps], soft] for steps, soft in cases])
     told = each_answer(answers, cases, kind, "`strictly` and the setting after it gave")
-    for ((pin, fails, soft), (got, after)), name in zip(told, names, strict=True):
-        op = "tf.linalg.sqrtm" if fails else "tf.sqrt"
-        says = (
-            f"With {op} in `run`, pinned to {pin}, and soft placement {'on' if soft else 'off'} before, `strictly(run)`"
-        )
+    for (steps, soft), (got, after) in told:
+        refused = kernel_truth.refused(steps)
+        of = ", ".join(f"{dtype} on {pin}" for dtype, pin, _ in steps)
+        says = f"`strictly(run)`, of products of {of}, with soft placement {'on' if soft else 'off'} before,"
+        if refused:
+            obeys = all(words in got for words in refused)
+            assert obeys, f"{says} returned {shown(got)}; hard placement raises here: expected the error's message."
+        else:
+            assert got == "", f'{says} returned {shown(got)}; all can run there: expected "".'
         if restored:
             assert after == soft, f"{says} left soft placement {'on' if after else 'off'}; expected it as before."
-        elif pin not in pins or (fails and "GPU" in pin):
-            obeys = f"Could not satisfy device specification '/job:localhost/replica:0/task:0/device:{pin[1:]}'" in got
-            assert obeys and name in got, (
-                f"{says} returned {shown(got)}; hard placement raises here: expected the error's message."
-            )
-        else:
-            assert got == "", f'{says} returned {shown(got)}; the op can run there: expected "".'
 
 
 @exercise("strictly")
@@ -188,7 +198,7 @@ def test_the_message_comes_back(student, rng):
     check_strictly(student, rng, restored=False)
 
 
-@probe
+@probe(uses=[soft_now])
 def interrupted(student):
     import contextlib
 
@@ -197,11 +207,13 @@ def interrupted(student):
 
     found = []
     try:
+        with tf.device("/CPU:0"):
+            matrix = tf.ones([2, 2], "int32")
         for soft in (True, False):
             tf.config.set_soft_device_placement(soft)
             with contextlib.suppress(ValueError):  # let through, or told: both are fine
                 student.strictly(run)
-            found.append([soft, tf.config.get_soft_device_placement()])
+            found.append([soft, soft_now(matrix)])
     finally:
         tf.config.set_soft_device_placement(True)
     return found
