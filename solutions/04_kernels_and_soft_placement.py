@@ -50,7 +50,7 @@ placement.trace(edge, x).draw()
 # One op ran elsewhere. No error came, and the dashed arrows are copies that nobody asked for.
 #
 # Without a card these GPUs are simulated: who may run what, and each error, is TensorFlow's own. Where they cannot be had,
-# two logical CPUs stand in; a CPU can run all three ops, so nothing leaves its pin there.
+# two logical CPUs stand in, which have a kernel for all three ops: nothing leaves its pin, and the text says what GPUs show.
 
 # %% [markdown]
 # ## An op is a name, a kernel is code
@@ -72,7 +72,7 @@ print("This list is", kernels.source())
 kernels.of("MatrixSquareRoot")
 
 # %% [markdown]
-# A GPU has no kernel for it. For `MatMul` the answer depends on the dtype:
+# A GPU has no kernel for it, and a kernel is what it takes to run. For `MatMul` the answer depends on the dtype:
 
 # %% tags=["show"] covers=["S21"]
 kernels.of("MatMul").draw()
@@ -210,8 +210,8 @@ with attempt("guesses", done="recorded before they were looked up"):
         print(f"{dtype:8} pinned to {wish:6} you: {guess:6} it: {ran:6}{'' if guess == ran else ' <- a surprise'}")
 
 # %% [markdown]
-# Textbooks and tutorials call this "falling back to the CPU". On two GPUs, a product that was pinned to a *CPU* ran on a GPU.
-# TensorFlow takes the best device that has a kernel, whatever type the pin named.
+# Textbooks and tutorials call this "falling back to the CPU". The third product was pinned to a *CPU* that is not here, and ran
+# on a GPU. TensorFlow takes the best device that has a kernel, whatever type the pin named.
 
 # %% [markdown]
 # ### Exercise: `landing` (3 points)
@@ -414,12 +414,13 @@ tf.config.set_soft_device_placement(True)
 
 # %% [markdown]
 # ## A Keras model off its pin
-# A model for images, its first layer resizes them. The whole call is pinned to the second GPU, the variables are not.
+# The first layer of this model resizes images. The whole call is pinned to the second GPU, the variables are not.
 
 # %% tags=["show"] covers=["S23"]
 layers = keras.layers
 model = keras.Sequential([layers.Resizing(2, 2, "bicubic"), layers.Flatten(), layers.Dense(2)])
-images = tf.ones([1, 8, 8, 1])
+with tf.device("/CPU:0"):
+    images = tf.ones([1, 8, 8, 1])
 model(images)  # makes the variables, where nothing is pinned
 with tf.device(D[1]):
     picture = placement.trace(model, images).draw(title=f"The call is pinned to {D[1]}")
