@@ -72,7 +72,7 @@ print("This list is", kernels.source())
 kernels.of("MatrixSquareRoot")
 
 # %% [markdown]
-# A GPU has no kernel for it, and a kernel is what it takes to run. For `MatMul` the answer depends on the dtype:
+# A GPU has no kernel for it. For `MatMul` the answer depends on the dtype:
 
 # %% tags=["show"] covers=["S21"]
 kernels.of("MatMul").draw()
@@ -94,8 +94,7 @@ except tf.errors.NotFoundError as error:
 kernels.of("Cast").draw()
 
 # %% [markdown]
-# A GPU casts from every dtype drawn here but `string`. The registry is a part of the program; the guide is not. The kernel for
-# CPUs names no attribute in its entry: it takes any dtype.
+# A GPU casts from every dtype drawn here but `string`. The kernel for CPUs names no attribute in its entry: it takes any dtype.
 
 # %% [markdown]
 # ## 3 is not 3.0
@@ -269,7 +268,7 @@ tf.config.set_soft_device_placement(True)
 
 # %% [markdown]
 # Both begin with the same sentence. Is the device asked for among `All available devices`? Then a *kernel* is missing, else
-# the *device*. `Supported device types` says where this op has one.
+# the *device*.
 
 # %% [markdown]
 # ### Exercise: `strictly` (2 points)
@@ -371,7 +370,7 @@ for value in (3, 3.0):
 
 # %% [markdown]
 # ### On the GPU by name
-# Other ops on `int32` have a kernel for GPUs. Who computes?
+# Some other ops have a kernel for `int32` on GPUs. Who computes?
 
 # %% tags=["show"] covers=["S21", "S22"]
 for value in (3, 3.0):
@@ -461,7 +460,7 @@ with attempt("strays"):
 
 # %% [markdown]
 # ## A budget of one copy
-# This chain is pinned to a GPU, and soft placement lets it run. Count the dashed arrows: `x` and four results are copied.
+# This chain is pinned to a GPU, and soft placement lets it run. `x` and four results are copied.
 
 
 # %% tags=["show"] covers=["S23"]
