@@ -105,10 +105,10 @@ def strays(how: str, layers: int, home: str, pin: str) -> list[str]:
 
 
 def traced(graph_def: Any, fetch: str, x: np.ndarray) -> tuple[np.ndarray, placement.Trace]:
-    """Run a graph, "x" fed from CPU:0, up to `fetch`: the value, and where its ops ran. AssertionError if it cannot."""
+    """Run a graph, "fed" from CPU:0, up to `fetch`: the value, and where its ops ran. AssertionError if it cannot."""
 
     def imported(x: Any) -> Any:
-        return tf.import_graph_def(graph_def, {"x": x}, [fetch], name="")[0]
+        return tf.import_graph_def(graph_def, {"fed": x}, [fetch], name="")[0]
 
     try:
         with tf.device("/CPU:0"):
