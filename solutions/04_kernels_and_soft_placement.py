@@ -475,7 +475,7 @@ def chain(x, device):
 
 
 before = placement.trace(chain, x, D[1])
-display(before.draw(title="Pinned without looking", devices=here))
+display(before.draw(title="Pinned without looking"))
 print(len(before.copies()), "copies")
 
 # %% [markdown]
@@ -500,7 +500,7 @@ def route(x, device):  # a tensor on CPU:0, "/GPU:1" -> the result of chain(x, d
 # %% check="route" points=3
 with attempt("route"):
     seen = placement.trace(route, x, D[1])
-    display(seen.draw(title="Your route", devices=here))
+    display(seen.draw(title="Your route"))
     expect(len(seen.copies()) == 1, f"{len(seen.copies())} copies; the budget is 1")
     squares = [op.device for op in seen if op.type == "Square"]
     expect(squares[-1:] == [placement.short_device(D[1])], f"the last op has to be a tf.square on {D[1]}")
