@@ -1,15 +1,14 @@
 """What checks on kernels are made of: TensorFlow's own lookup of a kernel, and ops that really land somewhere.
 
 Truth is never written down here: the executor's lookup says whether there is a kernel (`found`), and eager ops that are
-run in this process say where they land (`lands`). The second kind of device is XLA's posing as one. Where TensorFlow is
-built without CUDA, what its own lookup would say of GPUs is read from the recorded list of `across.kernels`.
+run in this process, on two GPUs and a CPU, say where they land (`lands`). Where TensorFlow is built without CUDA, what its
+lookup would say of GPUs is read from the recorded list of `across.kernels`.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -21,7 +20,6 @@ from tensorflow.python.util import _pywrap_kernel_registry  # pyright: ignore[re
 from across import kernels, placement
 
 v1 = tf.compat.v1
-FLAG = "--tf_xla_enable_xla_devices"
 DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128
 string""".split()
 ASKED = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # of which NumPy has arrays
@@ -33,93 +31,92 @@ NUMPYS = {
 
 
 def machine() -> list[str]:
-    """Start TensorFlow with three CPUs (unless it has its devices already) and XLA's device: their names, best first."""
-    before = os.environ.get("TF_XLA_FLAGS")
-    os.environ["TF_XLA_FLAGS"] = FLAG  # read when TensorFlow starts; not for processes that are started from here
-    try:
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        if not tf.config.get_logical_device_configuration(cpu):
-            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
-        names = [device.name.split("device:")[-1] for device in tf.config.list_logical_devices()]
-    finally:
-        os.environ.pop("TF_XLA_FLAGS") if before is None else os.environ.update(TF_XLA_FLAGS=before)
-    if "XLA_CPU:0" not in names or "GPU:0" in names:
-        raise RuntimeError(f"these checks want CPUs and XLA_CPU:0, TensorFlow has started with {names}")
-    return names
+    """The devices of this process, best first. Starts TensorFlow."""
+    names = [placement.short_device(each.name) for each in tf.config.list_logical_devices()]
+    if not {"GPU:0", "GPU:1", "CPU:0"} <= set(names):
+        raise RuntimeError(f"these checks want two GPUs and a CPU, TensorFlow has started with {names}")
+    return sorted(names, key=lambda name: "GPU" not in name)
 
 
-def _segments(op: str) -> Callable[[Any], Any]:
-    return lambda x: getattr(tf.raw_ops, op)(
-        data=x, segment_ids=tf.constant([0, 1, 2]), num_segments=tf.constant(3), name=None
-    )
+Case = tuple[str, str]  # op, dtype of its one input, or of both
+
+ANYWHERE: list[Case] = [("MatMul", "float32"), ("MatMul", "float64"), ("Sqrt", "float32"), ("Exp", "float64")]
+CPU_ONLY: list[Case] = [
+    ("MatMul", "int32"),
+    ("MatMul", "int64"),
+    ("MatrixSquareRoot", "float32"),
+    ("RandomShuffle", "float32"),
+    ("AsString", "float32"),
+]
+NOWHERE: list[Case] = [("MatMul", "uint8"), ("MatMul", "int8"), ("MatMul", "uint32")]
+INPUTS = {"MatMul": ("a", "b"), "MatrixSquareRoot": ("input",), "RandomShuffle": ("value",), "AsString": ("input",)}
 
 
-def _plain(op: str) -> Callable[[Any], Any]:
-    return lambda x: getattr(tf.raw_ops, op)(x=x)
+def types(case: Case) -> list[str]:
+    """The device types that have a kernel for an op and a dtype."""
+    return [device for device in ("CPU", "GPU") if found(*case, device)]
 
 
-ANYWHERE = ["Sqrt", "Exp", "Erf", "Lgamma", "Sinh", "Digamma", "Log1p", "Rsqrt"]
-CPU_ONLY = ["FresnelCos", "FresnelSin", "Spence", "Dawsn", "Expint", "BesselJ0", "BesselK1"]
-XLA_ONLY = ["SegmentSumV2", "SegmentMaxV2", "SegmentMinV2", "SegmentProdV2"]
-NOWHERE: dict[str, Callable[[Any], Any]] = {
-    "FFTND": lambda x: tf.raw_ops.FFTND(input=tf.complex(x, x), fft_length=[3], axes=[0]),
-    "RFFTND": lambda x: tf.raw_ops.RFFTND(input=x, fft_length=[3], axes=[0]),
-    "NcclAllReduce": lambda x: tf.raw_ops.NcclAllReduce(input=x, reduction="sum", num_devices=1, shared_name="x"),
-}
-RUN: dict[str, Callable[[Any], Any]] = {
-    **{op: _plain(op) for op in ANYWHERE + CPU_ONLY},
-    **{op: _segments(op) for op in XLA_ONLY},
-    **NOWHERE,
-}
-
-
-@cache
-def types(op: str) -> tuple[str, ...]:
-    """The device types that an op of RUN has kernels on."""
-    machine()
-    shown = {kernel.device_type for kernel in kernels.registered(op)}
-    return tuple(sorted(shown & {"CPU", "GPU", "XLA_CPU", "DEFAULT"}))
-
-
-def lands(op: str, x: Any, wish: str | None, soft: bool) -> str | None:
-    """Run an op eagerly on `x` under a pin: the device it ran on, None where TensorFlow raises."""
+def lands(case: Case, wish: str | None, soft: bool) -> str | None:
+    """Run an op eagerly under a pin: the device it ran on, None where TensorFlow raises."""
+    op, dtype = case
+    with tf.device("/CPU:0"):
+        given = tf.constant(np.eye(2, dtype=dtype))
     tf.config.set_soft_device_placement(soft)
     try:
-        with tf.device(wish and f"/device:{wish}"):
-            return RUN[op](x).backing_device.split("device:")[-1]
+        with tf.device(wish and f"/{wish}"):
+            made = getattr(tf.raw_ops, op)(**dict.fromkeys(INPUTS.get(op, ("x",)), given))
+            return placement.short_device(made.backing_device)
     except tf.errors.OpError:
         return None
     finally:
         tf.config.set_soft_device_placement(True)
 
 
-@cache
-def strays(op: str, home: str, pin: str) -> list[str]:
-    """Call a Keras model under a pin: the types of the ops that ran elsewhere.
+def refused(steps: Sequence[tuple[str, str, str]]) -> tuple[str, str] | None:
+    """What hard placement says of products, (dtype, pin, name) each: whose pin, and of which op; None: all of them run."""
+    tf.config.set_soft_device_placement(False)
+    try:
+        for dtype, pin, name in steps:
+            with tf.device("/CPU:0"):
+                given = tf.constant(np.eye(2, dtype=dtype))
+            try:
+                with tf.device(pin):
+                    tf.raw_ops.MatMul(a=given, b=given, name=name)
+            except tf.errors.OpError as error:
+                return error.message.partition(". enable_soft")[0], name
+        return None
+    finally:
+        tf.config.set_soft_device_placement(True)
 
-    Its variables are on `home`; its activation is an `op` of RUN, or relu.
-    """
-    layers = tf.keras.layers
-    x = tf.ones([2, 3])
+
+@cache
+def strays(how: str, layers: int, home: str, pin: str) -> list[str]:
+    """Call a Keras model under a pin: the types of the ops that ran elsewhere. Its variables are on `home`."""
+    with tf.device("/CPU:0"):
+        images = tf.ones([1, 4, 4, 1])
     with tf.device(home):
-        model = tf.keras.Sequential([layers.Dense(2, activation=RUN[op] if op else "relu"), layers.Dense(2)])
-        model(x)
-    with tf.device(f"/device:{pin}"):
-        seen = placement.trace(model, x)
+        first = [tf.keras.layers.Resizing(2, 2, how), tf.keras.layers.Flatten()]
+        model = tf.keras.Sequential([*first, *(tf.keras.layers.Dense(2) for _ in range(layers))])
+        model(images)
+    with tf.device(f"/{pin}"):
+        seen = placement.trace(model, images)
     return [op.type for op in seen if op.device != pin]
 
 
 def traced(graph_def: Any, fetch: str, x: np.ndarray) -> tuple[np.ndarray, placement.Trace]:
-    """Run a graph, its placeholder "x" fed, up to `fetch`: the value, and where its ops ran. AssertionError if it cannot."""
+    """Run a graph, "fed" from CPU:0, up to `fetch`: the value, and where its ops ran. AssertionError if it cannot."""
 
     def imported(x: Any) -> Any:
-        return tf.import_graph_def(graph_def, {"x": x}, [fetch], name="")[0]
+        return tf.import_graph_def(graph_def, {"fed": x}, [fetch], name="")[0]
 
     try:
+        with tf.device("/CPU:0"):
+            given = tf.constant(x)
         run = v1.wrap_function(imported, [tf.TensorSpec(x.shape, x.dtype)])
-        return np.asarray(run(tf.constant(x)), np.float64), placement.trace(run, tf.constant(x))
+        return np.asarray(run(given), np.float64), placement.trace(run, given)
     except Exception:  # ValueError, TypeError, tf.errors.OpError, and whatever else a student's graph provokes
-        raise AssertionError("The graph that your code built cannot be run on three numbers.") from None
+        raise AssertionError("The graph that your code built cannot be run on a matrix.") from None
 
 
 # The registry, by the executor's own lookup

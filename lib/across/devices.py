@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from across import _system, kernels, memory
-from across._gpu import building, cudnn, loading
+from across._gpu import building, cudnn, grappler, loading
 from across._gpu.building import GPUS, NoGpu
 from across.pictures import table_html, table_text
 
@@ -320,6 +320,7 @@ def _load(count: int, size: int) -> None:
         recorded = kernels.recording()
     loading.load(count, size, recorded)
     cudnn.without()
+    grappler.by_name()
     current: Any = context.context()
     current.reinitialize_physical_devices()
 

@@ -27,14 +27,13 @@ from typing import Any
 from across._gpu.loading import PRIORITY
 from across.pictures import FONT, INK, PALETTE, Picture, plot, render, table_html, table_text
 
-TYPES = ("CPU", "GPU", "XLA_CPU", "DEFAULT")  # device types that are shown; the rest serves compilers and TPUs
+TYPES = ("CPU", "GPU", "DEFAULT")  # device types that are shown, and recorded; the rest serves compilers and TPUs
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "string"),
 )
 RECORDED = "2.21.0"  # the TensorFlow version, built with CUDA, whose list was recorded
 _RECORDING = Path(__file__).with_name("kernels_recorded.pb.xz")  # a KernelList, compressed
-_STATIC = ("CPU", "GPU", "DEFAULT")  # device types whose kernels are recorded; XLA's are made by every build
 _COLUMNS = ["op", "device", "dtypes", "in the CPU's memory"]
 
 
@@ -147,7 +146,7 @@ def registered(op: str | None = None) -> list[Any]:
     if _with_cuda():
         return own
     recorded = _recorded().get(op, []) if op else [kernel for each in _recorded().values() for kernel in each]
-    return recorded + [kernel for kernel in own if kernel.device_type not in _STATIC]
+    return recorded + [kernel for kernel in own if kernel.device_type not in TYPES]
 
 
 def record(path: Path = _RECORDING) -> Path:
@@ -158,7 +157,7 @@ def record(path: Path = _RECORDING) -> Path:
         raise RuntimeError("record: TensorFlow here is built without CUDA")
     listed = kernels.get_all_registered_kernels()
     kept = sorted(
-        (kernel for kernel in listed.kernel if kernel.device_type in _STATIC and kernel.priority < PRIORITY),
+        (kernel for kernel in listed.kernel if kernel.device_type in TYPES and kernel.priority < PRIORITY),
         key=lambda kernel: (kernel.op, kernel.SerializeToString(deterministic=True)),
     )
     recording = type(listed)(kernel=kept).SerializeToString(deterministic=True)

@@ -35,6 +35,26 @@ def new_variable(value: float) -> str:
         return tf.Variable(value).device
 
 
+def landing(dtype: str, pin: str | None) -> list[str]:
+    """Where a product ran, and where the sum of its numbers with themselves lies."""
+    import tensorflow as tf
+
+    with tf.device("/CPU:0"):
+        given = tf.ones([2, 2], dtype)
+    with tf.device(pin):
+        total = given + given
+        return [tf.matmul(given, given).backing_device[-5:], total.device[-5:], total.backing_device[-5:]]
+
+
+@pytest.mark.parametrize(("dtype", "pin", "ran"), [("float32", "/CPU:7", "GPU:0"), ("int32", "/GPU:0", "CPU:0")])
+def test_a_product_runs_on_the_best_device_that_has_a_kernel(dtype, pin, ran):
+    assert fresh.run(landing, dtype, pin, timeout=300)[0] == ran
+
+
+def test_integers_are_added_on_a_card_by_name_only():
+    assert fresh.run(landing, "int32", "/GPU:0", timeout=300)[1:] == ["GPU:0", "CPU:0"]
+
+
 def test_an_old_float_variable_is_taken_by_a_card():
     assert fresh.run(old_variable, 3.0, timeout=300) == ""
 

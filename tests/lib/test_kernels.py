@@ -75,7 +75,7 @@ def test_the_picture_shows_something_and_says_it_in_words():
 
 def test_pictures_to_be_compared_can_have_the_same_rows():
     told = [kernels.of(op).draw(devices=kernels.TYPES).alt for op in ("VariableV2", "VarHandleOp")]
-    assert "XLA_CPU: none of these" in told[0]
+    assert "GPU: bfloat16" in told[0]
     assert "GPU: none of these" in told[1]
 
 

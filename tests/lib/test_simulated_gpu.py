@@ -219,6 +219,28 @@ def test_what_xla_would_compile_runs_without_it_or_is_refused_in_a_sentence(in_t
 
 
 @needs
+def test_functions_in_a_graph_are_written_out_and_keep_their_pins(in_two):
+    def pins():
+        import tensorflow as tf
+
+        from across import tracing
+
+        @tf.function
+        def inner(x):
+            with tf.device("/GPU:1"):
+                return tf.square(x)
+
+        def outer(x):
+            with tf.device("/CPU:0"):
+                return inner(tf.sqrt(x))
+
+        made = tracing.program(outer, tf.TensorSpec([2]))
+        return {node.op: node.device[-5:] for node in made.graph_def.node if node.op in ("Sqrt", "Square")}
+
+    assert in_two(pins) == {"Sqrt": "CPU:0", "Square": "GPU:1"}
+
+
+@needs
 def test_a_tensor_used_on_the_other_gpu_is_one_copy_of_its_bytes(in_two):
     def copied():
         import tensorflow as tf
