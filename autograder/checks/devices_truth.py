@@ -30,14 +30,22 @@ def _as_written() -> Any:
 
 @probe
 def watching(peer):
+    import os
     import socket
     import threading
+    import time
 
     from across._process.addresses import free_address
+
+    def later(stat):  # whether the process of that line of /proc, see proc_pid_stat(5), began after we were asked
+        began = int(stat.rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return began > asked - 0.05
 
     left = []
     address = free_address(left)
     left.pop().close()  # nobody of another user gets it while it is held
+    clock = getattr(time, "CLOCK_BOOTTIME", None)  # /proc and it are Linux's
+    asked = time.clock_gettime(clock) if clock is not None else 0.0
     bell = socket.create_server(("localhost", 0))
     kept["found"], rung, told = None, threading.Event(), threading.Event()
     kept["events"] = (rung, told)
@@ -47,9 +55,14 @@ def watching(peer):
         rung.set()
         try:
             config = tf.compat.v1.ConfigProto(operation_timeout_in_ms=20_000)
-            with line, tf.compat.v1.Session(f"grpc://{address}", graph=tf.Graph(), config=config) as session:
-                listed = sorted(session.list_devices(), key=lambda each: each.name)
-                kept["found"] = [[each.device_type, each.memory_limit_bytes] for each in listed]
+            with line, tf.Graph().as_default(), tf.device("/job:seen/task:0/device:CPU:0"):
+                kinds = {"output_types": [tf.string], "output_shapes": [[]]}
+                file = tf.raw_ops.TextLineDataset(filenames="/proc/self/stat", compression_type="", buffer_size=0)
+                stat = tf.raw_ops.DatasetToSingleElement(dataset=file, **kinds)
+                with tf.compat.v1.Session(f"grpc://{address}", config=config) as session:
+                    listed = sorted(session.list_devices(), key=lambda each: each.name)
+                    found = [[each.device_type, each.memory_limit_bytes] for each in listed]
+                    kept["found"] = [found, clock is None or later(session.run(stat)[0])]
         finally:
             told.set()
 
@@ -64,15 +77,16 @@ def watched(peer):
     return kept["found"]
 
 
-def serving(address, port):
-    """Start TensorFlow as it is configured in this process, and serve its devices until the witness has seen them."""
+def serving(address, port, configured):
+    """Serve this process's devices, as they are `configured` in it, or all there are, until the witness has seen them."""
     import socket
 
     from tensorflow.python.eager import context
 
     tf.config.list_logical_devices()
     current: Any = context.context()
-    tf.distribute.Server({"seen": [address]}, job_name="seen", task_index=0, config=current.config)
+    config = current.config if configured else None
+    tf.distribute.Server({"seen": [address]}, job_name="seen", task_index=0, config=config)
     with socket.create_connection(("localhost", port), timeout=60) as line:
         line.recv(1)
 
@@ -82,6 +96,7 @@ class Witness:
 
     def __init__(self, peer: Any) -> None:
         self._peer = peer
+        self.fresh = False  # whether the process that it saw began after `begins`
 
     def begins(self) -> dict[str, Any]:
         """Where the process is to serve: the address, and the port at which it says that it does."""
@@ -91,7 +106,10 @@ class Witness:
     def saw(self, kind: str) -> list[int] | None:
         """The bytes of each device of a kind that it found, in order; None: nobody served."""
         found = self._peer.ask(watched)
-        return None if found is None else [size for each, size in found if each == kind]
+        if found is None:
+            return None
+        listed, self.fresh = found
+        return [size for each, size in listed if each == kind]
 
 
 @probe(graphs=1)
@@ -122,12 +140,31 @@ def built(student, there, units, size):
                 batch = layer(batch)
             return batch
 
+    tensorflow: Any = tf
+    block, entered = tensorflow.device, []
+
+    class Block:
+        """`tf.device` as it is outside of a graph: it may be entered again, and stays where nobody leaves it."""
+
+        def __init__(self, name):
+            self.name, self.inside = name, []
+
+        def __enter__(self):
+            self.inside.append(block(self.name))
+            entered.append(self.inside[-1])
+            return self.inside[-1].__enter__()
+
+        def __exit__(self, *error):
+            return self.inside.pop().__exit__(*error)
+
     graph, before = tf.Graph(), tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)  # a tf.function writes its ops into the graph itself
     with graph.as_default(), contextlib.ExitStack() as stack:
         stack.callback(tf.config.run_functions_eagerly, before)
         with tf.device("/CPU:0"):
             batches = [tf.compat.v1.placeholder(tf.float32, [2, size], name=f"batch_{i}") for i in range(2)]
+        stack.callback(setattr, tensorflow, "device", block)
+        tensorflow.device = Block
         forward = student.forward_on(there, Model)
         made = [forward(batch) for batch in batches]
         for each in made:
@@ -136,6 +173,18 @@ def built(student, there, units, size):
                     f"your function returned {type(each).__name__} for a batch, not the tensor model(batch)"
                 )
     return tracing.quiet(graph, [each.name for each in made]), [each.name for each in made]
+
+
+def products_of(batch: Any, graph: tf.Graph) -> list[tf.Operation]:
+    """All products of a call, those too that its output does not need: ops that a batch leads to, and no other batch."""
+    from_: dict[str, set[str]] = {}
+    for op in graph.get_operations():  # what an op needs stands before it
+        before = [each.op for each in op.inputs] + list(op.control_inputs)
+        from_[op.name] = (
+            {batch.op.name} if op is batch.op else set[str]().union(*(from_.get(b.name, ()) for b in before))
+        )
+        from_[op.name] |= {op.name} if op.type == "Placeholder" else set()
+    return [op for op in graph.get_operations() if op.type == "MatMul" and from_[op.name] == {batch.op.name}]
 
 
 BUILT = row(anything, list_of(text, 2)).named("a graph of two calls")
@@ -174,7 +223,8 @@ class Built:
             try:
                 running.run(first)
                 total = running.run(out, {given: batch})
-                seen = placement.trace_graph(graph, out.op, {given: batch}, session=running)
+                ran = [out.op, *products_of(given, graph)]
+                seen = placement.trace_graph(graph, ran, {given: batch}, session=running)
             except tf.errors.OpError as error:
                 raise AssertionError(f"Your call does not run: {error.message.splitlines()[0][:200]}") from None
         self.shape = list(total.shape)

@@ -51,7 +51,7 @@ def divided(student, kind, limits, address, port):
 
     def run():
         names = work(kind, limits)
-        serving(address, port)
+        serving(address, port, True)
         return names
 
     return fresh.run(run)
@@ -143,7 +143,7 @@ def looked(student, value, token, address, port):
 
     def look():
         if port:
-            serving(address, port)
+            serving(address, port, False)
         return token, os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES")
 
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -166,6 +166,7 @@ def test_the_fresh_process_has_the_gpus_that_the_variable_shows(student, peer, r
             f"{call}: where `look` was called TensorFlow has {len(there)} of 2 GPUs; {value!r} shows {wanted}. A process "
             "gets the variable before it starts."
         )
+        assert witness.fresh, f"{call}: `look` was called in a process that was there before; expected a fresh one."
 
 
 @exercise("seen_with", weak=True)

@@ -8,13 +8,14 @@ what became of their variables, which a peer draws and NumPy trains on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, maybe, number, row, shown, text, truth, whole
-from autograder.checks.missing_task import Missing
+from autograder.checks.missing_task import PATIENCE, Missing
 from autograder.probe.asking import Misconception, kept, probe
 
 MADE = list_of(row(truth, text, whole)).named("the servers that it made")
@@ -124,15 +125,16 @@ def check_ps_serves(student: Any, peer: Any, rng: np.random.Generator) -> None:
 Weights = tuple[np.ndarray, np.ndarray]  # w, and Adagrad's sums
 
 
-def trained(start: Weights, count: int, steps: int) -> Weights:
-    """`start` after so many steps of the chapter's `model`, from the global step `count` on."""
+def trained(start: Weights, batches: Sequence[int], more: np.ndarray, at: int) -> Weights:
+    """`start` after the chapter's `model` saw these batches; `w` gets `more` before that of index `at`, or at the end."""
     w, sums = (np.asarray(each, np.float64) for each in start)
-    for batch in range(count, count + steps):
+    for index, batch in enumerate(batches):
+        w = w + more * (index == at)
         x = np.asarray(tf.random.stateless_normal([20_000, 3], (batch, 0)), np.float64)
         gradient = 2 * x.T @ (x @ (w - [1.0, -2.0, 3.0])) / len(x)
         sums = sums + gradient**2
         w = w - 0.1 * gradient / np.sqrt(sums)
-    return w, sums
+    return w + more * (at == len(batches)), sums
 
 
 MODEL = (
@@ -140,28 +142,121 @@ MODEL = (
     ("w", "/job:ps/task:1", "float32", [3]),
     ("w/Adagrad", "/job:ps/task:1", "float32", [3]),
 )
+RATE = 8_000  # bytes a second that leave a ps on a connection: a step takes some hundredths of a second
+TRIES = 3  # for a peer that gets no processor may look too late
 
 
-def check_worker_trains(student: Any, peer: Any, rng: np.random.Generator, index: int, last: int, before: int) -> None:
-    """As a worker it trains what is on the ps: as the chief from the start, else what a peer put there at step `before`."""
-    real = Real(student, peer, "worker", index, last)
+@probe
+def slowed(peer, rate):
+    """Pace what this process's servers send from now on."""
+    from across._process import network_card
+
+    network_card.slow(rate)
+
+
+@probe
+def meddled(peer, absent, variables, first, last, more, seconds):
+    """Be another worker: once the global step is from `first` to `last`, add `more` to the `variables`, the step and `w`.
+
+    The global step before and after; None where it was never seen there.
+    """
+    import time
+
+    v1, here, until = tf.compat.v1, kept["{}:{}".format(*absent)], time.monotonic() + seconds
+    config = v1.ConfigProto(operation_timeout_in_ms=20_000, device_filters=here["filters"])
+    with tf.Graph().as_default(), v1.Session(here["servers"][0].target, config=config) as session:
+        adds, reads = [], []
+        for (name, device, dtype, shape), value in zip(variables, more, strict=True):
+            with tf.device(device):
+                one = tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=name)
+                adds.append(tf.raw_ops.AssignAddVariableOp(resource=one, value=tf.constant(value, dtype)))
+                reads.append(tf.raw_ops.ReadVariableOp(resource=one, dtype=dtype))
+        while time.monotonic() < until:
+            try:
+                step = int(session.run(reads[0]))
+                if step > last:
+                    return None
+                if step >= first:
+                    session.run(adds)
+                    return [step, int(session.run(reads[0]))]
+            except tf.errors.OpError:  # the chief has not made them yet
+                pass
+            time.sleep(0.001)
+    return None
+
+
+MEDDLED = maybe(row(whole, whole))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The program as a worker, to its end, and what was done to its variables meanwhile."""
+
+    real: Real
+    start: Weights
+    by: int  # added to the global step; 0: nobody meddled, it comes too late
+    more: np.ndarray  # added to `w`
+    seen: list[int] | None  # the global step before and after that
+    returned: Any
+
+    @property
+    def ways(self) -> list[tuple[int, int]]:
+        """Where, among its steps, the peer's numbers may have come: the first whose batch, and whose gradient, knows them."""
+        if self.seen is None:
+            return [(0, 0)]
+        places = range(self.seen[0], self.seen[1] - self.by + 3)  # within a step, too
+        return [(batch, at) for batch in places for at in places]
+
+
+def ran(student: Any, peer: Any, rng: np.random.Generator, index: int, last: int, before: int) -> Ran:
+    """Run it once as worker `index`; where it does not come too late, the peer meddles in its middle."""
+    by = int(rng.integers(20, 60)) if before < last else 0
+    more = rng.uniform(0.5, 1.0, size=3) * rng.choice([-1, 1], size=3) * (by > 0)
+    real = Real(student, peer, "worker", index, last + by)
     start = (np.zeros(3), np.full(3, 0.1))
     if index:
         start = rng.normal(size=3).astype(np.float32), rng.uniform(0.5, 1.5, size=3).astype(np.float32)
         values = (np.int64(before), *start)
         given = [(name, device, value) for (name, device, *_), value in zip(MODEL, values, strict=True)]
         assert real.put(given), "The peer's own servers do not run."
+    peer.ask(slowed, rate=RATE)
     real.begin()
+    seen = None
+    if by:
+        within = {"first": before + 2, "last": last - 3, "more": [by, more.astype(np.float32)], "seconds": 40.0}
+        told = peer.ask(meddled, deadline=PATIENCE, absent=real.task, variables=MODEL[:2], **within)
+        seen = MEDDLED(told, "A peer saw")
     _, returned = ENDED(student.ask(ended, waits=True), "Your notebook answered with")
+    return Ran(real, start, by, more, seen, returned)
+
+
+def check_worker_trains(student: Any, peer: Any, rng: np.random.Generator, index: int, last: int, before: int) -> None:
+    """As a worker it trains what is on the ps: as the chief from the start, else what a peer put there at step `before`.
+
+    The peer trains, too, in the middle: whoever trains elsewhere and writes the result over undoes that, or misses it.
+    """
+    once = ran(student, peer, rng, index, last, before)
+    for _ in range(TRIES - 1):
+        if once.seen is None and once.by:
+            once = ran(student, peer, rng, index, last, before)
+    real, by = once.real, once.by
     step, *weights = real.has(*MODEL)
-    reached = max(last, before)
-    says = f"{real.says} came at the global step {before}, with `last_step` {last}: " if before else f"{real.says}: "
+    came = f" came at the global step {before}, with `last_step` {real.last}" if before else ""
+    says, reached = f"{real.says}{came}: ", max(real.last, before)
+    assert once.seen is not None or not by, (
+        f"{says}another task never read a global step between {before} and {last} on the ps; expected each step to count there."
+    )
     assert step in (reached, reached + 1), f"{says}it left the ps at the global step {step}; expected {reached}."
-    wanted = trained(start, before, int(step) - before)
-    right = np.allclose(weights, wanted, rtol=1e-3, atol=1e-3)
-    assert right, f"{says}the weights on the ps are not those that {step - before} steps of `model` make of them."
-    fits = returned in ((reached, reached + 1) if before > last else (reached,))
-    assert fits, f"{says}it returned {shown(returned)}; expected {reached}, the global step."
+    count = int(step) - by - before
+    right = any(
+        np.allclose(weights, trained(once.start, batches, once.more, at - before), rtol=1e-3, atol=1e-3)
+        for first, at in once.ways
+        for batches in [[each + by * (each >= first) for each in range(before, before + count)]]
+    )
+    meanwhile = " Another worker trained, too, meanwhile." * (by > 0)
+    assert right, f"{says}the weights on the ps are not those that {count} steps of `model` make of them.{meanwhile}"
+    fits = once.returned in ((reached, reached + 1) if before > last else (reached,))
+    assert fits, f"{says}it returned {shown(once.returned)}; expected {reached}, the global step."
 
 
 # what a rehearsal says

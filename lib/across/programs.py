@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from across import devices, fresh, memory, pictures
 from across._gpu import loading
-from across._language.catalogue import said
+from across._language import pictured
+from across._language.catalogue import given, marked, said
 from across.pictures import Picture, table_html, table_text
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ class Shared:
 
     def draw(self, title: str) -> Picture | None:
         """The GPU after each program's turn; None where there is no GPU."""
-        return _drawn(self.rows, self.total, f"{title}: {self.where}") if self.rows else None
+        return _drawn(self.rows, self.total, title, self.where) if self.rows else None
 
     def _note(self) -> str:
         return f"{self.where}, {self.total} MiB."
@@ -229,27 +230,33 @@ def _size(tensor: Any) -> int:
     return int(tensor.shape[0])
 
 
-def _drawn(rows: Sequence[Got], total: int, title: str) -> Picture:
+def _drawn(rows: Sequence[Got], total: int, title: str, where: str) -> Picture:
     """Two bars: what the programs need, and what each holds of the GPU, in and beside its tensors."""
-    figure, axes = pictures.plot(8.0, 2.3, title=title, x="MiB", y="")
+    word, shown = (said, given(title)) if pictured.font() else (str.format, title)  # without a font they were boxes
+    figure, axes = pictures.plot(8.0, 2.3, title=f"{shown}: {where}", x="MiB", y="")
     ends = [0, 0]
     for number, row in enumerate(rows):
         fill = pictures.PALETTE[number % len(pictures.PALETTE)]
         parts: tuple[tuple[int, float, dict[str, Any], str], ...] = (
-            (0, row.needs, {"color": fill}, f"{row.name}: {said('tensors')}"),
+            (0, row.needs, {"color": fill}, f"{row.name}: {word(marked('tensors'))}"),
             (1, row.kept, {"color": fill}, "_"),
-            (1, row.held - row.kept, {"color": "none", "hatch": "////"}, f"{row.name}: {said('taken, not used')}"),
+            (
+                1,
+                row.held - row.kept,
+                {"color": "none", "hatch": "////"},
+                f"{row.name}: {word(marked('taken, not used'))}",
+            ),
         )
         for bar, size, looks, label in parts:
             edge = fill if "hatch" in looks else pictures.INK
             axes.barh(bar, max(0, size), left=ends[bar], height=0.6, edgecolor=edge, label=label, **looks)
             ends[bar] += max(0, size)
         if row.error:
-            failed, end = said("{0}: out of memory", row.name), (ends[1], 0.69)
+            failed, end = f"{row.name}: {word(marked('out of memory'))}", (ends[1], 0.69)
             axes.annotate(failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.ALERT)
-    axes.axvline(total, color=pictures.INK, linewidth=1.6, label=f"{said('the GPU')}: {total:,} MiB")
+    axes.axvline(total, color=pictures.INK, linewidth=1.6, label=f"{word(marked('the GPU'))}: {total:,} MiB")
     axes.set_xlim(0, max(total, *ends) * 1.12)
-    axes.set_yticks((0, 1), (said("needed"), said("held")))
+    axes.set_yticks((0, 1), (word(marked("needed")), word(marked("held"))))
     axes.invert_yaxis()
     axes.legend(
         loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK
@@ -258,4 +265,4 @@ def _drawn(rows: Sequence[Got], total: int, title: str) -> Picture:
         f"{row.name} needs {row.needs}, holds {row.held}, uses {row.kept}" + (", out of memory" if row.error else "")
         for row in rows
     ]
-    return pictures.render(figure, f"{title}. A GPU of {total} MiB: {'; '.join(told)}.")
+    return pictures.render(figure, f"{title}: {where}. A GPU of {total} MiB: {'; '.join(told)}.")
