@@ -90,14 +90,16 @@ def check_landing(student: Any, rng: np.random.Generator, soft: bool) -> None:
     asked = [[wish, kernel_truth.types(op), here, soft] for op, wish in cases]
     place = maybe(device).named("a device's name, or None")
     answers = each_answer(student.ask(landed, cases=asked), asked, place, "`landing` returned")
-    told = sorted(
-        zip(cases, answers, strict=True), key=lambda pair: pair[0][1] is None
-    )  # who misses wishes is told that
-    for (op, wish), ((_, types, _, _), got) in told:
+
+    def rank(pair: Any) -> tuple[bool, bool, bool]:  # who misses wishes is told that; who obeys all of them, that
+        (_, wish), (_, got) = pair
+        return wish is None, got == wish, got not in here
+
+    for (op, wish), ((_, types, _, _), got) in sorted(zip(cases, answers, strict=True), key=rank):
         ran = kernel_truth.lands(op, wish, soft)
         if got == ran:
             continue
-        pinned = ", the pin itself" if got is not None and got == wish else ""
+        pinned = ", the pin itself" if got in here and got == wish else ""
         says = f"`landing({wish!r}, {set(types)}, {here}, {soft})` returned {shown(got)}{pinned}"
         says = f"{says}; {why(wish, types, got, ran, here)}"
         if pinned:
