@@ -112,8 +112,9 @@ def check_call(student: Any, rng: Any, there: str, units: list[int]) -> tuple[st
     stray = [(kind, each) for kind, each in elsewhere if each not in ("CPU:0", "GPU:0")]
     assert not stray, f"{call}: {stray[0][0]} ran on /{stray[0][1]}, for which nobody asked."
     if elsewhere:
-        says = f"{call}: {elsewhere[0][0]} ran on /{elsewhere[0][1]}. The call needs a `tf.device` block, too."
-        raise Misconception("call_outside", says)
+        says = f"{call}: {elsewhere[0][0]} ran on /{elsewhere[0][1]}"
+        assert len(elsewhere) == len(made.computed), f"{says}, and others where they should: who computes there, too?"
+        raise Misconception("call_outside", f"{says}. The call needs a `tf.device` block, too.")
     assert made.right, f"{call}: the output is not that of the model."
     return call, made.copies
 
