@@ -62,7 +62,8 @@ def watching(peer):
                 with tf.compat.v1.Session(f"grpc://{address}", config=config) as session:
                     listed = sorted(session.list_devices(), key=lambda each: each.name)
                     found = [[each.device_type, each.memory_limit_bytes] for each in listed]
-                    kept["found"] = [found, clock is None or later(session.run(stat)[0])]
+                    kept["found"] = [found, clock is None or later(session.run(stat)[0]), os.urandom(8).hex()]
+                    line.sendall(kept["found"][2].encode())
         finally:
             told.set()
 
@@ -78,7 +79,10 @@ def watched(peer):
 
 
 def serving(address, port, configured):
-    """Serve this process's devices, as they are `configured` in it, or all there are, until the witness has seen them."""
+    """Serve this process's devices, as they are `configured` in it, or all there are, until the witness has seen them.
+
+    What it said then, to this process alone.
+    """
     import socket
 
     from tensorflow.python.eager import context
@@ -88,7 +92,7 @@ def serving(address, port, configured):
     config = current.config if configured else None
     tf.distribute.Server({"seen": [address]}, job_name="seen", task_index=0, config=config)
     with socket.create_connection(("localhost", port), timeout=60) as line:
-        line.recv(1)
+        return line.recv(16).decode()
 
 
 class Witness:
@@ -97,6 +101,7 @@ class Witness:
     def __init__(self, peer: Any) -> None:
         self._peer = peer
         self.fresh = False  # whether the process that it saw began after `begins`
+        self.said = ""  # to that process, and to nobody else
 
     def begins(self) -> dict[str, Any]:
         """Where the process is to serve: the address, and the port at which it says that it does."""
@@ -108,7 +113,7 @@ class Witness:
         found = self._peer.ask(watched)
         if found is None:
             return None
-        listed, self.fresh = found
+        listed, self.fresh, self.said = found
         return [size for each, size in listed if each == kind]
 
 
