@@ -101,6 +101,7 @@ def what_is_wrong(
     known = {
         "uphill": (before + rate * own, "the step goes uphill: the gradient is to be subtracted."),
         "without_rate": (before - own, "the whole gradient was subtracted; expected `rate` times it."),
+        "the_notebooks_rate": (before - 0.5 * own, "that is a step of rate 0.5; expected the given one."),
         "other_batch": (before - rate * others, "that is a step on the other worker's batch."),
         "added_up": (before - rate * (own + others), "that is a step on both batches; expected the worker's own."),
         "in_one_graph": (before - rate * (own + others) / 2, "that is a step on both batches; expected its own."),
