@@ -392,7 +392,7 @@ print(f"RECORDED: {few_seconds / many_seconds:.1f} times sooner")
 print(f"RECORDED: {few_seconds / many_seconds * many_epochs / few_epochs:.1f} times the images a second")
 
 # %% [markdown]
-# A core's share fell from 128 images to 16, so costs that are fixed weigh more. And the larger global batch needed 12 epochs
+# A core's share fell from 4096 / 32 = 128 images to 16, so costs that are fixed weigh more. And the larger global batch needed 12 epochs
 # more: examples a second are not the time until a model is good. Your page measures the first.
 
 # %% [markdown]

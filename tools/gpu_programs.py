@@ -106,8 +106,10 @@ def page(programs: Sequence[Program]) -> str:
         "",
         f"Written by `python tools/gpu_programs.py --write`. Each of these {len(programs)} programs was run in a process",
         f"of its own with {GPUS} simulated GPUs of {MEMORY} ([what they are](gpu.md#simulated-gpus)): no card was used.",
-        f"Of {same} the documents of TensorFlow, or what is recorded of cards, say the same; {len(programs) - same} differ",
-        "on a card, as is said below them. `placed` runs operations in a session of TensorFlow 1 and prints where each ran.",
+        f"On cards {same} are to print the same, by TensorFlow's code, its documents or what is recorded;",
+        f"{len(programs) - same} differ there, as is said below them. Where a document says something else than TensorFlow",
+        "does, that is said, too.",
+        "`placed` runs operations in a session of TensorFlow 1 and prints where each ran.",
     ]
     for source in dict.fromkeys(program.source for program in programs):
         lines += ["", f"## {source}"]
