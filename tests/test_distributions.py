@@ -37,10 +37,10 @@ def names(requirements: Iterable[str]) -> set[str]:
 
 
 def declared(name: str, extras: bool) -> set[str]:
-    """What one of our distributions asks for, with or without its extras."""
-    project = PROJECTS[name]
-    optional = [text for texts in project["optional-dependencies"].values() for text in texts]
-    return names([*project["dependencies"], *(optional if extras else [])]) | {name}
+    """What one of our distributions asks for, with or without its extras; a student's has `lab`."""
+    optional = PROJECTS[name]["optional-dependencies"]
+    brought = [text for extra, texts in optional.items() if extras or extra == "lab" for text in texts]
+    return names([*PROJECTS[name]["dependencies"], *brought]) | {name}
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -147,7 +147,7 @@ def test_what_an_extra_brings_is_imported_only_where_it_is_needed(name: str, pac
 def test_the_harness_asks_for_the_very_library_beside_it():
     """An index has another package called `across`: a loose requirement would let a stranger's in."""
     assert PROJECTS["across"]["version"] == PROJECTS["across-autograder"]["version"]
-    assert f"across=={PROJECTS['across']['version']}" in PROJECTS["across-autograder"]["dependencies"]
+    assert f"across[lab]=={PROJECTS['across']['version']}" in PROJECTS["across-autograder"]["dependencies"]
 
 
 def test_python_licence_and_shared_pins_are_the_same_everywhere():
@@ -164,7 +164,7 @@ def test_python_licence_and_shared_pins_are_the_same_everywhere():
 
 def test_what_students_are_handed_asks_for_the_library_alone():
     handout = tomllib.loads((ROOT / "lib" / "handout.toml").read_text())
-    assert handout["project"]["dependencies"] == ["across"]
+    assert handout["project"]["dependencies"] == ["across[lab]"]
     assert handout["project"]["requires-python"] == CHECKOUT["project"]["requires-python"]
     assert handout["tool"]["uv"]["sources"] == {"across": {"path": "lib", "editable": True}}
     assert "autograder" not in str(handout)

@@ -63,7 +63,7 @@ def tracked() -> list[Path]:
 def test_conda_and_pip_users_get_the_same_pins():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     by_pip: list[str] = next(entry["pip"] for entry in environment if isinstance(entry, dict))
-    assert sorted(by_pip) == sorted(["-e ./lib", "-e ./autograder", *PYPROJECT["dependency-groups"]["dev"]])
+    assert sorted(by_pip) == sorted(["-e ./lib[lab]", "-e ./autograder", *PYPROJECT["dependency-groups"]["dev"]])
     assert f"python{PYPROJECT['project']['requires-python']}" in environment
 
 

@@ -206,9 +206,9 @@ course = {json.dumps(course.id)}
 
 
 def _closure() -> dict[str, str]:
-    """Every distribution that the library needs here, itself aside, and its version."""
+    """Every distribution that a student needs here, the library itself aside, and its version."""
     found: dict[str, str] = {}
-    wanted = list(_needs(LIBRARY, frozenset()))
+    wanted = list(_needs(LIBRARY, frozenset({"lab"})))
     asked: set[tuple[str, frozenset[str]]] = set()
     while wanted:
         package, extras = wanted.pop()

@@ -87,7 +87,7 @@ def colab(released: NotebookNode, chapter: Chapter, library: Path, address: Addr
 
 def binder(python: str) -> dict[str, str]:
     """The files of the folder binder/: what repo2docker installs, on which Python ("3.12"), and starts."""
-    return {"requirements.txt": "./lib\n", "runtime.txt": f"python-{python}\n", "start": START}
+    return {"requirements.txt": "./lib[lab]\n", "runtime.txt": f"python-{python}\n", "start": START}
 
 
 def links(address: Address, chapter: Chapter) -> str:
@@ -102,4 +102,5 @@ def _needs(project: dict[str, Any], library: Path) -> list[str]:
     """What the library needs on a machine that has a notebook server of its own."""
     handout = tomllib.loads((library / "handout.toml").read_text(encoding="utf-8"))
     without = {canonicalize_name(name) for name in handout["tool"]["across"]["servers_own"]}
-    return [need for need in project["dependencies"] if canonicalize_name(Requirement(need).name) not in without]
+    needs = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
+    return [need for need in needs if canonicalize_name(Requirement(need).name) not in without]

@@ -31,6 +31,20 @@ import cloudpickle
 from across._process import pristine, supervision, warm, watched
 from across._process.tracebacks import Frame, cell_sources, own_line
 
+__all__ = [
+    "TIMEOUT",
+    "Call",
+    "Died",
+    "RemoteError",
+    "RemoteTraceback",
+    "call",
+    "pickled_call",
+    "run",
+    "server_path",
+    "side_by_side",
+    "warm_up",
+]
+
 T = TypeVar("T")
 TIMEOUT = 60.0  # seconds
 STARVED = 1.0  # seconds for which is seen whether a process whose time is up went without processors

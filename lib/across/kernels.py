@@ -27,6 +27,8 @@ from typing import Any
 from across._gpu.loading import PRIORITY
 from across.pictures import FONT, INK, PALETTE, Picture, plot, render, table_html, table_text
 
+__all__ = ["DTYPES", "RECORDED", "TYPES", "counts", "of", "ops", "record", "recording", "registered", "source"]
+
 TYPES = ("CPU", "GPU", "DEFAULT")  # device types that are shown, and recorded; the rest serves compilers and TPUs
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

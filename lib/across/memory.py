@@ -24,6 +24,23 @@ from across._language.catalogue import marked
 if TYPE_CHECKING:
     from across.pictures import Picture
 
+__all__ = [
+    "CPU_LIMIT",
+    "CPU_POOL",
+    "MIB",
+    "POOL",
+    "Reading",
+    "by_rule",
+    "draw",
+    "draw_places",
+    "draw_rule",
+    "now",
+    "paper",
+    "places",
+    "seen",
+    "taken",
+]
+
 MIB = 1 << 20
 CPU_POOL = "TF_CPU_ALLOCATOR_USE_BFC"  # environment: manage main memory by the allocator that manages a GPU's
 CPU_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"

@@ -22,6 +22,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = [
+    "ALERT",
+    "FONT",
+    "INK",
+    "PALETTE",
+    "Picture",
+    "Span",
+    "bars",
+    "luminance",
+    "new_figure",
+    "plot",
+    "readable_on",
+    "render",
+    "style",
+    "table_html",
+    "table_text",
+    "timeline",
+]
+
 INK = "#797979"  # text and lines on the page: equally far from white and from #111
 PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#999999", "#D55E00")
 ALERT = "#D55E00"  # what the eye should find: a copy between devices, say

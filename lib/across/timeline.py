@@ -29,6 +29,21 @@ from typing import Any
 from across.pictures import Picture, Span, table_html, table_text
 from across.pictures import timeline as draw_timeline
 
+__all__ = [
+    "CALLER",
+    "INTER",
+    "INTRA",
+    "READERS",
+    "SOURCES",
+    "Op",
+    "Timeline",
+    "decoded",
+    "longest_chain",
+    "of_step",
+    "record",
+    "run_order",
+]
+
 CALLER = "caller"  # the lane of the thread that called
 INTER, INTRA = "inter-op", "intra-op"
 POOLS = {"tf_Compute": INTER, "tf_numa_": INTRA, "python": CALLER}  # how the profiler's names of threads begin
