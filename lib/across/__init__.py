@@ -5,6 +5,8 @@ does not import TensorFlow. It only arranges that TensorFlow's own import, whene
 into the reader's notebook (see `across._process.quiet`).
 """
 
+# pyright: reportUnsupportedDunderAll=false
+# the names are modules, imported when they are asked for
 from across._process import quiet
 
 __all__ = [
