@@ -17,7 +17,11 @@ import numpy as np
 
 SEED = 7  # of the checks' own draws
 A_QUESTION = 24  # replies that are tried in place of each reply
-SPARED = {"test_at_the_tie_both_train_equally_fast": 1}  # the student's own ring, in whose place there is the true one
+SPARED = {  # by their place, replies that decide nothing: the evidence is made elsewhere
+    "test_at_the_tie_both_train_equally_fast": {1},  # the student's own ring, in whose place there is the true one
+    # a peer sees where `look` is called; what it brings back is another rule, and has a test of its own
+    "test_the_fresh_process_has_the_gpus_that_the_variable_shows": {0, 1, 2},
+}
 QUESTIONS = 8  # of a test, drawn: some ask dozens of the same kind
 
 VALUES: list[Any] = [
@@ -215,7 +219,7 @@ def tried(chapter: str, times: int) -> dict[str, Any]:
         for at in sorted(rng.sample(questions, min(QUESTIONS, len(questions)))):
             honest = played.honest(at)
             told = honest is None or type(honest) is bytes  # a function's bytes: what comes of it, another reply says
-            free = told or test.exercise in guesses or SPARED.get(name) == at  # any reply may pass
+            free = told or test.exercise in guesses or at in SPARED.get(name, ())  # any reply may pass
             for kind, odd in (each for _ in range(times) for each in replies(honest, rng)):
                 try:
                     said = played.message(at, odd)
