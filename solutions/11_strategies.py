@@ -404,7 +404,7 @@ def program(strategy, build, data, new, per_replica, rate):  # -> weights, loss
     with strategy.scope():
         model = build()
         model.compile(tf.keras.optimizers.SGD(rate * n), "mse")
-    model.fit(even(data, per_replica * n, strategy), verbose=0)
+    model.fit(even(data, per_replica * n, strategy), shuffle=False, verbose=0)
     loss = model.evaluate(even(new, per_replica * n, strategy), verbose=0)
     return model.get_weights(), loss
     ### END SOLUTION
@@ -465,6 +465,7 @@ with attempt("program", after=["even"]):
         counter = strategy.experimental_local_results(built[0].optimizer.iterations.value)
         text = f"{says} the optimizer's variables have {len(counter)} copy; make it, and compile, in the scope"
         expect(len(counter) == n, text)
+        expect(not built[0].optimizer.weight_decay, f"{says} the weights decay; expected plain SGD")
         wanted = by_numpy(23 // n * n, 2 * n, 0.01 * n)
         expect([each.shape for each in weights] == [(2, 1), (1,)], f"{says} the weights are not a kernel and a bias")
         got = np.concatenate([each.ravel() for each in weights])
@@ -514,7 +515,8 @@ for name, way in ways.items():
 # The second, on two replicas:
 
 # %% tags=["show"] covers=["S56"]
-each_alone = tf.function(lambda: in_step(D[:2]).run(adding))
+both = in_step(D[:2])
+each_alone = tf.function(lambda: both.run(adding))
 placement.trace(each_alone).draw(title="ReductionToOneDevice: one AddN a gradient", devices=D[:2])
 
 # %% [markdown]
