@@ -10,12 +10,12 @@
 # # Strategies
 # **Which strategy, and what does it change in my Keras program?**
 #
-# In chapter 10 you built data parallelism by hand. `tf.distribute` does it for you, if you choose a **strategy**. In about 60
-# minutes you see what a strategy changes, run its support tables, find two results that are wrong without an error,
-# and predict what four devices gain. *The guide* is TensorFlow's page on `tf.distribute`, as of 2.0.
+# In chapter 10 you built data parallelism by hand. `tf.distribute` does it for you, if you choose a **strategy**. In about 100
+# minutes, and 15 for an optional section, you see what a strategy changes, find two results that are wrong without an error,
+# write a whole program, and predict what four devices gain. *The guide* is TensorFlow's page on `tf.distribute`, as of 2.0.
 
 # %%
-from across import devices, digits, expecting, fresh, pictures, placement, strategies
+from across import devices, digits, expecting, fresh, parts, pictures, placement, strategies
 from across.attempt import NotAttempted, attempt, call, expect, read
 
 D = devices.gpus_or_cpus(4)
@@ -68,6 +68,17 @@ for copy in strategy.experimental_local_results(kernel):
 # | `CentralStorageStrategy` | in step, one machine | one, mostly on the CPU |
 # | `ParameterServerStrategy` | out of step, many machines | one, on servers |
 # | `OneDeviceStrategy` | there is only one | one, on that device |
+#
+# `run` calls a function in each replica, also in a `tf.function`. Three programs, each reads a variable:
+
+# %% tags=["show"] covers=["S54", "S56", "S57"]
+central = tf.distribute.experimental.CentralStorageStrategy(D[:2], parameter_device="/CPU:0")
+for strategy in (tf.distribute.MirroredStrategy(D[:2]), central, tf.distribute.OneDeviceStrategy(D[0])):
+    with strategy.scope():
+        w = tf.Variable(3.0, name="w")
+    step = tf.function(lambda strategy=strategy, w=w: strategy.run(lambda: w * 2))
+    name = type(strategy).__name__.removesuffix("V1")
+    display(placement.trace(step).draw(title=name, devices=["/CPU:0", *D[:2]]))
 
 # %% [markdown]
 # ### Exercise: `homes` (2 points)
@@ -125,9 +136,8 @@ with attempt("homes"):
 strategies.recorded()
 
 # %% [markdown]
-# Keras 2 is the package `tf_keras`. A TPU's cell says only that there was none. `Mirrored` and `CentralStorage` had two replicas, `MultiWorkerMirrored` two
-# workers, `ParameterServer` one: more, out of step, would not equal one device. Run one cell.
-# `strategies.table(again=True)` runs all.
+# Keras 2 is the package `tf_keras`.  `Mirrored` and `CentralStorage` had two replicas, `MultiWorkerMirrored` two
+# workers, `ParameterServer` one: more, out of step, would not equal one device. Run one cell:
 
 # %% tags=["show"] covers=["S55", "S57"]
 strategies.cell("CentralStorage", "Keras fit")
@@ -146,7 +156,7 @@ print("what it runs:", alone.run(lambda: tf.ones([]) + 1).device)
 # %% [markdown]
 # ### Exercise: `differs` (3 points)
 # `program(strategy)` trains a fresh model and returns its weights, a list of arrays, and its loss. What differs from
-# `OneDeviceStrategy(device)`? Return `[]`, `["weights"]`, `["loss"]` or `["weights", "loss"]`. A difference is more than `atol`, or a NaN. Roughly
+# `OneDeviceStrategy(device)`? Return `[]`, `["weights"]`, `["loss"]` or `["weights", "loss"]`. A difference is more than `atol` in any one number, or a NaN. Roughly
 # 6 lines.
 #
 # <details><summary>Hint</summary>
@@ -257,22 +267,22 @@ except NotImplementedError:
 
 # %% [markdown]
 # ## Five and five
-# The guide: a batch of 10 is divided evenly over two replicas, 5 and 5. And over four? What may fail runs in a fresh
-# process:
+# The guide: a batch of 10 is divided evenly over two replicas, 5 and 5. And over four? Each asks in a fresh process:
 
 
 # %% tags=["show"] covers=["S62"]
-def shares(replicas):
-    strategy = in_step([f"/CPU:{i}" for i in range(replicas)])
-    first = next(iter(strategy.experimental_distribute_dataset(tf.data.Dataset.range(20).batch(10))))
-    return [len(part) for part in strategy.experimental_local_results(first)]
+def shares(replicas, count, size):  # -> of each batch how many examples each replica gets
+    strategy, data = in_step([f"/CPU:{i}" for i in range(replicas)]), tf.data.Dataset.range(count).batch(size)
+    batches = strategy.experimental_distribute_dataset(data)
+    return [[len(part) for part in strategy.experimental_local_results(batch)] for batch in batches]
 
 
-for replicas in (2, 4):
-    print(replicas, "replicas:", fresh.run(shares, replicas, cpus=4))
+asked = {"20 examples in batches of 10, 2 replicas": (2, 20, 10), "4 replicas": (4, 20, 10)}
+asked["13 in batches of 8, 2 replicas: the program above"] = (2, 13, 8)
+parts.draw({name: fresh.run(shares, *each, cpus=4) for name, each in asked.items()}, title="Who gets which example")
 
 # %% [markdown]
-# Not evenly. Each replica takes 10 / 4 examples, rounded up, until none are left. In `fit`:
+# Each replica takes 10 / 4 examples, rounded up, until none are left. In `fit`:
 
 # %% tags=["show"] covers=["S62"]
 failed = fresh.call(lambda: fitted(in_step([f"/CPU:{i}" for i in range(4)]), 20, 10), cpus=4)
@@ -302,6 +312,7 @@ def even(data, size, strategy):  # examples and `size` are at least as many as r
 
 # %% check="even" points=3
 with attempt("even"):
+    drawn = {}
     for count, size, n in ((22, 10, 4), (21, 9, 3), (20, 8, 1), (15, 9, 4)):
         says = f"`even` of {count} examples, size {size}, {n} replicas:"
         seen = [batch.numpy().tolist() for batch in even(tf.data.Dataset.range(count), size, in_step(D[:n]))]
@@ -313,6 +324,8 @@ with attempt("even"):
         largest = size // n * n
         expect(max(sizes) <= size, f"{says} batches of {sizes}")
         expect(all(each == largest for each in sizes[:-1]), f"{says} batches of {sizes}; {largest} is possible")
+        drawn[f"{count} examples, size {size}, {n} replicas"] = [[each // n] * n for each in sizes]
+    display(parts.draw(drawn, title="Your batches, dealt out"))
     shared = even(tf.data.Dataset.from_tensor_slices(tuple(train.some(0, 22))), 10, in_step(D))
     with in_step(D).scope():
         model = linear()
@@ -351,7 +364,7 @@ pictures.bars(
 
 # %% [markdown]
 # Four times the batch is a quarter of the updates. With four times the rate it learns as much. This is the *linear
-# scaling rule* (Goyal and others, 2017). It is a rule of thumb: for very large batches and rates it fails.
+# scaling rule* (Goyal and others, 2017). For very large batches and rates it fails.
 
 # %% [markdown]
 # ## In the scope
@@ -377,25 +390,28 @@ for optimizer in ("sgd", "adam"):
 # variable for each weight, and fails.
 
 # %% [markdown]
-# ### Exercise: `ready` (3 points)
-# Make a Keras program ready for a strategy: build and compile the model, with plain SGD and the loss `"mse"`. `rate` is
-# right for one device with batches of `per_replica`; scale it. Return the model and the global batch size. Roughly 5
-# lines.
+# ### Exercise: `program` (5 points)
+# Write a whole Keras program, for any strategy. Build the model by `build()`; compile it with plain SGD and the loss `"mse"`.
+# Train one epoch on `data`, then evaluate on `new`: datasets of pairs (x, y). Both in batches as `even` makes them, with
+# `per_replica` examples for each replica. `rate` is right for one replica alone; scale it. Return the weights, and
+# the loss of `evaluate`. Roughly 7 lines.
 
 
-# %% answer="ready" covers=["S61", "S63"]
-def ready(strategy, build, per_replica, rate):  # -> a compiled model, its batch for fit
+# %% answer="program" covers=["S54", "S61", "S62", "S63"]
+def program(strategy, build, data, new, per_replica, rate):  # -> weights, loss
     ### BEGIN SOLUTION
     n = strategy.num_replicas_in_sync
     with strategy.scope():
         model = build()
         model.compile(tf.keras.optimizers.SGD(rate * n), "mse")
-    return model, per_replica * n
+    model.fit(even(data, per_replica * n, strategy), shuffle=False, verbose=0)
+    loss = model.evaluate(even(new, per_replica * n, strategy), verbose=0)
+    return model.get_weights(), loss
     ### END SOLUTION
 
 
 # %% [markdown]
-# Keras has three styles. The check builds the same model in each: layers in a list, a function of a tensor, and a class.
+# Keras has three styles. Your program takes each:
 
 
 # %% covers=["S61"]
@@ -418,33 +434,62 @@ def sequential():
 
 
 # %% tags=["folded"]
-def after_two_steps(x, rate):  # gradient descent by NumPy, from ones, to a target of 0 -> kernel
-    kernel, bias = np.ones(2), 0.0
-    for half in np.split(x, 2):
-        error = half @ kernel + bias
-        kernel, bias = kernel - rate * 2 * np.mean(error[:, None] * half, axis=0), bias - rate * 2 * error.mean()
-    return kernel
+points = np.float32([[1, 0], [0, 1], [2, 1], [1, 3], [0, 2], [1, 1], [3, 1]] * 4)
 
 
-# %% check="ready" points=3
-with attempt("ready"):
-    x = np.tile(np.float32([[1, 0], [0, 1], [2, 1], [1, 3], [0, 2], [1, 1]]), [4, 1])
-    for n, build in ((3, sequential), (2, functional), (4, Subclassed)):
-        strategy = in_step(D[:n])
-        model, batch = ready(strategy, build, 2, 0.01)
-        says = f"`ready(strategy, {build.__name__}, 2, 0.01)`, {n} replicas:"
-        expect(batch == 2 * n, f"{says} a global batch of {batch}; each replica shall have 2")
-        expect(model.distribute_strategy is strategy, f"{says} the model was not built in the scope")
-        counter = strategy.experimental_local_results(model.optimizer.iterations.value)
+def pairs(count):  # the first `count` points; the target is 0
+    return tf.data.Dataset.from_tensor_slices((points[:count], 0 * points[:count, :1]))
+
+
+def by_numpy(count, size, rate):  # an epoch of descent, from ones to a target of 0 -> kernel and bias, in one
+    w, x = np.array([1.0, 1, 0]), np.c_[points[:count], np.ones(count)]
+    for batch in np.split(x, range(size, count, size)):
+        w = w - rate * 2 * (batch @ w) @ batch / len(batch)
+    return w
+
+
+# %% check="program" points=5 answers=["program", "even"]
+with attempt("program", after=["even"]):
+    kind = expecting.row(expecting.list_of(expecting.array()), expecting.number)
+    for n, build in ((3, sequential), (2, Subclassed)):
+        strategy, built = in_step(D[:n]), []
+
+        def kept(build=build, built=built):
+            built.append(build())
+            return built[-1]
+
+        says = f"`program(strategy, {build.__name__}, data, new, 2, 0.01)`, {n} replicas:"
+        weights, loss = read(program(strategy, kept, pairs(23), pairs(8), 2, 0.01), f"{says} it returned", kind)
+        expect(len(built) == 1, f"{says} it built {len(built)} models")
+        expect(built[0].distribute_strategy is strategy, f"{says} the model was not built in the scope")
+        counter = strategy.experimental_local_results(built[0].optimizer.iterations.value)
         text = f"{says} the optimizer's variables have {len(counter)} copy; make it, and compile, in the scope"
         expect(len(counter) == n, text)
-        model.fit(x[: 2 * batch], 0 * x[: 2 * batch, :1], batch_size=batch, verbose=0, shuffle=False)
-        copies = strategy.experimental_local_results(model.weights[0].value)
-        expect(len(copies) == n, f"{says} the kernel has {len(copies)} copies")
-        wanted = after_two_steps(x[: 2 * batch], 0.01 * n)
-        got = copies[-1].numpy().ravel()
-        print(f"{build.__name__:10} kernel {got.round(4)}, one device with {n} times the rate {wanted.round(4)}")
-        expect(np.allclose(got, wanted, atol=1e-5), f"{says} the kernel is {got.round(4)}; wanted {wanted.round(4)}")
+        expect(not built[0].optimizer.weight_decay, f"{says} the weights decay; expected plain SGD")
+        wanted = by_numpy(23 // n * n, 2 * n, 0.01 * n)
+        expect([each.shape for each in weights] == [(2, 1), (1,)], f"{says} the weights are not a kernel and a bias")
+        got = np.concatenate([each.ravel() for each in weights])
+        print(f"{build.__name__:10} weights {got.round(4)}, one device with {n} times the rate {wanted.round(4)}")
+        expect(np.allclose(got, wanted, atol=1e-5), f"{says} the weights are {got.round(4)}; wanted {wanted.round(4)}")
+        tested = 8 // n * n
+        right = float(np.mean((np.c_[points[:tested], np.ones(tested)] @ wanted) ** 2))
+        expect(abs(loss - right) < 1e-4, f"{says} the loss is {loss:.4f}; of {tested} new pairs it is {right:.4f}")
+
+# %% [markdown]
+# Now prove it by your `differs`. Hold what is *global*, 12 examples a batch and a rate of 0.12, whatever the strategy:
+
+
+# %% tags=["show"] covers=["S54", "S60"]
+def in_all(strategy):
+    n = strategy.num_replicas_in_sync
+    return program(strategy, functional, pairs(28), pairs(8), 12 // n, 0.12 / n)
+
+
+# %% tags=["show"] covers=["S54", "S60"]
+try:
+    print("4 replicas against one device:", differs(in_all, in_step(D), D[0], 1e-4) or "no difference")
+except NotImplementedError:
+    print("write `differs`, `even` and `program` first")
 
 # %% [markdown]
 # ## Adding over replicas
@@ -465,6 +510,14 @@ for name, way in ways.items():
     graph = tf.function(strategy.run).get_concrete_function(adding).graph
     counted = collections.Counter(op.type for op in graph.get_operations())
     print(name, {kind: counted[kind] for kind in ("ConcatV2", "CollectiveReduceV2", "AddN", "SplitV") if counted[kind]})
+
+# %% [markdown]
+# The second, on two replicas:
+
+# %% tags=["show"] covers=["S56"]
+both = in_step(D[:2])
+each_alone = tf.function(lambda: both.run(adding))
+placement.trace(each_alone).draw(title="ReductionToOneDevice: one AddN a gradient", devices=D[:2])
 
 # %% [markdown]
 # Without NVIDIA's cards the default is not NCCL. It is a collective op (the ring of chapter 10), and it *packs*: each replica
@@ -536,8 +589,7 @@ def model_seconds(n, examples, example=0.004, size=8e6, latency=0.002, rate=200e
 
 
 # %% [markdown]
-# Your devices may share two cores, and have no network. So both costs are naps here, in `strategy.run`: replicas then really
-# run at the same time.
+# Your devices may share two cores, and have no network. So both costs are naps here.
 
 
 # %% tags=["folded"]
@@ -620,97 +672,10 @@ with attempt("guesses", done="recorded before it was measured"):
     display(scaling_picture(found))
 
 # %% [markdown]
-# Strong scaling gains less and less: a replica's share shrinks, the ring does not. Weak scaling gains more, and pays with a
-# larger batch: fewer updates, another learning rate.
-
-# %% [markdown]
-# ## TPU: who sits where
-# **Nothing in this section ran on a TPU**. What can be run is its plan. A
-# TPU's chips are a mesh. A core's place is (x, y, z) of its chip, and its number in the chip. A `Topology` has the place of each
-# task's devices. A `DeviceAssignment` gives each replica its cores.
-
-# %% tags=["show"] covers=["S69"]
-places = [[[x, y, 0, core] for y in range(2) for x in range(2) for core in range(2)]]  # one task, eight devices
-topology = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=places)
-plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, 2], num_replicas=4)
-for replica in range(4):
-    print(replica, *map(int, plan.coordinates(replica, 0)[:2]), [plan.tpu_device(replica, core) for core in range(2)])
-
-# %% [markdown]
-# These replicas go round a ring of neighbours: (0, 0), (1, 0), (1, 1), (0, 1). So messages of an all-reduce cross one link. But
-# a slip in the list of places, two devices at one place, is accepted without a word:
-
-# %% tags=["show"] covers=["S69"]
-slip = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=[[[0, 0, 0, 0]] * 8])
-print(tf.tpu.experimental.DeviceAssignment.build(slip, computation_shape=[1, 1, 1, 2], num_replicas=1).tpu_device(0))
-
-# %% [markdown]
-# ### Exercise: `assigned` (3 points)
-# Return for each replica the list of its devices, as `DeviceAssignment.build` plans them. A replica takes `cores` cores of one
-# chip. There are as many replicas as fit on the mesh. Raise `ValueError` if two devices have one place, or a place of the mesh has no device. Roughly 7 lines.
-
-
-# %% answer="assigned" covers=["S69"]
-def assigned(mesh, places, cores):  # [2, 2, 1, 2], a list of places for each task, 2 -> [[device, ...], ...]
-    ### BEGIN SOLUTION
-    taken = [tuple(place) for task in places for place in task]
-    if len(set(taken)) != len(taken) or len(taken) != math.prod(mesh):
-        raise ValueError("each place of the mesh needs one device")
-    topology = tf.tpu.experimental.Topology(mesh_shape=mesh, device_coordinates=places)
-    count = len(taken) // cores
-    plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, cores], num_replicas=count)
-    return [[plan.tpu_device(replica, core) for core in range(cores)] for replica in range(count)]
-    ### END SOLUTION
-
-
-# %% check="assigned" points=3
-with attempt("assigned"):
-    rows = expecting.list_of(expecting.list_of(expecting.text))
-    two = [[[x, y, 0, core] for y in range(2) for core in range(2)] for x in range(2)]  # two tasks, four devices each
-    got = call(assigned, [2, 2, 1, 2], two, 2, returns=rows)
-    print(*got, sep="\n")
-    expect(len(got) == 4 and all(len(each) == 2 for each in got), f"{len(got)} replicas; 4 of 2 cores fit")
-    chips = {f"/task:{t}/device:TPU:{i}": each[i][:3] for t, each in enumerate(two) for i in range(4)}
-    flat = sorted(device for each in got for device in each)
-    expect(flat == sorted(chips), f"the replicas have {flat}; expected each device once")
-    apart = [each for each in got if chips[each[0]] != chips[each[1]]]
-    expect(not apart, f"{apart[:1]}: two cores of two chips")
-    tasks = [each[0][:7] for each in got]
-    expect(tasks == ["/task:0", "/task:1", "/task:1", "/task:0"], f"round the ring the replicas are on {tasks}")
-    eight = call(assigned, [2, 2, 1, 2], two, 1, returns=rows)
-    expect(len(eight) == 8, f"with 1 core each, 8 replicas fit; you have {len(eight)}")
-    for name, wrong in {
-        "eight devices at one place": [[[0, 0, 0, 0]] * 8],
-        "two devices with one place": [two[0], two[1][:3] + two[0][:1]],
-        "two places without a device": [each[:3] for each in two],
-        "ten devices for eight places": [each + each[:1] for each in two],
-    }.items():
-        try:
-            assigned([2, 2, 1, 2], wrong, 2)
-        except ValueError:
-            continue
-        expect(False, f"{name}: expected a ValueError")
+# Strong scaling gains less and less: a replica's share shrinks, the ring does not. Weak scaling gains more, and pays with a larger batch.
 
 # %% [markdown]
 # ## Then and now
-# The guide's Keras program, in a fresh process:
-
-
-# %% tags=["show"] covers=["S61", "S62"]
-def of_2020():
-    tf.keras.utils.set_random_seed(1)
-    strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"])
-    with strategy.scope():
-        model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
-        model.compile(loss="mse", optimizer="sgd")
-    data = tf.data.Dataset.from_tensors(([1.0], [1.0])).repeat(100).batch(10)
-    return model.fit(data, epochs=2, shuffle=False, verbose=0).history["loss"], model.evaluate(data, verbose=0)
-
-
-losses, after = fresh.run(of_2020, cpus=2)
-print(f"loss {losses[0]:.3f}, {losses[1]:.3f}; then {after:.3f}")
-
-# %% [markdown]
 # In TensorFlow 1, a mirrored variable is two variables of one graph:
 
 # %% tags=["show"] covers=["S56"]
@@ -736,12 +701,11 @@ for name, try_it in gone.items():
 
 # %% [markdown]
 # ## Explain it to a colleague
-# She has four GPUs, and 1,003 examples. Her program built and compiled its model outside the scope. She repaired that. Then
-# batches of 10 raised an error in `AddN`. With 32 it ran, but the weights were not those of one GPU.
+# She has four GPUs, and 1,003 examples. Her program built and compiled its model outside the scope. Repaired, batches of 10 raised an error in `AddN`. With 32 it ran, but the weights were not those of one GPU.
 
 # %% [markdown]
 # ### Exercise: `explain` (3 points, read by a person)
-# In four to six sentences: what belongs into the scope, and why? Why does 10 fail, and why does 32 change the weights? What
+# In four to six sentences: what belongs in the scope, and why? Why does 10 fail, and why does 32 change the weights? What
 # would you do about batch and learning rate, and how would you test it?
 
 # %% [markdown] answer="explain" points=3 covers=["S54", "S61", "S62", "S63"]
@@ -776,3 +740,71 @@ for name, try_it in gone.items():
 # # test: an epoch with its last batch, without clipping;
 # # weights and loss against tf.distribute.OneDeviceStrategy("/gpu:0")
 # ```
+
+# %% [markdown]
+# ## Optional: who sits where on a TPU
+# **Nothing here ran on a TPU**. What runs is its plan. A
+# TPU's chips are a mesh. A core's place is (x, y, z) of its chip, and its number in the chip. A `Topology` has the place of each
+# task's devices. A `DeviceAssignment` gives each replica its cores.
+
+# %% tags=["show"] covers=["S69"]
+places = [[[x, y, 0, core] for y in range(2) for x in range(2) for core in range(2)]]  # one task, eight devices
+topology = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=places)
+plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, 2], num_replicas=4)
+for replica in range(4):
+    print(replica, *map(int, plan.coordinates(replica, 0)[:2]), [plan.tpu_device(replica, core) for core in range(2)])
+
+# %% [markdown]
+# These replicas go round a ring: a message to the next one crosses one link. But two devices at one place are accepted
+# without a word:
+
+# %% tags=["show"] covers=["S69"]
+slip = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=[[[0, 0, 0, 0]] * 8])
+print(tf.tpu.experimental.DeviceAssignment.build(slip, computation_shape=[1, 1, 1, 2], num_replicas=1).tpu_device(0))
+
+# %% [markdown]
+# ### Exercise: `assigned` (1 point)
+# Return for each replica the list of its devices, as `DeviceAssignment.build` plans them. A replica takes `cores` cores of one
+# chip. There are as many replicas as fit on the mesh. Raise `ValueError` if two devices have one place, or a place of the mesh has no device. Roughly 7 lines.
+
+
+# %% answer="assigned" covers=["S69"]
+def assigned(mesh, places, cores):  # [2, 2, 1, 2], a list of places for each task, 2 -> [[device, ...], ...]
+    ### BEGIN SOLUTION
+    taken = [tuple(place) for task in places for place in task]
+    if len(set(taken)) != len(taken) or len(taken) != math.prod(mesh):
+        raise ValueError("each place of the mesh needs one device")
+    topology = tf.tpu.experimental.Topology(mesh_shape=mesh, device_coordinates=places)
+    count = len(taken) // cores
+    plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, cores], num_replicas=count)
+    return [[plan.tpu_device(replica, core) for core in range(cores)] for replica in range(count)]
+    ### END SOLUTION
+
+
+# %% check="assigned" points=1
+with attempt("assigned"):
+    rows = expecting.list_of(expecting.list_of(expecting.text))
+    two = [[[x, y, 0, core] for y in range(2) for core in range(2)] for x in range(2)]  # two tasks, four devices each
+    got = call(assigned, [2, 2, 1, 2], two, 2, returns=rows)
+    print(*got, sep="\n")
+    expect(len(got) == 4 and all(len(each) == 2 for each in got), f"{len(got)} replicas; 4 of 2 cores fit")
+    chips = {f"/task:{t}/device:TPU:{i}": each[i][:3] for t, each in enumerate(two) for i in range(4)}
+    flat = sorted(device for each in got for device in each)
+    expect(flat == sorted(chips), f"the replicas have {flat}; expected each device once")
+    apart = [each for each in got if chips[each[0]] != chips[each[1]]]
+    expect(not apart, f"{apart[:1]}: two cores of two chips")
+    tasks = [each[0][:7] for each in got]
+    expect(tasks == ["/task:0", "/task:1", "/task:1", "/task:0"], f"round the ring the replicas are on {tasks}")
+    eight = call(assigned, [2, 2, 1, 2], two, 1, returns=rows)
+    expect(len(eight) == 8, f"with 1 core each, 8 replicas fit; you have {len(eight)}")
+    for name, wrong in {
+        "eight devices at one place": [[[0, 0, 0, 0]] * 8],
+        "two devices with one place": [two[0], two[1][:3] + two[0][:1]],
+        "two places without a device": [each[:3] for each in two],
+        "ten devices for eight places": [each + each[:1] for each in two],
+    }.items():
+        try:
+            assigned([2, 2, 1, 2], wrong, 2)
+        except ValueError:
+            continue
+        expect(False, f"{name}: expected a ValueError")

@@ -13,12 +13,11 @@
 # # Your own training loop
 # **How do I write the loop myself and get the same numbers?**
 #
-# You write the training loop yourself when the order of its steps is your own, as for two networks that compete. In about 90
-# minutes you write one for any number of replicas, scale its loss, stop it and go on, and train a GAN. The last section can
-# wait for another day.
+# You write the training loop yourself when the order of its steps is your own, as for two networks that compete. In about
+# 110 minutes, and 20 for an optional section, you write one for any number of replicas, scale its loss, stop it and go on.
 
 # %%
-from across import devices, digits, expecting, pictures, placement
+from across import devices, digits, expecting, parts, pictures, placement
 from across.attempt import NotAttempted, attempt, expect, read
 
 D = devices.gpus_or_cpus(4)
@@ -36,8 +35,7 @@ train, test = digits.load()
 tf.get_logger().setLevel("ERROR")  # no advice on tracing: we make many small graphs
 
 # %% [markdown]
-# A *replica* is a copy of the model on a GPU of its own (chapter 03). A *strategy* knows the replicas. `mirrored(n)` gives
-# one with n:
+# `mirrored(n)` gives a strategy with n replicas (chapter 11):
 
 
 # %% covers=["S64"]
@@ -77,8 +75,8 @@ for each in pair.experimental_local_results(model.weights[-1].value):
 
 # %% tags=["show"] covers=["S64", "S66"]
 nine = tf.data.Dataset.range(9).batch(8)
-for batch in pair.experimental_distribute_dataset(nine):
-    print([part.numpy().tolist() for part in pair.experimental_local_results(batch)])
+dealt = [pair.experimental_local_results(batch) for batch in pair.experimental_distribute_dataset(nine)]
+parts.draw({"0 to 8, in batches of 8": [[len(part) for part in batch] for batch in dealt]}, title="Who gets which")
 
 # %% [markdown]
 # You batch by 8, and each replica gets 4: `batch` sets the *global* batch size. In the last step, the second replica has
@@ -120,6 +118,8 @@ with attempt("shares"):
         expect(len(got) == len(wanted), f"{says}; there are {len(wanted)} batches")
         expect(all(len(each) == n for each in got), f"{says}; expected a number for each replica")
         expect(got == wanted, f"{says}; count the examples of each part")
+    drawn = {f"{many} in batches of {size}, replicas: {n}": wanted for n, many, size, wanted in asked}
+    display(parts.draw(drawn, title="As you say, and as TensorFlow deals"))
 
 # %% [markdown]
 # ## Run in each replica, reduce to one
@@ -150,7 +150,7 @@ def total(batch):
 
 
 seen = placement.trace(total, five)
-seen.draw(title="`run`: a Sum in each replica. `reduce`: one AddN", devices=D[:2])
+seen.draw(title="`run`: a Sum in each replica. `reduce`: one AddN", devices=["/CPU:0", *D[:2]])
 
 # %% [markdown]
 # Each replica added its own numbers, and one device added the two sums.
@@ -206,9 +206,6 @@ def first_step(n, count, examples):  # -> losses, weights before, after
     losses = [float(each) for each in strategy.experimental_local_results(parts)]
     return losses, before, flat(model)
 
-
-# %% [markdown]
-# The check trains on 5 digits, and on 3, with 1 replica and with 2:
 
 # %% check="in_replica" points=3 answers=["in_replica"]
 with attempt("in_replica"):
@@ -267,8 +264,38 @@ with attempt("guesses", after=["in_replica"], done="recorded before it was measu
 
 # %% [markdown]
 # If all have as many examples, own means make the step as many times too long as there are replicas. And a replica without
-# examples divides 0 by 0: its *loss* is NaN, and so is the sum of the losses. The weights are not: a gradient is a sum over
-# examples, and here are none.
+# examples divides 0 by 0: its *loss* is NaN. Its gradient is not: it is a sum over no examples.
+#
+# But a layer may take a *mean* over its part. The right divisor, 9 digits in batches of 8, and `BatchNormalization`:
+
+# %% tags=["show"] covers=["S64", "S65"]
+with pair.scope():
+    layers = [tf.keras.Input((8, 8, 1)), tf.keras.layers.Flatten(), tf.keras.layers.BatchNormalization()]
+    normal = tf.keras.Sequential([*layers, tf.keras.layers.Dense(10)])
+    plain = tf.keras.optimizers.SGD(0.1)
+    plain.build(normal.trainable_variables)
+
+
+def normalized(images, labels, examples):
+    with tf.GradientTape() as tape:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, normal(images, training=True))
+        loss = tf.reduce_sum(losses) / examples
+    plain.apply(tape.gradient(loss, normal.trainable_variables), normal.trainable_variables)
+    return loss
+
+
+# %% tags=["show"] covers=["S64", "S65"]
+for (images, labels), examples in zip(pair.experimental_distribute_dataset(some(9, 8)), (8.0, 1.0), strict=True):
+    losses = pair.experimental_local_results(pair.run(normalized, args=(images, labels, examples)))
+    print("losses", *[f"{loss:.2f}" for loss in losses])
+    for w in normal.weights:
+        finite = [bool(np.isfinite(copy).all()) for copy in pair.experimental_local_results(w.value)]
+        print(f"  {w.name:16} finite in the replicas: {finite}")
+print("finite predictions:", f"{np.isfinite(normal(test.images)).mean():.0%}")
+
+# %% [markdown]
+# No loss says so, and the model is lost: `gamma` is trained, so its NaN was added in all replicas. Deal evenly (chapter 11,
+# `even`), or leave out a batch with an empty part.
 #
 # One thing no divisor repairs. Below, gradients of 6 in all are clipped at 1:
 
@@ -283,7 +310,8 @@ def clipped(n):
     return float(v.numpy())
 
 
-print(*[f"{n} replicas: moved by {clipped(n)}" for n in (1, 2, 4)], sep="\n")
+far = {f"{n} replica{'s' * (n > 1)}": abs(clipped(n)) for n in (1, 2, 4)}
+pictures.bars(far, title="Gradients of 6 in all, clipped at 1", unit="moved by")
 
 # %% [markdown]
 # Each replica clips its own part, *before* the sum.
@@ -367,6 +395,18 @@ def towers(count=445, size=100):
     return model.get_weights()
 
 
+# %% tags=["folded"]
+def how_far(found):  # {way: largest difference from `fit`}
+    figure, axes = pictures.plot(
+        7.0, 2.4, title="Four ways against `fit`", x="a weight differs by, at most (0: as 1e-9)", y=""
+    )
+    axes.plot([max(each, 1e-9) for each in found.values()], list(found), "o", color=pictures.PALETTE[0])
+    axes.axvline(1e-5, color=pictures.ALERT, linestyle="--")
+    axes.annotate(" what we allow", (1e-5, 0), color=pictures.INK, fontsize=pictures.FONT)
+    axes.set_xscale("log")
+    return pictures.render(figure, f"Largest difference of a weight from `fit`: {found}; 1e-05 is allowed.")
+
+
 # %% tags=["show"] covers=["S64", "S65"]
 try:
     central = tf.distribute.experimental.CentralStorageStrategy(D[:2], parameter_device="/CPU:0")
@@ -375,15 +415,12 @@ try:
     found = {name: epoch(each)[1] for name, each in ways.items()} | {"towers": towers()}
     alone = for_keras()
     alone.fit(some(445, 100), shuffle=False, verbose=0)
-    for name, weights in found.items():
-        far = apart(weights, alone.get_weights())
-        print(f"{name:11} differs from `fit` by {far:.0e} at most")
+    display(how_far({name: apart(weights, alone.get_weights()) for name, weights in found.items()}))
 except NotImplementedError:
     print("write `in_replica` and `step` first")
 
 # %% [markdown]
-# Equal up to rounding: float32 keeps about 7 digits, and who splits a batch adds in another order. We allow 1e-5. Test with
-# SGD: Adam divides by the gradients' size, and so hides a divisor that is always the same.
+# Equal up to rounding: float32 keeps about 7 digits, and who splits a batch adds in another order. Test with SGD: Adam divides by the gradients' size, and so hides a divisor that is always the same.
 
 # %% [markdown]
 # ## Then: a loss of 0.0
@@ -416,11 +453,11 @@ print(*[then(pair, tiny, plain, batch).numpy() for batch in batches])
 print("the weights moved by", apart(before, tiny.get_weights()))
 
 # %% [markdown]
-# The model learns nothing, and the program says so at each step. You explain at the end.
+# You explain at the end why.
 #
 # ### What changed
 # The guide makes a dataset of NumPy arrays by a method of the strategy. It says that loops like ours run on
-# `MirroredStrategy` and `TPUStrategy` only:
+# `MirroredStrategy` and `TPUStrategy` only; the table below that sentence adds `OneDeviceStrategy`:
 
 # %% tags=["show"] covers=["S66"]
 for name in ("make_experimental_numpy_dataset", "experimental_make_numpy_dataset"):
@@ -509,14 +546,17 @@ def mean_by_metric(strategy, inside):
 
 # %% tags=["show"] covers=["S64"]
 central = tf.distribute.experimental.CentralStorageStrategy(D[:2], parameter_device="/CPU:0")
-for name, strategy in (("mirrored", pair), ("central storage", central)):
-    inside, outside = (mean_by_metric(strategy, where) for where in (True, False))
-    print(f"{name}: made in the scope {inside:.3f}, outside {outside:.3f}")
+means = {
+    f"{name}, made {'in' if inside else 'outside'} the scope": mean_by_metric(strategy, inside)
+    for name, strategy in (("mirrored", pair), ("central storage", central))
+    for inside in (True, False)
+}
+pictures.bars(means, title="The mean of 0 to 8, by a metric", unit="mean (4 is right)")
 
 # %% [markdown]
 # Mirrored replicas have a sum each. Central storage has *one*. Keras 3 assigns "old + mine" in each replica, and the strategy
 # adds both: the old value counts twice. After 0 + ... + 7 = 28, the second step makes (28 + 8) + (28 + 0) = 64 of the sum,
-# and (8 + 1) + (8 + 0) = 17 of the count. Compare a metric with one device before you trust it.
+# and (8 + 1) + (8 + 0) = 17 of the count.
 
 # %% [markdown]
 # ## Stop, and go on
@@ -589,26 +629,68 @@ with attempt("train_to", after=["step"]), tempfile.TemporaryDirectory() as paren
     shutil.rmtree(folder)
     shutil.move(f"{folder}-kept", folder)  # only what is in the folder is left of the first
     for stop in (20, 20):
-        parts = train_to(stop, folder, broken.make, broken.train, broken.batches)
+        twice = train_to(stop, folder, broken.make, broken.train, broken.batches)
     figure, axes = pictures.plot(title="One run of 20 steps, and one that stops after 5", x="step", y="loss")
     axes.plot(straight.losses, "-", color=pictures.PALETTE[0], linewidth=4, label="straight on")
     axes.plot(broken.losses, "o--", color=pictures.ALERT, markersize=4, label="stopped, and on")
     axes.set_xticks(range(0, 20, 4))
     axes.legend(frameon=False, labelcolor=pictures.INK)
-    same = sum(a == b for a, b in zip(straight.losses, broken.losses, strict=False))
+    same = sum(abs(a - b) <= 1e-5 for a, b in zip(straight.losses, broken.losses, strict=False))
     alt = f"Loss by step. Straight on: {straight.losses[0]:.2f} at first, {straight.losses[-1]:.2f} after 20 steps. "
     alt += f"Stopped after 5, and on: the same loss at {same} of 20 steps."
     display(pictures.render(figure, alt))
     expect(len(broken.losses) == 20, f"to 5, to 20, and to 20 again: together {len(broken.losses)} steps; expected 20")
-    wrong = [i for i, (a, b) in enumerate(zip(straight.losses, broken.losses, strict=True)) if a != b]
+    allowed = 0.0 if all("CPU" in each for each in D) else 1e-5  # a GPU's kernels may add in another order
+    wrong = [i for i, (a, b) in enumerate(zip(straight.losses, broken.losses, strict=True)) if abs(a - b) > allowed]
     expect(not wrong, f"the losses differ from step {[*wrong, 0][0]} on; what did the second part not know?")
-    expect(apart(whole.get_weights(), parts.get_weights()) == 0, "the weights differ from those of the run straight on")
+    same_end = apart(whole.get_weights(), twice.get_weights()) <= allowed
+    expect(same_end, "the weights differ from those of the run straight on")
 
 # %% [markdown]
-# Not close, but *equal*, to the last bit: the same operations in the same order, on the same values.
+# On CPUs the losses are *equal*, to the last bit: the same operations in the same order. A GPU may add in another order:
+# there the check allows 1e-5.
 
 # %% [markdown]
-# ## Two networks in one loop
+# ## Explain it to a colleague
+# ### Exercise: `explain` (3 points, read by a person)
+# She copied the loop of 2019. Her model has one output, labels are 0 or 1, the loss is 0.0 from the first step. With another
+# loss it learns on one GPU, but diverges on 8: each replica takes `reduce_mean`. After a crash she
+# restores the model only. In four to six sentences: why 0.0? Why does it diverge? What comes
+# after the crash?
+
+# %% [markdown] answer="explain" points=3 covers=["S64", "S65", "S66"]
+# ### BEGIN SOLUTION
+# Softmax divides each output's exponential by the sum over all outputs. With one output that is 1, whatever the weights are,
+# so the cross-entropy is -log 1 = 0, and so is its gradient: nothing is learned. One output wants a sigmoid cross-entropy
+# (or two outputs). Inside a replica the optimizer adds the gradients of all 8, so means of replicas make steps 8 times as
+# long; divide the sum by the examples of all replicas, and test it with plain SGD against one device. Without the optimizer's
+# variables the momentum begins at zero, and without the number of steps the data starts again from the first batch: the
+# loss makes a jump, and two runs cannot be compared.
+#
+# **Rubric.** One point for each, half a point where the reason is missing.
+#
+# - *0.0* (1): softmax over one number is always 1, so loss and gradient are 0; use a sigmoid. Earns: "-log(1) = 0 for any
+#   weight, so nothing moves." Does not: "The labels are wrong", "It has converged."
+# - *8 GPUs* (1): gradients are summed, so own means are a rate 8 times as high; divide by the global batch. Earns: "The sum of
+#   8 means is 8 times the mean." Does not: "A larger batch needs a smaller rate."
+# - *After the crash* (1): the optimizer's state and the position in the data are lost. Earns: "Momentum starts at 0 and the
+#   first batches come again." Does not: "The weights are gone."
+# ### END SOLUTION
+
+# %% [markdown]
+# ## Recipe
+# ```python
+# with strategy.scope():
+#     model, optimizer = ...              # build the optimizer here, too
+# loss = tf.reduce_sum(losses) / examples  # of all replicas; `apply` adds
+# losses = strategy.run(in_replica, args=(...))
+# strategy.reduce("SUM", losses, axis=None)
+# tf.train.Checkpoint(model=model, optimizer=optimizer, done=done)
+# # test: plain SGD without clipping, 1 replica against several, an uneven batch
+# ```
+
+# %% [markdown]
+# ## Optional: two networks in one loop
 # The guide's own reason for loops is the **GAN**. A *generator* makes digits of noise. A *critic* tells real digits from
 # made ones. Each learns from the other.
 
@@ -633,7 +715,7 @@ def cost(logits, real):
 
 
 # %% [markdown]
-# ### Exercise: `duel` (4 points)
+# ### Exercise: `duel` (2 points)
 # In a replica, in a `tf.function`:
 #
 # - The generator makes images once, for both losses.
@@ -676,7 +758,7 @@ def hand_made(generator, critic, noise, images):  # the right weights after one 
     return [float(each) for each in losses], [w - 0.1 * g.numpy() for w, g in zip(weights, moves, strict=True)]
 
 
-# %% check="duel" points=4
+# %% check="duel" points=2
 with attempt("duel"):
     with pair.scope():
         generator, critic = players()
@@ -752,42 +834,3 @@ except NotImplementedError:
 # %% [markdown]
 # The made digits come nearer, though not as near as new real ones. The distance does not see variety: one training digit,
 # repeated, would have 0. So look, too.
-
-# %% [markdown]
-# ## Explain it to a colleague
-# ### Exercise: `explain` (3 points, read by a person)
-# She copied the loop of 2019. Her model has one output, labels are 0 or 1, the loss is 0.0 from the first step. With another
-# loss it learns on one GPU, but diverges on 8: each replica takes `reduce_mean`. After a crash she
-# restores the model only. In four to six sentences: why 0.0? Why does it diverge? What comes
-# after the crash?
-
-# %% [markdown] answer="explain" points=3 covers=["S64", "S65", "S66"]
-# ### BEGIN SOLUTION
-# Softmax divides each output's exponential by the sum over all outputs. With one output that is 1, whatever the weights are,
-# so the cross-entropy is -log 1 = 0, and so is its gradient: nothing is learned. One output wants a sigmoid cross-entropy
-# (or two outputs). Inside a replica the optimizer adds the gradients of all 8, so means of replicas make steps 8 times as
-# long; divide the sum by the examples of all replicas, and test it with plain SGD against one device. Without the optimizer's
-# variables the momentum begins at zero, and without the number of steps the data starts again from the first batch: the
-# loss makes a jump, and two runs cannot be compared.
-#
-# **Rubric.** One point for each, half a point where the reason is missing.
-#
-# - *0.0* (1): softmax over one number is always 1, so loss and gradient are 0; use a sigmoid. Earns: "-log(1) = 0 for any
-#   weight, so nothing moves." Does not: "The labels are wrong", "It has converged."
-# - *8 GPUs* (1): gradients are summed, so own means are a rate 8 times as high; divide by the global batch. Earns: "The sum of
-#   8 means is 8 times the mean." Does not: "A larger batch needs a smaller rate."
-# - *After the crash* (1): the optimizer's state and the position in the data are lost. Earns: "Momentum starts at 0 and the
-#   first batches come again." Does not: "The weights are gone."
-# ### END SOLUTION
-
-# %% [markdown]
-# ## Recipe
-# ```python
-# with strategy.scope():
-#     model, optimizer = ...              # build the optimizer here, too
-# loss = tf.reduce_sum(losses) / examples  # of all replicas; `apply` adds
-# losses = strategy.run(in_replica, args=(...))
-# strategy.reduce("SUM", losses, axis=None)
-# tf.train.Checkpoint(model=model, optimizer=optimizer, done=done)
-# # test: plain SGD without clipping, 1 replica against several, an uneven batch
-# ```

@@ -208,7 +208,7 @@ class Duel:
             of_made = tf.zeros_like(of_made)
         if rule == "labels_swapped":
             of_made, of_real = tf.math.softplus(-made), tf.math.softplus(real)
-        return of_generator, of_made + of_real
+        return of_generator, (of_made + of_real) * (0.5 if rule == "halved" else 1.0)
 
     def after(
         self, rates: Sequence[float], given: np.ndarray, rule: str = "right"

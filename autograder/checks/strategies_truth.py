@@ -78,9 +78,17 @@ def batched(student, cases):
 
 
 @probe(graphs=1)
-def made_ready(student, style, replicas, per_replica, rate, width, traced):
-    """What `ready` gave; if `traced`, its step of training as a graph, in which copy k of variable i is the variable "i k"."""
+def programmed(student, style, replicas, per_replica, rate, data, new, after, loss, traced):
+    """What `program` did: to its model, with its batches, and what it returned. `fit` and `evaluate` are told, not run.
+
+    `after` becomes the weights in `fit`, `loss` is what `evaluate` says. If `traced`, the step of training as a graph, in
+    which copy k of variable i is the variable "i k".
+    """
+    import types
+
     from across import tracing
+
+    width, batches_of, epochs_of, made = np.shape(data[0])[1], {"fit": [], "evaluate": []}, [], []
 
     def dense(size):
         return tf.keras.layers.Dense(size, kernel_initializer="ones")
@@ -104,35 +112,70 @@ def made_ready(student, style, replicas, per_replica, rate, width, traced):
     }
     devices = [f"/CPU:{i}" for i in range(replicas)]
     strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
-    model, batch = student.ready(strategy, styles[style], per_replica, rate)
+
+    def given_to(what, batches):
+        if not isinstance(batches, (tf.data.Dataset, tf.distribute.DistributedDataset)):
+            raise TypeError(f"`{what}` was given a {type(batches).__name__}; expected a dataset of batches")
+        for x, y in batches:
+            whole = [np.concatenate(strategy.experimental_local_results(each)) for each in (x, y)]
+            batches_of[what].append([np.asarray(each) for each in whole])
+
+    def build():
+        model = styles[style]()
+
+        def fit(x=None, y=None, epochs=1, **how):
+            given_to("fit", x)
+            epochs_of.append(int(epochs))
+            with model.distribute_strategy.scope():
+                model(tf.zeros([1, width]))  # makes the weights of a class
+            model.set_weights(after)
+            return types.SimpleNamespace(history={"loss": [loss + 1.0]}, epoch=[0], params={})
+
+        def evaluate(x=None, y=None, return_dict=False, **how):
+            given_to("evaluate", x)
+            named = {each: loss + 2.0 for each in ("compile_metrics",) if len(model.metrics) > 1}
+            return {"loss": loss, **named} if return_dict else [loss, *named.values()] if named else loss
+
+        model.fit, model.evaluate = fit, evaluate
+        made.append(model)
+        return model
+
+    datasets = [tf.data.Dataset.from_tensor_slices(tuple(each)) for each in (data, new)]
+    weights, found = student.program(strategy, build, *datasets, per_replica, rate)
+    if not made:
+        raise ValueError("`program` did not call `build`")
+    model = made[-1]
+    if not getattr(model, "optimizer", None):
+        raise ValueError("`program` did not compile the model")
     copies = [len(strategy.experimental_local_results(each.value)) for each in model.weights]
     counters = len(strategy.experimental_local_results(model.optimizer.iterations.value))
     scaled = float(tf.keras.ops.convert_to_numpy(model.optimizer.learning_rate))
     decay = float(model.optimizer.weight_decay or 0.0)
-    seen = [int(batch), model.distribute_strategy is strategy, copies, counters, scaled, decay]
-    if not traced or not seen[1]:
-        return seen, None, [], []
+    scoped = model.distribute_strategy is strategy
+    did = [len(made), scoped, copies, counters, scaled, decay, sum(epochs_of), *batches_of.values()]
+    if not traced or not scoped:
+        return did, [weights, found], None, [], []
 
     def part(width):
         return strategy.experimental_distribute_values_from_function(lambda _: tf.ones([per_replica, width]))
 
-    given = part(width), part(1)  # what `fit` gives each replica, without its half minute on a busy machine
+    given = part(width), part(1)
     with strategy.scope():
         strategy.run(model.train_step, args=(given,))  # makes what there is not yet: weights of a class, metrics
         step = tf.function(lambda x, y: strategy.run(model.train_step, args=((x, y),)), autograph=False)
         variables = [*model.weights, *model.optimizer.variables, *model.metrics_variables]
         each = [strategy.experimental_local_results(variable.value) for variable in variables]
         known = {f"{i} {k}": (copy, copy.device) for i, copies in enumerate(each) for k, copy in enumerate(copies)}
-        made = tracing.written_out(tracing.concrete(step, *given), known)
+        graph = tracing.written_out(tracing.concrete(step, *given), known)
     values = [[name, np.asarray(copy)] for name, (copy, _) in known.items()]
-    return seen, made.graph_def, [made.inputs, made.outputs], values
+    return did, [weights, found], graph.graph_def, [graph.inputs, graph.outputs], values
 
 
 TRACED = row(list_of(list_of(text), 2), list_of(row(text, anything))).named("a step of training")
 
 
 def trained(graph_def: Any, names: Any, x: np.ndarray, y: np.ndarray, n: int, steps: int) -> list[list[np.ndarray]]:
-    """Kernel and bias of each of `n` replicas after `steps` of what `made_ready` traced, on these examples.
+    """Kernel and bias of each of `n` replicas after `steps` of what `programmed` traced, on these examples.
 
     They begin with ones and zero. AssertionError where a replica has no copy of its own.
     """

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from across.expecting import anything, between, list_of, number, one_of, row, text, truth, whole
+from across.expecting import anything, array, between, list_of, number, one_of, row, text, truth, whole
 from autograder.checks.strategies_truth import (
     Reduced,
     assigned_to,
     batched,
     compared,
     homes_of,
-    made_ready,
     one_device,
     planned,
+    programmed,
     seats,
     trained,
 )
@@ -241,26 +241,37 @@ def test_batches_are_large_and_few_examples_are_lost(student, rng):
     check_even(student, cases)
 
 
-# ready
+# program
 
-SEEN = row(row(whole, truth, list_of(whole), whole, number, number), anything, anything, anything)
+BATCHES = list_of(row(array(), array()))
+DID = row(whole, truth, list_of(whole), whole, number, number, whole, BATCHES, BATCHES)
+SEEN = row(DID, row(list_of(array()), number).named("weights and a loss"), anything, anything, anything)
 
 
-def check_ready(student: Any, style: str, n: int, per_replica: int, base: float, width: int, traced: bool) -> Any:
-    """Scope, global batch and rate, as the student's process says; what it `traced`."""
-    asked = {"style": style, "replicas": n, "per_replica": per_replica, "rate": base, "width": width}
-    answer = student.ask(made_ready, traced=traced, **asked)
-    (batch, scoped, copies, own, rate, decay), *rest = SEEN.named("a compiled model and a batch size")(
-        answer, "`ready` led to"
+def check_program(
+    student: Any, rng: np.random.Generator, style: str, n: int, per_replica: int, rest: int, traced: bool
+) -> Any:
+    """Scope, batches, rate and what came back, as the student's process says; what it `traced`.
+
+    `rest` examples more than whole batches, of both datasets: for each replica one at least, and some to lose.
+    """
+    base, width, size = float(rng.choice([0.01, 0.02, 0.05])), int(rng.integers(2, 5)), n * per_replica
+    data, new = (
+        [rng.normal(size=(count, each)).astype(np.float32) for each in (width, 1)]
+        for count in (2 * size + rest, size + rest)
     )
-    says = f"`ready(strategy, build, {per_replica}, {base:g})` of a {style} model, {n} replicas:"
+    after = [rng.normal(size=shape).astype(np.float32) for shape in ((width, 1), (1,))]
+    loss = float(np.float32(rng.uniform(1, 2)))
+    asked = {"style": style, "replicas": n, "per_replica": per_replica, "rate": base, "data": data, "new": new}
+    answer = student.ask(programmed, **asked, after=after, loss=loss, traced=traced)
+    did, (weights, told), *graph = SEEN(answer, "`program` led to")
+    times, scoped, copies, own, rate, decay, epochs, trained_on, tested_on = did
+    says = f"`program(strategy, build, data, new, {per_replica}, {base:g})` of a {style} model, {n} replicas:"
+    assert times == 1, f"{says} it built {times} models."
     if not scoped or any(each != n for each in copies):
         raise Misconception("built_outside", f"{says} the model was not built in the scope.")
-    if batch != n * per_replica:
-        text_ = f"{says} a global batch of {batch}"
-        if batch == per_replica:
-            raise Misconception("batch_not_scaled", f"{text_}; that is what one replica shall have.")
-        raise AssertionError(f"{text_}; each replica shall have {per_replica}.")
+    check_batches(says, data, trained_on, n, size)
+    assert epochs == 1, f"{says} `fit` was to train {epochs} epochs; expected 1."
     if not np.isclose(rate, n * base, rtol=1e-5):
         text_ = f"{says} the rate is {rate:.4g}"
         if np.isclose(rate, base, rtol=1e-5):
@@ -272,24 +283,61 @@ def check_ready(student: Any, style: str, n: int, per_replica: int, base: float,
         text_ = f"{says} the optimizer's variables have {own} copy; make it, and compile, in the scope, too."
         raise Misconception("compiled_outside", text_)
     assert not decay, f"{says} the optimizer lets the weights decay; expected plain SGD."
-    return says, *rest
+    check_tested(says, data, new, tested_on, n, size)
+    if np.isclose(told, loss + 1.0):
+        raise Misconception("loss_of_fit", f"{says} it returned the loss of `fit`; expected that of `evaluate`.")
+    assert np.isclose(told, loss), f"{says} it returned the loss {told:.4f}; `evaluate` said {loss:.4f}."
+    ends = [np.shape(each) for each in weights] == [np.shape(each) for each in after]
+    if not ends or not all(np.allclose(a, b) for a, b in zip(weights, after, strict=True)):
+        raise Misconception("weights_before", f"{says} it returned other weights than the model had after `fit`.")
+    return says, n * base, width, *graph
 
 
-@exercise("ready", weak=True)
-def test_batch_and_rate_grow_with_the_replicas(student, rng):
+def check_batches(says: str, data: list[np.ndarray], batches: list[Any], n: int, size: int) -> None:
+    """What `fit` was given: all replicas share each batch evenly, batches are as large as asked, nearly all examples."""
+    sizes, many = [len(x) for x, _ in batches], len(data[0])
+    text_ = f"{says} `fit` was given {many} examples in batches of {sizes}"
+    if sizes and sizes[0] == size // n:
+        raise Misconception("batch_not_scaled", f"{text_}; so many shall each replica have.")
+    if set(sizes[:-1]) != {size} and sizes[:1] != [size]:
+        raise AssertionError(f"{text_}; each replica shall have {size // n}.")
+    if any(each % n for each in sizes):
+        raise Misconception("fit_uneven", f"{text_}; {n} replicas do not share all of them evenly.")
+    if many - sum(sizes) >= n:
+        raise Misconception("fit_drops", f"{text_}; {many - sum(sizes)} are lost, and fewer than {n} need be.")
+    same = all(np.array_equal(np.concatenate([batch[i] for batch in batches]), data[i][: sum(sizes)]) for i in range(2))
+    assert same, f"{text_}, not those of `data` in their order."
+
+
+def check_tested(
+    says: str, data: list[np.ndarray], new: list[np.ndarray], batches: list[Any], n: int, size: int
+) -> None:
+    """What `evaluate` was given: `new`, in even batches."""
+    assert batches, f"{says} `evaluate` was not called."
+    whole_x, sizes = np.concatenate([x for x, _ in batches]), [len(x) for x, _ in batches]
+    text_ = f"{says} `evaluate` was given batches of {sizes}"
+    if np.array_equal(whole_x, data[0][: len(whole_x)]):
+        raise Misconception("tests_on_data", f"{text_} of `data`; expected `new`.")
+    if any(each % n for each in sizes):
+        raise Misconception("evaluate_uneven", f"{text_}; {n} replicas do not share all of them evenly.")
+    few = max(sizes) <= size and len(new[0]) - len(whole_x) < n
+    assert few, f"{text_}, of {len(new[0])} pairs; each replica shall have {size // n}, and fewer than {n} be lost."
+    assert np.array_equal(whole_x, new[0][: len(whole_x)]), f"{text_}, not those of `new` in their order."
+
+
+@exercise("program", weak=True)
+def test_scope_batches_and_rate_are_for_the_replicas(student, rng):
     for style, n in (("sequential", 2), ("functional", 4)):
-        rate = float(rng.choice([0.01, 0.02, 0.05]))
-        check_ready(student, style, n, int(rng.integers(3, 9)), rate, int(rng.integers(2, 5)), traced=False)
+        check_program(student, rng, style, n, n * int(rng.integers(1, 3)), 2 * n - 1, traced=False)
 
 
-@exercise("ready")
+@exercise("program")
 def test_it_trains_as_one_device_with_that_rate(student, rng):
-    n, per_replica, width = 3, int(rng.integers(2, 4)), int(rng.integers(2, 4))
+    n = per_replica = 3
+    says, rate, width, graph_def, *names = check_program(student, rng, "class", n, per_replica, n + 1, traced=True)
     x = rng.normal(size=(n * per_replica, width)).astype(np.float32)
     y = rng.normal(size=(n * per_replica, 1)).astype(np.float32) + 3
-    rate = float(rng.choice([0.01, 0.02]))
-    says, graph_def, *names = check_ready(student, "class", n, per_replica, rate, width, traced=True)
-    wanted = one_device(x, y, n * rate, steps=2)
+    wanted = one_device(x, y, rate, steps=2)
     for weights in trained(graph_def, names, x, y, n, steps=2):
         for got, right in zip(weights, wanted, strict=True):
             close = got.shape == right.shape and np.allclose(got, right, rtol=1e-3, atol=1e-4)

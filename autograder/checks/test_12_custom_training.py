@@ -335,6 +335,7 @@ DUEL = {
     "minus_the_critics": "as if the generator's loss was minus the critic's; expected the `cost` of made images as real",
     "no_real": "as if the critic saw no real images",
     "no_made": "as if the critic saw no made images",
+    "halved": "as if the critic's loss was the mean of both costs; expected their sum",
     "labels_swapped": "as if the critic took real images for made ones",
 }
 
