@@ -38,13 +38,11 @@ v1 = tf.compat.v1
 tf.config.threading.set_inter_op_parallelism_threads(8)  # 8 ops at once
 
 # %% [markdown]
-# `D` names four GPUs, simulated where there are no cards (chapter 03). Those prove *what* runs where. They share one
-# processor: their speeds say nothing of GPUs.
+# `D` names four GPUs, simulated where there are no cards (chapter 03). Those prove *what* runs where, not how fast.
 
 # %% [markdown]
 # ## The input
-# We train on real handwritten digits. They stand in a **TFRecord** file: records of bytes, one after the other. Each record
-# is a protocol buffer `tf.train.Example`.
+# We train on real handwritten digits. They stand in a **TFRecord** file: records of bytes. Each is a protocol buffer `tf.train.Example`.
 
 # %% covers=["S46"]
 train, test = digits.load()
@@ -55,7 +53,7 @@ print(len(train.labels), "records; in the first one: label", *first["label"].int
 print(len(first["image_raw"].bytes_list.value[0]), "bytes of image")
 
 # %% [markdown]
-# `parse` turns one record into an image and its label:
+# One record becomes an image and its label:
 
 
 # %% covers=["S46"]
@@ -75,8 +73,7 @@ def parse(record):  # bytes -> [8, 8, 1] from 0 to 1, and a label
 #
 # <details><summary>Hint</summary>
 #
-# A dataset has `shard(n, k)`, `map`, `shuffle(1000)` and `batch`. Their order matters: two towers that shuffle first,
-# without a common seed, shuffle differently.
+# A dataset has `shard(n, k)`, `map`, `shuffle(1000)` and `batch`. Their order matters: two towers that shuffle first shuffle differently.
 # </details>
 
 
@@ -120,7 +117,7 @@ with attempt("batches"):
 
 # %% [markdown]
 # ### Then
-# In 2016 a file *name* went into a queue. A reader took it out, and put examples into a second queue. Python's threads
+# In 2016 a file *name* went into a queue; a reader put its examples into a second one. Threads
 # filled both; a **coordinator** ended them.
 
 
@@ -161,8 +158,7 @@ queued = fresh.run(then, path, timeout=50)
 print(f"{len(queued)} steps, loss {queued[0]:.2f} -> {queued[-1]:.2f}")
 
 # %% [markdown]
-# It still runs. Two epochs of 1,500 are 93 full batches; the last 24 examples were left out. Your three lines of
-# `tf.data` replace all this.
+# Two epochs of 1,500 are 93 full batches; the last 24 examples were left out. Your three lines replace all this.
 
 # %% [markdown]
 # ## One tower
@@ -201,7 +197,7 @@ with tf.Graph().as_default():
     print("in all:", len(v1.global_variables()), "weight,", len(v1.get_collection("losses")), "losses")
 
 # %% [markdown]
-# Two towers, one weight. Now the model object holds its weights.
+# Two towers, one weight.
 
 # %% [markdown]
 # ### Exercise: `tower` (3 points)
@@ -261,7 +257,7 @@ with attempt("tower"):
 
 # %% [markdown]
 # ## Averaging
-# Four towers with batches of 8, 8, 8 and 3 shall do what one device does with all 27 examples. Its gradient is the mean over
+# Four towers with batches of 8, 8, 8 and 3 shall do what one device does with all 27 examples: the mean over
 # *examples*. So a tower counts as much as it has examples.
 #
 # Three kinds of gradients come from a tape: a tensor; `tf.IndexedSlices`, the rows of a table that were used, some twice; and `None`,
@@ -338,7 +334,7 @@ def copy(model, device=CPU):
 
 # %% [markdown]
 # ### Exercise: `step` (3 points)
-# One step of training: each tower works on its device, with its own batch. Then the CPU averages (pin it: else a GPU would), and
+# Each tower works on its device, with its own batch. Then the CPU averages (pin it: else a GPU would), and
 # `optimizer` applies. Return the mean loss over all examples. Use `tower` and `average_gradients`. Roughly 7 lines.
 #
 # <details><summary>Hint</summary>
@@ -378,7 +374,7 @@ class Watched(tf.keras.optimizers.SGD):
 
 
 # %% [markdown]
-# The check trains a copy with Keras, on one device, with all examples in one batch:
+# The check trains a copy with Keras, on one device, with all examples:
 
 # %% check="step" points=3 answers=["step", "tower", "average_gradients"]
 with attempt("step", after=["tower", "average_gradients"]):
@@ -404,13 +400,12 @@ with attempt("step", after=["tower", "average_gradients"]):
     expect(made_on == {"CPU:0"}, f"in a block of {D[1]}, the averages are made on {made_on}; not CPU:0")
 
 # %% [markdown]
-# Equal, but not to the last bit: float32 rounds, and a sum in another order rounds otherwise. We allow 1e-6, after 5 steps.
-# Over hundreds of steps the difference can grow.
+# Equal, but not to the last bit: a sum in another order rounds otherwise. We allow 1e-6, after 5 steps. Later the difference can grow.
 
 # %% [markdown]
 # ## How fast?
-# Below, the source measures its steps. Three things are wrong: the first step also traces the function. In every
-# step the last tower's batch may be smaller than the first's. And `num_gpus` batches were computed *at the same time*.
+# Below, the source measures its steps. Three things are wrong: the first step also traces the function. The last tower's batch may be
+# smaller. And `num_gpus` batches were computed *at the same time*.
 
 # %% [markdown]
 # ### Exercise: `rates` (2 points)
@@ -440,8 +435,7 @@ with attempt("rates"):
     expect(wait == 2, f"{wait:g} s/batch? How long does the model wait for its next update?")
 
 # %% [markdown]
-# Now train: 60 steps of 4 towers with 25 digits each, then one device with all 100. A step becomes one graph, in which
-# towers run side by side.
+# Now train: 60 steps of 4 towers with 25 digits each, then one device with all 100. A step is one graph.
 
 
 # %% covers=["S51"]
@@ -483,9 +477,9 @@ except NotImplementedError as error:
     print("write the exercises above first" if "your turn" in str(error) else error)
 
 # %% [markdown]
-# Where the devices share one processor, four towers are no faster than one device. What they compute is the same.
+# Where devices share one processor, four towers are no faster than one device.
 #
-# And the source's network, on 28 × 28 pixels (without MNIST's files, digits of 8 × 8 enlarged):
+# And the source's network, on digits enlarged to 28 × 28 pixels:
 
 # %% tags=["show"] covers=["S48", "S51"]
 try:
@@ -499,7 +493,7 @@ except NotImplementedError as error:
 
 # %% [markdown]
 # ## The program of 2016, repaired
-# Its graph, shortened: `dense` is a layer whose variables are on the CPU; `mean_of` averages pairs of gradient and variable.
+# Its graph, shortened. `dense` is a layer with variables on the CPU.
 
 
 # %% covers=["S47", "S50"]
@@ -516,12 +510,12 @@ def mean_of(towers):  # [[(gradient, variable), ...] of each tower] -> [(mean, v
 
 # %% [markdown]
 # ### Exercise: `source_step` (4 points)
-# Its words promise more than it does. Repair it:
+# Its words promise more than it does. Four repairs:
 #
 # 1. `local4` is a second output layer, a bottleneck of 10. Take it out.
-# 2. "The cross entropy plus all weight decay terms": there are none. Add `decay` × `tf.nn.l2_loss` of each trainable variable to
+# 2. "Cross entropy plus all weight decay terms": there are none. Add `decay` × `tf.nn.l2_loss` of each trainable variable to
 #    each tower's loss.
-# 3. It returns the last tower's loss. Return the mean of all.
+# 3. It returns the last tower's loss. Return the mean.
 # 4. "The number of batches processed * num_gpus": it counts steps. Return the batches of all towers.
 
 
@@ -567,16 +561,16 @@ with attempt("source_step"):
             expect(right, f"source_step(given, {decay}, D) of {len(given)} towers: {says}")
 
 # %% [markdown]
-# `use_locking=True` keeps apart two updates of one variable that meet; here there is one a step. `gate_gradients=0` lets each
-# gradient be used as soon as it is there. Without either, the weights are the same to the last bit.
+# `use_locking=True` keeps apart two updates of one variable that meet; here is one a step. `gate_gradients=0` lets each
+# gradient be used as soon as it is there.
 
 # %% [markdown]
 # ## In step with the slowest
-# Averaging waits for all towers. Now towers nap for 0.2 s in each step: a GPU that is shared, or too warm.
+# Averaging waits for all towers. Now towers nap for 0.2 s in each step: a GPU that is too warm.
 
 # %% [markdown]
 # ### Exercise: `guesses` (1 point)
-# A step is one graph. How many seconds does a step gain if one tower naps, and if all four nap? Then leave out the division, so that gradients
+# How many seconds longer is a step if one tower naps, and if all four nap? Then gradients
 # are *added* over 4 towers: how many times as far does plain SGD move a weight in its first step? And Adam? A complete
 # guess earns the point; the check measures.
 
@@ -644,9 +638,9 @@ with attempt("guesses", after=["step"], done="recorded before it was measured"):
 
 # %% [markdown]
 # ## Without the middle
-# Each step, the CPU receives the gradients of all `n` towers, and sends the weights to all. If all are other devices, its
+# Each step, the CPU receives the gradients of all `n` towers, and sends weights to all. If all are other devices, its
 # link carries `2 n` times their size. An **all-reduce** gives every device the sum; the word does not say how. A *ring* does it
-# without a middle. Then each device keeps its own weights, equal at the start (a **broadcast**), and all make the same update.
+# without a middle. Each device then keeps its own weights, equal at the start by a **broadcast**.
 
 # %% [markdown]
 # ### The ring
@@ -659,7 +653,7 @@ with attempt("guesses", after=["step"], done="recorded before it was measured"):
 
 # %% [markdown]
 # ### Exercise: `schedule` (4 points)
-# Who sends which piece to whom, in each of the `2 (n − 1)` steps? Messages of one step cross at the same time. In the
+# Who sends which piece to whom, in each of the `2 (n − 1)` steps? Messages of one step cross. In the
 # picture, whole pieces are green; an orange frame marks what has just come. Roughly 4 lines.
 #
 # <details><summary>Hint</summary>
@@ -743,8 +737,7 @@ with attempt("schedule"):
 
 # %% [markdown]
 # ### Your step, without the middle
-# Each device has a model and an optimizer of its own. `flat` lays a tower's gradients in one row, zeros at its end; `unflat` cuts
-# a device's pieces into gradients again.
+# `flat` lays a tower's gradients in one row, with zeros at its end; `unflat` makes gradients of a device's pieces again.
 
 
 # %% covers=["S53"]
@@ -754,15 +747,15 @@ def flat(gradients, share, n):  # -> a row of `share` times all gradients, as lo
 
 
 def unflat(pieces, variables):  # -> [a gradient for each variable]
-    sizes = [v.shape.num_elements() if hasattr(v.shape, "num_elements") else int(np.prod(v.shape)) for v in variables]
+    sizes = [int(np.prod(v.shape)) for v in variables]
     row = tf.concat(pieces, 0)[: sum(sizes)]
     return [tf.reshape(part, v.shape) for part, v in zip(tf.split(row, sizes), variables, strict=True)]
 
 
 # %% [markdown]
 # ### Exercise: `ring_step` (4 points)
-# `step`, but the gradients go round by `all_reduce` and your `schedule`. Each tower weighs as many examples as it has. **Budget: no gradient
-# leaves its device but by the ring**; each device makes its own update. Return the mean loss over all examples. Roughly 11 lines.
+# Your `step`, by `all_reduce` and your `schedule`: `optimizers[k]` updates `models[k]` on `devices[k]`. **Budget: gradients leave their
+# device by the ring alone.** Return the mean loss over all examples. Roughly 11 lines.
 
 
 # %% answer="ring_step" covers=["S44", "S53"]
@@ -817,8 +810,7 @@ with attempt("ring_step", after=["tower", "schedule"]):
 
 # %% [markdown]
 # ## Optional: what it costs
-# A device sends `2 (n − 1)` pieces of `size / n`. That is less than twice the size, however many devices there are. Count
-# the bytes that TensorFlow copied for your schedule:
+# A device sends `2 (n − 1)` pieces of `size / n`: less than twice the size, for any `n`. Count what TensorFlow copied:
 
 
 # %% tags=["folded"]
@@ -839,8 +831,8 @@ except NotImplementedError as error:
     print("write `schedule` first" if "your turn" in str(error) else error)
 
 # %% [markdown]
-# A MODEL of a network: each machine, the CPU's too, has one card of 10 Gb/s, which is 1.25 GB/s. (In one box, each GPU has a link of its
-# own to the CPU.) Each step of the ring costs one latency; the CPU, one each way. For small gradients, latency decides:
+# A MODEL of a network: each device, the CPU too, has one link of 1.25 GB/s (10 Gb/s). In one box it is otherwise: each GPU has a link
+# to the CPU. Each step of the ring costs one latency; the CPU, one each way. For small gradients, latency decides:
 
 
 # %% covers=["S53"]
@@ -870,14 +862,13 @@ def modelled(size, name):  # seconds of one sum of `size` bytes, both ways
 display(modelled(SIZE, f"{SIZE / 1e6:.0f} MB"), modelled(33e3, "33 KB"))
 
 # %% [markdown]
-# Your step is about 20 lines, and you decide each of them.
-# A library brings the ring, NVIDIA's NCCL, and packs small gradients into one message: chapter 11.
+# Your step is about 20 lines, and you decide each. A library brings the ring (NVIDIA's NCCL) and packs small gradients: chapter 11.
 
 # %% [markdown]
 # ## Out of step
-# Why wait at all? Let each tower update as soon as it is ready, as servers do in chapter 09. Each thread
+# Why wait at all? Let each tower update as soon as it is ready. Each thread
 # reads the weights, computes for 2 ms (a nap), then updates. Meanwhile, others update: its gradient is **stale**.
-# A linear model, all 1,500 digits, no randomness.
+# A linear model, all 1,500 digits:
 
 
 # %% covers=["S45"]
@@ -912,6 +903,8 @@ def out_of_step(towers, rate=2.0, steps=120):  # -> the loss after that many upd
 # %% tags=["show"] covers=["S45"]
 chart, area = pictures.plot(title="Out of step at rate 2: five runs of each", x="updates old, on average", y="loss")
 area.set_yscale("log")
+area.minorticks_off()
+area.set_yticks([0.1, 0.2, 0.5, 1, 2, 5], [0.1, 0.2, 0.5, 1, 2, 5])
 words = []
 for shape, towers in zip("osD^", (1, 2, 4, 8), strict=True):
     runs = [out_of_step(towers) for _ in range(5)]
@@ -930,7 +923,7 @@ pictures.render(chart, f"Loss after 120 updates at rate 2, five runs of each: {'
 
 # %% [markdown]
 # Only the order of the threads differs between runs. While one tower of four computes, the others update once each on
-# average. A stale gradient acts like a rate that is too large; chapter 09 asks how large is too large.
+# average. Too stale a gradient acts like too large a rate: chapter 09.
 
 # %% [markdown]
 # ## Explain it to a colleague

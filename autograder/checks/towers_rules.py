@@ -146,7 +146,7 @@ def check_averages(student: Any, cases: list[tuple[list[list[Any]], list[int], s
         assert isinstance(got, list), f"{says} returned {shown(got)}; expected a list of averages."
         assert len(got) == many, f"{says} returned {len(got)} averages; expected one for each of {many} weights."
         for number_, (gradients, one) in enumerate(zip(zip(*towers, strict=True), got, strict=True)):
-            where, shape = f"{says}, weight {number_}", shape_of(gradients)
+            where, shape = f"{says}, weight number {number_}", shape_of(gradients)
             if shape is None or one is None:
                 assert one is None, f"{where}: all gradients are None, and the average is {shown(one)}; expected None."
                 assert shape is None, f"{where}: the average is None; expected the average of those that there are."

@@ -77,21 +77,23 @@ class Alone:
         """The cross-entropy of each example, at the weights as they are."""
         return tf.nn.sparse_softmax_cross_entropy_with_logits(self.labels, self.model(self.images))
 
-    def gradients(self) -> list[np.ndarray]:
-        """Of the mean loss, for each trainable weight."""
+    def gradients(self, sizes: Sequence[int] = ()) -> list[np.ndarray]:
+        """Of the mean loss, for each trainable weight; with `sizes`, of the mean of the means over batches of such sizes."""
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(self.losses())
+            losses = self.losses()
+            batches = tf.split(losses, list(sizes)) if sizes else [losses]
+            loss = tf.add_n([tf.reduce_mean(each) for each in batches]) / float(len(batches))
         return [each.numpy() for each in tape.gradient(loss, self.model.trainable_variables)]
 
     def steps(
-        self, rate: float, momentum: float, count: int, size: float = 1.0
+        self, rate: float, momentum: float, count: int, size: float = 1.0, sizes: Sequence[int] = ()
     ) -> tuple[list[float], list[np.ndarray]]:
-        """Train `count` steps, the gradients times `size`; the mean loss of each, and all weights in the end."""
+        """Train `count` steps, the `gradients` times `size`; the mean loss of each, and all weights in the end."""
         self.model.set_weights(self.weights)
         found, speeds = [], [np.float32(0)] * len(self.model.trainable_variables)
         for _ in range(count):
             found.append(float(tf.reduce_mean(self.losses())))
-            pulls = [np.float32(rate * size) * each for each in self.gradients()]
+            pulls = [np.float32(rate * size) * each for each in self.gradients(sizes)]
             speeds = [np.float32(momentum) * v - pull for v, pull in zip(speeds, pulls, strict=True)]
             for variable, v in zip(self.model.trainable_variables, speeds, strict=True):
                 variable.assign_add(v)
@@ -460,10 +462,8 @@ class Source:
         try:
             feed: dict[Any, Any] = {}
             for k, (images, labels) in enumerate(given):
-                feed |= {
-                    graph.get_tensor_by_name(f"images_{k}:0"): images,
-                    graph.get_tensor_by_name(f"labels_{k}:0"): labels,
-                }
+                x, y = (f"{kind}_{k}:0" for kind in ("images", "labels"))
+                feed |= {x: images, y: labels}
             train, out = graph.get_operation_by_name(names[0]), [graph.get_tensor_by_name(each) for each in names[1:]]
             handles = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
             assert len(weights) == len(set(weights)) and len(weights) % 2 == 0 and 2 <= len(weights) <= 8, (
@@ -494,13 +494,13 @@ class Source:
 
 def _scaled(rng: np.random.Generator, handle: Any) -> np.ndarray:
     """A drawn value for a weight. Small enough for a loss that one step does not send astray."""
-    shape = [int(each) for each in tf.TensorShape(handle.get_attr("shape")).as_list()]
+    shape = [side or 0 for side in tf.TensorShape(handle.get_attr("shape"))]
     return rng.normal(size=shape, scale=0.5).astype("float32")
 
 
 def _put(handle: Any, value: np.ndarray | None) -> Any:
     """The op that gives a variable its value; zeros to what is no weight."""
     dtype = handle.get_attr("dtype")
-    zeros = np.zeros(tf.TensorShape(handle.get_attr("shape")).as_list(), dtype.as_numpy_dtype)
+    zeros = np.zeros([side or 0 for side in tf.TensorShape(handle.get_attr("shape"))], dtype.as_numpy_dtype)
     with handle.graph.as_default(), tf.device(handle.device):
         return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=zeros if value is None else value)
