@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from across import ring
+from across import ring, tower_runs
 from across.expecting import array, called, list_of, number, row, whole
 from autograder.checks.placing import device_of
-from autograder.checks.towers_rules import Pulled, check_averages, check_descent, drawn, uneven
-from autograder.checks.towers_truth import Alone, Together, Traced, stepped
+from autograder.checks.towers_rules import Pulled, check_averages, drawn, uneven
+from autograder.checks.towers_truth import Alone, Ringed, Source, Together, Traced, stepped
 from autograder.probe.asking import Misconception, exercise, recorded
 
 # batches
@@ -125,7 +125,7 @@ def test_the_mean_over_examples_and_other_kinds_of_gradients(student, rng):
 
 def check_tower(student: Any, rng: np.random.Generator, home: str, device: str, placed: bool) -> None:
     """Run the student's tower on fresh weights: the loss and gradients of a batch and, if `placed`, where they ran."""
-    alone = Alone(rng, int(rng.integers(4, 8)))
+    alone = Alone(rng, int(rng.integers(4, 8)), last=1.0 if placed else 60.0)
     found = Traced(student, alone, home, device)
     losses = alone.losses().numpy()
     if found.loss.shape != ():
@@ -213,6 +213,9 @@ def check_step(student: Any, rng: np.random.Generator, sizes: list[int]) -> None
             raise Misconception("not_applied", f"{says}, no weight has changed; expected an update by `optimizer`.")
         if apart(alone.steps(rate, momentum, count, float(len(sizes)))[1]) < 1e-5:
             raise Misconception("summed", f"{says}, the weights are those of gradients {len(sizes)} times as large.")
+        if apart(alone.steps(rate, momentum, count, sizes=sizes)[1]) < 1e-5:
+            text = f"{says}, each tower counts as much as another; expected as many times as it has examples."
+            raise Misconception("equal_sizes", text)
         raise AssertionError(f"{says}, a weight differs by {apart(wanted):.1g} from one device with all {sum(sizes)}.")
     for loss, right in zip(losses, wanted_losses, strict=True):
         assert loss.shape == (), f"`step` returned a loss of shape {loss.shape}; expected one number."
@@ -231,7 +234,7 @@ def test_uneven_towers_train_as_one_device(student, rng):
 def test_each_tower_computes_on_its_own_device(student, rng):
     check_step(student, rng, [int(rng.integers(3, 6))] * 2)
     devices = [f"/CPU:{i}" for i in 1 + rng.permutation(3)]
-    default = devices[int(rng.integers(3))]
+    default = devices[int(rng.integers(2))]  # not the last: whoever averages there is told so
     found = Together(student, rng, devices, default)
     says = f"Three towers for {', '.join(devices)}"
     if not found.shared:
@@ -354,14 +357,87 @@ def test_at_the_end_each_piece_is_whole_everywhere(student, rng):
     check_schedule(student, rng, finished=True)
 
 
-# stale_descent
+# ring_step
 
 
-@exercise("stale_descent")
-def test_fresh_gradients_and_those_of_two_updates_ago(student, rng):
-    check_descent(student, rng, [0, 2])
+def ringed(student: Any, rng: np.random.Generator, n: int, large: bool) -> tuple[str, Ringed]:
+    devices = [f"/CPU:{i}" for i in 1 + rng.permutation(3)[:n]]
+    return f"`ring_step` on {', '.join(devices)}", Ringed(student, rng, devices, large)
 
 
-@exercise("stale_descent")
-def test_gradients_of_several_updates_ago(student, rng):
-    check_descent(student, rng, [int(rng.integers(2, 4)), int(rng.integers(4, 7)), 1])
+@exercise("ring_step")
+def test_every_device_trains_as_one_with_all_examples(student, rng):
+    for n in (2, 3):
+        says, found = ringed(student, rng, n, large=False)
+        if not found.right:
+            missed = found.missed()
+            text = f"{says}, with batches of {found.counts}: the weights are not those of one device with all examples"
+            raise Misconception(*missed) if missed else AssertionError(f"{text}.")
+        assert np.isclose(found.loss, found.wanted, rtol=1e-4), (
+            f"{says} returned the loss {found.loss:.5f}; the mean over all {sum(found.counts)} is {found.wanted:.5f}."
+        )
+
+
+@exercise("ring_step")
+def test_gradients_go_round_by_the_ring_alone(student, rng):
+    says, found = ringed(student, rng, 3, large=True)
+    assert found.updates == 3 * [True], f"{says}: not each device's own weights change; expected an update on each."
+    for (source, target), size in found.sent.items():
+        if source not in found.places:
+            continue
+        if target == "CPU:0" and size > found.scalars:
+            text = f"{says}: {source} sent {size} bytes to CPU:0; expected gradients to go round by the ring"
+            raise Misconception("by_the_cpu", f"{text}. What nobody pins goes to the block's device.")
+        after = found.places[(found.places.index(source) + 1) % 3]
+        if target != after and size > found.scalars:
+            text = f"{says}: {source} sent {size} bytes to {target}; expected them to go to {after} only."
+            raise Misconception("to_everyone", text)
+        most = found.least + found.scalars
+        if size > most:
+            raise Misconception(
+                "whole_rows", f"{says}: {source} sent {size} bytes to {target}; {found.least} are enough."
+            )
+    for source, target in zip(found.places, [*found.places[1:], found.places[0]], strict=True):
+        size = found.sent.get((source, target), 0)
+        if size < found.least:
+            raise Misconception(
+                "no_ring", f"{says}: {source} sent {size} bytes to {target}; the ring needs {found.least}."
+            )
+
+
+# source_step
+
+
+def promise(student: Any, rng: np.random.Generator, which: int, decay: float) -> tuple[bool, str]:
+    """Have the student's program run here: whether its `which`-th promise is kept, and what is seen."""
+    found = Source(student, rng, int(rng.integers(2, 5)), decay).found
+    right, seen = list(tower_runs.promises(found))[which]
+    return right, f"`source_step` of {len(found.given)} towers with decay {decay}: {seen}."
+
+
+@exercise("source_step")
+def test_there_is_one_output_layer(student, rng):
+    right, says = promise(student, rng, 0, 0.0)
+    if not right:
+        raise Misconception("bottleneck", says)
+
+
+@exercise("source_step")
+def test_the_loss_is_the_mean_of_the_towers(student, rng):
+    right, says = promise(student, rng, 1, 0.0)
+    if not right:
+        raise Misconception("last_loss", says) if "last one" in says else AssertionError(says)
+
+
+@exercise("source_step")
+def test_the_weights_decay(student, rng):
+    right, says = promise(student, rng, 2, float(rng.choice([0.125, 0.25])))
+    if not right:
+        raise Misconception("no_decay", says) if "a loss without" in says else AssertionError(says)
+
+
+@exercise("source_step")
+def test_all_batches_are_counted(student, rng):
+    right, says = promise(student, rng, 3, 0.0)
+    if not right:
+        raise Misconception("counts_steps", says)

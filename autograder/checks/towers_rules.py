@@ -1,6 +1,6 @@
-"""What checks on towers' batches, averages and stale gradients are made of: questions, and the rules of wrong answers.
+"""What checks on towers' batches and averages are made of: questions, and the rules of wrong answers.
 
-The truth of an average or a twin is computed here by NumPy (`mean_of`, `descent`); a wrong one is told by its rule.
+The truth of an average is computed here by NumPy (`mean_of`); a wrong one is told by its rule.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def check_averages(student: Any, cases: list[tuple[list[list[Any]], list[int], s
         assert isinstance(got, list), f"{says} returned {shown(got)}; expected a list of averages."
         assert len(got) == many, f"{says} returned {len(got)} averages; expected one for each of {many} weights."
         for number_, (gradients, one) in enumerate(zip(zip(*towers, strict=True), got, strict=True)):
-            where, shape = f"{says}, weight {number_}", shape_of(gradients)
+            where, shape = f"{says}, weight number {number_}", shape_of(gradients)
             if shape is None or one is None:
                 assert one is None, f"{where}: all gradients are None, and the average is {shown(one)}; expected None."
                 assert shape is None, f"{where}: the average is None; expected the average of those that there are."
@@ -184,67 +184,3 @@ def uneven(rng: np.random.Generator, towers: int) -> list[int]:
     """Sizes of which the last is smaller."""
     full = int(rng.integers(6, 13))
     return [full] * (towers - 1) + [int(rng.integers(1, full // 2))]
-
-
-@probe
-def descended(student, cases):
-    found = []
-    for matrix, w, rate, steps, staleness in cases:
-        a = tf.constant(matrix)
-        got = student.stale_descent(lambda w, a=a: tf.linalg.matvec(a, w), tf.constant(w), rate, steps, staleness)
-        found.append([np.asarray(each) for each in got])
-    return found
-
-
-def descent(
-    matrix: np.ndarray, w: np.ndarray, rate: float, steps: int, staleness: int, rule: str = ""
-) -> list[np.ndarray]:
-    """The twin as it should be, or by a wrong rule."""
-    weights = [w]
-    for t in range(steps):
-        then = t - staleness
-        if then < 0 and rule == "waits_first":
-            weights.append(weights[-1])
-            continue
-        then = {"in_step": t, "one_more": then - 1, "one_less": min(t, then + 1)}.get(rule, then)
-        old = weights[max(0, then)]
-        weights.append((old if rule == "from_the_old" else weights[-1]) - rate * matrix @ old)
-    return weights
-
-
-MISSED = {
-    "in_step": "the gradient is that of the newest weights",
-    "from_the_old": "the update starts from the old weights; expected the newest ones",
-    "one_more": "the gradient is one update too old",
-    "one_less": "the gradient is one update too young",
-    "waits_first": "the first updates are left out; expected them with the gradient at the first weights",
-}
-
-
-def check_descent(student: Any, rng: np.random.Generator, ages: Sequence[int]) -> None:
-    """Have a quadratic function descended at given staleness, and tell a wrong way by the rule that gives it."""
-    cases = []
-    for staleness in ages:
-        root = rng.normal(size=(3, 3))
-        matrix, w = root @ root.T / 3, rng.normal(size=3, scale=5)
-        cases.append(
-            [matrix, w, float(rng.choice([0.1, 0.2, 0.3])), int(rng.integers(staleness + 4, staleness + 9)), staleness]
-        )
-    asked = student.ask(descended, cases=cases)
-    for case, got in each_answer(asked, cases, list_of(array([3])), "`stale_descent` returned"):
-        matrix, w, rate, steps, staleness = case
-        says = f"For {steps} steps and staleness {staleness}, `stale_descent`"
-        if len(got) != steps + 1:
-            text = f"{says} returned {len(got)} weights; expected {steps + 1}, with the first ones."
-            raise Misconception("without_the_first", text) if len(got) == steps else AssertionError(text)
-        wanted = descent(matrix, w, rate, steps, staleness)
-        if np.allclose(got, wanted, rtol=1e-6, atol=1e-5):
-            continue
-        for rule, text in MISSED.items():
-            wrong = descent(matrix, w, rate, steps, staleness, rule)
-            if np.allclose(got, wrong, rtol=1e-6, atol=1e-5):
-                raise Misconception(rule, f"{says} is wrong: {text}.")
-        first = next(
-            i for i, (a, b) in enumerate(zip(got, wanted, strict=True)) if not np.allclose(a, b, rtol=1e-6, atol=1e-5)
-        )
-        raise AssertionError(f"{says} is wrong from update {first} on.")

@@ -24,7 +24,7 @@ __all__ = ["Sent", "count", "sent_by"]
 Sent = dict[tuple[str, str], int]  # (from, to), "ps:0" and "worker:1" -> bytes
 FED = re.compile(r"^_(?:arg_(.+)_\d+|recv_(.+))_\d+$")  # TensorFlow's ops for what a client feeds
 
-SIGNAL = re.compile(r"/ctrl_S_?\d+$")  # an empty tensor that stands for a control edge between devices
+SIGNAL = re.compile(r"/ctrl(?:_S_?|/_)\d+$")  # an empty tensor that stands for a control edge between devices
 
 
 def count(

@@ -1,4 +1,4 @@
-"""Chapter 10: what its prose claims of TensorFlow is so, and the rule for staleness is that of the equations."""
+"""Chapter 10: what its prose claims of TensorFlow is so."""
 
 from __future__ import annotations
 
@@ -166,14 +166,3 @@ def test_scopes_share_weights_and_pick_a_towers_losses():
     assert (weights, count) == (["net/weight:0"] * 2, 1)
     assert (first, second) == (["tower_0/net/loss:0"], ["tower_1/net/loss:0"])
     assert every == first + second
-
-
-@pytest.mark.parametrize("staleness", [0, 1, 2, 3, 7])
-def test_the_rule_for_the_largest_rate_is_that_of_the_characteristic_equation(staleness):
-    """x^(s+1) - x^s + rate = 0 has its largest root on the unit circle at 2 sin(pi / (4 s + 2))."""
-    rate = 2 * np.sin(np.pi / (4 * staleness + 2))
-    for factor, side in ((0.99, -1), (1.01, 1)):
-        equation = np.zeros(staleness + 2)
-        equation[:2] = 1, -1
-        equation[-1] += rate * factor
-        assert np.sign(max(abs(np.roots(equation))) - 1) == side
