@@ -148,3 +148,35 @@ def clipped(n: int) -> float:
 
 def test_each_replica_clips_its_own_gradient_before_the_sum():
     assert [fresh.run(clipped, n, cpus=4, timeout=60) for n in (1, 2, 4)] == [-1.0, -2.0, -4.0]
+
+
+def normalized() -> dict[str, list[bool]]:
+    """Whether each weight is finite on both replicas after a step in which one has no example; and the losses."""
+    import tensorflow as tf
+
+    strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"], tf.distribute.ReductionToOneDevice())
+    with strategy.scope():
+        normal, dense = tf.keras.layers.BatchNormalization(), tf.keras.layers.Dense(2)
+        model = tf.keras.Sequential([tf.keras.Input((3,)), normal, dense])
+        optimizer = tf.keras.optimizers.SGD(0.1)
+        optimizer.build(model.trainable_variables)
+
+    def inside(x, y):
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x, training=True))
+            loss = tf.reduce_sum(losses) / 1.0
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    (batch,) = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensors((tf.ones([1, 3]), [1])))
+    losses = strategy.experimental_local_results(strategy.run(inside, args=batch))
+    copies = {each.name: strategy.experimental_local_results(each.value) for each in model.weights}
+    found = {name: [bool(np.isfinite(copy).all()) for copy in each] for name, each in copies.items()}
+    return {"losses": [bool(np.isfinite(loss)) for loss in losses], **found}
+
+
+def test_an_empty_replica_destroys_batch_normalization_and_no_loss_says_so():
+    found = fresh.run(normalized, cpus=2, timeout=60)
+    assert found["losses"] == found["kernel"] == found["bias"] == [True, True]
+    assert found["gamma"] == [False, False]
+    assert found["moving_mean"] == found["moving_variance"] == [True, False]
