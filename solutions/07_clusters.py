@@ -501,9 +501,7 @@ with attempt("silent"), LocalCluster(ps=1, worker=3) as second:
     closed = []
     for _ in range(3):
         got = call(silent, second.target("worker", 0), list(others), 2_000, returns=expecting.list_of(expecting.text))
-        display(
-            second.draw(title=f"Closed: {', '.join(closed) or 'nothing'}. `silent` says: {', '.join(got) or 'nothing'}")
-        )
+        display(second.draw(title=f"`silent` says: {', '.join(got) or 'none is closed'}"))
         for task in others:
             expect(task in got or task not in closed, f"{closed} are closed, and `silent` leaves out {task}")
             expect(task not in got or task in closed, f"{closed} are closed; {task} is not, and `silent` names it")
@@ -541,9 +539,11 @@ log = {"GRPC_TRACE": "http", "GRPC_VERBOSITY": "DEBUG"}
 with LocalCluster(ps=1, worker=2, env=log) as third:
     for program in (then, now):
         before = clusters.calls(third.logs("worker", 0))
-        asked = clusters.calls(fresh.call(program, third.spec, env=log).output)
-        print(f"{program.__name__}: the client calls", *asked.items(), sep="\n    ")
-        print("  worker:0 calls", *(clusters.calls(third.logs("worker", 0)) - before).items(), sep="\n    ")
+        client = clusters.calls(fresh.call(program, third.spec, env=log).output)
+        for who, made in {"the client": client, "worker:0": clusters.calls(third.logs("worker", 0)) - before}.items():
+            print(
+                f"{program.__name__}: {who} calls", *(f"{count:5} x {name}" for name, count in made.items()), sep="\n"
+            )
 
 # %% [markdown]
 # Then, the client called one server, and that master called the others. Today the client calls *every* task itself, and
