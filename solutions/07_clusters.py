@@ -10,9 +10,8 @@
 # # Clusters
 # **How do processes become one TensorFlow machine?**
 #
-# So far, one process ran everything. Now you start several, and let them work as one machine. In about 80 minutes you write
-# the program of a server, send work to it, find out who decides where an op runs, and move a Keras model's work to another
-# process. All processes here are real, and talk over your machine's network.
+# So far, one process ran everything. In about 80 minutes you write the program of a server, send work to it, find out who
+# decides where an op runs, move a Keras model's work to another process, and find a closed door. All processes here are real.
 
 # %%
 from across import clusters, expecting, fresh, placement  # `expecting`: what checks read answers with
@@ -110,11 +109,10 @@ with attempt("cluster_of"):
 
 # %% [markdown]
 # ## Three processes
-# Each task runs a program that makes its server. The program must not end, because its server would end with it. So it
-# calls `server.join()`, which waits until the server stops. No call stops a server: the program waits until it is killed.
+# Each task runs a program that makes its server. The server ends with its program. So the program calls `server.join()`,
+# which waits until the server stops. No call stops a server: the program waits until it is killed.
 #
-# One more line matters on a machine with GPUs. Each process would take nearly all memory of each GPU. A ps needs none, so
-# it should not see them.
+# On a machine with GPUs, each process would take nearly all memory of each GPU. A ps needs none, so it should not see them.
 
 # %% [markdown]
 # ### Exercise: `serve` (3 points)
@@ -155,16 +153,15 @@ with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
 
 # %% [markdown]
 # ## A session on another process
-# This cluster stays with us to the end of the chapter. Each task has two logical CPUs, devices that TensorFlow tells apart,
-# and no GPU.
+# This cluster stays to the end of the chapter. Each task has two logical CPUs and no GPU.
 
 # %% tags=["show"] covers=["S32", "S72"]
 cluster = LocalCluster(ps=2, worker=3, cpus=2, env={"CUDA_VISIBLE_DEVICES": ""})
 cluster.draw()
 
 # %% [markdown]
-# What a task printed is in its log. Take care: TensorFlow's servers, also these, listen on *every* network of their
-# machine, and run any graph from anyone. Use them only where you trust all who can reach them.
+# What a task printed is in its log. Take care: TensorFlow's servers listen on *every* network of their machine, and run any
+# graph from anyone. Use them only where you trust all who can reach them.
 
 # %% tags=["show"] covers=["S31", "S72"]
 cluster.logs("worker", 1)
@@ -232,9 +229,9 @@ with attempt("remote"):
 
 # %% [markdown]
 # ## Who places, who runs?
-# Two services live in every server. The **master service** takes a graph from a client, places its ops, cuts it into
-# parts, and hands each part to a task. The **worker service** runs a part. The server on which the session was opened is
-# its *master*. Nobody pins `total` here. We run it twice, with two masters:
+# Several services live in every server; two of them serve a session. The **master service** takes a graph from a client,
+# places its ops, cuts it into parts, and hands each part to a task. The **worker service** runs a part. The session's server
+# is its *master*. Nobody pins `total` here. We run it twice, with two masters:
 
 # %% tags=["show"]
 with tf.Graph().as_default() as graph:
@@ -244,18 +241,19 @@ with tf.Graph().as_default() as graph:
     total = tf.reduce_sum(y, name="total")
 
 # %% tags=["show"] covers=["S36", "S37"]
+workers = [f"/job:worker/task:{index}/cpu:0" for index in range(3)]
 for master in (0, 2):
     with v1.Session(cluster.target("worker", master), graph=graph, config=config) as session:
         seen = placement.trace_graph(graph, total, {x: [1, 2, 3]}, session=session)
-    display(seen.draw(title=f"The master is worker:{master}"))
+    display(seen.draw(title=f"The master is worker:{master}", devices=workers))
 
 # %% tags=["show"] covers=["S35", "S36"]
 cluster.draw(seen, title="The same run: what went from server to server")
 
 # %% [markdown]
-# `y` obeyed its pin. `total` went to the master, and `y` travelled there: 12 B are 3 floats. What the client and its master
-# send each other is not in this picture. Most ops that you do not pin run on the server that *you* happened to call; a
-# variable's read stays with the variable.
+# `y` obeyed its pin. `total` went to the master, and `y` travelled there: 12 B are 3 floats. What client and master send
+# each other is not drawn. Most ops that you do not pin run on the server that *you* called; a variable's read stays with
+# the variable.
 
 # %% [markdown]
 # ## Names with gaps
@@ -303,8 +301,8 @@ def really(names, job, index):  # device names, the session's master -> {name: w
 with attempt("guesses", done="recorded before it was measured"):
     if not any(guesses.values()):
         raise NotAttempted("guesses: not attempted yet. Replace each None by a device.")
-    there = [f"{job}:{index} CPU:{cpu}" for job, index in cluster.tasks for cpu in (0, 1)]
-    kinds = dict.fromkeys(("/job:ps", "/job:worker", "/cpu:1", "/job:ps/cpu:1", "/task:1"), expecting.one_of(there))
+    there = expecting.task_in(f"{job}:{index} CPU:{cpu}" for job, index in cluster.tasks for cpu in (0, 1))
+    kinds = dict.fromkeys(("/job:ps", "/job:worker", "/cpu:1", "/job:ps/cpu:1", "/task:1"), there)
     for name, guess in read(guesses, "`guesses` is", expecting.entries(kinds)).items():
         ran = really([name], "worker", 2)[name]
         print(f"{name:14} you said {guess:15} it ran on {ran}{'' if guess == ran else '  <- a surprise'}")
@@ -386,7 +384,8 @@ WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
 [device.name for device in tf.config.list_logical_devices()]
 
 # %% [markdown]
-# An eager op has its own rule for gaps. So *full* names are safer:
+# An eager op has its own rule for gaps: without the job it is the notebook's. The notebook has no `/cpu:1`, and soft
+# placement (chapter 04) takes its `/cpu:0` without a word. So *full* names are safer:
 
 # %% tags=["show"] covers=["S37"]
 for name in ("/job:worker", "/cpu:1", WORKER):
@@ -454,63 +453,113 @@ with attempt("loss_on"):
 
 # %% [markdown]
 # ## Doors in the firewall
-# Any server may call any other, so each must reach each. What if one port is closed? In a second cluster we end the ps,
-# which this graph does not use:
+# Any server may call any other, so each port must be open to each machine of the cluster. What if one is closed? In a
+# second cluster we end the ps, which this graph does not use:
 
 # %% tags=["show"] covers=["S35"]
 with LocalCluster(ps=1, worker=2) as second:
     second.kill("ps", 0)
-    for filters in ([], ["/job:worker"]):
-        patience = v1.ConfigProto(operation_timeout_in_ms=2_000, device_filters=filters)
-        try:
-            with v1.Session(second.target("worker", 0), graph=graph, config=patience) as session:
-                print(f"device_filters={filters}:", session.run(total, {"x:0": [1, 2, 3]}))
-        except tf.errors.DeadlineExceededError as error:
-            print(f"device_filters={filters}:", type(error).__name__)
+    patience = v1.ConfigProto(operation_timeout_in_ms=2_000)
+    try:
+        with v1.Session(second.target("worker", 0), graph=graph, config=patience) as session:
+            print(session.run(total, {"x:0": [1, 2, 3]}))
+    except tf.errors.DeadlineExceededError as error:
+        print(type(error).__name__)
 
 # %% [markdown]
 # The master of a *new* session wants to hear from *every* task of the plan before it runs anything. Without our limit of 2
-# seconds it would wait on, without an error: the first thing to suspect when a cluster "hangs". `device_filters` name the
-# tasks that a session needs. They also find the culprit: leave out a job, and see whether it runs.
+# seconds it would wait on, without an error: the first thing to suspect when a cluster "hangs".
+#
+# The list `device_filters` of a `ConfigProto` names the tasks that a session needs. With `["/job:worker/task:1"]` the master
+# asks that task alone.
 
 # %% [markdown]
-# ### Exercise: `openings` (2 points)
-# A firewall stands between the machines, not within one. List what it must let through so that each server reaches each
-# server on another machine: from which machine, to which machine, to which port. No entry twice. Roughly 4 lines.
+# ### Exercise: `silent` (2 points)
+# Which doors are closed? Return the names in `others` of the tasks that the session's master cannot reach: one, several or
+# none. Write the session's `config`: it gives up after `patience` milliseconds, and asks one task. Roughly 2 lines.
 
 
-# %% answer="openings" covers=["S35"]
-def openings(tasks):  # [(job, number, machine, port), ...] -> [(from, to, port), ...], in any order
-    ### BEGIN SOLUTION
-    machines = {machine for _, _, machine, _ in tasks}
-    return [(source, machine, port) for source in machines for _, _, machine, port in tasks if source != machine]
-    ### END SOLUTION
+# %% answer="silent" covers=["S35", "S36"]
+def silent(target, others, patience):  # "grpc://...", ["/job:ps/task:0", ...], 2000 -> ["/job:ps/task:0"]
+    found = []
+    for task in others:
+        ### BEGIN SOLUTION
+        config = v1.ConfigProto(operation_timeout_in_ms=patience)
+        config.device_filters.append(task)
+        ### END SOLUTION
+        try:
+            with tf.Graph().as_default(), v1.Session(target, config=config) as session:
+                session.run(tf.constant(1.0))
+        except tf.errors.DeadlineExceededError:
+            found.append(task)
+    return found
 
 
-# %% check="openings" points=2
-with attempt("openings"):
-    rules = expecting.list_of(expecting.row(expecting.text, expecting.text, expecting.whole))
-    two = {("machine-a", "machine-b"): [2223], ("machine-b", "machine-a"): [2221, 2222]}
-    others = {("red", "green"): [7002], ("green", "red"): [7001]}
-    for given, doors in ((tasks, two), ([("worker", 0, "red", 7001), ("worker", 1, "green", 7002)], others)):
-        got = call(openings, list(given), returns=rules)
-        for (machine, other), listening in doors.items():
-            ports = sorted(port for source, target, port in got if (source, target) == (machine, other))
-            expect(ports == listening, f"from {machine} to {other} you open {ports}; see who listens on {other}")
-        extra = len(got) - sum(map(len, doors.values()))
-        expect(not extra, f"{extra} entries too many; none is needed within a machine")
+# %% check="silent" points=2
+with attempt("silent"), LocalCluster(ps=1, worker=3) as second:
+    others = ["/job:ps/task:0", "/job:worker/task:1", "/job:worker/task:2"]
+    closed = []
+    for _ in range(3):
+        got = call(silent, second.target("worker", 0), list(others), 2_000, returns=expecting.list_of(expecting.text))
+        display(second.draw(title=f"`silent` says: {', '.join(got) or 'none is closed'}"))
+        for task in others:
+            expect(task in got or task not in closed, f"{closed} are closed, and `silent` leaves out {task}")
+            expect(task not in got or task in closed, f"{closed} are closed; {task} is not, and `silent` names it")
+        closed.append(str(np.random.default_rng().choice([task for task in others if task not in closed])))
+        end = tf.DeviceSpec.from_string(closed[-1])
+        second.kill(end.job, end.task)
+
+# %% [markdown]
+# ### What changed: whom a client asks
+# gRPC can write down every call that it makes. Two programs compute `a + 2` on `worker:1`, for an `a` on `ps:0`: a session on
+# `worker:0`, and today's form.
+
+
+# %% tags=["show"] covers=["S36", "S76"]
+def then(spec):
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+        a = v1.get_variable("a", initializer=1.0)
+        with tf.device("/job:worker/task:1"):
+            b = a + 2
+        with v1.Session("grpc://" + spec["worker"][0], config=config) as session:
+            session.run(a.initializer)
+            return session.run(b)
+
+
+def now(spec):
+    tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))
+    with tf.device(PS):
+        a = tf.Variable(1.0)
+    with tf.device(WORKER):
+        return tf.function(lambda: a + 2)().numpy()
+
+
+# %% tags=["show"] covers=["S36", "S76"]
+log = {"GRPC_TRACE": "http", "GRPC_VERBOSITY": "DEBUG"}
+with LocalCluster(ps=1, worker=2, env=log) as third:
+    for program in (then, now):
+        before = clusters.calls(third.logs("worker", 0))
+        client = clusters.calls(fresh.call(program, third.spec, env=log).output)
+        for who, made in {"the client": client, "worker:0": clusters.calls(third.logs("worker", 0)) - before}.items():
+            print(
+                f"{program.__name__}: {who} calls", *(f"{count:5} x {name}" for name, count in made.items()), sep="\n"
+            )
+
+# %% [markdown]
+# Then, the client called one server, and that master called the others. Today the client calls *every* task itself, and
+# no master service: the **eager service** runs ops and functions, the worker service sends tensors. Servers also call the
+# client, to fetch tensors from it. So today your own machine needs an open door, too.
 
 # %% [markdown]
 # ## Then and now
-# The words of 2017, and what became of them.
-#
 # | word | then | now |
 # |---|---|---|
-# | client | builds a graph, opens a session | your program, after `experimental_connect_to_cluster` |
+# | client | builds a graph, opens a session | connects, and calls every task |
 # | cluster, job, task | `tf.train.ClusterSpec` | the same |
 # | server | `tf.train.Server` | `tf.distribute.Server`: the same class |
-# | master service | places a session's graph | only `v1.Session` asks it; a `tf.function` is placed where it is called |
-# | worker service | runs a part of a graph | runs ops and parts of functions |
+# | master service | places a session's graph | only for sessions; a client places its `tf.function` itself |
+# | worker service | runs a part of a graph | sends tensors; runs parts for sessions only |
+# | eager service | not there | runs ops and parts of functions |
 
 # %% tags=["show"] covers=["S31", "S76"]
 print("the same class:", v1.train.Server is tf.distribute.Server)

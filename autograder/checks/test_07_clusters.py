@@ -1,4 +1,4 @@
-"""Trusted checks of chapter 07: plans, names and doors are compared as values, the loss is run here, on servers of our own."""
+"""Trusted checks of chapter 07: plans and names are compared as values; the loss, servers and doors are real."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from across.expecting import dict_of, list_of, maybe, number, one_of, row, shown, text, truth, whole
+from across.expecting import dict_of, list_of, maybe, number, row, shown, task_in, text, truth, whole
 from autograder.checks.cluster_truth import Loss, Master, resolved, short, specs, why
 from autograder.checks.missing_task import Missing
 from autograder.checks.placing import WORDS
@@ -214,7 +214,7 @@ def test_any_server_of_the_cluster_can_be_asked(student, peer, rng):
 THERE = [short(each) for each in specs({"ps": 2, "worker": 3}, 2)]
 NAMES = ("/job:ps", "/job:worker", "/cpu:1", "/job:ps/cpu:1", "/task:1")
 test_every_name_has_a_recorded_guess = recorded(
-    "guesses", dict.fromkeys(NAMES, one_of(THERE).named('a device of this cluster, as "ps:1 CPU:0"'))
+    "guesses", dict.fromkeys(NAMES, task_in(THERE).named('a device of this cluster, as "ps:1 CPU:0"'))
 )
 
 
@@ -337,63 +337,77 @@ def test_weights_and_batch_travel_once_and_only_the_loss_comes_back(student, rng
     check_loss(student, rng, ["/job:ps/task:1", "/job:ps/task:0", "/job:ps/task:1"], budget=True)
 
 
-# openings
+# silent: a peer is all tasks but those whose doors are closed
 
-RULE = row(text, text, whole).named("entries of three: from which machine, to which machine, to which port")
+SOON, LATE = (
+    2_000,
+    8_000,
+)  # milliseconds for a task; the second is for one that is there and did not answer in the first
+NAMES_OF_TASKS = list_of(text).named("the names of tasks")
 
 
-def check_openings(student: Any, tasks: list[Task]) -> None:
-    """Compare the doors with those between every two servers on two machines."""
-    got = student.call_once("openings", tasks, returns=list_of(RULE))
-    says = f"`openings({tasks})`"
-    places = {machine for _, _, machine, _ in tasks}
-    wanted = {(source, target, port) for source in places for _, _, target, port in tasks if source != target}
-    for source, target, port in got:
-        assert {source, target} <= places, (
-            f"{says} opens a door from {shown(source)} to {shown(target)}: no such machine."
-        )
-        if source == target:
+@probe
+def with_closed_doors(peer, jobs, closed):
+    """Start the servers of a cluster but those of the tasks `closed`; the target of worker:0."""
+    import os
+
+    from across._process.addresses import free_address
+
+    os.environ["TF_GRPC_REUSE_PORT"] = "1"
+    held = []
+    spec = {job: [free_address(held) for _ in range(count)] for job, count in jobs.items()}
+    config = tf.compat.v1.ConfigProto(device_count={"CPU": 1, "GPU": 0}, inter_op_parallelism_threads=4)
+    ours = [(job, index) for job, count in jobs.items() for index in range(count) if [job, index] not in closed]
+    servers = [tf.distribute.Server(spec, job, index, config=config) for job, index in ours]
+    kept.setdefault("with_closed_doors", []).append((held, servers))
+    return "grpc://" + spec["worker"][0]
+
+
+def check_silent(student: Any, peer: Any, rng: np.random.Generator, counts: Sequence[int]) -> None:
+    """Ask about three tasks of a cluster, of which so many are closed; others of its doors are closed, too."""
+    jobs = {"ps": 3, "worker": 4}
+    tasks = [(job, index) for job, count in jobs.items() for index in range(count) if (job, index) != ("worker", 0)]
+    tasks = [tasks[i] for i in rng.permutation(len(tasks))]
+    closed = [next(task for task in tasks if task[0] == job) for job in jobs]  # one of each job at least
+    tasks = [task for task in tasks if task not in closed]
+    closed, there = [*closed, tasks[0]], tasks[1:]
+    target = peer.ask(with_closed_doors, deadline=80.0, jobs=jobs, closed=[list(task) for task in closed])
+    first = 0
+    for count in counts:  # each closed door is among the three but once, so that no constant is right twice
+        three = [*closed[first : first + count], *there[: 3 - count]]
+        first += count
+        names = [f"/job:{job}/task:{index}" for job, index in (three[i] for i in rng.permutation(3))]
+        shut = {f"/job:{job}/task:{index}" for job, index in closed} & set(names)
+        got = student.call_once("silent", target, names, SOON, returns=NAMES_OF_TASKS)
+        for task in sorted(set(got) & (set(names) - shut)):
+            if task in student.call_once("silent", target, [task], LATE, returns=NAMES_OF_TASKS):
+                break
+            got = [each for each in got if each != task]  # the machine was slow
+        doors = f"of {names} {'nobody listens at ' + ' and '.join(sorted(shut)) if shut else 'all answer'}"
+        says = f"`silent(target, others, {SOON})`: {doors}; it returned {shown(got, 200)}"
+        left_out = sorted(shut - set(got))
+        wrong = sorted(set(got) & (set(names) - shut))
+        if set(names) == set(got):
             raise Misconception(
-                "within_a_machine", f"{says} has {source, target, port}; no firewall stands within a machine."
+                "asks_every_task", f"{says}. {wrong[0]} answers; without a filter a session asks every task."
             )
-        if (source, target, port) not in wanted:
-            theirs = [each for _, _, machine, each in tasks if machine == target]
-            raise AssertionError(f"{says} opens port {port} of {target}, where servers listen at {theirs}.")
-    missing = sorted(wanted - set(got))
-    if missing:
-        source, target, port = missing[0]
-        raise AssertionError(
-            f"{says} lets nobody on {source} reach port {port} of {target}; any server may call any other."
-        )
-    if len(got) != len(wanted):
-        raise Misconception(
-            "for_every_pair_of_tasks", f"{says} has {len(got)} entries for {len(wanted)} doors; each is needed once."
-        )
+        if wrong and left_out:
+            raise Misconception("the_other_way_round", f"{says}. It names who answers, not who is silent.")
+        if left_out and got:
+            raise Misconception("the_first_only", f"{says}. {left_out[0]} is silent as well.")
+        if len(left_out) > 1:
+            raise Misconception("leaves_one_out", f"{says}. Both are silent: a session that asks one of them waits.")
+        if left_out:
+            raise Misconception("asks_nobody", f"{says}. {left_out[0]} is silent, and was not found.")
+        assert not wrong, f"{says}. {wrong[0]} answers."
+        assert set(got) == shut, f"{says}. Expected names out of the list."
 
 
-def drawn_doors(rng: np.random.Generator, counts: dict[str, int], places: list[str]) -> list[Task]:
-    """Tasks over all machines, one of which has a single job's that another has, too; some ports stand on several machines."""
-    while True:
-        tasks: list[Task] = []
-        used: dict[str, int] = {}
-        for job, count in counts.items():
-            for index in range(count):
-                machine = places[len(tasks)] if len(tasks) < len(places) else str(rng.choice(places))
-                tasks.append((job, index, machine, 2222 + used.get(machine, 0)))
-                used[machine] = used.get(machine, 0) + 1
-        jobs = {machine: {task[0] for task in tasks if task[2] == machine} for machine in places}
-        alone = any(len(jobs[a]) == 1 and jobs[a] & jobs[b] for a in places for b in places if a != b)
-        if alone and max(used.values()) > min(used.values()) > 0:
-            return [tasks[i] for i in rng.permutation(len(tasks))]
+@exercise("silent")
+def test_the_closed_door_is_found(student, peer, rng):
+    check_silent(student, peer, rng, (1, 1))
 
 
-@exercise("openings")
-def test_between_two_machines(student, rng):
-    check_openings(student, drawn_doors(rng, {"ps": 2, "worker": 3}, machines(rng, 2)))
-
-
-@exercise("openings")
-def test_between_several_machines(student, rng):
-    check_openings(
-        student, drawn_doors(rng, {"ps": 2, "chief": 1, "worker": 3}, machines(rng, int(rng.integers(3, 5))))
-    )
+@exercise("silent")
+def test_two_closed_doors_or_none(student, peer, rng):
+    check_silent(student, peer, rng, (2, 0))

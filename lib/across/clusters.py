@@ -19,9 +19,11 @@ import html
 import json
 import math
 import os
+import re
 import socket
 import time
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,7 +41,7 @@ from across.pictures import Picture
 if TYPE_CHECKING:
     from across.placement import Trace
 
-__all__ = ["LocalCluster", "Logs", "Rehearsal", "StartError", "bytes_between", "rehearse"]
+__all__ = ["LocalCluster", "Logs", "Rehearsal", "StartError", "bytes_between", "calls", "rehearse"]
 
 TRIES = 3  # starts on ports of which one is taken
 STARTS = 120.0  # seconds for the fork server's own start, where there is none yet
@@ -307,6 +309,11 @@ def bytes_between(trace: Trace) -> dict[tuple[str, str], int]:
             raise ValueError(f"the shape of {name} is not known before it runs, so nor are its bytes")
         found[ends] = found.get(ends, 0) + _width(op.dtype) * math.prod(length or 0 for length in op.shape)
     return found
+
+
+def calls(printed: str) -> Counter[str]:
+    """The calls of a process, "EagerService/Enqueue", counted in what it printed with GRPC_TRACE=http, GRPC_VERBOSITY=DEBUG."""
+    return Counter(re.findall(r"HDR:CLI::path: /tensorflow\.(?:\w+\.)*(\w+/\w+)", printed))
 
 
 def _fetched(trace: Trace) -> list[tuple[str, str]]:

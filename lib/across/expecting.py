@@ -25,6 +25,10 @@ SMALLEST = 1e-300  # that is not 0
 WHOLE = 1 << 63  # a whole number is below
 PASTED = 200  # characters of an argument of a call, which is there to be pasted
 DEVICE = re.compile(r"/?(?:DEVICE:)?([A-Z_]+:\d{1,4})", re.ASCII)
+TASK = re.compile(
+    r"(/job:)?(?P<job>\w+)(?(1)(/replica:0)?/task):(?P<task>\d{1,4})[ /]+(device:)?cpu:(?P<cpu>\d{1,4})",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 class _UnfitError(Exception):
@@ -126,6 +130,18 @@ def device_in(devices: Iterable[str]) -> Expected:
     """One of these devices, however it is spelled; as "CPU:2"."""
     listed = sorted(devices)
     return _one(f"one of {', '.join(listed)}", lambda value: found if (found := _device(value)) in listed else None)
+
+
+def task_in(devices: Iterable[str]) -> Expected:
+    """One of these devices of a cluster, "ps:0 CPU:1", which TensorFlow's own name of it spells, too."""
+    listed = list(devices)
+
+    def convert(value: Any) -> str | None:
+        found = TASK.fullmatch(value) if type(value) is str and len(value) < 80 else None
+        name = f"{found['job']}:{int(found['task'])} CPU:{int(found['cpu'])}" if found else None
+        return name if name in listed else None
+
+    return _one("one of " + ", ".join(map(shown, listed)), convert)
 
 
 def between(low: float, high: float, kind: Expected = number) -> Expected:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,6 +185,7 @@ def timeline(
 ) -> Picture:
     """Spans in lanes (a device, a thread, a worker) over time in `unit`. Spans of one lane that overlap are stacked.
 
+    Colour means the op: spans of one label, `MatMul` and `MatMul_1`, look alike in every lane; of no label, those of a lane.
     Pictures that are to be compared are given the same `lanes`, idle ones too, and the same end of the time axis, `until`.
     Raises ValueError when there is nothing to draw.
     """
@@ -193,7 +195,7 @@ def timeline(
     rows, ticks, height = [], [], 0
     for lane in lanes:
         placed, depth = _stacked([span for span in spans if span.lane == lane])
-        rows += [(span, height + row, lanes.index(lane)) for span, row in placed]
+        rows += [(span, height + row) for span, row in placed]
         depth = max(depth, 1)
         ticks.append(height + (depth - 1) / 2)
         height += depth
@@ -204,8 +206,9 @@ def timeline(
     axes.set_ylim(height - 0.5, -0.5)
     axes.set_yticks(ticks, lanes)
     texts = []
-    for span, row, lane in rows:
-        fill = PALETTE[lane % len(PALETTE)]
+    kinds = sorted(set(map(_kind, spans)))  # so that pictures of the same ops are of the same colours
+    for span, row in rows:
+        fill = PALETTE[kinds.index(_kind(span)) % len(PALETTE)]
         axes.barh(row, span.end - span.start, left=span.start, height=0.8, color=fill, edgecolor=INK, linewidth=0.8)
         middle = (span.start + span.end) / 2
         texts.append(
@@ -226,6 +229,10 @@ def timeline(
         for lane in lanes
     ]
     return render(figure, f"Timeline, {title}, in {unit}. {'; '.join(sentences)}.")
+
+
+def _kind(span: Span) -> str:
+    return re.sub(r"_\d+$", "", span.label) or span.lane
 
 
 def _stacked(spans: Sequence[Span]) -> tuple[list[tuple[Span, int]], int]:

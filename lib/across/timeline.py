@@ -26,6 +26,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from across._draw.partitions import op_type, short_device
 from across.pictures import Picture, Span, table_html, table_text
 from across.pictures import timeline as draw_timeline
 
@@ -202,6 +203,12 @@ class _Mark:
     work: int  # the number of what was queued or taken up
 
 
+def _type(said: str) -> str:
+    """oneDNN runs `MatMul` as `_MklMatMul`, and `_FusedMatMul` as `_MklNativeFusedMatMul`."""
+    kept = op_type(said)
+    return f"_{kept}" if kept.startswith("Fused") else kept
+
+
 def _line(plane: Any, line: Any, first: int) -> tuple[list[Op], list[_Mark]]:
     """The ops and the marks of one thread, in ms after `first` ns; as its lane the profiler's own name and number."""
     lane = f"{line.name} {line.id}"
@@ -212,7 +219,7 @@ def _line(plane: Any, line: Any, first: int) -> tuple[list[Op], list[_Mark]]:
         end = start + event.duration_ps / 1e9
         facts = {plane.stat_metadata[stat.metadata_id].name: stat for stat in event.stats}
         if found := EVENT.fullmatch(said):
-            ops.append(Op(lane, found[1], found[2], start, end))
+            ops.append(Op(lane, found[1], _type(found[2]), start, end))
         elif said == "EagerExecute" and "is_func" in facts and not _whole(facts["is_func"]):
             type_name = plane.stat_metadata[facts["eager_op"].ref_value].name or facts["eager_op"].str_value
             ops.append(Op(lane, type_name, type_name, start, end))
@@ -299,8 +306,6 @@ def of_step(step_stats: Any) -> Timeline:
     An op lasts until its kernel has returned; on a GPU, while its stream runs it. Nodes that a session adds for itself
     (_SOURCE) are left out.
     """
-    from across._draw.partitions import short_device
-
     ops = []
     streams = {device.device.removesuffix(STREAM) for device in step_stats.dev_stats if device.device.endswith(STREAM)}
     first = min((node.all_start_nanos for device in step_stats.dev_stats for node in device.node_stats), default=0)

@@ -22,6 +22,7 @@ from across.expecting import (
     one_of,
     row,
     shown,
+    task_in,
     text,
     truth,
     whole,
@@ -30,7 +31,7 @@ from across.expecting import (
 EVERY = [
     *(anything, number, whole, truth, text, device, between(0, 9), between(0, math.inf, whole), one_of(["a", 1])),
     *(maybe(whole), list_of(whole), list_of(text, 3), row(text, number), dict_of(number), entries({"a": whole})),
-    *(array(), array([2, 2]), device_in(["CPU:0"]), row(number, number).named("a pair")),
+    *(array(), array([2, 2]), device_in(["CPU:0"]), task_in(["ps:0 CPU:0"]), row(number, number).named("a pair")),
 ]
 PLAIN = st.recursive(
     st.none()
@@ -112,3 +113,16 @@ def test_an_array_is_a_list_where_one_is_meant():
         AssertionError, match=r"It is array\(\[8\]\); expected 2 values: a whole number, a whole number"
     ):
         row(whole, whole)(np.array([8]), "It is")
+
+
+@pytest.mark.parametrize(
+    "name", ["ps:1 CPU:0", "ps:1 cpu:0", "/job:ps/task:1/cpu:0", "/job:ps/replica:0/task:1/device:CPU:0"]
+)
+def test_a_device_of_a_cluster_may_be_spelled_as_tensorflow_spells_it(name):
+    assert task_in(["ps:0 CPU:0", "ps:1 CPU:0"])(name, "it is") == "ps:1 CPU:0"
+
+
+@pytest.mark.parametrize("name", ["ps:2 CPU:0", "ps1 CPU:0", "job:ps/task:1/cpu:0", "ps:1", "ps:1 GPU:0", None, 1])
+def test_a_device_that_is_not_of_the_cluster_is_none_of_it(name):
+    with pytest.raises(AssertionError, match="ps:1 CPU:0"):
+        task_in(["ps:0 CPU:0", "ps:1 CPU:0"])(name, "it is")

@@ -107,6 +107,18 @@ def test_a_program_of_today_connects_to_it(cluster):
     assert fresh.run(connected, cluster.spec) == "/job:worker/replica:0/task:1/device:CPU:0"
 
 
+def test_the_calls_that_a_client_of_today_makes_are_counted(cluster):
+    def connected(spec):
+        import tensorflow as tf
+
+        tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))
+
+    log = {"GRPC_TRACE": "http", "GRPC_VERBOSITY": "DEBUG"}
+    made = clusters.calls(fresh.call(connected, cluster.spec, env=log).output)
+    assert made["EagerService/CreateContext"] == len(cluster.tasks)
+    assert not [name for name in made if name.startswith("MasterService")]
+
+
 def test_each_task_has_an_address_a_target_and_its_tf_config(cluster):
     assert [len(cluster.spec[job]) for job in ("ps", "worker")] == [1, 2]
     assert cluster.targets["worker"][1] == cluster.target("worker", 1) == f"grpc://{cluster.spec['worker'][1]}"

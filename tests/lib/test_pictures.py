@@ -150,6 +150,11 @@ def test_a_timeline_stacks_what_overlaps_in_a_lane():
     assert timeline(spans, title="Who", unit="ms").alt == "Timeline, Who, in ms. CPU:0: a 0 to 3, b 1 to 4, c 3 to 5."
 
 
+def test_in_a_timeline_colour_means_the_op():
+    spans = [Span("one", 0, 1, "MatMul"), Span("two", 0, 1, "MatMul_1"), Span("two", 1, 2, "Relu"), Span("two", 2, 3)]
+    assert [pictures._kind(span) for span in spans] == ["MatMul", "MatMul", "Relu", "two"]
+
+
 @pytest.mark.parametrize("draw", [lambda: bars({}, title="", unit=""), lambda: timeline([], title="", unit="")])
 def test_a_chart_of_nothing_is_refused(draw):
     with pytest.raises(ValueError, match="no "):
