@@ -266,6 +266,7 @@ def writes(optimizer):  # -> the op that changes each variable, by name
     return {name[op.inputs[0].name]: op.type.removesuffix("VariableOp") for op in changing}
 
 
+# %% tags=["show"] covers=["S74"]
 optimizers = keras.optimizers
 for optimizer in (optimizers.SGD(0.1), optimizers.SGD(0.1, momentum=0.9), optimizers.Adam(), optimizers.Ftrl()):
     print(f"{type(optimizer).__name__:5}", *(f"{name}: {op};" for name, op in writes(optimizer).items()))
