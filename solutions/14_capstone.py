@@ -153,7 +153,8 @@ counted.traffic
 # ## A run
 # What is measured: seconds of one step, the median of seven. Each run is a **fresh process**. The first step traces, and is
 # left out. A replica runs on a logical CPU here, as a simulated GPU's speed says nothing of a card.
-#
+
+# %% [markdown]
 # One process has no network, so one is SIMULATED: after each step the program waits as long as a ring would, `2 (n − 1)` times
 # (chapter 10). Each time, a replica sends an n-th of the gradients, in as many `messages` as you say.
 
@@ -482,12 +483,12 @@ print(f"SIMULATED: a given row {luck[:, 0].mean():.3f}, at least one of four {lu
 # - `"messages"`: does it pay to send the gradients as one message rather than in several?
 
 # %% [markdown]
-# ### Exercise: `plan` (4 points)
-# 1. `configurations` answer the question: two of as many replicas, two or more, differ in it *alone*. For `"batch"`: strong and
-# weak, by the base's batch.
+# ### Exercise: `plan` (3 points)
+# 1. `configurations`: two of as many replicas, two or more, differ in the question *alone*. For `"batch"`: strong and weak, by
+# the base's batch.
 # 2. `control`: the run of `base`, one replica, under another name. Its prediction is 1.
-# 3. `repeats`: enough for a chance below 0.05. The follow-up below has two configurations more, as often: 48 runs in all.
-# 4. `predicted`: by your `speedup`, or better if you know what it leaves out. The check writes it down, then measures.
+# 3. `repeats`: enough for a chance below 0.05. The follow-up has two configurations more, as often: 48 runs in all.
+# 4. `predicted`: by your `speedup`, or better. The check writes it down, then measures.
 
 # %% answer="plan" covers=["S16", "S63"]
 ### BEGIN SOLUTION
@@ -567,12 +568,12 @@ with attempt("plan", after=["replica_step"]) as outcome:
 
 # %% [markdown]
 # ### Exercise: `follow_up` (4 points)
-# Take one configuration `of` your plan whose measurement differs from its prediction, or the largest. Name the suspect, and a
-# `run` that is not in your plan and differs from it in one argument. How many times the examples a second of `of` will it have
-# if it is so, and if it is not? The two numbers must be a tenth apart, or no result refutes anything.
-#
-# The check measures, and prints a record of all your runs. Paste it into the second cell and run the check again: it is what
-# you hand in.
+# Take one configuration `of` your plan, best one whose measurement differs from its prediction. Name the suspect, and a new
+# `run` that differs from it in one argument. How many times the examples a second of `of` will it have if it is so, and if it is
+# not? The two must be a tenth apart, or no result refutes anything.
+
+# %% [markdown]
+# The check measures, and prints a record of all runs: what you hand in. Paste it into `record`, and run the check again.
 
 # %% answer="follow_up" covers=["S63"]
 ### BEGIN SOLUTION

@@ -175,17 +175,16 @@ def draw_places(spec: Mapping[str, Sequence[str]], places: Mapping[str, str]) ->
     return cluster.draw(boxes, {}, "Where the variables are")
 
 
-def draw_deaths(found: Mapping[str, tuple[float, float]]) -> Picture:
-    """Draw by words of what was killed: seconds until it was, and until the survivor had ended; infinite: it goes on."""
-    lasted = [end for _, end in found.values() if end != math.inf]
-    until = 1.25 * max([*(at for at, _ in found.values()), *lasted])
-    spans = []
-    for words, (killed, end) in found.items():
+def draw_deaths(ends: Mapping[str, float]) -> Picture:
+    """Draw of each case, "who dies; who survives", how many seconds after the other's death a task ended; infinite: never."""
+    shown = 1.25 * max((end for end in ends.values() if end != math.inf), default=1.0)
+    before, spans = -shown / 8, []
+    for number, (words, end) in enumerate(ends.items(), 1):
         victim, survivor = words.split("; ")
         goes_on = end == math.inf
-        spans.append(Span(f"{victim}", 0.0, killed, "killed at its end"))
-        spans.append(Span(f"   {survivor}", 0.0, until if goes_on else end, "goes on" if goes_on else "ends"))
-    return pictures.timeline(spans, title="One is killed: the other", unit="seconds since a step was seen", until=until)
+        spans.append(Span(f"{number}. {victim}", before, 0.0))
+        spans.append(Span(f"{number}. {survivor}", before, shown if goes_on else end, "goes on" if goes_on else "ends"))
+    return pictures.timeline(spans, title="Who outlives whom", unit="seconds after the kill")
 
 
 def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Picture:
