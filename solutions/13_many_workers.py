@@ -150,7 +150,7 @@ for which, its_text in wrong.items():
 # | `"evaluator"` | more than one evaluator | TensorFlow's |
 # | `"port"` | an address does not end with `:` and a whole number | both |
 # | `"twice"` | two tasks have one address | ours |
-# | `"task"` | the task's job is not in the cluster; an evaluator need not be | TensorFlow's |
+# | `"task"` | the task's job, if no evaluator, is not in the cluster | TensorFlow's |
 # | `"index"` | the job is there, but has no task of that number; `"0"` is 0 | TensorFlow's |
 
 # %% [markdown]

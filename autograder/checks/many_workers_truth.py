@@ -166,7 +166,8 @@ def worked(student, files, parts, start, rate, momentum, batch, last, dies):
     from across import fresh, workers
     from across._process import supervision
 
-    own, here, patience = student.worker, workers.addresses(2), 50
+    own, here = student.worker, workers.addresses(2)
+    patience = 600  # seconds: the limit of a question, which knows of busy machines, comes before it
 
     def program(index, folder, told, part):
         os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": here}, "task": {"type": "worker", "index": index}})

@@ -260,7 +260,6 @@ class Training:
         killed, *both = LIFE(
             self.student.ask(
                 many.worked,
-                deadline=90.0,
                 files=self.files,
                 parts=parts,
                 start=self.start.tolist(),
