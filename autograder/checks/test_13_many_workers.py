@@ -293,7 +293,7 @@ class Training:
             )
         made = sum(name.endswith(".index") for name in files)
         if made > 3:
-            raise Misconception("saves_too_often", f"after {reached} steps {made} checkpoints are there; expected few.")
+            raise AssertionError(f"After {reached} steps {made} checkpoints are kept; expected the newest few.")
         self.kept, self.files, self.past = due, files, batches
 
 
@@ -303,11 +303,11 @@ def check_life(says: str, notes: Any, wanted: list[float], kept: int, dies: int)
     if not steps and kept < len(wanted):
         raise Misconception("not_noted", f"{says} called `workers.note` for no step.")
     if steps and steps[0] != kept:
-        name = "begins_anew" if steps[0] == 0 else "counted_too_late"
-        raise Misconception(name, f"{says} began with step {steps[0]}; expected {kept}.")
+        words = f"{says} began with step {steps[0]}; expected {kept}."
+        raise Misconception("begins_anew", words) if steps[0] == 0 else AssertionError(words)
     end = len(wanted) if dies < 0 else dies + 1
     if steps != list(range(kept, kept + len(steps))) or abs(len(steps) + kept - end) > (dies >= 0):
-        raise Misconception("other_steps", f"{says} noted the steps {shown(steps)}; expected {kept} to {end - 1}.")
+        raise AssertionError(f"{says} noted the steps {shown(steps)}; expected {kept} to {end - 1}.")
     for place, (step, loss) in enumerate(notes):
         if not np.isclose(loss, wanted[step], rtol=1e-3, atol=1e-3):
             told = f"{says} noted the loss {loss:.4g} of step {step}; expected {wanted[step]:.4g}"
@@ -316,8 +316,14 @@ def check_life(says: str, notes: Any, wanted: list[float], kept: int, dies: int)
             if place == 1 and step > 1:
                 raise Misconception("optimizer_not_saved", f"{told}: the step before was right; what else is restored?")
             if place == 0:
-                raise Misconception("part_of_the_loss", f"{told}: the sum over all of the batch, divided by `batch`.")
-            raise Misconception("other_gradients", f"{told}: which gradients were added, and which batch was it?")
+                if np.isclose(loss, wanted[step] / 2, rtol=1e-3):
+                    raise Misconception("mean_of_losses", f"{told}, twice that: add the parts of all replicas.")
+                if np.isclose(loss, wanted[step] * 2, rtol=1e-3):
+                    raise Misconception(
+                        "each_replica_s_mean", f"{told}, half of it: divide by `batch`, not by a share."
+                    )
+                raise Misconception("no_sum", f"{told}: the loss of all replicas, not of this one.")
+            raise AssertionError(f"{told}: which gradients were added, and which batch was it?")
 
 
 @exercise("worker", 2.0)
