@@ -10,16 +10,29 @@
 # # A scaling study
 # **How much faster will it be, and was it?**
 #
-# In an hour you state what two and four replicas gain on *your* machine, measure it so that others can believe it, and explain
-# the difference. You hand in one page. A *replica* is a copy of the computation, on one device (chapter 11).
+# In about 75 minutes you plan a study of *your* machine: a question, runs, a control, numbers stated before they are measured,
+# and a run that could prove your explanation wrong. You hand in one page. A *replica* is a copy of the computation, on one
+# device (chapter 11). Somebody's page looked like this; by the end, yours does:
 
 # %%
-from across import devices, expecting, fresh, gpu_traffic, pictures, scaling_page, study
+from across import devices, expecting, fresh, gpu_traffic, pictures, planned, scaling_page, study
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.study import Study
 
 D = devices.gpus_or_cpus(4)
 fresh.warm_up()
+
+# %% tags=["show", "folded"] covers=["S63"]
+RECORDED = {  # of each run what was predicted, and what six repeats gave
+    "1 replica, again": (1.0, [1.00, 0.99, 0.96, 1.98, 0.88, 1.37]),
+    "2 share a batch": (1.2, [0.62, 0.57, 0.69, 1.15, 0.60, 1.52]),
+    "2, a batch each": (1.6, [0.81, 0.80, 0.95, 1.58, 0.79, 0.91]),
+    "4 share a batch": (0.7, [0.37, 0.34, 0.41, 0.79, 0.30, 0.83]),
+}
+scaling_page.drawn(RECORDED, "1 replica", title="RECORDED: somebody's study")
+
+# %% [markdown]
+# Every prediction was too high. And the first row is the *same* run as its base: what do its dots say of the other rows?
 
 # %%
 import itertools
@@ -139,13 +152,19 @@ counted.traffic
 # %% [markdown]
 # ## A run
 # What is measured: seconds of one step, the median of seven. Each run is a **fresh process**. The first step traces, and is
-# left out. A replica runs on a logical CPU here, as a simulated GPU's speed says nothing of a card. TensorFlow may use one
-# thread inside of an op.
+# left out. A replica runs on a logical CPU here, as a simulated GPU's speed says nothing of a card.
+
+# %% [markdown]
+# One process has no network, so one is SIMULATED: after each step the program waits as long as a ring would, `2 (n − 1)` times
+# (chapter 10). Each time, a replica sends an n-th of the gradients, in as many `messages` as you say.
+
+# %%
+LATENCY, RATE = 0.010, 1e9  # SIMULATED: seconds of each message, bytes a second
 
 
 # %% covers=["S16", "S63"]
-def program(replicas, batch):  # in a fresh process with as many logical CPUs -> seconds of one step
-    tf.config.threading.set_intra_op_parallelism_threads(1)
+def program(replicas, batch, messages, threads):  # in a fresh process with as many logical CPUs -> seconds of one step
+    tf.config.threading.set_intra_op_parallelism_threads(threads)  # inside of an op
     tf.config.threading.set_inter_op_parallelism_threads(8)
     strategy, share = in_step([f"/CPU:{i}" for i in range(replicas)]), batch // replicas
     with strategy.scope():
@@ -156,6 +175,7 @@ def program(replicas, batch):  # in a fresh process with as many logical CPUs ->
     for _ in range(8):
         start = time.perf_counter()
         [loss.numpy() for loss in strategy.experimental_local_results(step())]  # waits for all replicas
+        time.sleep(2 * (replicas - 1) * (messages * LATENCY + SIZE / replicas / RATE))  # the network
         found.append(time.perf_counter() - start)
     return float(np.median(found[1:]))
 
@@ -183,9 +203,12 @@ with tempfile.TemporaryDirectory() as folder:
 # First, one replica with three batches. The repeats are the outer loop. Each has an order of its own, so that any two
 # configurations are about as far apart in time as any other two.
 
-# %% tags=["show"]
+# %%
+ONE = {"replicas": 1, "batch": 512, "messages": 1, "threads": 1}
 own = {"cpus": lambda arguments: arguments["replicas"], "env": {"CUDA_VISIBLE_DEVICES": ""}}
-batches = {f"{batch} examples": {"replicas": 1, "batch": batch} for batch in (128, 256, 512)}
+
+# %% tags=["show"]
+batches = {f"{batch} examples": ONE | {"batch": batch} for batch in (128, 256, 512)}
 costs = Study("14_costs.jsonl", program, batches, repeats=5, **own).run()
 
 # %% tags=["show"]
@@ -263,24 +286,12 @@ with attempt("calibrate", after=["replica_step"]):
 # they share those: the work takes `n / cores` times as long, 1.5 times for three on two.
 
 # %% [markdown]
-# Then the ring of chapter 10 adds the gradients: `2 (n − 1) (latency + size / n / rate)`. The *latency* is what a message
-# costs, however short it is.
-
-# %% [markdown]
-# A ring is how several GPUs add. **What you measure here is none**: `ReductionToOneDevice` copies all gradients to one device,
-# adds, and copies the sum back. For the model, `rate` is the fastest of nine copies of so many bytes, from cache or memory. The
-# latency is 0: one process has no network.
+# Then the ring adds the gradients: `2 (n − 1) (messages · latency + size / n / rate)`. The *latency* is what a message costs,
+# however short it is. What the model leaves out: `ReductionToOneDevice`, by which the replicas of this process really add, and
+# what each replica does itself.
 
 # %% tags=["show"]
-copied = np.ones(SIZE // 4, "float32")
-took = []
-for _ in range(9):
-    start = time.perf_counter()
-    copied = copied.copy()
-    took.append(time.perf_counter() - start)
-
-# %% tags=["show"]
-machine = {"cores": study.cores(), "size": SIZE, "rate": SIZE / min(took), "latency": 0.0}  # bytes, seconds
+machine = {"cores": study.cores(), "size": SIZE, "rate": RATE, "latency": LATENCY}  # bytes, seconds
 x, y = measured_pairs()
 line = tried(calibrate, x, y, returns=TWO) if len(set(x)) > 1 else None
 machine["fixed"], machine["example"] = line or (0.001, 4e-5)
@@ -300,39 +311,40 @@ if of_512:
 
 # %% [markdown]
 # ### Exercise: `speedup` (4 points)
-# **Strong**: `n` replicas share `batch` examples. **Weak**: each has `batch` examples. Return the examples per second of `n`
-# replicas, divided by those of one with `batch`. A step costs `fixed`, the work of a share, and the ring. Roughly 6 lines.
+# Return the examples per second of a `run`, divided by those of the run `base`. `batch` is of all replicas together. A step
+# costs `fixed`, the work of a share, and the ring; `threads` are left out. Roughly 6 lines.
 
 
 # %% answer="speedup" covers=["S1", "S16", "S63"]
-def speedup(n, batch, weak, machine):  # 2, 512, False, the dictionary above -> 1.8, say
+def speedup(run, base, machine):  # {"replicas": 2, "batch": 512, "messages": 1, "threads": 1}, {...}, {...} -> 1.8, say
     ### BEGIN SOLUTION
-    def seconds(n, share):
-        ring = 2 * (n - 1) * (machine["latency"] + machine["size"] / n / machine["rate"])
-        return machine["fixed"] + machine["example"] * share * max(1, n / machine["cores"]) + ring
+    def rate(run):
+        n, share = run["replicas"], run["batch"] / run["replicas"]
+        ring = 2 * (n - 1) * (run["messages"] * machine["latency"] + machine["size"] / n / machine["rate"])
+        return run["batch"] / (machine["fixed"] + machine["example"] * share * max(1, n / machine["cores"]) + ring)
 
-    share = batch if weak else batch / n
-    return n * share / batch * seconds(1, batch) / seconds(n, share)
+    return rate(run) / rate(base)
     ### END SOLUTION
+
+
+# %% [markdown]
+# Two words of the field: **strong** scaling gives `n` replicas one batch to share; **weak** gives each a whole one.
 
 
 # %% tags=["show", "folded"]
 def model_picture(machine, title):
     figure, axes = pictures.plot(title=f"MODEL: {title}", x="replicas", y="examples a second, times one")
     ns, words = [1, 2, 3, 4, 6, 8], []
-    wide = {
-        "linewidth": 5,
-        "markersize": 11,
-        "markerfacecolor": "none",
-        "alpha": 0.6,
-    }  # is seen below the one that covers it
-    styles = [("o-", pictures.PALETTE[5], wide), ("s--", pictures.ALERT, {"markersize": 4})]
-    styles += [("^-", pictures.PALETTE[2], wide), ("v--", pictures.INK, {"markersize": 4})]
-    kinds = [(cores, weak) for cores in (machine["cores"], 8) for weak in (False, True)]
-    for (cores, weak), (style, colour, more) in zip(kinds, styles, strict=True):
-        values = [speedup(n, 512, weak, machine | {"cores": cores}) for n in ns]
-        name = f"{cores} cores, {'weak' if weak else 'strong'}"
-        axes.plot(ns, values, style, color=colour, label=name, **more)
+    for marker, weak, messages, colour in (
+        ("o-", False, 1, 5),
+        ("o--", False, 3, 5),
+        ("s-", True, 1, 7),
+        ("s--", True, 3, 7),
+    ):
+        runs = [ONE | {"replicas": n, "batch": 512 * (n if weak else 1), "messages": messages} for n in ns]
+        values = [speedup(run, ONE, machine) for run in runs]
+        name = f"{'weak' if weak else 'strong'}, {messages} message{'s' * (messages > 1)}"
+        axes.plot(ns, values, marker, color=pictures.PALETTE[colour], label=name)
         words.append(f"{name}: {', '.join(f'{value:.2f}' for value in values)}")
     axes.legend(frameon=False, labelcolor=pictures.INK)
     return pictures.render(figure, f"MODEL, {title}; {ns} replicas. {'; '.join(words)}.")
@@ -341,23 +353,30 @@ def model_picture(machine, title):
 # %% check="speedup" points=4 covers=["S1", "S16", "S63"]
 with attempt("speedup"):
     plain = {"cores": 4, "size": 0.0, "rate": 1.0, "latency": 0.0, "fixed": 0.0, "example": 0.01}
-    for n, weak, changes, wanted, why in (
-        (4, False, {}, 4, "4 cores, nothing but work"),
-        (8, False, {}, 4, "8 replicas, 4 cores"),
-        (8, True, {}, 4, "8 replicas, 4 cores"),
-        (3, False, {"cores": 2}, 2, "3 replicas, 2 cores"),
-        (4, False, {"fixed": 1.0}, 1.6, "1 second of work, 1 second fixed"),
-        (8, False, {"fixed": 1.0}, 1.6, "the same, 8 replicas"),
-        (4, True, {"fixed": 1.0}, 4, "1 second of work each, 1 second fixed"),
-        (2, False, {"size": 4.0, "latency": 0.25}, 1 / 5, "half a second of work, 4.5 in the ring"),
-        (4, False, {"size": 4.0, "latency": 0.25}, 4 / 31, "a quarter of a second of work, 7.5 in the ring"),
-        (4, True, {"size": 4.0, "latency": 0.25}, 8 / 17, "a second of work each, 7.5 in the ring"),
-        (4, False, {"size": 4.0, "latency": 0.25, "cores": 2}, 1 / 8, "4 replicas, 2 cores, 7.5 in the ring"),
+    ring = {"size": 4.0, "latency": 0.25}
+    hundred = {"replicas": 1, "batch": 100, "messages": 1, "threads": 1}
+    for n, batch, messages, changes, wanted, why in (
+        (4, 100, 1, {}, 4, "4 cores, nothing but work"),
+        (8, 100, 1, {}, 4, "8 replicas, 4 cores"),
+        (3, 100, 1, {"cores": 2}, 2, "3 replicas, 2 cores"),
+        (4, 100, 1, {"fixed": 1.0}, 1.6, "1 second of work, 1 second fixed"),
+        (4, 400, 1, {"fixed": 1.0}, 4, "1 second of work each, 1 second fixed"),
+        (8, 100, 1, {"fixed": 1.0}, 1.6, "1 second of work on 4 cores, 1 second fixed"),
+        (1, 300, 5, {"fixed": 1.0, **ring}, 1.5, "one replica, 3 seconds of work: it sends nothing"),
+        (2, 100, 1, ring, 1 / 5, "half a second of work, 4.5 in the ring"),
+        (2, 100, 3, ring, 1 / 6, "half a second of work, 5.5 in the ring"),
+        (4, 100, 1, ring, 4 / 31, "a quarter of a second of work, 7.5 in the ring"),
+        (4, 400, 1, ring, 8 / 17, "a second of work each, 7.5 in the ring"),
+        (4, 100, 1, {"cores": 2, **ring}, 1 / 8, "4 replicas, 2 cores, 7.5 in the ring"),
+        (2, 51, 1, {}, 2, "51 examples: a share of 25.5"),
     ):
-        got = call(speedup, n, 100, weak, plain | changes, returns=expecting.number)
-        says = f"{why}: `speedup({n}, 100, {weak}, ...)` is {got:.3g}"
-        expect(math.isclose(got, wanted, rel_tol=1e-6), f"{says}; how long is a step of 1, how long one of {n}?")
-    display(model_picture(machine, f"your machine, {machine['cores']} cores, and one with 8"))
+        run = hundred | {"replicas": n, "batch": batch, "messages": messages}
+        got = call(speedup, run, hundred, plain | changes, returns=expecting.number)
+        says = f"{why}: `speedup` of {run} is {got:.3g}"
+        expect(math.isclose(got, wanted, rel_tol=1e-6), f"{says}; how long is a step of the base, how long one of it?")
+    got = call(speedup, hundred, hundred | {"replicas": 2}, plain | ring, returns=expecting.number)
+    expect(math.isclose(got, 5, rel_tol=1e-6), f"one replica, with two as the base: `speedup` is {got:.3g}; expected 5")
+    display(model_picture(machine, "your machine, and the network of `program`"))
 
 # %% [markdown]
 # *Hands-On Machine Learning with Scikit-Learn and TensorFlow*, chapter 12: 8 GPUs in one machine are often as fast as 16 in
@@ -373,10 +392,11 @@ gpus = {
     "fixed": 0.001,
     "example": 0.2 / 64,
 }  # a core for each GPU
-found = {"8 in one machine": tried(speedup, 8, 64, False, gpus)}
+alone = ONE | {"batch": 64}
+found = {"8 in one machine": tried(speedup, alone | {"replicas": 8}, alone, gpus)}
 for rate in (1.25, 5, 12.5, 25, 50) if found["8 in one machine"] else ():
     network = gpus | {"rate": rate * 1e9, "latency": 50e-6}
-    found[f"16 over a network of {rate:g} GB/s"] = tried(speedup, 16, 64, False, network)
+    found[f"16 over a network of {rate:g} GB/s"] = tried(speedup, alone | {"replicas": 16}, alone, network)
 print(*(f"MODEL: {name}: {value:.2f}" for name, value in found.items() if value), sep="\n")
 
 # %% [markdown]
@@ -400,41 +420,8 @@ print(f"RECORDED: {few_seconds / many_seconds * many_epochs / few_epochs:.1f} ti
 # A machine drifts: another program starts, a core heats up. So divide within a *repeat*, where runs stood close in time. Then
 # show the ratios' median, smallest and largest.
 
-# %% [markdown]
-# ### Exercise: `ratios` (3 points)
-# Two lists of seconds, an entry for each repeat. A failed run is NaN. Return the median, the smallest and the largest of `base`
-# over `other`, and how many repeats were left out. With no ratio at all, return `None`. Roughly 5 lines.
-
-
-# %% answer="ratios"
-def ratios(base, other):  # [4.0, 6.0, nan], [2.0, 2.0, 1.0] -> (2.5, 2.0, 3.0, 1)
-    ### BEGIN SOLUTION
-    found = np.array(base) / np.array(other)
-    good = found[~np.isnan(found)]
-    if not len(good):
-        return None
-    return np.median(good), good.min(), good.max(), len(found) - len(good)
-    ### END SOLUTION
-
-
-# %% check="ratios" points=3
-with attempt("ratios"):
-    four = expecting.maybe(expecting.row(*[expecting.number] * 3, expecting.whole))
-    nan = math.nan
-    for base, other, wanted in (
-        ([4.0, 6.0, 12.0], [2.0, 2.0, 8.0], (2, 1.5, 3, 0)),
-        ([4.0, nan, 9.0, 8.0, nan], [1.0, 1.0, nan, 4.0, nan], (3, 2, 4, 3)),
-        ([9.0, 2.0, 3.0, 4.0], [1.0, 1.0, 1.0, 1.0], (3.5, 2, 9, 0)),
-        ([5.0, nan], [2.0, 1.0], (2.5, 2.5, 2.5, 1)),
-        ([nan, 2.0], [1.0, nan], None),
-    ):
-        got = call(ratios, base, other, returns=four)
-        same = got == wanted or (got and wanted and np.allclose(got, wanted))
-        expect(same, f"`ratios({base}, {other})` is {got}; wanted {wanted}: of pairs of the same repeat")
-    names = ("512 examples", "128 examples")
-    if costs.speedup(*names):
-        got = read(ratios(*(costs.seconds()[name] for name in names)), "`ratios` of your runs returned", four)
-        print(f"512 examples take {got[0]:.2f} times as long as 128 ({got[1]:.2f} to {got[2]:.2f})")
+# %% tags=["show"]
+print("512 examples, 128 examples for each of theirs:", costs.speedup("128 examples", "512 examples", work=4))
 
 # %% [markdown]
 # ## Is it real?
@@ -479,8 +466,8 @@ with attempt("chance"):
 # studies of 64, by luck.
 
 # %% [markdown]
-# That is one row. Your page will have four, and all of them divide the same runs of one replica. How often is at least one
-# row at 2 / 64, though all predictions are right?
+# That is one row. A page with four divides the same runs of one replica four times. How often is at least one row at 2 / 64,
+# though all predictions are right?
 
 # %% tags=["show"]
 draw = np.random.default_rng(1).normal  # seconds that differ by luck only: 100,000 pages, four rows, six repeats
@@ -489,109 +476,197 @@ luck = (above == 0) | (above == 6)
 print(f"SIMULATED: a given row {luck[:, 0].mean():.3f}, at least one of four {luck.any(axis=1).mean():.3f}")
 
 # %% [markdown]
-# ## State it, then measure it
-# Your study: 512 examples on 1, 2 and 4 replicas, and 1024 on 2. The fifth configuration is a **control**: one replica again,
-# under another name. Its prediction is 1. Your model says:
-
-# %% tags=["show"]
-shared = {f"{n} replica{'s' * (n > 1)}": {"replicas": n, "batch": 512} for n in (1, 2, 4)}
-shared["2 replicas, twice the batch"] = {"replicas": 2, "batch": 1024}
-shared["1 replica, again"] = shared["1 replica"]
-scaling = Study("14_scaling.jsonl", program, shared, repeats=6, **own)
-WORK = {"2 replicas, twice the batch": 2}
-
-# %% tags=["show"]
-for name, n, weak in zip(list(shared)[1:4], (2, 4, 2), (False, False, True), strict=True):
-    if (says := tried(speedup, n, 512, weak, machine)) is None:
-        break
-    print(f"{name}: {says:.2f}")
+# ## Your study
+# You have **48 runs**, and two questions to choose from:
+#
+# - `"batch"`: does it pay to give each replica a whole batch rather than a share of one?
+# - `"messages"`: does it pay to send the gradients as one message rather than in several?
 
 # %% [markdown]
-# ### Exercise: `prediction` (1 point)
-# How many times the examples a second of one replica? Write the model's numbers, or others if you know what it leaves out. Any
-# complete prediction earns the point. The check writes it into the file, with the time and a digest of the program's code.
-# Then it measures.
+# ### Exercise: `plan` (3 points)
+# 1. `configurations`: two of as many replicas, two or more, differ in the question *alone*. For `"batch"`: strong and weak, by
+# the base's batch.
+# 2. `control`: the run of `base`, one replica, under another name. Its prediction is 1.
+# 3. `repeats`: enough for a chance below 0.05. The follow-up has two configurations more, as often: 48 runs in all.
+# 4. `predicted`: by your `speedup`, or better. The check writes it down, then measures.
 
-# %% answer="prediction" covers=["S63"]
+# %% answer="plan" covers=["S16", "S63"]
 ### BEGIN SOLUTION
-prediction = {"2 replicas": 1.8, "4 replicas": 1.7, "2 replicas, twice the batch": 1.9}
-#: prediction = {"2 replicas": None, "4 replicas": None, "2 replicas, twice the batch": None}
+TWO = ONE | {"replicas": 2}
+plan = {
+    "question": "batch",
+    "repeats": 6,
+    "base": "1 replica",
+    "control": "1 replica, again",
+    "configurations": {
+        "1 replica": ONE,
+        "1 replica, again": ONE,
+        "2 share a batch": TWO,
+        "2, a batch each": TWO | {"batch": 1024},
+        "4 share a batch": ONE | {"replicas": 4},
+    },
+    "predicted": {"1 replica, again": 1, "2 share a batch": 1.2, "2, a batch each": 1.6, "4 share a batch": 0.7},
+}
+#: plan = {
+#:     "question": None,  # "batch" or "messages"
+#:     "repeats": None,
+#:     "base": "1 replica",
+#:     "control": None,  # a name
+#:     "configurations": {"1 replica": ONE},  # name -> run, such as ONE | {"replicas": 2}
+#:     "predicted": {},  # name -> examples a second, times those of the base
+#: }
 ### END SOLUTION
 
-# %% check="prediction" points=1 covers=["S63"]
-with attempt("prediction", after=["replica_step"]) as outcome:
-    if isinstance(prediction, dict) and all(value is None for value in prediction.values()):
-        raise NotAttempted("prediction: not attempted yet. Replace each None by a number.")
-    kinds = dict.fromkeys(list(shared)[1:4], expecting.between(0.01, 100))
-    scaling.state({**read(prediction, "`prediction` is", expecting.entries(kinds)), "1 replica, again": 1.0})
+
+# %% tags=["folded"]
+def whole_plan():  # as grading reads it
+    if isinstance(plan, dict) and plan.get("question") is None:
+        raise NotAttempted("plan: not attempted yet. Which question?")
+    given = read(plan, "`plan` is", planned.PLAN)
+    for rule in (planned.within_budget, planned.controlled, planned.contrasted):
+        fault = rule(given)
+        expect(not fault, f"`plan`: {fault and fault.says}")
+    return given
+
+
+def planned_study(given):
+    made = Study("14_plan.jsonl", program, given["configurations"], repeats=given["repeats"], **own)
+    made.state({name: value for name, value in given["predicted"].items() if name in given["configurations"]})
+    examples = {name: run["batch"] for name, run in given["configurations"].items()}
+    return made, {name: count / examples[given["base"]] for name, count in examples.items()}
+
+
+# %% check="plan" points=3 answers=["plan"] covers=["S16", "S63"]
+with attempt("plan", after=["replica_step"]) as outcome:
+    given = whole_plan()
+    scaling, work = planned_study(given)
     scaling.run()
-    outcome.done = f"complete; {scaling.stated()}"
+    outcome.done = f"planned; {scaling.stated()}"
     for name, said in scaling.stated().values.items():
-        found = scaling.speedup("1 replica", name, WORK.get(name, 1))
+        found = scaling.speedup(given["base"], name, work[name])
         outside = found and not found.low <= said <= found.high
         print(f"{name}: recorded {said:.2f}, measured {found}{'  <- a surprise' if outside else ''}")
+    headings = ["Measurement", "Is it real", "Difference", "On 8 GPUs"]
+    display(scaling_page.page(scaling, given["base"], work, headings=headings, chance=chance))
 
 # %% [markdown]
-# ## The page
-# It is made from the file, `14_scaling.jsonl`. What counts is the prediction that was recorded before the first run; one that
-# you change later stands beside it. The last column is your `chance` of measured / predicted.
-
-# %% tags=["show"] covers=["S1", "S63"]
-headings = ["Prediction", "Measurement", "Is it real", "Difference", "On 8 GPUs"]
-scaling_page.page(scaling, "1 replica", WORK, headings=headings, chance=chance)
+# What counts on the page is what was recorded before the first run; a prediction that you change later stands beside it. The
+# last column is your `chance` of measured / predicted.
 
 # %% [markdown]
 # ## Where a difference comes from
-# A model leaves things out. Each of them has a run that would show it: change one thing, predict, run.
+# A model leaves things out. An explanation is worth something if a run could prove it *wrong*: change one thing, say what will
+# come if it is so, and what if it is not.
 
 # %% [markdown]
-# | what may cost time | chapters | a run that tells |
+# | suspect | chapters | what to change |
 # |---|---|---|
-# | another program | 02 | the control |
-# | shared cores, threads | 01, 03, 05 | other numbers of threads |
-# | shared memory | 02 | smaller layers |
-# | an op that waits | 04, 06 | a trace |
-# | each replica's own ops | 11, 12 | a tiny batch |
-# | gradients to one device and back | 07, 08, 10, 13 | fewer weights |
-# | the slowest replica | 09 | each replica's time |
+# | another program | 02 | nothing: the control tells |
+# | `"messages"`: the network | 07, 10, 13 | `messages` |
+# | `"own ops"`: what each replica does, however small its share | 04, 11, 12 | `batch` |
+# | `"cores"`: replicas that share them | 01, 03, 05 | `threads` or `replicas` |
 
 # %% [markdown]
-# ### Exercise: `explain` (6 points, read by a person)
-# Copy the text of your page into the cell below, the table too: grading measures anew. Then write one or two sentences under
-# each heading. Which term of the model limits the gain? Is the difference between prediction and measurement real, where does
-# it come from, and how would you test that? What would change on 8 GPUs?
+# ### Exercise: `follow_up` (4 points)
+# Take one configuration `of` your plan, best one whose measurement differs from its prediction. Name the suspect, and a new
+# `run` that differs from it in one argument. How many times the examples a second of `of` will it have if it is so, and if it is
+# not? The two must be a tenth apart, or no result refutes anything.
 
-# %% [markdown] answer="explain" points=6 covers=["S1", "S56", "S63"]
+# %% [markdown]
+# The check measures, and prints a record of all runs: what you hand in. Paste it into `record`, and run the check again.
+
+# %% answer="follow_up" covers=["S63"]
+### BEGIN SOLUTION
+follow_up = {
+    "suspect": "messages",
+    "of": "4 share a batch",
+    "run": ONE | {"replicas": 4, "messages": 3},
+    "if it is so": 0.5,
+    "if it is not": 1.0,
+}
+#: follow_up = {
+#:     "suspect": None,  # "messages", "own ops" or "cores"
+#:     "of": None,  # a name
+#:     "run": ONE,  # such as ONE | {"replicas": 2, "threads": 2}
+#:     "if it is so": None,
+#:     "if it is not": None,
+#: }
+### END SOLUTION
+
+# %% answer="record"
+### BEGIN SOLUTION
+#: record = """None"""
+record = """{"plan": {"stated": 0.00,
+"predicted": {"1 replica, again": 1.0, "2 share a batch": 1.2, "2, a batch each": 1.6, "4 share a batch": 0.7},
+"runs": {
+"1 replica": [[5.06, 41.1], [7.05, 39.5], [12.46, 48.6], [21.06, 75.8], [25.02, 39.8], [63.08, 168.0]],
+"1 replica, again": [[5.64, 41.2], [9.67, 39.8], [11.77, 50.4], [18.74, 38.3], [22.21, 45.5], [65.65, 122.4]],
+"2 share a batch": [[6.49, 66.4], [7.95, 69.3], [15.0, 70.7], [18.17, 65.9], [24.4, 66.1], [30.23, 110.5]],
+"2, a batch each": [[3.21, 101.0], [9.1, 98.7], [16.18, 102.5], [19.93, 96.1], [23.44, 100.6], [50.16, 369.0]],
+"4 share a batch": [[4.51, 112.5], [10.99, 116.7], [14.0, 118.4], [17.3, 95.8], [27.64, 131.2], [58.75, 201.4]]}},
+"follow-up": {"stated": 65.68,
+"predicted": {"follow-up": 0.5},
+"runs": {
+"4 share a batch": [[82.43, 414.2], [88.97, 196.4], [105.36, 255.6], [133.11, 256.0], [150.07, 239.2], [159.22, 191.2]],
+"follow-up": [[69.2, 253.7], [97.75, 312.6], [114.83, 401.3], [125.2, 340.0], [142.42, 356.7], [165.1, 266.5]]}}}"""
+### END SOLUTION
+
+# %% check="follow_up" points=4 answers=["follow_up", "plan", "record"] covers=["S63"]
+with attempt("follow_up", after=["plan"]):
+    if isinstance(follow_up, dict) and follow_up.get("suspect") is None:
+        raise NotAttempted("follow_up: not attempted yet. Which suspect?")
+    given, then = whole_plan(), read(follow_up, "`follow_up` is", planned.FOLLOW_UP)
+    for fault in (planned.one_thing(given, then), planned.tells(then)):
+        expect(not fault, f"`follow_up`: {fault and fault.says}")
+    pair = {then["of"]: given["configurations"][then["of"]], "follow-up": then["run"]}
+    again = Study("14_follow_up.jsonl", program, pair, repeats=given["repeats"], **own)
+    again.state({"follow-up": then["if it is so"]})
+    again.run()
+    found = again.speedup(then["of"], "follow-up", pair["follow-up"]["batch"] / pair[then["of"]]["batch"])
+    if found:
+        so, not_so = (abs(math.log(found.median / then[f"if it is {word}"])) for word in ("so", "not"))
+        print(f"if it is so {then['if it is so']:.2f}, if not {then['if it is not']:.2f}; measured {found}:")
+        print("nearer to what you said", "if it is so" if so < not_so else "if it is NOT so: REFUTED")
+    told = read(record, "`record` is", expecting.text)
+    if told == "None":
+        print(planned.record(planned_study(given)[0], again))
+        expect(False, "`record` is empty; paste the line above between its quotes")
+    seen = planned.recorded(told)
+    for fault in (planned.stated_first(seen, given), planned.followed(seen, given, then)):
+        expect(not fault, f"`record`: {fault and fault.says}")
+
+# %% [markdown]
+# ### Exercise: `explain` (5 points, read by a person)
+# Copy the text of your page into the cell below, the table too. Then write one or two sentences under each heading. Which term
+# of the model limits the gain? Is a difference between prediction and measurement real, where does it come from, and what did
+# your follow-up say to that? What would change on 8 GPUs?
+
+# %% [markdown] answer="explain" points=5 covers=["S1", "S56", "S63"]
 # ### BEGIN SOLUTION
 # | configuration | predicted | measured | smallest to largest | pairs | left out | chance, if the prediction is right |
 # |---|---|---|---|---|---|---|
-# | 2 replicas | 1.80 | 1.15 | 1.04 to 1.41 | 6 | 0 | 0.031 |
-# | 4 replicas | 1.70 | 1.05 | 0.92 to 1.26 | 6 | 0 | 0.031 |
-# | 2 replicas, twice the batch | 1.90 | 1.23 | 1.11 to 1.61 | 6 | 0 | 0.031 |
-# | 1 replica, again | 1.00 | 1.03 | 0.97 to 1.27 | 6 | 0 | 0.219 |
+# | 1 replica, again | 1.00 | 1.00 | 0.88 to 1.98 | 6 | 0 | 0.688 |
+# | 2 share a batch | 1.20 | 0.65 | 0.57 to 1.52 | 6 | 0 | 0.219 |
+# | 2, a batch each | 1.60 | 0.86 | 0.79 to 1.58 | 6 | 0 | 0.031 |
+# | 4 share a batch | 0.70 | 0.39 | 0.30 to 0.83 | 6 | 0 | 0.688 |
 #
-# **Prediction.** 1.8 with two replicas, recorded before the first run: two cores halve the work, and what is fixed stays. Four
-# replicas share two cores, so the model gives them no more than two have, and a larger sum of gradients. **Measurement.** 1.15
-# (1.04 to 1.41 in six pairs), 1.05 (0.92 to 1.26), with twice the batch 1.23 (1.11 to 1.61); no run failed. **Is it real.** If
-# 1.8 were right, six of six pairs below it would have the chance 0.03, or about 0.1 for one of four rows; and it is three rows
-# here. The control stayed between 0.97 and 1.27, so the 0.65 that are missing are more than noise. **Difference.** The model
-# pays `fixed` once; each replica has ops of its own to start, and all gradients go to one device and back, which is no ring.
-# Twice the batch comes nearer, as a cost that does not grow with the batch must, but the spreads overlap. A run of 2 replicas
-# with a tiny batch would show that cost alone; one replica held to one core would show whether it uses two already. **On 8
-# GPUs.** Each has its own cores and memory: the work falls to an eighth, and the ring over the link decides; 64 examples each
-# are little, so I would keep the batch of each replica, and adapt the learning rate.
+# **Measurement.** Six pairs each, none left out: 0.65 (0.57 to 1.52) for two that share a batch, 0.86 (0.79 to 1.58) for a batch
+# each, 0.39 (0.30 to 0.83) for four. Weak scaling beats strong, as the ring costs the same and is paid for twice the examples.
+# **Is it real.** Only the row of a batch each lies below its prediction in all six pairs, 0.031, and about one page in nine has
+# such a row by luck. The control should be 1 and went from 0.88 to 1.98, so single pairs tell little: the machine was busy in
+# the fourth and the last repeat. **Difference.** The model has no cost of each replica's own ops nor of adding on one device. For
+# four replicas I suspected the messages: with three instead of one the rate should halve, and stay if they cost nothing. It was
+# 0.69 (0.63 to 1.63), nearer to 0.5 than to 1, so it does not refute them; by the model 0.49, so something else takes time, too.
+# **On 8 GPUs.** Each has its own cores and memory; the ring's 14 messages and its link decide, so I would keep a batch for each.
 #
 # **Rubric.** One point for each, two for the difference; half a point where the reason is missing.
 #
-# - *Prediction* (1): recorded before the first run (the page says so), and the term that limits it. Earns: "Two cores: four
-#   replicas cannot gain more than two." Does not: "I expect about 1.8."
-# - *Measurement* (1): a median with its smallest, largest and number of pairs; failed runs named. Earns: "1.15, 1.04 to 1.41,
-#   six pairs." Does not: "It was 1.6 times faster."
+# - *Measurement* (1): a median with its smallest, largest and number of pairs, failed runs named, and the plan's question
+#   answered. Earns: "0.65, 0.57 to 1.52, six pairs." Does not: "It was slower."
 # - *Is it real* (1): whether measurement and prediction differ, by the chance *and* by the control or the spread. Earns:
-#   "0.031, and the control reaches 1.27 at most." Does not: "0.03, so the effect is large", or that more than 1 was measured.
-# - *Difference* (2): a cause that the model leaves out or has wrong (1), and what in the data speaks for it, or a run that
-#   would tell (1). "No difference beyond the spread" earns both if the spread is given. Earns: "Twice the batch comes nearer to
-#   the model, so it is a fixed cost." Does not: "The computer was busy", unless load or control is shown.
+#   "0.031, but the control reaches 1.98." Does not: "0.03, so the effect is large."
+# - *Difference* (2): a cause that the model leaves out or has wrong (1), and what the follow-up said to it (1), also if it
+#   refuted the cause. Earns: "It was 0.98: the messages are not it." Does not: "The computer was busy", without the control.
 # - *On 8 GPUs* (1): no shared cores there, the ring and its link decide, or the small share of each. Does not: "8 times
 #   faster."
 # ### END SOLUTION

@@ -15,6 +15,7 @@ from autograder.checks.placing import device_of, imported, ran, session
 from autograder.probe.asking import probe
 
 Machine = dict[str, float]
+Run = dict[str, int]  # its replicas, batch, messages and threads
 Part = tuple[np.ndarray, np.ndarray]  # images and labels of one replica
 
 
@@ -64,6 +65,12 @@ def traced(student, shapes, shares, batch, rate):
     inputs = [tensor.name for tensor in run.inputs if tensor.op.name not in captured]
     ends = [op.name for op in run.graph.control_outputs if op.name not in printing]
     return graph_def, inputs, [tensor.name for tensor in run.outputs], ends, back[0] if back else ""
+
+
+@probe
+def handed_in(student, name):
+    """That value, an answer."""
+    return getattr(student, name)
 
 
 TRACED = row(anything, list_of(text), list_of(text), list_of(text), text).named("a graph that can be run")
@@ -210,89 +217,53 @@ MISREAD = {
     "no_fixed": "`fixed` is not in it.",
     "no_cores": "the replicas share no cores in it.",
     "always_shared": "the work is divided by the cores even where there are fewer replicas than cores.",
-    "weak_is_strong": "with `weak`, each replica has `batch` examples.",
-    "strong_is_weak": "without `weak`, the replicas share `batch` examples.",
-    "steps_not_examples": "with `weak`, a step gets through `n` times the examples; count those.",
+    "batch_of_each": "`batch` is of all replicas together; each has a share of it.",
+    "steps_not_examples": "runs may get through other numbers of examples in a step; count those.",
     "whole_examples": "a share need not be a whole number of examples.",
     "inverted": "more than 1 means faster; that is the inverse.",
-    "ring_of_whole": "each message of the ring is 1/n of the gradients.",
+    "ring_of_whole": "each of the ring's transfers is 1/n of the gradients.",
     "one_way": "a ring has 2 (n - 1) steps.",
-    "latency_once": "each of the ring's steps has a latency.",
+    "latency_once": "each of the ring's steps has its latencies.",
     "whole_rounds": "three replicas on two cores take turns: 1.5 times as long, no whole rounds.",
     "fixed_shared": "`fixed` is not work that cores share.",
-    "ring_of_two": "that ring is right for two replicas; each of its 2 (n - 1) messages is 1/n of the gradients.",
-    "no_ring_if_weak": "with `weak`, the ring costs nothing in it.",
+    "ring_of_two": "that ring is right for two replicas; each of its 2 (n - 1) steps sends 1/n of the gradients.",
     "no_ring_beyond_cores": "with more replicas than cores, the ring costs nothing in it.",
+    "one_message": "each message costs a latency; here all together cost one.",
+    "bytes_of_each": "more messages have no more bytes: each is a part of the same gradients.",
+    "base_alone": "the base is a run like another: its own batch and its own ring count.",
 }
 
 
-def predicted(n: int, batch: float, weak: bool, machine: Machine, wrong: str = "") -> float:
+def predicted(run: Run, base: Run, machine: Machine, wrong: str = "") -> float:
     """The speed-up by the chapter's model, or by one that is `wrong` in a way of MISREAD."""
-    weak = (weak or wrong == "strong_is_weak") and wrong != "weak_is_strong"
 
-    def seconds(n: int, share: float) -> float:
+    def seconds(run: Run) -> float:
+        n, messages = run["replicas"], 1 if wrong == "one_message" else run["messages"]
+        share = run["batch"] if wrong == "batch_of_each" else run["batch"] / n
+        share = math.floor(share) if wrong == "whole_examples" else share
         turns = {
             "no_cores": 1.0,
             "always_shared": n / machine["cores"],
             "whole_rounds": math.ceil(n / machine["cores"]),
         }.get(wrong, max(1.0, n / machine["cores"]))
         piece = machine["size"] / machine["rate"] / (1 if wrong == "ring_of_whole" else n)
+        piece *= messages if wrong == "bytes_of_each" else 1
         hops = (n - 1) * (1 if wrong == "one_way" else 2)
-        ring = hops * (machine["latency"] + piece)
+        wait = messages * machine["latency"]
+        ring = hops * (wait + piece)
         if wrong == "latency_once":
-            ring = (n > 1) * machine["latency"] + hops * piece
+            ring = (n > 1) * wait + hops * piece
         if wrong == "ring_of_two":
-            ring = (n - 1) * (2 * machine["latency"] + machine["size"] / machine["rate"])
-        if (wrong == "no_ring_if_weak" and weak) or (wrong == "no_ring_beyond_cores" and n > machine["cores"]):
+            ring = (n - 1) * (2 * wait + machine["size"] / machine["rate"])
+        if wrong == "no_ring_beyond_cores" and n > machine["cores"]:
             ring = 0.0
         fixed = 0.0 if wrong == "no_fixed" else machine["fixed"] * (turns if wrong == "fixed_shared" else 1)
         return fixed + machine["example"] * share * turns + (0.0 if wrong == "no_ring" else ring)
 
-    share = batch if weak else batch // n if wrong == "whole_examples" else batch / n
-    times = 1.0 if wrong == "steps_not_examples" else n * share / batch
-    found = times * seconds(1, batch) / seconds(n, share)
+    first = {**base, "replicas": 1, "batch": run["batch"]} if wrong == "base_alone" else base
+    times = 1.0 if wrong == "steps_not_examples" else run["batch"] / first["batch"]
+    found = times * seconds(first) / seconds(run)
     return 1 / found if wrong == "inverted" else found
-
-
-def paired(base: Sequence[float], other: Sequence[float], wrong: str = "") -> tuple[float, float, float, int] | None:
-    """Median, smallest, largest of the ratios of pairs, and how many were left out; None with no pair."""
-    pairs = list(zip(base, other, strict=True))
-    good = [(one, two) for one, two in pairs if not math.isnan(one + two)]
-    if wrong == "filtered_apart":
-        good = list(zip(*([each for each in side if not math.isnan(each)] for side in (base, other)), strict=False))
-    if len(good) < (2 if wrong == "none_for_one" else 1):
-        return None
-    if wrong == "inverted":
-        good = [(two, one) for one, two in good]
-    found = [one / two for one, two in good]
-    middle = float(np.mean(found) if wrong == "mean" else np.median(found))
-    low, high = min(found), max(found)
-    if wrong == "even_by_ends" and len(found) % 2 == 0:
-        middle = (low + high) / 2
-    if wrong == "ratio_of_medians":
-        middle = float(np.nanmedian([one for one, _ in good]) / np.nanmedian([two for _, two in good]))
-    if wrong == "widest":
-        low = min(one for one, _ in good) / max(two for _, two in good)
-        high = max(one for one, _ in good) / min(two for _, two in good)
-    left = len(pairs) - len(good)
-    if wrong == "counts_runs":
-        left = sum(math.isnan(each) for each in (*base, *other))
-    if wrong == "counts_good":
-        left = len(good)
-    return middle, low, high, left
-
-
-MISPAIRED = {
-    "filtered_apart": "what is left of the two lists is no longer of the same repeats.",
-    "inverted": "that is `other` over `base`.",
-    "mean": "its first number is the ratios' mean, not their median.",
-    "ratio_of_medians": "its first number is the ratio of two medians, not the median of the ratios.",
-    "widest": "runs of different repeats are compared.",
-    "counts_runs": "its last number counts failed runs, not repeats that were left out.",
-    "counts_good": "its last number counts the repeats that were kept.",
-    "even_by_ends": "of an even number of ratios, the median is the mean of the middle two, not of the two ends.",
-    "none_for_one": "one pair is a ratio, too: its own median, smallest and largest.",
-}
 
 
 def unevenly(ratios: Sequence[float], wrong: str = "") -> float:

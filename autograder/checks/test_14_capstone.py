@@ -1,4 +1,4 @@
-"""Trusted checks of chapter 14: a step against one device's, a line against least squares, predictions against the model."""
+"""Trusted checks of chapter 14: a step against one device's, a line, predictions by the model, a plan by its rules."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from across.expecting import anything, array, between, list_of, maybe, number, row, shown, whole
+from across import planned
+from across.expecting import Expected, anything, array, between, list_of, number, row, text
 from autograder.checks import scaling_truth as truth
-from autograder.probe.asking import Misconception, exercise, recorded
+from autograder.probe.asking import Misconception, exercise
 
 # replica_step
 
@@ -170,7 +171,11 @@ def drawn_machine(rng: np.random.Generator, cores: int, **changes: float) -> tru
     return {**drawn, **changes}
 
 
-def check_speedups(student: Any, cases: list[tuple[int, int, bool, truth.Machine]]) -> None:
+def run_of(replicas: int, batch: int, messages: int = 1) -> truth.Run:
+    return {"replicas": replicas, "batch": batch, "messages": messages, "threads": 1}
+
+
+def check_speedups(student: Any, cases: list[tuple[truth.Run, truth.Run, truth.Machine]]) -> None:
     asked = list(student.call("speedup", cases, returns=number, before=said_of))
 
     def fits(wrong: str) -> bool:
@@ -194,80 +199,37 @@ def odd(rng: np.random.Generator) -> int:
 
 
 def said_of(case: Any) -> str:
-    n, batch, weak, machine = case
-    return f"`speedup({n}, {batch}, {weak}, {{'cores': {machine['cores']}, ...}})` returned"
+    run, base, machine = case
+    return f"`speedup({run}, {base}, {{'cores': {machine['cores']}, ...}})` returned"
 
 
 @exercise("speedup")
-def test_strong_scaling_with_cores_for_all(student, rng):
-    check_speedups(student, [(n, odd(rng), False, drawn_machine(rng, 8)) for n in (2, 4, 8, 1)])
+def test_a_batch_is_shared_where_all_have_a_core(student, rng):
+    cases = [(run_of(n, batch), run_of(1, batch), drawn_machine(rng, 8)) for n in (2, 4, 8, 1) for batch in [odd(rng)]]
+    check_speedups(student, cases)
 
 
 @exercise("speedup")
-def test_weak_scaling_with_cores_for_all(student, rng):
-    cases = [(n, 192, True, drawn_machine(rng, 8)) for n in (2, 3, 8)]
-    check_speedups(student, [*cases, (4, odd(rng), False, drawn_machine(rng, 8))])
+def test_batches_and_messages_differ(student, rng):
+    batch, messages = odd(rng), int(rng.integers(2, 6))
+    check_speedups(
+        student,
+        [
+            (run_of(3, 3 * batch), run_of(1, batch), drawn_machine(rng, 8)),
+            (run_of(2, batch, messages), run_of(1, batch), drawn_machine(rng, 8)),
+            (run_of(4, 5 * batch, messages), run_of(2, batch), drawn_machine(rng, 8)),
+            (run_of(1, 2 * batch, messages), run_of(1, batch), drawn_machine(rng, 8)),
+        ],
+    )
 
 
 @exercise("speedup", 2.0)
 def test_replicas_share_the_cores(student, rng):
-    cases = [(n, odd(rng), weak, drawn_machine(rng, 2)) for n in (3, 5, 2) for weak in (False, True)]
+    cases = [
+        (run_of(n, odd(rng), m), run_of(1, odd(rng)), drawn_machine(rng, 2))
+        for n, m in ((3, 2), (5, 1), (2, 3), (8, 1))
+    ]
     check_speedups(student, cases)
-
-
-# ratios
-
-RATIO = maybe(row(number, number, number, whole)).named("median, smallest, largest and how many were left out, or None")
-
-
-def check_ratios(student: Any, cases: list[tuple[list[float], list[float]]]) -> None:
-    asked = list(student.call("ratios", cases, returns=RATIO))
-
-    def fits(case: Any, got: Any, wrong: str = "") -> bool:
-        wanted = truth.paired(*case, wrong=wrong)
-        return got == wanted if got is None or wanted is None else bool(np.allclose(got, wanted, rtol=1e-6))
-
-    if all(fits(case, got) for case, got in asked):
-        return
-    name = truth.known(truth.MISPAIRED, lambda wrong: all(fits(case, got, wrong) for case, got in asked))
-    for case, got in asked:
-        if fits(case, got):
-            continue
-        says = f"`ratios({case[0]}, {case[1]})` returned {shown(got)}"
-        if name:
-            raise Misconception(name, f"{says}: {truth.MISPAIRED[name]}")
-        wanted = truth.paired(*case)
-        if wanted is None:
-            raise Misconception("zeros_for_none", f"{says}; there is no pair: expected None.")
-        assert got is not None, f"{says}; {len(case[0]) - wanted[3]} pairs have both runs."
-        which = ["median", "smallest ratio", "largest ratio", "number that was left out"]
-        off = next(i for i in range(4) if not math.isclose(got[i], wanted[i], rel_tol=1e-6))
-        raise AssertionError(f"{says}: the {which[off]} is {wanted[off]:g}.")
-
-
-def drawn_seconds(rng: np.random.Generator, count: int) -> tuple[list[float], list[float]]:
-    """Runs whose ratios differ much; seconds as one writes them."""
-    other = [round(float(each), 2) for each in rng.uniform(0.5, 4, size=count)]
-    return [round(each * float(by), 2) for each, by in zip(other, rng.uniform(0.6, 3, size=count), strict=True)], other
-
-
-def failing(rng: np.random.Generator, count: int) -> tuple[list[float], list[float]]:
-    """The same with failed runs: one of each side in a repeat of its own, and both runs of one."""
-    base, other = drawn_seconds(rng, count)
-    first, second, both = (int(each) for each in rng.choice(count - 2, size=3, replace=False))
-    base[first] = other[second] = base[both] = other[both] = math.nan
-    return base, other
-
-
-@exercise("ratios")
-def test_runs_of_one_repeat_are_compared(student, rng):
-    check_ratios(student, [drawn_seconds(rng, count) for count in (5, 4, 7)])
-
-
-@exercise("ratios", 2.0)
-def test_failed_runs_are_left_out_and_counted(student, rng):
-    nothing = ([math.nan, 2.0, math.nan], [1.0, math.nan, math.nan])
-    check_ratios(student, [failing(rng, 7), failing(rng, 8), ([2.5, math.nan], [0.5, 1.5]), nothing])
 
 
 # chance
@@ -316,7 +278,57 @@ def test_some_on_each_side(student, rng):
     check_chances(student, [drawn_ratios(rng, *case) for case in cases])
 
 
-# prediction
+# plan, follow_up: what was handed in, by the rules of the notebook's own check
 
-NAMES = ["2 replicas", "4 replicas", "2 replicas, twice the batch"]
-test_every_configuration_has_a_prediction = recorded("prediction", dict.fromkeys(NAMES, between(0.01, 100)))
+
+def decided(fault: planned.Fault | None, answer: str) -> None:
+    """Raise what is wrong."""
+    if fault is not None:
+        raise Misconception(fault.name, f"`{answer}`: {fault.says}.")
+
+
+def handed(student: Any, name: str, kind: Expected) -> Any:
+    """The value of that name, as the notebook's check reads it."""
+    return kind(student.ask(truth.handed_in, name=name), f"`{name}` is")
+
+
+@exercise("plan")
+def test_the_plan_has_repeats_enough_within_its_budget(student):
+    decided(planned.within_budget(handed(student, "plan", planned.PLAN)), "plan")
+
+
+@exercise("plan")
+def test_the_plan_has_a_control(student):
+    decided(planned.controlled(handed(student, "plan", planned.PLAN)), "plan")
+
+
+@exercise("plan")
+def test_two_configurations_of_the_plan_answer_its_question(student):
+    decided(planned.contrasted(handed(student, "plan", planned.PLAN)), "plan")
+
+
+@exercise("follow_up")
+def test_the_follow_up_changes_one_thing(student):
+    plan, then = handed(student, "plan", planned.PLAN), handed(student, "follow_up", planned.FOLLOW_UP)
+    decided(planned.one_thing(plan, then), "follow_up")
+
+
+@exercise("follow_up")
+def test_a_result_of_the_follow_up_can_refute(student):
+    decided(planned.tells(handed(student, "follow_up", planned.FOLLOW_UP)), "follow_up")
+
+
+def seen_of(student: Any) -> Any:
+    """The record that was handed in: what the student's own process wrote."""
+    return planned.recorded(handed(student, "record", text))
+
+
+@exercise("follow_up", weak=True)
+def test_by_the_record_the_plan_was_stated_before_it_was_measured(student):
+    decided(planned.stated_first(seen_of(student), handed(student, "plan", planned.PLAN)), "record")
+
+
+@exercise("follow_up", weak=True)
+def test_by_the_record_the_follow_up_was_stated_between(student):
+    plan, then = handed(student, "plan", planned.PLAN), handed(student, "follow_up", planned.FOLLOW_UP)
+    decided(planned.followed(seen_of(student), plan, then), "record")

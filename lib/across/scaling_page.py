@@ -16,7 +16,7 @@ from typing import Any
 from across import pictures
 from across.study import Ratio, Stated, Study, machine
 
-__all__ = ["Page", "draw", "page"]
+__all__ = ["Page", "draw", "drawn", "page"]
 
 COLUMNS = (
     "configuration",
@@ -78,28 +78,41 @@ def page(
 
 def draw(study: Study, base: str, work: Mapping[str, float] | None = None, *, title: str) -> pictures.Picture:
     """A row for each configuration but `base`: each repeat's ratio a dot, their median a line, the prediction dashed."""
-    stated = study.stated()
-    found = _ratios(study, base, work)
+    stated, found = study.stated(), _ratios(study, base, work)
+    rows = {
+        name: (_predicted(stated, name), stated.values.get(name) if stated else None, ratio)
+        for name, ratio in found.items()
+    }
+    return _drawn(rows, base, title)
+
+
+def drawn(rows: Mapping[str, tuple[float, Sequence[float]]], base: str, *, title: str) -> pictures.Picture:
+    """The same of numbers that were kept: of each name the prediction, and the ratio of each repeat."""
+    return _drawn(
+        {name: (f"{said:.2f}", said, Ratio(tuple(values), 0)) for name, (said, values) in rows.items()}, base, title
+    )
+
+
+def _drawn(rows: Mapping[str, tuple[str, float | None, Ratio | None]], base: str, title: str) -> pictures.Picture:
     x = f"examples a second, times those of {base} (dots: each repeat; line: median; dashed: predicted)"
-    figure, axes = pictures.plot(7.5, 1.1 + 0.5 * max(1, len(found)), title=title, x=x, y="")
+    figure, axes = pictures.plot(7.5, 1.1 + 0.5 * max(1, len(rows)), title=title, x=x, y="")
     axes.xaxis.label.set_fontsize(pictures.FONT - 1)
     axes.grid(axis="x", color=pictures.INK, alpha=0.3, linewidth=0.6)
     axes.axvline(1.0, color=pictures.INK, linewidth=0.8)
     words = []
-    for row, (name, ratio) in enumerate(found.items()):
+    for row, (name, (predicted, at, ratio)) in enumerate(rows.items()):
         said = "measured by no pair"
         if ratio:
             dots = {"color": "white", "markeredgecolor": pictures.INK, "markersize": 5}
             axes.plot(ratio.values, [row] * len(ratio.values), "o", **dots)
             axes.vlines(ratio.median, row - 0.3, row + 0.3, color=pictures.PALETTE[5], linewidth=2.2)
             said = f"measured {ratio}"
-        if stated and name in stated.values:
-            at = stated.values[name]
+        if at is not None:
             axes.vlines(at, row - 0.4, row + 0.4, color=pictures.ALERT, linestyle="--", linewidth=1.8)
-            said = f"predicted {_predicted(stated, name)}, {said}"
+            said = f"predicted {predicted}, {said}"
         words.append(f"{name}: {said}")
-    axes.set_yticks(range(len(found)), list(found))
-    axes.set_ylim(max(1, len(found)) - 0.5, -0.5)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
     axes.set_xlim(left=0.0)
     return pictures.render(figure, f"{title}, examples a second, times those of {base}. {'; '.join(words)}.")
 
