@@ -12,13 +12,14 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import fixture
 from across._process import bytecode
-from autograder.model.course import Course
+
+if TYPE_CHECKING:
+    from autograder.model.course import Course  # seconds to import: not for a run that has no test of it
 
 bytecode.keep()  # hundreds of processes import TensorFlow
 
@@ -160,6 +161,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def fixture_course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A copy of tests/course with its notebooks, for all tests of a session: whoever changes it takes a copy."""
+    import fixture
+
     return fixture.build_into(tmp_path_factory.mktemp("fixture") / "course")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 import tomllib
@@ -26,9 +27,14 @@ OURS = {
     "across": "across",
     "autograder": "across-autograder",
 }  # editable: no list of files says which modules they hold
-INSTALLED = packages_distributions() | {package: [name] for package, name in OURS.items()}
 ABSENT = {"pynvml": "nvidia-ml-py"}  # not installed everywhere, and not called like its module
 WRITTEN_BY_TESTS = {"neighbour"}
+
+
+@functools.cache
+def held() -> dict[str, list[str]]:
+    """The distributions of each package on this machine; 2 s to find out."""
+    return {**packages_distributions(), **{package: [name] for package, name in OURS.items()}}
 
 
 def names(requirements: Iterable[str]) -> set[str]:
@@ -67,7 +73,7 @@ def distributions(module: str, beside: Iterable[str] = ()) -> set[str]:
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names or top in beside:
         return set()
-    return {canonicalize_name(name) for name in INSTALLED.get(top, [ABSENT.get(top, top)])}
+    return {canonicalize_name(name) for name in held().get(top, [ABSENT.get(top, top)])}
 
 
 def sources(*folders: str) -> dict[Path, ast.Module]:

@@ -89,9 +89,8 @@ class_run.close()
 """
 
 
-@pytest.mark.parametrize("preload", [[], ["numpy"]])
-def test_a_course_without_tensorflow_has_it_in_no_process(tmp_path: Path, preload: list[str]):
-    course = courses.write(tmp_path, NAME, SOURCE, CHECKS, preload)
+def test_a_course_without_tensorflow_has_it_in_no_process(tmp_path: Path):
+    course = courses.write(tmp_path, NAME, SOURCE, CHECKS)
     ran = subprocess.run(
         [sys.executable, "-c", GRADE, str(course.root), NAME], capture_output=True, text=True, timeout=PATIENCE
     )

@@ -1,8 +1,5 @@
 """Questions to a student, asked in this process: what a check sees, and what a student is told."""
 
-import collections
-import enum
-
 import numpy as np
 import pytest
 
@@ -73,74 +70,9 @@ def test_an_error_whose_text_raises_is_borne():
         ask(double)
 
 
-@pytest.mark.parametrize("value", [float("nan"), "\ud800", None, True, {"a": (1, b"x")}, [[]]])
-def test_odd_values_are_answers(value):
-    got = ask(lambda x: value)
-    assert type(got) is type(value)
-    assert repr(got) == repr(value)
-
-
 def test_a_reply_over_the_cap_breaks_the_protocol():
     with pytest.raises(wire.TooBigError, match="the cap"):
         ask(lambda x: np.zeros(20 << 20, np.uint8))
-
-
-class Fancy(dict):
-    """A dictionary that claims to be another."""
-
-    def items(self):
-        return [("forged", 1)]
-
-
-class Name(str):
-    """A text that claims to be another."""
-
-    def __str__(self):
-        return "forged"
-
-    __repr__ = __str__
-
-
-class Level(enum.IntEnum):
-    """A number with a name."""
-
-    HIGH = 3
-
-
-Pair = collections.namedtuple("Pair", "a b")
-
-
-@pytest.mark.parametrize(
-    ("value", "plain"),
-    [
-        (np.int64(3), 3),
-        (np.float32(0.5), 0.5),
-        (np.bool_(True), True),
-        (np.str_("x"), "x"),
-        (np.array(3), 3),
-        (np.maximum(2, 3), 3),
-        ([np.int8(1), (np.float64(2.0),)], [1, (2.0,)]),
-        (np.array(["a", "b"]), ["a", "b"]),
-        (np.array([1, "a", None], dtype=object), [1, "a", None]),
-        ({3, 1, 2}, [1, 2, 3]),
-        (range(3), [0, 1, 2]),
-        ({"a": 1}.keys(), ["a"]),
-        (collections.deque([1, 2]), [1, 2]),
-        (collections.OrderedDict(a=1), {"a": 1}),
-        (collections.defaultdict(list, a=[np.int64(1)]), {"a": [1]}),
-        (collections.Counter("aab"), {"a": 2, "b": 1}),
-        (Pair(1, 2), (1, 2)),
-        (Level.HIGH, 3),
-        (Name("x"), "x"),
-        (Fancy(a=1), {"a": 1}),
-        ({Name("x"): Level.HIGH}, {"x": 3}),
-    ],
-)
-def test_a_right_answer_loses_nothing_for_its_python_type(value, plain):
-    got = ask(lambda x: value)
-    assert got == plain
-    assert type(got) is type(plain)
-    assert repr(got) == repr(plain)
 
 
 def test_an_array_stays_an_array_and_a_tensor_becomes_one():

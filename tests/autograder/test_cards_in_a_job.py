@@ -157,12 +157,6 @@ def test_the_students_server_has_not_looked_for_cards_before_it_forks():
     assert said.stdout.strip() == "None"
 
 
-@pytest.mark.parametrize(("gpus", "count"), [(0, 0), (1, 1), (2, 2), (4, 4)])
-def test_a_header_says_how_many_cards(tmp_path: Path, gpus: object, count: int):
-    made = courses.write(tmp_path, NAME, HEADER.format(gpus=gpus) + SOURCE.replace("@FILE@", "'/dev/x'"))
-    assert made.chapter(NAME).gpus == count
-
-
 @pytest.mark.parametrize(
     ("said", "why"),
     [

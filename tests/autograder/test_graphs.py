@@ -3,7 +3,6 @@
 import time
 import tracemalloc
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
@@ -60,11 +59,6 @@ def calling(calls: dict[str, list[str]], first: list[str]) -> Any:
 
 
 # What may be in it
-
-
-def test_a_graph_that_computes_comes_in():
-    read = graphs.read(serialized(lambda: tf.matmul(tf.ones([2, 2]), tf.ones([2, 2]))))
-    assert "MatMul" in {node.op for node in read.node}
 
 
 def test_a_graph_that_writes_a_file_does_not():
@@ -185,20 +179,6 @@ def test_every_field_of_a_graph_is_counted_and_no_byte_is_taken_for_another():
     assert graph_bytes.fields(data, 10**6) == wanted
     assert graph_bytes.fields(data, wanted - 1) == wanted
     assert graph_bytes.fields(data, 100) == 101
-
-
-def test_a_cut_or_damaged_graph_is_counted_or_refused():
-    data = serialized(lambda: tf.matmul(tf.ones([2, 2]), tf.ones([2, 2])))
-    rng = Random(3)
-    refused = 0
-    for _ in range(2000):
-        at = rng.randrange(len(data))
-        damaged = data[:at] if rng.random() < 0.5 else data[:at] + rng.randbytes(2) + data[at + 2 :]
-        try:
-            assert graph_bytes.fields(damaged, 10**6) >= 0
-        except graph_bytes.MalformedError:
-            refused += 1
-    assert refused > 100
 
 
 def test_seven_million_empty_functions_are_refused_before_they_take_memory():

@@ -138,16 +138,6 @@ def test_the_database_refuses_to_change_a_line(tmp_path, verb):
     assert told(tmp_path) == before
 
 
-def test_a_student_can_be_forgotten_and_nobody_else_is(tmp_path):
-    graded(tmp_path, classroom.verdict("ada"), classroom.verdict("bo"))
-    with record.book(tmp_path, TINY) as book, book.transaction() as connection:
-        history.forget(connection, "ada")
-    assert {each.student for each in told(tmp_path)} == {"bo"}
-    refused = pytest.raises((GradebookError, DBAPIError), match="only added to")
-    with record.book(tmp_path, TINY) as book, refused, book.transaction() as connection:
-        connection.execute(text("DELETE FROM across_history"))
-
-
 def test_a_gradebook_from_before_there_was_a_history_tells_what_changes_from_now_on(tmp_path):
     graded(tmp_path, classroom.verdict("ada", FAILED), classroom.verdict("bo"))
     with record.book(tmp_path, TINY) as book, book.transaction() as connection:

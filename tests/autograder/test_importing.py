@@ -18,7 +18,6 @@ from autograder.authoring import importing
 from autograder.gradebook import record
 from autograder.model.course import Course
 from autograder.model.verdict import Result
-from autograder.report import explain
 
 EXAMPLE = Path(nbgrader.__path__[0]) / "docs" / "source" / "user_guide"
 FORGED = """\
@@ -125,13 +124,6 @@ def test_honest_answers_get_what_their_test_cells_say(marked):
 
 
 @needs_a_box
-def test_a_test_cell_is_asked_what_its_names_meant_where_it_stands(marked):
-    _, rows = marked
-    assert rows["right", "test_first"].verdict is Result.PASSED  # `result` was bound anew further down
-    assert rows["right", "test_second"].verdict is Result.PASSED
-
-
-@needs_a_box
 def test_an_answer_whose_cell_was_split_keeps_its_points(marked):
     assert points(marked[1], "splits") == ALL
 
@@ -185,12 +177,6 @@ def test_programs_and_tasks_marked_by_hand_wait_and_show_what_the_student_added(
     again = nb.rows(everything, "ps1", out)
     assert points(again, "right") == ALL | {"program": 3, "project": 5}
     assert not again["right", "project"].waiting
-
-
-@needs_a_box
-def test_explain_says_that_a_test_cell_is_weak(everything: Course, marked):
-    found = explain.as_json(marked[0], everything.chapter("ps1"), "right", "test_double")
-    assert [test["weak"] for test in found["exercises"][0]["tests"]] == [True]
 
 
 def test_what_lies_beside_a_notebook_is_handed_out_with_it_and_no_hidden_test_is(everything: Course, tmp_path: Path):

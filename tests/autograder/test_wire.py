@@ -11,22 +11,6 @@ import pytest
 from autograder.probe import wire
 
 
-def opened(frame: bytes) -> object:
-    _, header, body = wire.HEAD.unpack(frame[: wire.HEAD.size])
-    content = frame[wire.HEAD.size :]
-    assert len(content) == header + body
-    return wire.decode(content[:header], content[header:])
-
-
-@pytest.mark.parametrize("name", sorted(wire.DTYPES))
-def test_an_array_comes_back_with_its_type_and_shape(name):
-    array = np.arange(12).reshape(3, 4).astype(name)
-    got = opened(wire.encode({"x": [array, array.T, array[0, 0]]}))["x"]
-    assert [each.dtype.name for each in got] == [name] * 3
-    assert [each.shape for each in got] == [(3, 4), (4, 3), ()]
-    np.testing.assert_array_equal(got[1], array.T)
-
-
 @pytest.mark.parametrize("value", [object(), {1, 2}, np.array([None]), np.array(["a"]), slice(1), len, 1j])
 def test_what_is_not_plain_cannot_cross(value):
     with pytest.raises(TypeError, match=r"(a value of type|an array of) .*; return numbers"):
@@ -72,13 +56,6 @@ def test_a_forged_header_is_refused(header):
         wire.decode(json.dumps(header).encode(), b"")
 
 
-def test_deep_nesting_is_refused():
-    with pytest.raises(wire.WireError):
-        wire.decode(b"[" * 200_000, b"")
-    with pytest.raises(wire.WireError, match="nested"):
-        wire.decode(b"[" * 150 + b"]" * 150, b"")
-
-
 @pytest.fixture
 def pair():
     ours, theirs = socket.socketpair()
@@ -91,13 +68,6 @@ def test_a_frame_over_the_cap_is_refused_before_it_is_read(pair):
     theirs.sendall(wire.HEAD.pack(wire.MAGIC, 2**31, 2**31))
     with pytest.raises(wire.TooBigError, match="the cap is 1000"):
         wire.receive(ours, time.monotonic() + 5, 1000)
-
-
-def test_silence_ends_at_the_deadline(pair):
-    ours, theirs = pair
-    theirs.sendall(wire.encode("x")[:-1])
-    with pytest.raises(wire.DeadlineError):
-        wire.receive(ours, time.monotonic() + 0.05, 1000)
 
 
 def test_a_closed_channel_is_a_death(pair):

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from pathlib import Path
 
@@ -185,20 +184,6 @@ def test_a_server_that_was_killed_is_started_again():
     server.kill()
     server.wait(30)
     assert fresh.run(add, 1, b=3, timeout=120) == 4
-
-
-@needs_fork
-def test_the_server_ends_with_the_process_that_started_it():
-    script = """
-        import os, signal
-        from across import fresh
-        fresh.run(int)
-        print(fresh._servers[os.getpid()].process.pid, flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == -signal.SIGKILL
-    assert ended(int(done.stdout))
 
 
 @needs_fork

@@ -23,6 +23,23 @@ class Names(list):
     pass
 
 
+class Forged(dict):
+    """Claims to hold something else."""
+
+    def items(self):
+        return [("forged", 1)]
+
+
+class Text(str):
+    """Claims to be another."""
+
+    def __str__(self):
+        return "forged"
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
 PLAIN = [
     (np.float64(2.5), 2.5),
     (np.int64(3), 3),
@@ -41,6 +58,9 @@ PLAIN = [
     (fractions.Fraction(1, 4), 0.25),
     ([decimal.Decimal("0.5")], [0.5]),
     (Names([Colour.RED]), [3]),
+    (Pair(1, 2), (1, 2)),
+    (Forged(a=1), {"a": 1}),
+    ({Text("x"): Colour.RED}, {"x": 3}),
     ((1, (np.float32(0.5),)), (1, (0.5,))),
 ]
 CROSSES = st.recursive(

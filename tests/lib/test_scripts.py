@@ -126,17 +126,3 @@ def test_the_interpreters_of_what_is_prepared_are_told(script: Path):
     assert program in told
     assert str(Path(program).parent.parent / "lib") in told
     assert str(Path(program).parent.parent) not in told  # nor what else lies beside them
-
-
-def test_of_an_interpreter_in_a_home_its_links_and_its_libraries_are_told_and_nothing_else_of_the_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(scripts, "PLACE", tmp_path / "place")
-    home, python = tmp_path / "home", tmp_path / "place" / "an-environment" / "bin" / "python"
-    for folder in (home / "bin", home / "lib" / "python3.11", home / "lib64", home / "share", python.parent):
-        folder.mkdir(parents=True)
-    (home / "lib" / "python3.11" / "os.py").touch()
-    (home / "bin" / "python3.11").touch()
-    (home / "bin" / "python3").symlink_to("python3.11")
-    python.symlink_to(home / "bin" / "python3")
-    assert scripts.interpreters() == [str(home / name) for name in ("bin/python3", "bin/python3.11", "lib")]

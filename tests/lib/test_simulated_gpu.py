@@ -114,40 +114,6 @@ def test_a_logical_gpu_has_its_bytes_and_no_others(built):
 
 
 @needs
-def test_growth_and_the_fraction_of_a_session_are_tensorflows_own(built):
-    def reserved(growth: bool):
-        import tensorflow as tf
-
-        v1: Any = tf.compat.v1
-        devices.gpus(1, memory="1 GiB")
-        config = v1.ConfigProto()
-        config.gpu_options.per_process_gpu_memory_fraction = 0.25
-        config.gpu_options.allow_growth = growth
-        with tf.Graph().as_default(), tf.device("/gpu:0"):
-            total = tf.reduce_sum(tf.ones([256]))
-            with v1.Session(config=config) as session:
-                limit = next(each.memory_limit_bytes for each in session.list_devices() if "GPU" in each.name)
-                session.run(total)
-        return limit, max(_mapped_in_one_piece())
-
-    limit, all_at_once = fresh.run(reserved, False, timeout=120)
-    assert limit == 256 * MIB
-    assert all_at_once >= 256 * MIB
-    assert fresh.run(reserved, True, timeout=120)[0] == 256 * MIB
-
-
-def _mapped_in_one_piece() -> list[int]:
-    """The bytes of this process's mappings that no file is behind."""
-    found = []
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        span, *_, inode = line.split()[:5]
-        begin, end = (int(each, 16) for each in span.split("-"))
-        if inode == "0":
-            found.append(end - begin)
-    return found
-
-
-@needs
 def test_keras_trains_by_its_default_compile_without_a_warning(in_two):
     def fit():
         import warnings

@@ -5,11 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import signal
 import statistics
-import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -96,44 +92,6 @@ def test_a_study_whose_last_line_was_cut_off_goes_on_with_that_run(tmp_path):
     assert Study(path, seconds_of, given, 3).run(say=quiet).seconds() == {"one": [1.5] * 3, "two": [0.5] * 3}
     assert path.read_bytes().startswith(cut)
     assert len([line for line in path.read_bytes().splitlines() if line.endswith(b"}")]) == 6
-
-
-@needs_fork
-@pytest.mark.slow
-def test_a_study_that_is_killed_in_the_middle_goes_on(tmp_path):
-    program = """
-        import sys, time
-        from across.study import Study
-
-        def slow(n):
-            time.sleep(0.2)
-            return n
-
-        if __name__ == "__main__":
-            Study(sys.argv[1], slow, {"one": {"n": 1}, "two": {"n": 2}}, 4).run()
-    """
-    script, path = tmp_path / "script.py", tmp_path / "study.jsonl"
-    script.write_text(textwrap.dedent(program))
-    command = [sys.executable, str(script), str(path)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 120
-    while not (path.exists() and path.read_bytes().count(b"\n") >= 3):
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait(60)
-    cut = path.read_bytes()
-    rows = [line for line in cut.splitlines() if line.endswith(b"}")]
-    with path.open("ab") as file:
-        file.write(b'{"name": "one", "rep')  # as a full disk would leave it
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
-    after = path.read_bytes()
-    assert after.startswith(cut)
-    whole = [json.loads(line) for line in after.splitlines() if line.endswith(b"}")]
-    assert len(whole) == 8
-    assert len(rows) < 8
-    assert {(row["name"], row["repeat"]) for row in whole} == {(n, r) for n in ("one", "two") for r in range(4)}
 
 
 @needs_fork
