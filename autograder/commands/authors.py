@@ -1,4 +1,4 @@
-"""The verbs of whoever writes chapters and checks: build, run, check, verify, site, demo."""
+"""The verbs of whoever writes chapters and checks: build, run, check, verify, site."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autograder.commands import grading
 from autograder.commands.application import AUTHORS, ChapterName, app, end, opened, published_at
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
 
@@ -226,21 +225,3 @@ def site(
         console.print(f"bare: {name}, whose outputs are not kept; without --no-execute it is run", highlight=False)
     console.print(f"{made.pages} pages of {made.chapters} chapters; {len(made.executed)} were run", highlight=False)
     console.print(f"open {(out / 'index.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
-
-
-@app.command(rich_help_panel=AUTHORS)
-def demo(
-    context: typer.Context,
-    out: Annotated[Path, typer.Option(help="where the class and its marks are written")] = Path("demo"),
-    workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
-) -> None:
-    """Make a class of 30 invented submissions of the course's chapter for it and grade it, start to end."""
-    from autograder.devtools import demo as classroom
-    from autograder.engine.request import Request
-    from autograder.submissions.handed_in import HandedIn
-
-    course = opened(context)
-    submissions = HandedIn(classroom.make(course, out / "submissions"))
-    code = grading.grade_to_the_end(Request(course, classroom.chapter_of(course), submissions, out, workers=workers))
-    console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
-    sys.exit(code)

@@ -43,9 +43,6 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         tuple[Module, ...],
         Meta(description='modules that every kernel has imported when it starts, as in preload = ["numpy"]'),
     ] = ()
-    demo: Annotated[
-        str, Meta(description='the chapter that `autograder demo` makes a class of, as in demo = "03_queues"')
-    ] = ""
     rows: Annotated[str, Meta(description='all that it teaches, as in rows = "S1-S76"')] = ""
     step: Annotated[
         float,

@@ -12,9 +12,9 @@ import courses
 import pytest
 from boxed import needs_a_box
 
+import demo
 import fixture
 from autograder.authoring import build
-from autograder.devtools import demo
 from autograder.job import forkserver, grade
 from autograder.job.grade import Job
 from autograder.model import course as course_module
@@ -349,8 +349,3 @@ def test_any_course_has_a_class_to_try_grading_on():
             assert student.expected.keys() == {exercise.name for exercise in course.chapter(fixture.CHAPTER).exercises}
         fewer = demo.students(replace(course, preload=("numpy",)))
     assert {student.name for student in students} - {student.name for student in fewer} == {"trudy"}
-
-
-def test_the_chapter_of_the_demo_is_one_of_the_courses():
-    with pytest.raises(CourseError, match="no chapter '09_x'"):
-        demo.chapter_of(replace(find(), demo="09_x"))
