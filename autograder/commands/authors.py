@@ -115,11 +115,6 @@ def verify(
     no_mutants: Annotated[
         bool, typer.Option("--no-mutants", help="listed answers and their sentences, in the sandbox: a few minutes")
     ] = False,
-    golden: Annotated[
-        bool,
-        typer.Option("--golden", help="the golden book instead: what marks, verdicts, faults and sentences changed"),
-    ] = False,
-    write: Annotated[bool, typer.Option("--write", help="with --golden: keep what they are now")] = False,
 ) -> None:
     """Test the checks themselves: reference, blank, listed answers and mutants of each chapter.
 
@@ -134,8 +129,6 @@ def verify(
 
     course = opened(context)
     asked = _with_exercises(course, chapters or course.chapters)
-    if golden:
-        sys.exit(_golden(course, list(asked), write))
     if changed:
         known = checks_page.digests(course)
         asked = {name: some for name, some in asked.items() if known.get(name) != verifier.digest(course, name)}
@@ -156,27 +149,6 @@ def verify(
     if written:
         console.print(f"written: {checks_page.path(course)}", highlight=False, soft_wrap=True)
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
-
-
-def _golden(course: Course, names: list[str], write: bool) -> int:
-    """Grade the golden book's submissions of chapters again; the exit code. See `authoring.golden`."""
-    from autograder.authoring import golden
-
-    differ = 0
-    with progress("the golden book") as advance:
-        for name, section in golden.graded(course, names, advance):
-            lines = golden.differences(course, name, section)
-            differ += bool(lines)
-            for line in lines:
-                console.print(plain(line), highlight=False, soft_wrap=True)
-            if write and lines:
-                golden.write(course, {name: section})
-    console.print(
-        f"{differ} of {len(names)} chapters differ from {golden.path(course)}", highlight=False, soft_wrap=True
-    )
-    if differ and not write:
-        end(AUTHOR, "say why in the commit that keeps it: `autograder verify --golden --write`")
-    return OK
 
 
 def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[str]]:
