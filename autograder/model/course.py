@@ -154,15 +154,9 @@ class Course:
         _needs(path, found.needs, names)
         return cls(
             root=path.parent,
-            id=found.id,
-            title=found.title,
+            **{name: getattr(found, name) for name in "id title checks preload step published follow_through".split()},
             chapters=names,
-            checks=found.checks,
-            preload=found.preload,
             needs=tuple(found.needs.items()),
-            step=found.step,
-            published=found.published,
-            follow_through=found.follow_through,
         )
 
     def dumps(self) -> str:
