@@ -1,4 +1,4 @@
-"""The verbs of whoever writes chapters and checks: build, run, check, verify, site."""
+"""The verbs of whoever writes chapters and checks: build, run, check, verify."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autograder.commands.application import AUTHORS, ChapterName, app, end, opened, published_at
+from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
 
 if TYPE_CHECKING:
@@ -166,34 +166,3 @@ def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[
         else:
             asked[name] = []
     return asked
-
-
-@app.command(rich_help_panel=AUTHORS)
-def site(
-    context: typer.Context,
-    chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
-    out: Annotated[Path, typer.Option(help="a new folder, or that of an earlier site")] = Path("_site"),
-    execute: Annotated[
-        bool, typer.Option(help="run chapters whose outputs are not kept: minutes; else they are shown bare")
-    ] = True,
-    published: Annotated[
-        str,
-        typer.Option(help="where released folders are pushed to: https://HOST/OWNER/NAME; else what course.toml says"),
-    ] = "",
-) -> None:
-    """Write the course as HTML pages without answers: chapters with their pictures, what one can do after each, search.
-
-    For example: autograder site --out _site && python -m http.server --directory _site
-    """
-    from autograder.site import built
-
-    course = opened(context)
-    names = [course.full_name(name) for name in chapters or ()]
-    with progress("site") as advance:
-        made = built.build(
-            course, out, names=names, execute=execute, published=published_at(course, published), on_progress=advance
-        )
-    for name in made.bare:
-        console.print(f"bare: {name}, whose outputs are not kept; without --no-execute it is run", highlight=False)
-    console.print(f"{made.pages} pages of {made.chapters} chapters; {len(made.executed)} were run", highlight=False)
-    console.print(f"open {(out / 'index.html').resolve().as_uri()}", highlight=False, soft_wrap=True)

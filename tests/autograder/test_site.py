@@ -11,13 +11,14 @@ import courses
 import pytest
 import site_links
 from bs4 import BeautifulSoup
-from small_course import CHECKS, NAME, SOURCE, command
+from small_course import CHECKS, NAME, SOURCE
 
 from autograder.authoring import build
+from autograder.model.address import Address
 from autograder.model.course import Course, CourseError, find
 from autograder.probe import listed
 from autograder.release import leaks
-from autograder.site import about, built, outputs
+from course_site import about, built, outputs
 
 pytest.importorskip("sphinx", reason="sphinx is not installed: uv sync --group ci")
 
@@ -84,9 +85,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, Path]:
     """A course of one chapter, and its site, for which the chapter was run."""
     course = courses.write(tmp_path_factory.mktemp("small") / "course", NAME, SOURCE + PICTURE, CHECKS)
     out = course.root.parent / "site"
-    done = command("site", "--out", out, root=course.root)
-    assert done.returncode == 0, done.stderr
-    assert "of 1 chapters; 1 were run" in done.stdout
+    assert built.build(course, out).executed == (NAME,)
     return course, out
 
 
@@ -233,10 +232,8 @@ def test_a_teachers_page_says_what_the_chapter_says(two: Path):
 def test_links_to_colab_and_binder_are_there_where_an_address_is(small: tuple[Course, Path], two: Path, tmp_path: Path):
     course, _ = small
     assert not [path for path, text in read(two).items() if "colab.research" in text or "mybinder" in text]
-    done = command(
-        "site", "--no-execute", "--out", tmp_path / "site", "--published", "https://github.com/o/n", root=course.root
-    )
-    assert done.returncode == 0, done.stderr
+    address = Address.read("published", "https://github.com/o/n")
+    built.build(course, tmp_path / "site", execute=False, published=address)
     page = (tmp_path / "site" / "chapters" / f"{NAME}.html").read_text()
     assert f"https://colab.research.google.com/github/o/n/blob/main/colab/{NAME}.ipynb" in page
     assert f"https://mybinder.org/v2/gh/o/n/main?urlpath=lab/tree/notebooks/{NAME}.ipynb" in page

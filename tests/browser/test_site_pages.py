@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from autograder.model.course import find
-from autograder.site import built
+from course_site import built
 
 CHAPTER = "03_device_placement"
 PAGES = ("index.html", f"chapters/{CHAPTER}.html", f"about/{CHAPTER}.html", "about/index.html")

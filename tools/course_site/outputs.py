@@ -67,7 +67,7 @@ def made(course: Course, name: str, on_progress: Callable[[int], None] = lambda 
     if ran.cells < len(code):
         stopped = [said for said in ran.problems if not CHECKS_OWN.search(said)] or ["a cell did not run"]
         raise CourseError(
-            f"{name}: {stopped[-1]}; the pages need all of it: try `autograder site` again, or mend the cell"
+            f"{name}: {stopped[-1]}; the pages need all of it: try `tools/make_site.py` again, or mend the cell"
         )
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)

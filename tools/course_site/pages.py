@@ -6,8 +6,8 @@ import re
 
 from autograder.model.address import Address
 from autograder.model.course import Course
-from autograder.site.about import About, Task
-from autograder.site.staged import exercises
+from course_site.about import About, Task
+from course_site.staged import exercises
 
 BAR = "\\|"  # within a table
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")

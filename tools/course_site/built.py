@@ -1,4 +1,4 @@
-"""`autograder site`: the whole course as HTML, by Sphinx and myst-nb, with nothing but what is installed.
+"""`tools/make_site.py`: the whole course as HTML, by Sphinx and myst-nb, with nothing but what is installed.
 
     DIR/index.html                 the chapters, in order
     DIR/chapters/NAME.html         a chapter as students get it, with what its cells print and draw: no answer
@@ -21,12 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
+from bs4 import BeautifulSoup
 
 from autograder.authoring import build as builder
 from autograder.model.address import Address
 from autograder.model.course import Course, CourseError
 from autograder.release import leaks
-from autograder.site import about, outputs, pages, staged
+from course_site import about, outputs, pages, staged
 
 MARK = ".site"  # in a folder that this command has made, and may replace
 BUILDS = 600.0  # seconds that Sphinx may take
@@ -68,7 +69,7 @@ def build(
         raise CourseError(f"--out {out}: there is something else already; give a new folder, or delete that one")
     if missing := [module for module in ("sphinx", "myst_nb", "furo") if not find_spec(module)]:
         said = f"{', '.join(missing)} not found"
-        raise CourseError(f"site: {said}; install it: uv sync --extra site, or pip install -e './autograder[site]'")
+        raise CourseError(f"site: {said}; install it: uv sync --extra site")
     names = list(names or course.chapters)
     _fresh(course, names)
     shown: dict[str, outputs.Executed] = {}
@@ -88,9 +89,14 @@ def build(
         source, new = Path(aside) / "source", Path(aside) / "site"
         _stage(course, source, shown, published)
         _sphinx(source, new, Path(aside) / "doctrees")
-        (new / MARK).write_text("written by `autograder site`, which may replace this folder\n", encoding="utf-8")
+        (new / MARK).write_text("written by `tools/make_site.py`, which may replace this folder\n", encoding="utf-8")
         kept = [secret for name in names for secret in leaks.secrets(course, name)]
-        if found := leaks.leaks(new, kept):
+        read = Path(aside) / "read"  # what is read on each page
+        for page in new.rglob("*.html"):
+            _put(
+                read / page.relative_to(new), BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").get_text()
+            )
+        if found := [*leaks.leaks(new, kept), *leaks.leaks(read, kept)]:
             raise CourseError("no site was written:\n" + "\n".join(found))
         new.chmod(0o755)
         if out.exists():
