@@ -30,7 +30,10 @@ INSTALLED = packages_distributions() | {package: [name] for package, name in OUR
 ABSENT = {"pynvml": "nvidia-ml-py"}  # not installed everywhere, and not called like its module
 WRITTEN_BY_TESTS = {"neighbour"}
 BESIDE = WRITTEN_BY_TESTS | {  # modules and packages of tests/ and tools/
-    name for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py") for name in (path.stem, path.parent.name)
+    name
+    for folder in ("tests", "tools")
+    for path in (ROOT / folder).rglob("*.py")
+    for name in (path.stem, path.parent.name)
 }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = (
     ("-m", "autograder", "build"),
-    ("-m", "autograder", "translate"),
+    ("tools/translate.py",),
     ("tools/coverage.py",),
     ("tools/crosswalk.py",),
 )
