@@ -29,6 +29,12 @@ OURS = {
 }  # editable: no list of files says which modules they hold
 ABSENT = {"pynvml": "nvidia-ml-py"}  # not installed everywhere, and not called like its module
 WRITTEN_BY_TESTS = {"neighbour"}
+BESIDE = WRITTEN_BY_TESTS | {  # modules and packages of tests/ and tools/
+    name
+    for folder in ("tests", "tools")
+    for path in (ROOT / folder).rglob("*.py")
+    for name in (path.stem, path.parent.name)
+}
 
 
 @functools.cache
@@ -88,7 +94,7 @@ def undeclared(trees: dict[Path, ast.Module], allowed: set[str], beside: Iterabl
         f"{path}: {module}"
         for path, tree in trees.items()
         for module in imported(tree)
-        if (found := distributions(module, beside)) and not found & allowed
+        if (found := distributions(module, BESIDE)) and not found & allowed
     ]
 
 
@@ -98,11 +104,10 @@ def test_a_distribution_declares_every_package_that_it_imports(name: str, packag
 
 
 def test_the_tests_import_what_is_declared_only():
-    beside = {path.stem for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py")} | WRITTEN_BY_TESTS
     allowed = names([each for group in CHECKOUT["dependency-groups"].values() for each in group])
     for name in PROJECTS:
         allowed |= declared(name, extras=True)
-    assert undeclared(sources("tests", "tools"), allowed, beside) == []
+    assert undeclared(sources("tests", "tools"), allowed, BESIDE) == []
 
 
 def test_what_only_ci_installs_is_what_files_of_tests_are_skipped_without():
@@ -114,12 +119,11 @@ def test_what_only_ci_installs_is_what_files_of_tests_are_skipped_without():
         for each in skipped_without.body
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "OF_CI"
     ]
-    beside = {path.stem for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py")} | WRITTEN_BY_TESTS
     heavy = {
         module.partition(".")[0]
         for tree in sources("tests").values()
         for module in imported_at_once(tree)
-        if (found := distributions(module, beside)) and not found & allowed
+        if (found := distributions(module, BESIDE)) and not found & allowed
     }
     assert heavy == set(of_ci)
 

@@ -34,9 +34,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import demo
 import fixture
 from autograder.authoring import build
-from autograder.devtools import demo
 from autograder.model.course import Course, CourseError
 from autograder.sandbox import boxes, owners
 from autograder.sandbox.cgroups import ROOT

@@ -2,7 +2,7 @@
 
 uv run python tools/bench.py --students 24 --repeats 2
 
-With sandbox, trusted checks, gradebook, feedback and report. The class is `autograder demo`'s, again and again and each signed,
+With sandbox, trusted checks, gradebook, feedback and report. The class is tools/demo.py's, again and again and each signed,
 without the students who hand in no file or a corrupt one, are endless, eat memory, end their kernel or forge its replies.
 """
 
@@ -28,7 +28,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from autograder.devtools import demo
+import demo
 from autograder.job import assemble
 from autograder.model.course import Course, find
 from autograder.submissions import intake

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +22,8 @@ from autograder.authoring.chapter_header import WHY
 from autograder.model.course import Course, find, text
 
 OF_TENSORFLOW = frozenset({"backing_device", "device", "type"})  # of its tensors and ops: their attributes
+HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 WORD = re.compile(r"[^\W_][\w'’-]*")
 LIMITS = {  # name -> (least, most)
     "words": (0, 1550),  # about 1,300 in the open, and what is folded
@@ -46,6 +50,23 @@ class Figures:
         """The figures that are not the house's, by name."""
         found = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in found.items() if not LIMITS[name][0] <= value <= LIMITS[name][1]}
+
+
+def heading_slips(cells: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What is wrong with the order of a notebook's headings: one of the first level, first, and no level left out."""
+    before = 0
+    for cell in cells:
+        if cell["cell_type"] != "markdown":
+            continue
+        for marks, title in HEADING.findall(FENCE.sub("", text(dict(cell)))):
+            level = len(marks)
+            if level == 1 and before:
+                yield f"{title!r}: a second heading of the first level; make it ## or lower"
+            elif level > before + 1:
+                yield f"{title!r}: {'#' * level} follows {'#' * before or 'nothing'}; a level is left out"
+            before = level
+    if not before:
+        yield "there is no heading; begin with `# Title`"
 
 
 def figures(course: Course, chapter: str) -> Figures:

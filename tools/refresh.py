@@ -3,7 +3,7 @@
     uv run python tools/refresh.py
 
 What takes minutes says so of itself: docs/checks.md (`autograder verify`), the attacks' table (`tools/attacks.py --write`), the
-golden book (`autograder verify --golden --write`).
+golden book (`tools/golden.py --write`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = (
     ("-m", "autograder", "build"),
-    ("-m", "autograder", "translate"),
-    ("-m", "autograder.authoring.coverage"),
+    ("tools/translate.py",),
+    ("tools/coverage.py",),
     ("tools/crosswalk.py",),
 )
 

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import bench
-from autograder.devtools import demo
+import demo
 from autograder.gradebook import record
 from autograder.model.course import find
 

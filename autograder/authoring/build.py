@@ -286,8 +286,6 @@ def _header_slips(course: Course, cell: Cell) -> list[str]:
         for key, example in (("answers", '["pick"]'), ("covers", '["S15"]'), ("tags", '["show"]'))
         if key in keys and not _is_names(keys[key])
     ]
-    if _is_names(keys.get("covers")):
-        slips += chapter_header.row_slips(course, keys["covers"])
     if cell.name and SHOW in keys.get("tags", []):
         slips.append("tagged show, but answers and checks are not mere shows; drop the tag")
     return slips

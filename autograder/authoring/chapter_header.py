@@ -19,21 +19,9 @@ def read(course: Course, name: str, metadata: Mapping[str, Any]) -> dict[str, An
     """The header in the metadata of a chapter's source, as plain values for those of its notebook. Raises CourseError."""
     where = f"solutions/{name}.py, header"
     header = headers.header(where, metadata.get("across", {}))
-    headers.among(f"{where}: rows", header.rows, course.rows)
     if header.allowed_ops:
         _known(course, f"{where}: allowed_ops", header.allowed_ops)
     return msgspec.to_builtins(header)
-
-
-def row_slips(course: Course, covers: Iterable[str]) -> list[str]:
-    """What is wrong with the rows that a cell says it covers."""
-    slips = []
-    for row in covers:
-        try:
-            headers.among("covers", row, course.rows)
-        except CourseError as error:
-            slips.append(str(error))
-    return slips
 
 
 def _known(course: Course, where: str, operations: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The verbs of whoever writes chapters and checks: build, run, check, verify, site, demo."""
+"""The verbs of whoever writes chapters and checks: build, run, check, verify."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autograder.commands import grading
-from autograder.commands.application import AUTHORS, ChapterName, app, end, opened, published_at
+from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
 
 if TYPE_CHECKING:
@@ -116,11 +115,6 @@ def verify(
     no_mutants: Annotated[
         bool, typer.Option("--no-mutants", help="listed answers and their sentences, in the sandbox: a few minutes")
     ] = False,
-    golden: Annotated[
-        bool,
-        typer.Option("--golden", help="the golden book instead: what marks, verdicts, faults and sentences changed"),
-    ] = False,
-    write: Annotated[bool, typer.Option("--write", help="with --golden: keep what they are now")] = False,
 ) -> None:
     """Test the checks themselves: reference, blank, listed answers and mutants of each chapter.
 
@@ -135,8 +129,6 @@ def verify(
 
     course = opened(context)
     asked = _with_exercises(course, chapters or course.chapters)
-    if golden:
-        sys.exit(_golden(course, list(asked), write))
     if changed:
         known = checks_page.digests(course)
         asked = {name: some for name, some in asked.items() if known.get(name) != verifier.digest(course, name)}
@@ -159,27 +151,6 @@ def verify(
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
 
 
-def _golden(course: Course, names: list[str], write: bool) -> int:
-    """Grade the golden book's submissions of chapters again; the exit code. See `authoring.golden`."""
-    from autograder.authoring import golden
-
-    differ = 0
-    with progress("the golden book") as advance:
-        for name, section in golden.graded(course, names, advance):
-            lines = golden.differences(course, name, section)
-            differ += bool(lines)
-            for line in lines:
-                console.print(plain(line), highlight=False, soft_wrap=True)
-            if write and lines:
-                golden.write(course, {name: section})
-    console.print(
-        f"{differ} of {len(names)} chapters differ from {golden.path(course)}", highlight=False, soft_wrap=True
-    )
-    if differ and not write:
-        end(AUTHOR, "say why in the commit that keeps it: `autograder verify --golden --write`")
-    return OK
-
-
 def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[str]]:
     """Each chapter named, with the exercises named after it: `03 split 04`. What follows a chapter's own is its exercise."""
     from autograder.model.course import CourseError
@@ -195,52 +166,3 @@ def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[
         else:
             asked[name] = []
     return asked
-
-
-@app.command(rich_help_panel=AUTHORS)
-def site(
-    context: typer.Context,
-    chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
-    out: Annotated[Path, typer.Option(help="a new folder, or that of an earlier site")] = Path("_site"),
-    execute: Annotated[
-        bool, typer.Option(help="run chapters whose outputs are not kept: minutes; else they are shown bare")
-    ] = True,
-    published: Annotated[
-        str,
-        typer.Option(help="where released folders are pushed to: https://HOST/OWNER/NAME; else what course.toml says"),
-    ] = "",
-) -> None:
-    """Write the course as HTML pages without answers: chapters with their pictures, what one can do after each, search.
-
-    For example: autograder site --out _site && python -m http.server --directory _site
-    """
-    from autograder.site import built
-
-    course = opened(context)
-    names = [course.full_name(name) for name in chapters or ()]
-    with progress("site") as advance:
-        made = built.build(
-            course, out, names=names, execute=execute, published=published_at(course, published), on_progress=advance
-        )
-    for name in made.bare:
-        console.print(f"bare: {name}, whose outputs are not kept; without --no-execute it is run", highlight=False)
-    console.print(f"{made.pages} pages of {made.chapters} chapters; {len(made.executed)} were run", highlight=False)
-    console.print(f"open {(out / 'index.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
-
-
-@app.command(rich_help_panel=AUTHORS)
-def demo(
-    context: typer.Context,
-    out: Annotated[Path, typer.Option(help="where the class and its marks are written")] = Path("demo"),
-    workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
-) -> None:
-    """Make a class of 30 invented submissions of the course's chapter for it and grade it, start to end."""
-    from autograder.devtools import demo as classroom
-    from autograder.engine.request import Request
-    from autograder.submissions.handed_in import HandedIn
-
-    course = opened(context)
-    submissions = HandedIn(classroom.make(course, out / "submissions"))
-    code = grading.grade_to_the_end(Request(course, classroom.chapter_of(course), submissions, out, workers=workers))
-    console.print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
-    sys.exit(code)

@@ -1,34 +1,13 @@
-"""The verbs that keep a class's records, or do not: backup, forget."""
+"""The verb that removes a student: forget."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from autograder.commands.application import INSTRUCTORS, Out, app, opened
 from autograder.commands.terminal import console, errors, plain, progress
-
-
-@app.command(rich_help_panel=INSTRUCTORS)
-def backup(
-    out: Out,
-    to: Annotated[Path, typer.Argument(help="the archive to write: FILE.tar.gz", metavar="FILE")],
-) -> None:
-    """Write all of a class into one archive: gradebook, answers, feedback, settings, the class's secret.
-
-    For example: autograder backup --out class ~/2026-12-01.tar.gz; unpacked elsewhere, it is used as it was.
-    """
-    from autograder.gradebook import backup as copies
-
-    made = copies.write(out, to)
-    console.print(
-        f"written: {made.path}, {made.files} files, {made.bytes / 1e6:.1f} MB", highlight=False, soft_wrap=True
-    )
-    if made.elsewhere:
-        said = f"not in it: the gradebook at {made.elsewhere}; copy it with pg_dump"
-        errors.print(f"[bold red]elsewhere:[/] {plain(said)}", highlight=False, soft_wrap=True)
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

@@ -54,27 +54,6 @@ except ImportError:  # another environment's nbgrader
     c.Autograde.autograde_preprocessors = []
 '''
 
-MOVED = {  # what the settings of an earlier version name -> where it is now; an import that fails there is passed over
-    "from autograder.late import": "from autograder.gradebook.late_penalty import",
-    "from autograder.record import replay": "from autograder.gradebook.replay import replay",
-    "from autograder.gradebook.record import replay": "from autograder.gradebook.replay import replay",
-    '"autograder.harmless.html"': '"autograder.model.markup.html"',
-    '"autograder.model.harmless.html"': '"autograder.model.markup.html"',
-    "replay()\n    c.HTMLExporter": (
-        'replay()\n    c.GenerateFeedback.exporter_class = "autograder.report.formgrader.FeedbackPage"\n'
-        '    c.ExportApp.plugin_class = "autograder.export.plugins.CsvExport"\n    c.HTMLExporter'
-    ),
-}
-
-
-def renew(settings: Path) -> None:
-    """Have an nbgrader_config.py of an earlier version name our modules as they are now: else no penalty would count."""
-    text = before = settings.read_text(encoding="utf-8", errors="surrogateescape")
-    for old, new in MOVED.items():
-        text = text.replace(old, new)
-    if text != before:
-        files.replace(settings, text.encode("utf-8", "surrogateescape"), mode=0o600)
-
 
 def locate(out: Path, url: str | None = None) -> str:
     """The URL of a class's gradebook: `url` if given, else what OUT/nbgrader_config.py says, else SQLite in OUT.

@@ -136,7 +136,6 @@ class Recorder:
         settings = self.out / "nbgrader_config.py"
         if not settings.exists():
             files.replace(settings, database.default_config(self.chapter.course, self._url).encode(), mode=0o600)
-        database.renew(settings)
         self._config = database.load_config(self.out)
         self._due = late_penalty.applied(self._config, self.chapter)
         release = replay.released(self.chapter.release)
@@ -281,15 +280,15 @@ class Recorder:
         files.replace(self._file("autograded", student), replay.as_bytes(notebook))
 
 
-def records(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Record]:
+def records(out: Path, chapter: Chapter) -> list[Record]:
     """Everything recorded of a chapter but the notebooks, sorted by student. Raises CourseError if OUT has no gradebook."""
-    with book(out, chapter, db_url) as opened:
+    with book(out, chapter) as opened:
         return _records(opened, chapter)
 
 
-def whole(out: Path, chapter: Chapter, student: str = "", db_url: str | None = None) -> Iterator[Record]:
+def whole(out: Path, chapter: Chapter, student: str = "") -> Iterator[Record]:
     """The same, of all or of one `student`, one at a time and each with its notebook: a class's do not fit into memory."""
-    with book(out, chapter, db_url) as opened:
+    with book(out, chapter) as opened:
         for each in _records(opened, chapter):
             if student not in ("", each.student):
                 continue
@@ -298,11 +297,11 @@ def whole(out: Path, chapter: Chapter, student: str = "", db_url: str | None = N
 
 
 @contextlib.contextmanager
-def book(out: Path, chapter: Chapter, db_url: str | None = None) -> Iterator[Gradebook]:
+def book(out: Path, chapter: Chapter) -> Iterator[Gradebook]:
     """The gradebook of OUT, open within the block. Raises CourseError if there is none."""
-    if not database.exists(out, db_url):
+    if not database.exists(out):
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
-    opened = Gradebook(database.locate(out, db_url), chapter.course)
+    opened = Gradebook(database.locate(out), chapter.course)
     try:
         yield opened
     finally:
@@ -316,9 +315,9 @@ def _records(book: Gradebook, chapter: Chapter) -> list[Record]:
     return [_record(chapter, verdict, timestamp, theirs.get(verdict.student, Given())) for verdict, timestamp in found]
 
 
-def rows(out: Path, chapter: Chapter, db_url: str | None = None) -> list[Row]:
+def rows(out: Path, chapter: Chapter) -> list[Row]:
     """The rows of marks.csv: by student, then in the chapter's order. Raises CourseError if OUT has no gradebook."""
-    return [row for record in records(out, chapter, db_url) for row in record.rows]
+    return [row for record in records(out, chapter) for row in record.rows]
 
 
 def write_marks(out: Path, found: Iterable[Row]) -> Path:

@@ -25,6 +25,7 @@ from autograder.gpu import simulated
 from autograder.job import checker_preload, messages
 from autograder.model import digests, test_cells
 from autograder.model.course import Course, CourseError
+from autograder.model.rubric import InBox, PlannedTest
 from autograder.model.verdict import ASSERT, REFUSED, Lost
 from autograder.probe import asking, listed, nbgrader_cells, wire
 from autograder.probe.listed import Variant
@@ -218,14 +219,14 @@ def prepare(dumped: str, chapter: str) -> None:
         return
     if "across.fresh" in sys.modules:  # it runs processes that have TensorFlow: see `child`
         importlib.import_module("across._process.fresh_child")
-    tests = [
-        (function.exercise, item.name, function.weight, getattr(function, "weak", False))
-        for item in SESSION.items
-        for function in [item.function]  # type: ignore[attr-defined]
-    ]
-    cells = {item.name: item.function.cell for item in SESSION.items if hasattr(item.function, "cell")}  # type: ignore[attr-defined]
-    in_box = {name: (cell.grade_id, list(cell.uses), list(cell.binds)) for name, cell in cells.items()}
-    PLAN = messages.Plan(tests=tests, checks=read, in_box=in_box, machine=machine)
+    PLAN = messages.Plan(tests=[_planned(item) for item in SESSION.items], checks=read, machine=machine)  # type: ignore[arg-type]
+
+
+def _planned(item: pytest.Function) -> PlannedTest:
+    function: Any = item.function
+    cell = getattr(function, "cell", None)  # of a test cell of nbgrader's
+    in_box = cell and InBox(cell.grade_id, cell.uses, cell.binds)
+    return PlannedTest(function.exercise, item.name, function.weight, in_box, getattr(function, "weak", False))
 
 
 def before(message: dict[str, Any]) -> Callable[[], None]:

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import nbformat
 import zmq.asyncio
 from nbformat import NotebookNode
@@ -72,8 +73,7 @@ def _execute(
     def on_cell(cell: int) -> None:
         connection.send(messages.written(messages.CellBegins(cell)))
 
-    limits = execute.CellLimits(request.cell_seconds, request.output_bytes, request.until)
-    transcript = execute.execute(notebook, kernel, limits, on_cell)
+    executed = execute.execute(notebook, kernel, request, on_cell)
     left = recorded_notebook.room()
     outputs = [recorded_notebook.outputs(cell.get("outputs"), left) for cell in notebook.cells]
-    return messages.Executed(stopped=transcript.stopped, cell=transcript.cell, note=transcript.note, outputs=outputs)
+    return msgspec.structs.replace(executed, outputs=outputs)

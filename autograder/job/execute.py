@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
@@ -16,27 +16,10 @@ from papermill.engines import NBClientEngine, papermill_engines
 
 from autograder.job.assemble import SKIP, is_executed
 from autograder.job.kernel_client import MESSAGE, KernelClient
+from autograder.job.messages import Execute, Executed
 from autograder.model.verdict import Stop
 
 PATIENCE = 4.0  # seconds at least for what an ended cell still says, as nbclient's own
-
-
-@dataclass(frozen=True)
-class Transcript:
-    """What happened to a notebook that was executed; its outputs are in the notebook."""
-
-    stopped: Stop | None = None
-    cell: int = -1  # the last one that began
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class CellLimits:
-    """What cells may use."""
-
-    cell_seconds: float  # each of them
-    output_bytes: int  # all of them
-    until: float  # time.monotonic: when all of them must have ended
 
 
 class _OutputError(Exception):
@@ -93,12 +76,12 @@ class BoxedEngine(NBClientEngine):
         kernel_name: str,
         *,
         kernel: KernelClient,
-        limits: CellLimits,
+        limits: Execute,
         on_cell: Callable[[int], None],
-        transcript: list[Transcript],
+        transcript: list[Executed],
         **_: Any,
     ) -> None:
-        """Execute the cells that are not tagged `SKIP`; append one Transcript to `transcript`."""
+        """Execute the cells that are not tagged `SKIP`; append what became of them to `transcript`."""
         runner = _Runner(nb_man, km=kernel, allow_errors=True, skip_cells_with_tag=SKIP, log_output=False)
         runner.kernel, runner.kc, runner.cap = kernel, kernel.client, limits.output_bytes
         left = lambda _cell: max(0.05, min(limits.cell_seconds, limits.until - time.monotonic()))  # noqa: E731
@@ -110,34 +93,35 @@ class BoxedEngine(NBClientEngine):
 papermill_engines.register("boxed", BoxedEngine)
 
 
-def _run(runner: _Runner, kernel: KernelClient) -> Transcript:
+def _run(runner: _Runner, kernel: KernelClient) -> Executed:
     try:
         runner.papermill_execute_cells()
     except _OutputError:
         return _too_much(runner)
     except CellTimeoutError:
-        return Transcript(Stop.TIMEOUT, runner.at, "no end within the time limit")
+        return Executed(stopped=Stop.TIMEOUT, cell=runner.at, note="no end within the time limit")
     except DeadKernelError:
         if runner.used > runner.cap:
             return _too_much(runner)
         if kernel.alive():
-            return Transcript(Stop.OUTPUT, runner.at, f"a message of more than {MESSAGE} bytes")
-        return Transcript(Stop.CRASHED, runner.at, "the kernel died")
+            return Executed(stopped=Stop.OUTPUT, cell=runner.at, note=f"a message of more than {MESSAGE} bytes")
+        return Executed(stopped=Stop.CRASHED, cell=runner.at, note="the kernel died")
     except MemoryError:
         raise
     except Exception as error:  # what a tampered kernel makes its client raise is the student's
-        return Transcript(Stop.CRASHED, runner.at, f"{type(error).__name__}: {error}"[:300])
-    return Transcript(None, runner.at)
+        return Executed(stopped=Stop.CRASHED, cell=runner.at, note=f"{type(error).__name__}: {error}"[:300])
+    return Executed(cell=runner.at)
 
 
-def _too_much(runner: _Runner) -> Transcript:
-    return Transcript(Stop.OUTPUT, runner.at, f"more than {runner.cap} bytes of output")
+def _too_much(runner: _Runner) -> Executed:
+    return Executed(stopped=Stop.OUTPUT, cell=runner.at, note=f"more than {runner.cap} bytes of output")
 
 
-def execute(
-    notebook: NotebookNode, kernel: KernelClient, limits: CellLimits, on_cell: Callable[[int], None]
-) -> Transcript:
-    """Execute `notebook` in place in a ready `kernel`. `on_cell` is called with each cell's number before it is executed."""
+def execute(notebook: NotebookNode, kernel: KernelClient, limits: Execute, on_cell: Callable[[int], None]) -> Executed:
+    """Execute `notebook` in place in a ready `kernel`, within the `limits` of what was asked.
+
+    `on_cell` is called with each cell's number before it is executed.
+    """
     numbers = [n for n, cell in enumerate(notebook.cells) if is_executed(cell)]
     # only those: papermill spends half a millisecond on a cell that it passes over, and most are prose
     part = NotebookNode(notebook)
@@ -146,7 +130,7 @@ def execute(
     for cell in part.cells:
         cell.metadata["papermill"] = {}
         cell.metadata.setdefault("tags", [])
-    transcript: list[Transcript] = []
+    transcript: list[Executed] = []
     papermill_engines.execute_notebook_with_engine(
         "boxed",
         part,
@@ -160,4 +144,4 @@ def execute(
     for cell in part.cells:
         cell.metadata.pop("papermill", None)
     made = transcript[0]
-    return replace(made, cell=numbers[made.cell]) if made.cell >= 0 else made
+    return msgspec.structs.replace(made, cell=numbers[made.cell]) if made.cell >= 0 else made

@@ -28,7 +28,7 @@ from autograder.gpu import leases, simulated
 from autograder.job import messages
 from autograder.model import digests, rubric
 from autograder.model.course import Chapter, Course, CourseError
-from autograder.model.rubric import InBox, PlannedTest, Rubric
+from autograder.model.rubric import Rubric
 from autograder.sandbox import boxes
 
 SEED_POLICY = "hmac-sha256 of the answers' digest, keyed by the class's secret"
@@ -118,11 +118,7 @@ def make_rubric(
     read = course.chapter(chapter)
     plan = read_plan(course, chapter)
     made = limited(read, limits, gpus)
-    in_box = {name: InBox(cell, tuple(uses), tuple(binds)) for name, (cell, uses, binds) in plan.in_box.items()}
-    tests = tuple(
-        PlannedTest(exercise, name, weight, in_box.get(name), weak) for exercise, name, weight, weak in plan.tests
-    )
-    return Rubric(made, tests, plan.checks, digests.grader(), environment(course), sandboxed)
+    return Rubric(made, tuple(plan.tests), plan.checks, digests.grader(), environment(course), sandboxed)
 
 
 def limited(chapter: Chapter, limits: Mapping[str, Any] | None = None, gpus: int | str | None = None) -> Chapter:

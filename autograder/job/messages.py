@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import Stop
 
 EXECUTED = 64 << 20  # bytes of what a driver may answer
@@ -69,9 +70,8 @@ class Wants(msgspec.Struct, frozen=True, tag="wants"):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Every test of a chapter's checks, and what they were read from."""
 
-    tests: list[tuple[str, str, float, bool]] = []  # exercise, name, weight, whether it is weak
+    tests: list[PlannedTest] = []
     checks: str = ""  # digest
-    in_box: dict[str, tuple[str, list[str], list[str]]] = {}  # by a test's name: see `rubric.InBox`
     author: str = ""  # why there is none: the author's fault
     machine: str = ""  # why this machine cannot grade by it
 

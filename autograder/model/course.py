@@ -70,7 +70,6 @@ class Chapter:
     simulated: bool = False  # these are made of host memory, in this run; else cards are leased
     checker: CheckerCaps = CAPS
     allowed_ops: tuple[str, ...] = ()  # that its graphs may hold besides those of `probe.graphs`
-    rows: str = ""  # of the course that it covers as a whole, as in "S1-S8 S12"
     due: str = ""  # ISO 8601, in UTC; empty: never
     course: str = "course"  # the course's id
     checks: str = ""  # the file of its checks, from the course's folder: to tell its author
@@ -127,9 +126,6 @@ class Course:
     chapters: tuple[str, ...]  # names, in order
     checks: str = "checks"  # the folder of the trusted checks, from `root`
     preload: tuple[str, ...] = ()  # modules that warm servers import before they fork kernels and checkers
-    demo: str = ""  # the chapter that `autograder demo` makes a class of; the first, if it is not said
-    rows: str = ""  # all that the course teaches, as in "S1-S76": see `headers.rows`
-    planned: tuple[tuple[str, str], ...] = ()  # chapters to come, and the rows of each
     needs: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the chapters that each builds on
     step: float = STEP  # see `Chapter.step`
     published: str = ""  # where released folders are pushed to: see `model.address`; empty: nobody has said
@@ -155,21 +151,12 @@ class Course:
                     "imported is called like its notebook in solutions/"
                 )
         names = found.chapters or _sources(path.parent)
-        _needs(path, found.needs, (*names, *found.planned))
+        _needs(path, found.needs, names)
         return cls(
             root=path.parent,
-            id=found.id,
-            title=found.title,
+            **{name: getattr(found, name) for name in "id title checks preload step published follow_through".split()},
             chapters=names,
-            checks=found.checks,
-            preload=found.preload,
-            demo=found.demo,
-            rows=found.rows,
-            planned=tuple(found.planned.items()),
             needs=tuple(found.needs.items()),
-            step=found.step,
-            published=found.published,
-            follow_through=found.follow_through,
         )
 
     def dumps(self) -> str:
@@ -269,7 +256,6 @@ class Course:
             checker=CheckerCaps(**checked(f"{path}: checker", says.checker, CheckerCaps)),
             allowed_ops=says.allowed_ops,
             gpus=says.gpus,
-            rows=says.rows,
             due=headers.date(str(path), says.due) if says.due else "",
             course=self.id,
             checks=f"{self.checks}/{self.check_file(name).name}",

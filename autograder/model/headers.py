@@ -19,7 +19,6 @@ from autograder.model.limits import STEP, CheckerCaps, CourseError, Limits, chec
 
 SMALLEST = 0.001  # points: a smaller step is no number that a student can be told
 FOLLOW = "the share of its points that an answer gets whose error is carried over, as in follow_through = 0.5"
-ROW = re.compile(r"([A-Z]+)([1-9][0-9]{0,3})")
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
 NUMBERED = re.compile(r"[0-9][0-9]_[a-z0-9_]+\Z")
 ChapterName = Annotated[str, Meta(pattern=r"\A([0-9][0-9]_[a-z0-9_]+|[A-Za-z][A-Za-z0-9_]*)\Z")]  # the latter: imported
@@ -43,9 +42,6 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         tuple[Module, ...],
         Meta(description='modules that every kernel has imported when it starts, as in preload = ["numpy"]'),
     ] = ()
-    demo: Annotated[
-        str, Meta(description='the chapter that `autograder demo` makes a class of, as in demo = "03_queues"')
-    ] = ""
     rows: Annotated[str, Meta(description='all that it teaches, as in rows = "S1-S76"')] = ""
     step: Annotated[
         float,
@@ -62,9 +58,6 @@ class CourseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             description='the repository that released folders are pushed to, as in published = "https://HOST/OWNER/NAME"'
         ),
     ] = ""
-    planned: Annotated[
-        dict[ChapterName, str], Meta(description='chapters to come and their rows, as in 05_jobs = "S24-S26"')
-    ] = {}
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -96,13 +89,10 @@ Kind = TypeVar("Kind", CourseFile, Header)
 def course_file(where: str, values: object) -> CourseFile:
     """What course.toml says. Raises CourseError, which begins with `where`."""
     found = _typed(where, values, CourseFile)
-    rows(f"{where}: rows", found.rows)
     if found.published:
         Address.read(f"{where}: published:", found.published)
     if 0 < found.step < SMALLEST:
         raise CourseError(f"{where}: step: {found.step!r}; write {_mends(CourseFile)['step']}")
-    for name, text in found.planned.items():
-        among(f"{where}: planned: {name}", text, found.rows)
     return found
 
 
@@ -113,7 +103,6 @@ def header(where: str, values: object) -> Header:
     found = _typed(where, values, Header)
     checked(f"{where}: limits", found.limits, Limits)
     checked(f"{where}: checker", found.checker, CheckerCaps)
-    rows(f"{where}: rows", found.rows)
     if found.due:
         date(f"{where}: due: {found.due!r}", found.due)
     return found
@@ -128,26 +117,6 @@ def date(where: str, text: str) -> str:
     if when.tzinfo is None:
         raise CourseError(f"{where} does not say where; add the offset: {text.strip()}+00:00 for UTC")
     return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def rows(where: str, text: str) -> tuple[str, ...]:
-    """The rows that "S1-S3 S8" names, each once. Raises CourseError, which begins with `where`."""
-    found: dict[str, None] = {}
-    for part in text.split():
-        ends = [ROW.fullmatch(end) for end in part.split("-")]
-        first, last = ends[0], ends[-1]
-        if len(ends) > 2 or first is None or last is None or first[1] != last[1] or int(first[2]) > int(last[2]):
-            raise CourseError(f"{where}: {part!r} is no row, and no range of rows; write it like S1-S8 S12")
-        found |= dict.fromkeys(f"{first[1]}{number}" for number in range(int(first[2]), int(last[2]) + 1))
-    return tuple(found)
-
-
-def among(where: str, wanted: str, known: str) -> None:
-    """Raise CourseError, which begins with `where`, for a row that is not among the course's, if it says which it has."""
-    there = set(rows("rows", known))
-    for row in rows(where, wanted):
-        if there and row not in there:
-            raise CourseError(f"{where}: {row!r} is no row of the course; {near(row, there)} (rows in course.toml)")
 
 
 def _typed(where: str, values: object, kind: type[Kind]) -> Kind:

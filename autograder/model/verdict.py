@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 CARRIED = "carried over from"  # how the label of an answer begins that is right on top of the reference's earlier ones
 NOTHING = "nothing was submitted"  # how intake's note of that begins
 
@@ -109,13 +111,6 @@ class Evidence:
     parts: dict[str, str] = field(default_factory=dict)  # what the digest is of: see grade.Job.parts
     kept_by: str = ""  # who kept its memory and processes within their limits: see sandbox.boxes.Box
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Evidence:
-        """Return what `dataclasses.asdict` wrote; empty where nothing was kept."""
-        outcomes = tuple(Outcome(**each) for each in value.get("outcomes", ()))
-        halts = tuple(Halt(**{**each, "stop": Stop(each["stop"])}) for each in value.get("halts", ()))
-        return cls(**{**value, "outcomes": outcomes, "halts": halts})
-
 
 @dataclass(frozen=True)
 class Mark:
@@ -142,18 +137,16 @@ class Verdict:
     seconds: float
     notebook: dict[str, Any] = field(repr=False)  # the assembled notebook as executed: nbformat 4 JSON
     notes: tuple[str, ...] = ()  # for the instructor: limits reached, restarts, what intake noticed
-    evidence: Evidence = field(default_factory=Evidence)  # empty in records older than it
+    evidence: Evidence = field(default_factory=Evidence)
     language: str = "en"  # of the student's page: see `intake.Submission`; no part of the digest
 
     @classmethod
     def from_json(cls, value: dict[str, Any], notebook: dict[str, Any]) -> Verdict:
-        """Return the verdict that `to_json` wrote, by this version or an earlier one."""
-        marks = tuple(Mark(**{**m, "result": Result(m["result"]), "fault": Fault(m["fault"])}) for m in value["marks"])
-        if "behaviour" in value:  # an earlier version's, which called a wrong answer that was like none "unlisted"
-            marks = tuple(replace(m, misconception="") if m.misconception == "unlisted" else m for m in marks)
-        evidence = Evidence.from_json(value.get("evidence", {}))
-        said = {"marks": marks, "notes": tuple(value["notes"]), "notebook": notebook, "evidence": evidence}
-        return cls(**{key: each for key, each in {**value, **said}.items() if key != "behaviour"})
+        """Return the verdict that `to_json` wrote. Raises ValueError."""
+        try:
+            return msgspec.convert({**value, "notebook": notebook}, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"no verdict: {error}") from None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values: all but the notebook."""

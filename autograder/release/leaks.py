@@ -93,15 +93,11 @@ def _functions(path: Path) -> Iterator[Secret]:
 
 
 def _parts(path: Path) -> list[str]:
-    """The text of a file; of a notebook the source of each cell, of a page what is read on it."""
+    """The text of a file; of a notebook the source of each cell."""
     try:
         whole = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return [path.read_bytes().decode("latin-1")]
-    if path.suffix == ".html":
-        from bs4 import BeautifulSoup  # for the site alone
-
-        return [whole, BeautifulSoup(whole, "html.parser").get_text()]
     if path.suffix != ".ipynb":
         return [whole]
     return [text(cell) for cell in json.loads(whole)["cells"]]

@@ -111,8 +111,6 @@ def _because(was: Record, now: Record) -> str:
     old, new = was.verdict.evidence.parts, now.verdict.evidence.parts
     if was.verdict.digest == now.verdict.digest:
         return "graded again"
-    if not old or not new:
-        return "graded before it was kept what decides a verdict"
     return ", ".join(name for name in new if old.get(name) != new[name])
 
 

@@ -121,23 +121,6 @@ def exercises(chapter: Chapter, class_: Sequence[Record]) -> Chart | None:
     return chart
 
 
-def slowest(class_: Sequence[Record], shown: int = 5) -> Chart | None:
-    """The seconds that the slowest submissions took."""
-    slow = sorted(class_, key=lambda record: -record.verdict.seconds)[:shown]
-    if not slow:
-        return None
-    longest = max(slow[0].verdict.seconds, 1e-9)
-    chart, in_words = Chart("", 42 * len(slow)), []
-    for i, record in enumerate(slow):
-        y, seconds = 42 * i, record.verdict.seconds
-        chart.labels.append(Label(0, y + 15, harmless.line(record.student, 30)))
-        chart.labels.append(Label(100, y + 15, f"{seconds:.2f} s", "end"))
-        chart.bars.append(Bar(0, y + 21, max(100 * seconds / longest, 0.5), 10))
-        in_words.append(f"{harmless.line(record.student)} {seconds:.2f} s")
-    chart.says = "Seconds that the slowest submissions took. " + "; ".join(in_words)
-    return chart
-
-
 def _short(points: float) -> str:
     """Points below an axis, where there is room for few characters."""
     return f"{points:.3g}"

@@ -95,7 +95,6 @@ def write(
     out: Path,
     chapter: Chapter,
     faults: Mapping[str, str] | None = None,
-    db_url: str | None = None,
     unmade: Mapping[str, str] | None = None,
     absent: Sequence[str] = (),
     command: str = "autograder",
@@ -105,8 +104,8 @@ def write(
     `unmade`: those whose page could not be made whole, and why; `absent`: who handed in nothing; `command`: how the lines to
     copy begin. Raises CourseError if OUT has no gradebook.
     """
-    class_ = records(out, chapter, db_url)
-    with book(out, chapter, db_url) as opened:
+    class_ = records(out, chapter)
+    with book(out, chapter) as opened:
         lines = history.entries(opened, chapter.name)
     changed = [each for each in lines if each.points_was is not None or each.by_hand]
     explain = f"{command} explain --out {shlex.quote(str(out))}"
@@ -149,7 +148,6 @@ def render(
         exercises=charts.exercises(chapter, class_),
         groups=list(charts.GROUPS),
         mistakes=mistakes(class_),
-        slowest=charts.slowest(class_),
         crashed=_crashed(class_),
         equal=attention.equal(class_),
         changed=changed[::-1],
@@ -242,12 +240,12 @@ def _crashed(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:
     return ended
 
 
-def class_table(out: Path, chapter: Chapter, db_url: str | None = None) -> Table:
+def class_table(out: Path, chapter: Chapter) -> Table:
     """The class for the terminal: a row a student, a column an exercise. Raises CourseError if OUT has no gradebook.
 
     Of more than ROWS students only who needs a look, the most urgent first chosen; it says how many it leaves out.
     """
-    class_, absent = records(out, chapter, db_url), roll.absent(out, chapter)
+    class_, absent = records(out, chapter), roll.absent(out, chapter)
     everyone = len(class_) + len(absent)
     if everyone > ROWS:
         first = _looked_at_first(attention.needs(chapter, class_, {}, {}))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -23,7 +24,6 @@ from autograder.report import feedback, outputs, rendering
 from autograder.report.class_page import SIGNS, STYLES
 
 SHORT = 12  # characters of a digest where it is shown
-OLD = "not kept: graded before evidence was; `autograder grade --again` keeps it"
 WHOSE = {
     Fault.NONE: "",
     Fault.STUDENT: "the student's work",
@@ -70,7 +70,6 @@ def explain(
     chapter: Chapter,
     student: str,
     exercise: str = "",
-    db_url: str | None = None,
     command: str = "autograder",
 ) -> tuple[Group, str]:
     """Say it for the terminal, in one exercise or in all; nothing in it is hidden, or markup.
@@ -82,8 +81,8 @@ def explain(
     """
     if why := outputs.left(out, chapter).get(student):
         return Group(*_left(student, chapter, why)), ""
-    record, rows = _found(out, chapter, student, exercise, db_url)
-    told = _history(out, chapter, student, db_url)
+    record, rows = _found(out, chapter, student, exercise)
+    told = _history(out, chapter, student)
     shown: list[RenderableType] = [
         Text.assemble(
             (f"{harmless.line(student)}: {number(record.points)} of {number(chapter.max_points)} points", "bold"),
@@ -103,52 +102,17 @@ def explain(
 
 
 def as_json(
-    out: Path,
-    chapter: Chapter,
-    student: str,
-    exercise: str = "",
-    db_url: str | None = None,
-    command: str = "autograder",
+    out: Path, chapter: Chapter, student: str, exercise: str = "", command: str = "autograder"
 ) -> dict[str, Any]:
-    """The same as plain JSON values, whole: full digests, every field. Raises CourseError as `explain` does."""
+    """All of it that is recorded, as plain JSON values. Raises CourseError as `explain` does."""
     if why := outputs.left(out, chapter).get(student):
         return {"student": student, "chapter": chapter.name, "fault": Fault.INFRASTRUCTURE.value, "message": why}
-    record, rows = _found(out, chapter, student, exercise, db_url)
-    verdict = record.verdict
-    return {
-        "student": student,
-        "chapter": chapter.name,
-        "points": record.points,
-        "max_points": chapter.max_points,
-        "exercises": [
-            {
-                **asdict(row),
-                "tests": [asdict(each) for each in _outcomes(record, row)],
-                "limits_reached": [asdict(each) for each in _halts(chapter, record, row)],
-                "to_do": " ".join(_to_do(out, chapter, record, row)),
-            }
-            for row in rows
-        ],
-        "seed": verdict.seed,
-        "digest": verdict.digest,
-        "decided_by": verdict.evidence.parts,
-        "seconds": {"all": verdict.seconds, **verdict.evidence.seconds},
-        "kernels": verdict.evidence.lives,
-        "kernels_at_most": verdict.evidence.most_lives,
-        "limits_kept_by": verdict.evidence.kept_by,
-        "timestamp": record.timestamp,
-        "due": rendering.moment(record.due) if record.due else None,
-        "extension_seconds": record.extension,
-        "seconds_late": record.seconds_late,
-        "penalty": record.penalty,
-        "notes": verdict.notes,
-        "history": [
-            asdict(each)
-            for each in _history(out, chapter, student, db_url)
-            if each.exercise in (history.LATE, *(row.exercise for row in rows))
-        ],
-        "again": again(out, chapter, record, command),
-    }
+    record, rows = _found(out, chapter, student, exercise)
+    told = [
+        each for each in _history(out, chapter, student) if each.exercise in (history.LATE, *(r.exercise for r in rows))
+    ]
+    said = msgspec.to_builtins(replace(record, rows=rows))
+    return {**said, "history": msgspec.to_builtins(told), "again": again(out, chapter, record, command)}
 
 
 def again(out: Path, chapter: Chapter, record: Record, command: str = "autograder") -> str:
@@ -172,10 +136,8 @@ def amount(limit: str, value: float) -> str:
     return f"{value:g}"
 
 
-def _found(
-    out: Path, chapter: Chapter, student: str, exercise: str, db_url: str | None
-) -> tuple[Record, tuple[Row, ...]]:
-    class_ = {record.student: record for record in records(out, chapter, db_url)}
+def _found(out: Path, chapter: Chapter, student: str, exercise: str) -> tuple[Record, tuple[Row, ...]]:
+    class_ = {record.student: record for record in records(out, chapter)}
     if student not in class_:
         raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; {near(student, class_)}")
     rows = tuple(row for row in class_[student].rows if exercise in ("", row.exercise))
@@ -185,8 +147,8 @@ def _found(
     return class_[student], rows
 
 
-def _history(out: Path, chapter: Chapter, student: str, db_url: str | None) -> list[Entry]:
-    with book(out, chapter, db_url) as opened:
+def _history(out: Path, chapter: Chapter, student: str) -> list[Entry]:
+    with book(out, chapter) as opened:
         return history.entries(opened, chapter.name, student)
 
 
@@ -309,7 +271,7 @@ def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tupl
     hashed = [
         f"{name} {value[:SHORT]}" for name, value in evidence.parts.items() if name not in ("environment", "time")
     ]
-    yield "parts", ", ".join(hashed) or OLD
+    yield "parts", ", ".join(hashed)
     if environment := evidence.parts.get("environment"):
         yield "environment", environment
     steps = ", ".join(f"{step} {seconds:.2f}" for step, seconds in evidence.seconds.items())

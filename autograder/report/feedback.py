@@ -120,7 +120,6 @@ def _put(out: Path, chapter: Chapter, student: str, page: bytes) -> Path:
     place = path(out, chapter.name, student)
     for name, data in receipts.beside(out, chapter.name, student).items():
         files.replace(place.with_name(name), data, mode=0o600)
-    (place.parent.parent / place.name).unlink(missing_ok=True)  # an earlier version's, whose marks are older
     return files.replace(place, page)
 
 

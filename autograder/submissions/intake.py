@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Submission:
-    """What a student handed in, as far as it counts. Plain strings: picklable, and JSON both ways."""
+    """What a student handed in, as far as it counts. Plain strings, picklable."""
 
     student: str
     chapter: str
@@ -67,16 +67,6 @@ class Submission:
     def nothing(self) -> bool:
         """Whether there was no notebook at all."""
         return not self.refused and any(note.startswith(NOTHING) for note in self.notes)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; every string is valid UTF-8."""
-        return asdict(self) | {"notes": list(self.notes), "added": [list(each) for each in self.added]}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Submission:
-        """Return the submission that `to_json` wrote."""
-        added = tuple((above, kind, source) for above, kind, source in value.get("added", ()))
-        return cls(**{**value, "notes": tuple(value["notes"]), "added": added})
 
 
 def collect(folder: Path, chapter: Chapter) -> list[Found]:
@@ -158,18 +148,6 @@ def read(found: Found, chapter: Chapter) -> Submission:
     added = added_cells.counted(own, answers, chapter, notes)
     said = {"added": added, "language": language}
     return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]), **said)
-
-
-def invalid_exercises(submission: Submission, chapter: Chapter) -> dict[str, str]:
-    """The exercises that cannot be marked, with the reason: those that look at an answer cell that was not taken."""
-    if submission.refused:
-        return {exercise.name: submission.refused for exercise in chapter.exercises}
-    found = {}
-    for exercise in chapter.exercises:
-        for grade_id in exercise.answer_ids:
-            if grade_id in submission.invalid:
-                found.setdefault(exercise.name, submission.invalid[grade_id])
-    return found
 
 
 def _timestamp(folder: int, notes: list[str]) -> str | None:

@@ -17,7 +17,6 @@ RECORDED; XLA's are read on the machine. `source()` says which list is shown. A 
 from __future__ import annotations
 
 import lzma
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -115,19 +114,6 @@ def of(op: str) -> Kernels:
     listed = [kernel for kernel in registered(op) if not kernel.label]
     distinct = {repr(k): k for k in (_read(kernel) for kernel in listed) if k.device in TYPES}
     return Kernels(op, tuple(sorted(distinct.values(), key=lambda k: (TYPES.index(k.device), k.description()))))
-
-
-def ops() -> dict[str, set[str]]:
-    """Every op that has a kernel, with the device types that it has one for."""
-    device_types: dict[str, set[str]] = {}
-    for kernel in registered():
-        device_types.setdefault(kernel.op, set()).add(kernel.device_type)
-    return device_types
-
-
-def counts() -> dict[str, int]:
-    """How many kernels each device type has, most first."""
-    return dict(Counter(kernel.device_type for kernel in registered()).most_common())
 
 
 def source() -> str:

@@ -26,8 +26,8 @@ import ordinary_user
 import pytest
 from boxed import needs_a_box
 
+import demo
 from autograder.authoring import build
-from autograder.devtools import demo
 from autograder.model.course import find
 from autograder.probe.listed import Variant
 

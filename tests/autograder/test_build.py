@@ -236,7 +236,6 @@ SLIPS = {
     "a bad name": ('answer="pick"', 'answer="Pick"', ["'Pick'", "lower case"]),
     "no end": ("    return devices[0]\n    ### END SOLUTION", "    return devices[0]", ["### END SOLUTION"]),
     "a solution elsewhere": ("import math", "### BEGIN SOLUTION\nimport math\n### END SOLUTION", ["is no answer"]),
-    "covers what": ('covers=["S20"]', 'covers=["20"]', ["covers: '20'", "S1-S8"]),
     "covers no list": ('covers=["S20"]', 'covers="S20"', ["is not a list", 'covers=["S15"]']),
     "a show that is used": ("math.fabs(n)", "math.fabs(drawing)", ["tagged show", 'cell "repair"', "drawing"]),
     "a stub that is no Python": (

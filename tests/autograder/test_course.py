@@ -12,9 +12,9 @@ import courses
 import pytest
 from boxed import needs_a_box
 
+import demo
 import fixture
 from autograder.authoring import build
-from autograder.devtools import demo
 from autograder.job import forkserver, grade
 from autograder.job.grade import Job
 from autograder.model import course as course_module
@@ -66,7 +66,7 @@ def test_a_chapters_header_says_how_it_is_graded(tmp_path: Path):
     chapter = courses.write(tmp_path, NAME, headed(**KEYS)).chapter(NAME)
     assert chapter.limits == replace(Limits(), cell_seconds=7.0, pids=99)
     assert chapter.checker == replace(CheckerCaps(), cpu_seconds=30)
-    assert (chapter.gpus, chapter.rows) == (2, "R1-R2")
+    assert chapter.gpus == 2
     assert chapter.due == "2026-11-30T22:59:00Z"
     assert (chapter.course, chapter.checks) == ("tiny", f"checks/test_{NAME}.py")
 
@@ -92,7 +92,6 @@ def test_a_date_that_yaml_reads_itself_is_the_same_date(tmp_path: Path):
         ({"checker": "{cells: 3}"}, "checker: no limit 'cells'"),
         ({"allowed_ops": "[Bincount]"}, "allowed_ops: graphs are TensorFlow's; add it to preload in .*course.toml"),
         ({"devices": "0"}, "devices: 0; write how many devices it can use"),
-        ({"rows": "1-8"}, "rows: '1-8' is no row, and no range of rows; write it like S1-S8 S12"),
         ({"due": "tomorrow"}, "due: 'tomorrow' is no date"),
         ({"due": '"2026-11-30T23:59"'}, r"due: .* does not say where; add the offset"),
     ],
@@ -111,7 +110,6 @@ def test_a_slip_in_a_header_names_the_file_the_key_and_the_mend(tmp_path: Path, 
         ('id = "a"\npreload = ["import os"]', "preload: .*; write modules"),
         ('id = "a"\nchapters = ["first"]', "chapters: .*; write names in order"),
         ('id = "a"\nchecs = "x"', "unknown key 'checs'; did you mean checks"),
-        ('id = "a"\nrows = "R1-R2"\n[planned]\n05_jobs = "R9"', "planned: 05_jobs: 'R9' is no row of the course"),
         ('id = "a"\nstep = -0.5', "step: -0.5; write the points between two marks, as in step = 0.5"),
         ('id = "a"\nstep = 1e-320', "step: .*; write the points between two marks"),
         ('id = "a"\nstep = nan', "step: nan; write the points between two marks"),
@@ -122,16 +120,6 @@ def test_a_slip_in_course_toml_names_the_file_the_key_and_the_mend(tmp_path: Pat
     (tmp_path / "course.toml").write_text(f'title = "Tiny"\n{line}\n')
     with pytest.raises(CourseError, match=f"{tmp_path}/course.toml: {says}"):
         Course.read(tmp_path)
-
-
-def test_a_row_that_the_course_does_not_have_is_a_slip_of_cell_and_header(tmp_path: Path):
-    course = courses.write(tmp_path, NAME, SOURCE)
-    course.file.write_text('id = "tiny"\ntitle = "Tiny"\nrows = "R1"\n')
-    with pytest.raises(CourseError, match=r'cell "one" .*: covers: \'R2\' is no row of the course; there are: R1 '):
-        build.build(Course.read(tmp_path))
-    course.source(NAME).write_text(headed(rows="R1-R2").replace(' covers=["R2"]', ""))
-    with pytest.raises(CourseError, match=r"header: rows: 'R2' is no row of the course"):
-        build.build(Course.read(tmp_path))
 
 
 def test_an_operation_that_tensorflow_does_not_have_is_a_slip(tmp_path: Path):
@@ -204,7 +192,6 @@ def parts(chapter: Chapter) -> dict[str, str]:
         ({"step": 0.5}, {"points"}),
         ({"course": "another"}, {"course"}),
         ({"due": "2026-11-30T22:59:00Z"}, set()),
-        ({"rows": "R1"}, set()),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -349,8 +336,3 @@ def test_any_course_has_a_class_to_try_grading_on():
             assert student.expected.keys() == {exercise.name for exercise in course.chapter(fixture.CHAPTER).exercises}
         fewer = demo.students(replace(course, preload=("numpy",)))
     assert {student.name for student in students} - {student.name for student in fewer} == {"trudy"}
-
-
-def test_the_chapter_of_the_demo_is_one_of_the_courses():
-    with pytest.raises(CourseError, match="no chapter '09_x'"):
-        demo.chapter_of(replace(find(), demo="09_x"))

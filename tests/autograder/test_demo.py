@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.devtools import demo
+import demo
 from autograder.model.course import find
 from autograder.model.verdict import Result
 from autograder.sandbox import boxes
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.classes
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory) -> Path:
-    """Where `autograder demo` has written the class and its marks."""
+    """Where tools/demo.py has written the class and its marks."""
     if problem := boxes.problem():
         pytest.skip(f"no sandbox here: {problem}")
     place = tmp_path_factory.mktemp("demo")
-    command = [str(Path(sys.executable).parent / "autograder"), "demo", "--out", str(place / "out")]
+    command = [sys.executable, str(COURSE.root / "tools" / "demo.py"), "--out", str(place / "out")]
     with open(place / "log", "w+b") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:

@@ -18,7 +18,7 @@ from small_course import NAME, RIGHT, command
 from stock import nbgrader
 
 from autograder.engine import class_run
-from autograder.gradebook import database, receipts
+from autograder.gradebook import receipts
 from autograder.gradebook.record import Recorder
 from autograder.model.course import Course
 from autograder.report import outputs
@@ -138,23 +138,6 @@ def test_a_student_chooses_no_secret_that_stops_the_release_or_is_anothers(tmp_p
     found = exchange.secrets(intake.collect(tmp_path, TINY), TINY)
     assert {student for student, secret in found.items() if secret} == {"ada"}
     assert set(found) == {*ON_ITS_OWN, "ada", "eve", "eves twin", "linked"}
-
-
-def test_the_settings_of_an_earlier_version_make_our_page_too(tmp_path: Path):
-    recorded(tmp_path, "ada")
-    settings = tmp_path / "nbgrader_config.py"
-    now = settings.read_text()
-    ours = [line for line in now.splitlines() if "GenerateFeedback" in line or "ExportApp" in line]
-    assert len(ours) == 2
-    settings.write_text("".join(f"{line}\n" for line in now.splitlines() if line not in ours))
-    for _ in range(2):
-        database.renew(settings)
-        assert settings.read_text().count("c.GenerateFeedback.exporter_class") == 1
-    assert "FeedbackPage" in database.load_config(tmp_path).GenerateFeedback.exporter_class
-    old = tmp_path / "feedback" / "ada" / f"{classroom.NAME}.html"
-    old.write_text("older marks")
-    outputs.write(tmp_path, TINY, workers=1)
-    assert not old.exists()
 
 
 @needs_a_box

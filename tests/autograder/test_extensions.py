@@ -74,8 +74,8 @@ def test_an_extension_counts_at_the_next_grade_and_a_factor_of_time_travels_in_t
     done = command(*call, root=small.root)  # it is remembered
     assert "0 graded, 3 unchanged" in done.stdout, done.stderr
     said = json.loads(command("explain", "ada", NAME, "--out", out, "--json", root=small.root).stdout)
-    assert (said["due"], said["extension_seconds"], said["penalty"]) == ("2026-01-07 12:00 UTC", 2 * DAY, 0.0)
-    assert said["decided_by"]["time"] == "1.5 times the chapter's"
+    assert (said["due"], said["extension"], said["penalty"]) == ("2026-01-07T12:00:00", 2 * DAY, 0.0)
+    assert said["verdict"]["evidence"]["parts"]["time"] == "1.5 times the chapter's"
     page = (out / "feedback" / "ada" / NAME / f"{NAME}.html").read_text(encoding="utf-8")
     assert "Due 2026-01-07 12:00 UTC, with your extension of 2 d." in page
     assert "1.5 times the chapter" in page

@@ -3,7 +3,7 @@
 import pytest
 from boxed import needs_a_box
 
-from autograder.authoring import golden
+import golden
 from autograder.model.course import Course, checkout
 
 

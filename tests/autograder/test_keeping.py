@@ -1,22 +1,18 @@
-"""`autograder backup` and `forget`: a class that can be moved and restored, a student of whom nothing is left."""
+"""`autograder forget`: a student of whom nothing is left."""
 
 import csv
 import json
 import os
 import shutil
-import subprocess
-import tarfile
 
 import courses
 import pytest
-from nbgrader.api import Gradebook
-from small_course import CHECKS, NAME, SOURCE, command, process
+from small_course import CHECKS, NAME, SOURCE, command
 
 from autograder.gradebook import forgetting
 from autograder.gradebook.record import Recorder, records
 from autograder.model.harmless import field
 from autograder.model.verdict import Fault, Mark, Result, Verdict
-from autograder.store import files
 
 SECRET = "what nobody else wrote"
 
@@ -58,49 +54,6 @@ def graded(class_, tmp_path):
 def holding(out, what):
     """The files in OUT that hold these bytes."""
     return [path for path in out.rglob("*") if path.is_file() and what in path.read_bytes()]
-
-
-def test_a_class_from_its_backup_is_as_it_was(graded, tmp_path):
-    course, out = graded
-    done = command("backup", "--out", out, tmp_path / "kept.tar.gz", root=course.root)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "kept.tar.gz").stat().st_mode & 0o777 == 0o600
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    subprocess.run(["tar", "-xzf", str(tmp_path / "kept.tar.gz")], cwd=elsewhere, check=True, timeout=60)
-    chapter = course.chapter(NAME)
-    assert [each.rows for each in records(elsewhere, chapter)] == [each.rows for each in records(out, chapter)]
-    assert command("report", NAME, "--out", elsewhere, root=course.root).returncode == 0
-    for name in ("marks.csv", ".seed", f"feedback/bob/{NAME}/{NAME}.html", "nbgrader_config.py"):
-        assert (elsewhere / name).read_bytes() == (out / name).read_bytes(), name
-
-
-def test_a_backup_is_taken_though_somebody_reads_and_writes_the_gradebook(graded, tmp_path):
-    course, out = graded
-    with Gradebook(f"sqlite:///{out / 'gradebook.db'}", course.id) as book:
-        book.add_student("not yet")  # in the formgrader's hands, and never committed
-        done = command("backup", "--out", out, tmp_path / "kept.tgz", root=course.root)
-        assert done.returncode == 0, done.stderr
-        book.db.rollback()
-    with tarfile.open(tmp_path / "kept.tgz") as archive:
-        assert "gradebook.db" in archive.getnames()
-
-
-@pytest.mark.parametrize(("to", "says"), [("kept.zip", "call it kept.zip.tar.gz"), ("out/kept.tar.gz", "elsewhere")])
-def test_where_a_backup_would_be_none_the_mend_is_said(graded, tmp_path, to, says):
-    course, out = graded
-    done = command("backup", "--out", out, tmp_path / to, root=course.root)
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert not (tmp_path / to).exists()
-
-
-def test_while_a_class_is_graded_it_is_not_copied(graded, tmp_path):
-    course, out = graded
-    with files.only_writer(out):
-        done = process("backup", "--out", out, tmp_path / "kept.tar.gz", root=course.root)
-    assert (done.returncode, "another grader" in done.stderr) == (2, True)
-    assert [path.name for path in tmp_path.glob("*kept*")] == []
 
 
 def test_nothing_is_left_of_a_student_who_is_forgotten_and_all_of_the_others(graded):

@@ -13,8 +13,10 @@ import pytest
 from bs4 import BeautifulSoup
 from small_course import NAME, SOURCE, command
 
+import messages
+import translate
 from across._language import catalogue
-from autograder.authoring import catalogues, importing, in_language, messages
+from autograder.authoring import catalogues, importing, in_language
 from autograder.gradebook import record
 from autograder.gradebook.record import Recorder
 from autograder.job.grade import Job
@@ -30,15 +32,15 @@ TINY = classroom.chapter()
 
 def test_no_translation_of_the_course_is_broken():
     assert [name for name in COURSE.chapters if catalogues.is_translated(COURSE, "zh", name)] >= list(TRANSLATED)
-    told = [line for each in catalogues.of_course(COURSE, "zh") for line in catalogues.state(each).broken]
+    told = [line for each in translate.of_course(COURSE, "zh") for line in translate.state(each).broken]
     assert told == [], "edit these .po files"
 
 
 def test_what_the_library_says_has_a_value_for_each_place_and_no_other():
-    sources = [path.read_text(encoding="utf-8") for path in catalogues.LIBRARY.rglob("*.py")]
+    sources = [path.read_text(encoding="utf-8") for path in translate.LIBRARY.rglob("*.py")]
     said = [each for source in sources for each in messages.of_source(source).items()]
     assert len([text for text, values in said if values]) > 20
-    assert [text for text, values in said if len(set(catalogues.PLACE.findall(text))) != len(values)] == []
+    assert [text for text, values in said if len(set(translate.PLACE.findall(text))) != len(values)] == []
 
 
 def test_the_notebooks_of_other_languages_are_as_their_sources_have_them():
@@ -104,8 +106,8 @@ def imported(tmp_path: Path) -> Course:
     cells = (nb.cell("# Small", "markdown"), nb.cell("One.", "markdown"), *nb.SMALL[1:], nb.cell("Two.", "markdown"))
     folder = nb.put(tmp_path / "nbg", "ps1/ps1.ipynb", *cells, nb.task("project", "## Do something", 5))
     course = importing.import_course(folder, tmp_path / "course").course
-    [prose, *_] = catalogues.of_course(course, "zh", also=["ps1"])
-    catalogues.update(prose, "zh")
+    [prose, *_] = translate.of_course(course, "zh", also=["ps1"])
+    translate.update(prose, "zh")
     text = prose.path.read_text(encoding="utf-8")
     for ours, theirs in {
         "# Small": "# 小",
@@ -297,8 +299,7 @@ assert half(4) == 2, "half of 4 is 2"
 def translated(course: Course, string: str) -> Path:
     """The small course's chapter in Chinese: of its one cell of prose, `string`."""
     prose = catalogues.prose_file(course, "zh", NAME)
-    done = command("translate", "90", root=course.root)
-    assert (done.returncode, f"solutions/zh/{NAME}.po: 0 translated, 1 missing, 0 stale" in done.stdout) == (0, True)
+    assert translate.translate(course, [NAME]) == 0
     text = prose.read_text(encoding="utf-8").replace(
         'msgid "# Small"\nmsgstr ""', f'msgid "# Small"\nmsgstr "{string}"'
     )
@@ -312,33 +313,33 @@ def built(course: Course) -> nbformat.NotebookNode:
     return nbformat.read(course.root / "notebooks" / "zh" / f"{NAME}.ipynb", as_version=4)
 
 
-def test_an_author_who_knows_no_chinese_adds_an_exercise_and_it_is_english(own_small: Course):
+def test_an_author_who_knows_no_chinese_adds_an_exercise_and_it_is_english(own_small: Course, capsys):
     translated(own_small, "# 小")
     own_small.source(NAME).write_text(SOURCE + EXERCISE, encoding="utf-8")
     assert command("build", "--check", root=own_small.root).returncode != 0
     made = built(own_small)
     prose = [cell.source for cell in made.cells if cell.cell_type == "markdown"]
     assert prose == ["# 小", stubs.PROSE["zh"], "## One more"]
-    done = command("translate", "--check", root=own_small.root)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"solutions/zh/{NAME}.po: 1 translated, 1 missing, 0 stale" in done.stdout
+    capsys.readouterr()
+    assert translate.translate(own_small, check=True) == 0
+    assert capsys.readouterr() == (f"solutions/zh/{NAME}.po: 1 translated, 1 missing, 0 stale\n", "")
 
 
-def test_prose_that_changed_is_stale_and_english_until_somebody_looks_at_it(own_small: Course):
+def test_prose_that_changed_is_stale_and_english_until_somebody_looks_at_it(own_small: Course, capsys):
     translated(own_small, "# 小")
     own_small.source(NAME).write_text(SOURCE.replace("# # Small", "# # Small one"), encoding="utf-8")
-    done = command("translate", root=own_small.root)
-    assert (done.returncode, f"solutions/zh/{NAME}.po: 0 translated, 0 missing, 1 stale" in done.stdout) == (0, True)
+    assert translate.translate(own_small) == 0
+    assert f"solutions/zh/{NAME}.po: 0 translated, 0 missing, 1 stale" in capsys.readouterr().out
     assert built(own_small).cells[0].source == "# Small one"
 
 
-def test_a_translation_that_cannot_be_used_is_named_with_its_line_and_the_mend(own_small: Course):
+def test_a_translation_that_cannot_be_used_is_named_with_its_line_and_the_mend(own_small: Course, capsys):
     prose = translated(own_small, "`小`")
     line = prose.read_text(encoding="utf-8").splitlines().index('msgid "# Small"') + 1
-    done = command("translate", "--check", root=own_small.root)
-    assert done.returncode == 1
-    assert f"broken: solutions/zh/{NAME}.po:{line}: '# Small': code '小' is not in both as often" in done.stderr
-    assert "or empty the msgstr" in done.stderr
+    assert translate.translate(own_small, check=True) == 1
+    said = capsys.readouterr().err
+    assert f"broken: solutions/zh/{NAME}.po:{line}: '# Small': code '小' is not in both as often" in said
+    assert "or empty the msgstr" in said
 
 
 @pytest.mark.parametrize(
@@ -354,21 +355,23 @@ def test_a_place_that_is_lost_or_new_breaks_a_translation(tmp_path: Path, englis
     path = tmp_path / "report" / "zh" / "autograder.po"
     path.parent.mkdir(parents=True)
     path.write_text(f'msgid "{english}"\nmsgstr "{string}"\n', encoding="utf-8")
-    found = catalogues.state(catalogues.Words(path, "x.po", {(None, english): ["a.py"]}))
+    found = translate.state(translate.Words(path, "x.po", {(None, english): ["a.py"]}))
     assert found.broken == ((f"x.po:1: {english!r}: {why}",) if why else ())
 
 
 @pytest.mark.parametrize("content", [b"msgid nonsense", b'msgid "a"\nmsgstr "\xff"\n'])
-def test_a_file_that_is_no_catalogue_is_told_with_its_name_and_stays_as_it_is(own_small: Course, content: bytes):
+def test_a_file_that_is_no_catalogue_is_told_with_its_name_and_stays_as_it_is(
+    own_small: Course, content: bytes, capsys
+):
     prose = translated(own_small, "# 小")
     prose.write_bytes(content)
     done = command("build", root=own_small.root)
     assert done.returncode == 2
     assert "is no gettext catalogue" in done.stderr
     assert f"{NAME}.po:" in done.stderr
-    for arguments in (["translate"], ["translate", "--check"]):
-        done = command(*arguments, root=own_small.root)
-        assert (done.returncode, f"{NAME}.po:" in done.stderr) == (1, True)
+    for check in (False, True):
+        assert translate.translate(own_small, check=check) == 1
+        assert f"{NAME}.po:" in capsys.readouterr().err
     assert prose.read_bytes() == content
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import courses
 import pytest
 from boxed import needs_a_box
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
 from autograder.gradebook import record
-from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.report import class_page
 
 RAISED = """\
@@ -95,12 +92,3 @@ def test_explain_says_the_name(graded):
     course, out, _ = graded
     done = command("explain", "eva", NAME, "shift", "--out", out, root=course.root)
     assert "minus" in done.stdout
-
-
-def test_a_record_of_an_earlier_version_is_read_without_what_its_names_were_found_by():
-    marks = [Mark("double", 0.0, 2.0, Result.FAILED, Fault.STUDENT, "No.", name) for name in ("unlisted", "added", "")]
-    verdict = Verdict("ada", NAME, "ab", tuple(marks), 1, 0.5, {})
-    seen = {"exercise": "double", "test": "test_it", "passed": False, "shape": "ab", "numbers": [1.0]}
-    read = Verdict.from_json(json.loads(json.dumps({**verdict.to_json(), "behaviour": [seen]})), {})
-    assert [mark.misconception for mark in read.marks] == ["", "added", ""]
-    assert Verdict.from_json(json.loads(json.dumps(verdict.to_json())), {}) == verdict

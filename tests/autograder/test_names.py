@@ -79,35 +79,3 @@ def test_who_is_enrolled_stands_in_nbgraders_table_and_its_export_keeps_its_colu
         "zoe": 0.0,
     }
     assert rows["ada"]["last_name"] == "King"
-
-
-def test_nbgraders_export_fills_a_gradebook_of_canvas_and_a_worksheet_of_moodle(out, tmp_path):
-    table = tmp_path / "class.csv"
-    table.write_text("id,lms id\nada,100\n")
-    canvas, moodle = tmp_path / "gradebook.csv", tmp_path / "worksheet.csv"
-    with canvas.open("w", newline="") as file:
-        csv.writer(file).writerows(
-            [["Student", "ID", "Section", "Tiny (7)"], POINTS, ["Lovelace, Ada", "100", "A", ""]]
-        )
-    with moodle.open("w", newline="") as file:
-        head = ["Identifier", "Grade", "Maximum Grade", "Last modified (grade)"]
-        csv.writer(file).writerows([head, ["Participant 100", "", "9.00", "-"]])
-    plugin = "--exporter=autograder.export.plugins."
-    said = (f"--CanvasExport.gradebook={canvas}", f"--CanvasExport.roster={table}", "--CanvasExport.waiting=True")
-    done = nbgrader("export", f"{plugin}CanvasExport", *said, cwd=out, home=out.parent / "home")
-    assert done.returncode == 2, done.stderr
-    assert "has a mark, but no row in gradebook.csv" in done.stderr
-    assert (out / "export" / "gradebook.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",100,A,5'
-    said = (
-        f"--MoodleExport.worksheet={moodle}",
-        f"--MoodleExport.roster={table}",
-        "--student",
-        '["ada"]',
-        "--to",
-        "m.csv",
-    )
-    done = nbgrader("export", f"{plugin}MoodleExport", *said, cwd=out, home=out.parent / "home")
-    assert done.returncode == 0, done.stderr
-    assert (out / "m.csv").read_text().splitlines()[-1] == "Participant 100,5,9.00,-"
-    none = nbgrader("export", f"{plugin}CanvasExport", cwd=out, home=out.parent / "home")
-    assert (none.returncode, "--CanvasExport.gradebook=FILE" in none.stderr) == (2, True)

@@ -192,7 +192,7 @@ def test_each_mark_says_who_kept_its_limits(graded):
         check=True,
         timeout=100,
     )
-    assert json.loads(said.stdout)["limits_kept_by"] == "a look every 0.1 s"
+    assert json.loads(said.stdout)["verdict"]["evidence"]["kept_by"] == "a look every 0.1 s"
 
 
 @pytest.mark.slow

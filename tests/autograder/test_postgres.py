@@ -183,7 +183,7 @@ def test_a_server_that_is_gone_is_named_without_its_password(tmp_path):
 def test_the_history_is_kept_there_too_and_a_student_can_be_forgotten(url, tmp_path):
     write(tmp_path, url, classroom.verdict("ada", FAILED), classroom.verdict("bo"))
     write(tmp_path, url, classroom.verdict("ada"))
-    with record.book(tmp_path, TINY, url) as book:
+    with record.book(tmp_path, TINY) as book:
         with book.transaction() as connection:
             for change in ("UPDATE across_history SET points_now = 9", "DELETE FROM across_history"):
                 assert connection.execute(text(change)).rowcount == 0

@@ -15,7 +15,7 @@ import pytest
 from classroom import BLANK, FAILED, HOSTILE, INVALID, NAME, TIMEOUT
 from sqlalchemy import event, update
 
-from autograder.gradebook import database, record, tables
+from autograder.gradebook import record, tables
 from autograder.gradebook.record import Recorder, UnrecordedError
 from autograder.gradebook.tables import Gradebook
 from autograder.model.course import CourseError
@@ -315,19 +315,6 @@ def test_the_instructors_settings_are_kept(out):
     (out / "nbgrader_config.py").write_text("c = get_config()\n# mine\n")
     write(out)
     assert "# mine" in (out / "nbgrader_config.py").read_text()
-
-
-def test_settings_of_an_earlier_version_still_count(out):
-    write(out)
-    settings = out / "nbgrader_config.py"
-    old = settings.read_text().replace("autograder.gradebook.replay", "autograder.record")
-    old = old.replace("autograder.model.markup.html", "autograder.harmless.html")
-    settings.write_text(f"{old}\nfrom autograder.late import LatePerDay\n# mine\n")
-    write(out)
-    config = database.load_config(out)  # imports what it names
-    assert config.HTMLExporter.filters["clean_html"] == "autograder.model.markup.html"
-    assert config.Autograde.autograde_preprocessors
-    assert "# mine" in settings.read_text()
 
 
 @pytest.mark.parametrize("student", ["", ".", "..", "a/b", "a\x00", "\ud800", "a\nb", "<img src=x>"])

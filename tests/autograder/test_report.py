@@ -68,11 +68,10 @@ def printed(what) -> str:
 
 
 def test_every_chart_says_its_data_in_words(page):
-    points, exercises, slow = charts(page)
+    points, exercises = charts(page)
     assert points == "Students by points. 0 to 1: 2; 2 to 3: 1; 4 to 5: 1; 6 to 7: 1"  # of 7: `why` waits for its marks
     assert "pick: passed 1, failed 3, blank or invalid 1" in exercises
     assert "why: by hand 2, blank or invalid 3" in exercises
-    assert slow.startswith("Seconds that the slowest submissions took. di 121.25 s; cy 0.60 s")
 
 
 def test_the_same_misconception_counts_together_whatever_the_message(out, page):

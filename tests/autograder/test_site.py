@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 import zlib
 from pathlib import Path
 
 import courses
 import pytest
+import site_links
 from bs4 import BeautifulSoup
-from small_course import CHECKS, NAME, SOURCE, command
+from small_course import CHECKS, NAME, SOURCE
 
 from autograder.authoring import build
+from autograder.model.address import Address
 from autograder.model.course import Course, CourseError, find
 from autograder.probe import listed
 from autograder.release import leaks
-from autograder.site import about, built, links, outputs
+from course_site import about, built, outputs
 
 pytest.importorskip("sphinx", reason="sphinx is not installed: uv sync --group ci")
 
@@ -84,9 +85,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, Path]:
     """A course of one chapter, and its site, for which the chapter was run."""
     course = courses.write(tmp_path_factory.mktemp("small") / "course", NAME, SOURCE + PICTURE, CHECKS)
     out = course.root.parent / "site"
-    done = command("site", "--out", out, root=course.root)
-    assert done.returncode == 0, done.stderr
-    assert "of 1 chapters; 1 were run" in done.stdout
+    assert built.build(course, out).executed == (NAME,)
     return course, out
 
 
@@ -163,7 +162,7 @@ def test_what_leads_nowhere_is_named(tmp_path: Path):
     )
     (tmp_path / "a" / "two.html").write_text('<p id="here">x</p>')
     (tmp_path.parent / "outside").write_text("not of the site")
-    assert links.broken(tmp_path) == [
+    assert site_links.broken(tmp_path) == [
         "a/one.html: links to ../../outside, which is not there",
         "a/one.html: links to ../none.png, which is not there",
         "a/one.html: links to three.html, which is not there",
@@ -190,7 +189,7 @@ def test_a_stale_notebook_makes_no_site(tmp_path: Path):
 
 
 def test_a_page_of_two_chapters_links_well_and_shows_no_answer(two: Path):
-    assert links.broken(two) == []
+    assert site_links.broken(two) == []
     texts = {path: squeezed(text) for path, text in read(two).items()}
     assert {f"chapters/{name}.html, as shown" for name in TWO} <= texts.keys()
     wanted = answers(find(), TWO)
@@ -216,9 +215,6 @@ def test_a_chapter_says_of_itself_all_that_its_page_needs(name: str):
     assert found.recipe
     assert [task.name for task in found.tasks if not task.asks] == []
     assert sum(task.points for task in found.tasks) == found.points == course.chapter(name).max_points
-    assert set(found.rows) <= set(
-        re.findall(r"^\| (S\d+) \|", (course.root / "docs" / "coverage.md").read_text(), re.M)
-    )
 
 
 def test_a_teachers_page_says_what_the_chapter_says(two: Path):
@@ -228,7 +224,6 @@ def test_a_teachers_page_says_what_the_chapter_says(two: Path):
         "60 minutes, 9 exercises, 23 points, 1 read by a person",
         "Return the name of the device that holds a tensor",
         "placement.trace(model, x).draw()",
-        "S20",
     ):
         assert said in page
     assert "DeviceSpec.from_string" not in page  # a hint
@@ -237,10 +232,8 @@ def test_a_teachers_page_says_what_the_chapter_says(two: Path):
 def test_links_to_colab_and_binder_are_there_where_an_address_is(small: tuple[Course, Path], two: Path, tmp_path: Path):
     course, _ = small
     assert not [path for path, text in read(two).items() if "colab.research" in text or "mybinder" in text]
-    done = command(
-        "site", "--no-execute", "--out", tmp_path / "site", "--published", "https://github.com/o/n", root=course.root
-    )
-    assert done.returncode == 0, done.stderr
+    address = Address.read("published", "https://github.com/o/n")
+    built.build(course, tmp_path / "site", execute=False, published=address)
     page = (tmp_path / "site" / "chapters" / f"{NAME}.html").read_text()
     assert f"https://colab.research.google.com/github/o/n/blob/main/colab/{NAME}.ipynb" in page
     assert f"https://mybinder.org/v2/gh/o/n/main?urlpath=lab/tree/notebooks/{NAME}.ipynb" in page

@@ -21,7 +21,7 @@ from fuzzing import SEED
 from mutants import Mutant, mutants
 
 import attacks
-from autograder.devtools import demo
+import demo
 from autograder.model.course import Course
 from autograder.model.verdict import Fault, Result
 from autograder.report import rendering

@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.authoring import readable
+import house
 from autograder.authoring.run import found
 from autograder.model.course import find
 
@@ -16,7 +16,7 @@ GOOD = "Two lanes: CPU:0 runs a, then b; CPU:1 runs c."
 
 @pytest.mark.parametrize("chapter", find().chapters)
 def test_the_headings_of_a_chapter_are_in_order(chapter: str):
-    assert list(readable.heading_slips(find().chapter(chapter).release["cells"])) == []
+    assert list(house.heading_slips(find().chapter(chapter).release["cells"])) == []
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_the_headings_of_a_chapter_are_in_order(chapter: str):
     ],
 )
 def test_a_heading_out_of_order_is_named(prose: str, slip: str):
-    assert list(readable.heading_slips([{"cell_type": "markdown", "source": prose}])) == [slip]
+    assert list(house.heading_slips([{"cell_type": "markdown", "source": prose}])) == [slip]
 
 
 def test_going_up_several_levels_and_a_comment_in_a_fence_are_no_slip():
     prose = "# One\n## Two\n### Three\n```python\n# a comment\n```\n## Two again"
-    assert list(readable.heading_slips([{"cell_type": "markdown", "source": prose}])) == []
+    assert list(house.heading_slips([{"cell_type": "markdown", "source": prose}])) == []
 
 
 def shown(**data: Any) -> list[str]:

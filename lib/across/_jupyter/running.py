@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
@@ -13,9 +15,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
-from across._jupyter import headless
-
 CELL_SECONDS = 120
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Stop:
@@ -90,7 +91,7 @@ def run(
         on_cell_executed=ended,
     )
     try:
-        finished = asyncio.run(_to_its_end(client.async_execute(env=headless.environment(path)), stop))
+        finished = asyncio.run(_to_its_end(client.async_execute(env=environment(path)), stop))
     except DeadKernelError:
         return under_way[0]
     return None if finished else under_way[0]
@@ -108,3 +109,17 @@ async def _to_its_end(executed: Coroutine[Any, Any, Any], stop: Stop) -> bool:
     finally:
         stop.ends(None)
     return True
+
+
+def environment(path: Path) -> dict[str, str]:
+    """The variables of a kernel that runs the notebook at `path` for its checks alone: nothing counts as measured by it."""
+    return {**os.environ, "NBGRADER_VALIDATING": "1", "JPY_SESSION_NAME": str(path)}
+
+
+def error(cell: NotebookNode) -> str:
+    """The sentence of the exception that a cell raised, or ""."""
+    for output in cell.get("outputs", []):
+        if output.output_type == "error":
+            lines = ANSI.sub("", output.evalue).strip().splitlines()
+            return lines[0] if lines else output.ename
+    return ""

@@ -20,7 +20,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from across._jupyter import headless, running
+from across._jupyter import running
 from across._jupyter.slices import Slice, is_check, left_out, slices
 from across._language.catalogue import said
 from across._process import kept
@@ -255,13 +255,13 @@ def _standing(notebook: NotebookNode, number: int) -> Standing:
             for line in output.get("text", "").splitlines()
             if CHANGED in line or said(CHANGED) in line
         ]
-        return replace(blank, state=PASSES, says=headless.ANSI.sub("", lines[-1]) if lines else "", digest=FOUND)
-    says = headless.error(cell)
+        return replace(blank, state=PASSES, says=running.ANSI.sub("", lines[-1]) if lines else "", digest=FOUND)
+    says = running.error(cell)
     raised = (
         [output.ename for output in own.get("outputs", []) if output.output_type == "error"] if own is not cell else []
     )
     if raised:
-        says += said(" (The cell of your answer raised: {0})", headless.error(own))
+        says += said(" (The cell of your answer raised: {0})", running.error(own))
     state = OPEN if error.ename in NOT_ATTEMPTED and raised in ([], [STUB]) else NOT_YET
     return replace(blank, state=state, says=says, digest="" if error.ename in UNSURE else FOUND)
 

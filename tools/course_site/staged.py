@@ -17,8 +17,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.site.about import About
-from autograder.site.outputs import Executed
+from course_site.about import About
+from course_site.outputs import Executed
 
 PICTURES = "pictures"  # the folder of pictures, in the site's _static
 INLINE = re.compile(r'src="data:image/png;base64,([A-Za-z0-9+/=\s]+)"')

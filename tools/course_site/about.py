@@ -6,7 +6,7 @@ Nothing of it is written a second time: a teacher's page on a chapter changes wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autograder.model.course import Chapter, Course, text
@@ -28,7 +28,6 @@ class Task:
     points: float
     by_hand: bool
     asks: str  # its brief without hints: Markdown, one paragraph; empty if there is none
-    rows: tuple[str, ...]  # of the course, that its answers mark
     optional: bool  # it stands in an optional part
 
 
@@ -46,12 +45,6 @@ class About:
     tasks: tuple[Task, ...]
     taken: str  # what the reader takes along, as the chapter says; "" if it does not
     recipe: str  # lines to copy
-    taught: tuple[str, ...]  # rows that some cell shows
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """Every row of the course that it marks, in order."""
-        return ordered({*self.taught, *(row for task in self.tasks for row in task.rows)})
 
     @property
     def number(self) -> str:
@@ -76,13 +69,7 @@ def read(course: Course, name: str) -> About:
         tasks=tuple(_tasks(chapter)),
         taken=_below(cells, lambda heading: heading.lower() in TAKEN),
         recipe=_below(cells, lambda heading: heading.lower().startswith(RECIPE)),
-        taught=_taught(chapter),
     )
-
-
-def ordered(rows: Iterable[str]) -> tuple[str, ...]:
-    """Rows as one counts: S2 before S13."""
-    return tuple(sorted(rows, key=lambda row: (row.rstrip("0123456789"), int(re.sub(r"\D", "", row) or 0))))
 
 
 def _kept(heading: str) -> bool:
@@ -115,16 +102,8 @@ def _open(cell: str) -> str:
 
 def _tasks(chapter: Chapter) -> Iterator[Task]:
     briefs, optional = _briefs(chapter)
-    rows: dict[str, set[str]] = {}
-    for cell in chapter.release["cells"]:
-        meta = cell["metadata"]
-        if meta.get("nbgrader", {}).get("solution"):
-            rows.setdefault(meta["nbgrader"]["grade_id"], set()).update(meta.get("across", {}).get("covers", []))
     for each in chapter.exercises:
-        # of an exercise that looks at earlier answers, too, the rows are those of its own
-        own = [each.name] if each.name in each.answer_ids else list(each.answer_ids)
-        marked = ordered({row for answer in own for row in rows.get(answer, ())})
-        yield Task(each.name, each.max_points, each.manual, briefs.get(each.name, ""), marked, each.name in optional)
+        yield Task(each.name, each.max_points, each.manual, briefs.get(each.name, ""), each.name in optional)
 
 
 def _briefs(chapter: Chapter) -> tuple[dict[str, str], set[str]]:
@@ -165,9 +144,3 @@ def _below(cells: list[str], wanted: Callable[[str], bool]) -> str:
         if inside is not None:
             return "\n".join(inside).strip()
     return ""
-
-
-def _taught(chapter: Chapter) -> tuple[str, ...]:
-    cells = [cell["metadata"] for cell in chapter.release["cells"]]
-    shown = [meta for meta in cells if not meta.get("nbgrader", {}).get("solution")]
-    return ordered({row for meta in shown for row in meta.get("across", {}).get("covers", [])})

@@ -1,5 +1,7 @@
 """A class of invented submissions of one chapter, with the marks that they must get because of how they were made.
 
+    uv run python tools/demo.py --out demo        # makes the class, grades it, and names the report to open
+
 Right, right in another way, every misconception that the checks list, half done, blank, late, crashing, endless, greedy
 for memory, talkative, corrupt and hostile. `make` writes them as nbgrader lays them out. The marks that `students` expects
 come from how each submission was made; none was read off a run.
@@ -9,18 +11,27 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
 
 from autograder.authoring import build
+from autograder.commands import grading
+from autograder.engine.request import Request
 from autograder.job import assemble
-from autograder.model.course import Chapter, Course, CourseError, text
+from autograder.model.course import Chapter, Course, CourseError, find, text
 from autograder.model.verdict import Result
 from autograder.probe.listed import Variant, variants
+from autograder.submissions.handed_in import HandedIn
 from autograder.submissions.intake import Submission
+
+CHAPTER = "03_device_placement"  # of this checkout's course
 
 ON_TIME, LATE = "2026-03-02 17:40:12.000000 UTC", "2026-03-11 03:59:58.000000 UTC"
 WRONG = frozenset({Result.FAILED, Result.PARTIAL, Result.CRASHED})
@@ -49,10 +60,8 @@ class Student:
 
 
 def chapter_of(course: Course) -> str:
-    """The chapter that the class hands in: what the course names as its `demo`, or its first. Raises CourseError."""
-    if not course.chapters:
-        raise CourseError(f"{course.root}: no chapter to make a class of")
-    return course.full_name(course.demo or course.chapters[0])
+    """The chapter that the class hands in: of another course its first."""
+    return CHAPTER if CHAPTER in course.chapters else course.chapters[0]
 
 
 def make(course: Course, folder: Path) -> Path:
@@ -339,3 +348,19 @@ LOOK_AROUND = textwrap.dedent("""
         for path in [*folder.glob("solutions/*.py"), *folder.glob("*/gradebook.db")]:
             print(path, path.read_bytes())
 """)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the class and its marks are written")] = Path("demo"),
+    workers: Annotated[int, typer.Option(help="submissions graded at once; 0: one a core", min=0)] = 0,
+) -> None:
+    """Make a class of 30 invented submissions and grade it, start to end."""
+    course = find()
+    submissions = HandedIn(make(course, out / "submissions"))
+    code = grading.grade_to_the_end(Request(course, chapter_of(course), submissions, out, workers=workers))
+    Console().print(f"open {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    typer.run(main)

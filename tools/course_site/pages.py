@@ -6,8 +6,8 @@ import re
 
 from autograder.model.address import Address
 from autograder.model.course import Course
-from autograder.site.about import About, Task
-from autograder.site.staged import exercises
+from course_site.about import About, Task
+from course_site.staged import exercises
 
 BAR = "\\|"  # within a table
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
@@ -55,8 +55,8 @@ def _table(abouts: list[About], page: str, second: tuple[str, str]) -> str:
     return "\n".join(rows)
 
 
-def after(about: About, picture: str, published: Address | None, coverage: bool) -> str:
-    """What one can do after a chapter: its question, what it asks for, what one takes along, rows. `picture`: HTML."""
+def after(about: About, picture: str, published: Address | None) -> str:
+    """What one can do after a chapter: its question, what it asks for, what one takes along. `picture`: HTML."""
     core = [task for task in about.tasks if not task.optional]
     beyond = [task for task in about.tasks if task.optional]
     facts = [f"{about.minutes} minutes" if about.minutes else "", exercises(about)]
@@ -73,7 +73,6 @@ def after(about: About, picture: str, published: Address | None, coverage: bool)
         f"## You take with you\n\n{about.taken}" if about.taken else "",
         f"## To copy next week\n\n{about.recipe}" if about.recipe else "",
         "## Its sections\n\n" + "\n".join(f"- {section}" for section in about.sections) if about.sections else "",
-        _rows(about, coverage),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -107,21 +106,6 @@ def _tasks(tasks: list[Task]) -> str:
         f"{task.asks or 'answered in the notebook.'}"
         for task in tasks
     )
-
-
-def _rows(about: About, coverage: bool) -> str:
-    if not about.rows:
-        return ""
-    link = "[the coverage of the course](../coverage.md)" if coverage else "the course"
-    lines = [
-        f"## Rows\n\nOf {link}, each with where it is exercised here:\n",
-        "| row | taught | exercised in |",
-        "|---|---|---|",
-    ]
-    for row in about.rows:
-        own = ", ".join(f"`{task.name}`" for task in about.tasks if row in task.rows)
-        lines.append(f"| {row} | {'yes' if row in about.taught else ''} | {own} |")
-    return "\n".join(lines)
 
 
 def _tree(caption: str, names: list[str]) -> str:

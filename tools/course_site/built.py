@@ -1,12 +1,11 @@
-"""`autograder site`: the whole course as HTML, by Sphinx and myst-nb, with nothing but what is installed.
+"""`tools/make_site.py`: the whole course as HTML, by Sphinx and myst-nb, with nothing but what is installed.
 
     DIR/index.html                 the chapters, in order
     DIR/chapters/NAME.html         a chapter as students get it, with what its cells print and draw: no answer
     DIR/about/NAME.html            what one can do after it
     DIR/search.html                search, in the browser alone
 
-Before it is put in its place the site is searched for every reference, listed answer and check, and each of its links is
-followed. It comes whole or not at all.
+Before it is put in its place the site is searched for every reference, listed answer and check. It comes whole or not at all.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
+from bs4 import BeautifulSoup
 
 from autograder.authoring import build as builder
-from autograder.authoring import coverage
 from autograder.model.address import Address
 from autograder.model.course import Course, CourseError
 from autograder.release import leaks
-from autograder.site import about, links, outputs, pages, staged
+from course_site import about, outputs, pages, staged
 
 MARK = ".site"  # in a folder that this command has made, and may replace
 BUILDS = 600.0  # seconds that Sphinx may take
@@ -62,15 +61,15 @@ def build(
     With `execute` chapters whose outputs are not kept are run first, in minutes; without, they are shown bare. `published`:
     where the released folders are pushed to, if pages shall link there.
 
-    Raises CourseError for a notebook that is stale, an answer or check on a page, a link that leads nowhere, what Sphinx warns
-    of, and a folder `out` that is not of a site's; OSError.
+    Raises CourseError for a notebook that is stale, an answer or check on a page, what Sphinx warns of,
+    and a folder `out` that is not of a site's; OSError.
     """
     out = Path(out).absolute()
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).is_file())):
         raise CourseError(f"--out {out}: there is something else already; give a new folder, or delete that one")
     if missing := [module for module in ("sphinx", "myst_nb", "furo") if not find_spec(module)]:
         said = f"{', '.join(missing)} not found"
-        raise CourseError(f"site: {said}; install it: uv sync --extra site, or pip install -e './autograder[site]'")
+        raise CourseError(f"site: {said}; install it: uv sync --extra site")
     names = list(names or course.chapters)
     _fresh(course, names)
     shown: dict[str, outputs.Executed] = {}
@@ -90,9 +89,14 @@ def build(
         source, new = Path(aside) / "source", Path(aside) / "site"
         _stage(course, source, shown, published)
         _sphinx(source, new, Path(aside) / "doctrees")
-        (new / MARK).write_text("written by `autograder site`, which may replace this folder\n", encoding="utf-8")
+        (new / MARK).write_text("written by `tools/make_site.py`, which may replace this folder\n", encoding="utf-8")
         kept = [secret for name in names for secret in leaks.secrets(course, name)]
-        if found := [*leaks.leaks(new, kept), *links.broken(new)]:
+        read = Path(aside) / "read"  # what is read on each page
+        for page in new.rglob("*.html"):
+            _put(
+                read / page.relative_to(new), BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").get_text()
+            )
+        if found := [*leaks.leaks(new, kept), *leaks.leaks(read, kept)]:
             raise CourseError("no site was written:\n" + "\n".join(found))
         new.chmod(0o755)
         if out.exists():
@@ -117,23 +121,18 @@ def _stage(course: Course, source: Path, shown: dict[str, outputs.Executed], pub
         f"project = {course.title!r}\n" + (TEMPLATES / "conf.py.in").read_text(encoding="utf-8"), encoding="utf-8"
     )
     abouts = [about.read(course, name) for name in shown]
-    others = {"coverage.md": "coverage.md"} if course.rows else {}
-    others |= {name: name for name in DOCS if (course.root / "docs" / name).is_file()}
+    others = {name: name for name in DOCS if (course.root / "docs" / name).is_file()}
     for each in abouts:
         name = each.name
         opens = [f"{{download}}`its notebook <../released/{name}.ipynb>`", pages.opened(published, name)]
         notebook = staged.chapter(each, shown[name], static / staged.PICTURES, [link for link in opens if link])
         _put(source / "chapters" / f"{name}.ipynb", nbformat.writes(notebook))
         _put(source / "released" / f"{name}.ipynb", course.notebook(name).read_text(encoding="utf-8"))
-        _put(source / "about" / f"{name}.md", pages.after(each, staged.picture(notebook), published, bool(course.rows)))
-    if course.rows:
-        _put(source / "coverage.md", pages.relinked(coverage.page(course), others))
-    for name in DOCS:
-        if name in others:
-            page = (course.root / "docs" / name).read_text(encoding="utf-8")
-            _put(source / name, pages.relinked(page, others))
+        _put(source / "about" / f"{name}.md", pages.after(each, staged.picture(notebook), published))
+    for name in others:
+        _put(source / name, pages.relinked((course.root / "docs" / name).read_text(encoding="utf-8"), others))
     _put(source / "about" / "index.md", pages.overview(abouts))
-    trees = [name.removesuffix(".md") for name in ("student.md", "coverage.md", "crosswalk.md") if name in others]
+    trees = [name.removesuffix(".md") for name in others]
     _put(source / "index.md", pages.front(course, abouts, trees, published))
 
 

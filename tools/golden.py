@@ -1,6 +1,9 @@
 """The golden book: what a handful of submissions of each chapter are told, in one file, to be given back byte for byte.
 
-`autograder verify --golden` grades each chapter's reference, a blank notebook, three of listed wrong answers, two of answers
+    uv run python tools/golden.py [CHAPTER...]       # what of marks, verdicts, faults and sentences changed; 3 minutes
+    uv run python tools/golden.py --write            # keeps what they are now
+
+It grades each chapter's reference, a blank notebook, three of listed wrong answers, two of answers
 that are right in another way, and a hostile one, and says what differs from `tests/golden/COURSE.txt`: points, verdict, whose
 fault, and the sentence. So code may go that no mark needs. A change of it is explained in its commit.
 """
@@ -8,20 +11,25 @@ fault, and the sentence. So code may go that no mark needs. A change of it is ex
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from autograder.authoring import build, verify
 from autograder.authoring.trials import Answers, Trial
+from autograder.commands.terminal import progress as progress_bar
 from autograder.job import forkserver
-from autograder.model.course import Course, checkout
+from autograder.model.course import Course, checkout, find
 from autograder.model.verdict import Mark
 from autograder.probe import listed
 
 WRONG, RIGHT = 3, 2  # notebooks of listed answers: the first of each cell in the first one, and so on
 SEED = 1
 HEAD = """\
-# The golden book: points, verdict, fault and sentence of each exercise. Written by `autograder verify --golden --write`.
+# The golden book: points, verdict, fault and sentence of each exercise. Written by `tools/golden.py --write`.
 # A line that changes is explained in the commit that changes it.
 """
 HOSTILE = """
@@ -114,3 +122,25 @@ def differences(course: Course, name: str, section: str) -> list[str]:
     """The lines of a unified diff from a chapter's section as it is kept to what it is now; none where they are equal."""
     was, now = (text.strip().splitlines() for text in (read(course).get(name, ""), section))
     return list(difflib.unified_diff(was, now, f"{name}, as kept", f"{name}, now", lineterm="", n=1))
+
+
+def main(
+    chapters: Annotated[list[str] | None, typer.Argument(help="all of them by default")] = None,
+    keep: Annotated[bool, typer.Option("--write", help="keep what they are now")] = False,
+) -> None:
+    """Grade the book's submissions again and say what differs. Exit code 2: something does; its commit says why."""
+    course, differ = find(), 0
+    with progress_bar("the golden book") as advance:
+        for name, section in graded(course, [course.full_name(name) for name in chapters or course.chapters], advance):
+            lines = differences(course, name, section)
+            differ += bool(lines)
+            if lines:
+                print("\n".join(lines))
+            if keep and lines:
+                write(course, {name: section})
+    print(f"{differ} chapters differ from {path(course)}")
+    sys.exit(2 if differ and not keep else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

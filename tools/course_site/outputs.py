@@ -1,6 +1,6 @@
 """A released chapter, executed as students get it: what its demonstrations print and draw, and no answer.
 
-Executing all chapters takes minutes, so what came out is kept on this machine (`store.cache`) under a digest of all that it
+Executing all chapters takes minutes, so what came out is kept on this machine (`cache`) under a digest of all that it
 depends on: the release, the files beside it, the library that it imports, TensorFlow, the kind of machine. What is kept of
 anything else is not shown.
 """
@@ -26,7 +26,7 @@ import across
 from autograder.authoring import build
 from autograder.authoring.run import execute
 from autograder.model.course import Course, CourseError
-from autograder.store import cache
+from course_site import cache
 
 PATIENCE: dict[str, Any] = {
     "cell_seconds": 600.0,
@@ -67,7 +67,7 @@ def made(course: Course, name: str, on_progress: Callable[[int], None] = lambda 
     if ran.cells < len(code):
         stopped = [said for said in ran.problems if not CHECKS_OWN.search(said)] or ["a cell did not run"]
         raise CourseError(
-            f"{name}: {stopped[-1]}; the pages need all of it: try `autograder site` again, or mend the cell"
+            f"{name}: {stopped[-1]}; the pages need all of it: try `tools/make_site.py` again, or mend the cell"
         )
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
