@@ -26,7 +26,7 @@ from typing import Any
 from across._gpu.loading import PRIORITY
 from across.pictures import FONT, INK, PALETTE, Picture, plot, render, table_html, table_text
 
-__all__ = ["DTYPES", "RECORDED", "TYPES", "counts", "of", "ops", "record", "recording", "registered", "source"]
+__all__ = ["DTYPES", "RECORDED", "TYPES", "of", "record", "recording", "registered", "source"]
 
 TYPES = ("CPU", "GPU", "DEFAULT")  # device types that are shown, and recorded; the rest serves compilers and TPUs
 DTYPES = (
