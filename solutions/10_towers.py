@@ -789,8 +789,8 @@ def on_its_own(device, rate=0.05):  # a model and an optimizer that live on `dev
 # %% check="ring_step" points=4 covers=["S53"] answers=["ring_step", "schedule", "tower"]
 with attempt("ring_step", after=["tower", "schedule"]):
     models, optimizers = zip(*map(on_its_own, D), strict=True)
-    alone = copy(model)
-    alone.compile(tf.keras.optimizers.SGD(0.05, momentum=0.9), cross_entropy, jit_compile=False)
+    alone, loss = copy(model), tf.keras.losses.SparseCategoricalCrossentropy(True)
+    alone.compile(tf.keras.optimizers.SGD(0.05, momentum=0.9), loss, jit_compile=False)
     for number in range(3):
         got = np.asarray(ring_step(models, optimizers, cut([8, 8, 8, 3]), D)).tolist()
         got, wanted = read(got, "the loss is", expecting.number), float(alone.train_on_batch(*train.some(0, 27)))

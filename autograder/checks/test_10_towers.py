@@ -408,36 +408,41 @@ def test_gradients_go_round_by_the_ring_alone(student, rng):
 # source_step
 
 
-def promise(student: Any, rng: np.random.Generator, which: int, decay: float) -> tuple[bool, str]:
-    """Have the student's program run here: whether its `which`-th promise is kept, and what is seen."""
+def check_promise(student: Any, rng: np.random.Generator, which: int, name: str) -> None:
+    """Have the student's program run here, and see whether its `which`-th promise is kept; `name` is the usual mistake."""
+    decay = float(rng.choice([0.125, 0.25])) if name == "no_decay" else 0.0
     found = Source(student, rng, int(rng.integers(2, 5)), decay).found
     right, seen = list(tower_runs.promises(found))[which]
-    return right, f"`source_step` of {len(found.given)} towers with decay {decay}: {seen}."
+    says = f"`source_step` of {len(found.given)} towers with decay {decay}: {seen}."
+    if not right:
+        usual = {"last_loss": "last one", "no_decay": "a loss without"}.get(name, "")
+        raise Misconception(name, says) if usual in says else AssertionError(says)
+
+
+REPAIRS = ("bottleneck", "last_loss", "no_decay", "counts_steps")
+
+
+@exercise("source_step", 4.0)
+def test_all_four_repairs_are_there(student, rng):
+    for which, name in enumerate(REPAIRS):
+        check_promise(student, rng, which, name)
 
 
 @exercise("source_step")
 def test_there_is_one_output_layer(student, rng):
-    right, says = promise(student, rng, 0, 0.0)
-    if not right:
-        raise Misconception("bottleneck", says)
+    check_promise(student, rng, 0, "bottleneck")
 
 
 @exercise("source_step")
 def test_the_loss_is_the_mean_of_the_towers(student, rng):
-    right, says = promise(student, rng, 1, 0.0)
-    if not right:
-        raise Misconception("last_loss", says) if "last one" in says else AssertionError(says)
+    check_promise(student, rng, 1, "last_loss")
 
 
 @exercise("source_step")
 def test_the_weights_decay(student, rng):
-    right, says = promise(student, rng, 2, float(rng.choice([0.125, 0.25])))
-    if not right:
-        raise Misconception("no_decay", says) if "a loss without" in says else AssertionError(says)
+    check_promise(student, rng, 2, "no_decay")
 
 
 @exercise("source_step")
 def test_all_batches_are_counted(student, rng):
-    right, says = promise(student, rng, 3, 0.0)
-    if not right:
-        raise Misconception("counts_steps", says)
+    check_promise(student, rng, 3, "counts_steps")

@@ -354,7 +354,8 @@ class Ringed:
         self.after = [now if each is None else next(left) for each, now in zip(read, first_values, strict=True)]
         moved = [not np.allclose(now, was, atol=1e-7) for now, was in zip(self.after, first_values, strict=True)]
         self.updates = [any(moved[2 * k : 2 * k + 2]) for k in range(n)]
-        self.loss = float(np.asarray(self.loss)) if np.shape(self.loss) == () else float("nan")
+        loss = np.asarray(self.loss)
+        self.loss = float(loss) if loss.shape == () and loss.dtype.kind in "fiu" else float("nan")
         self.wanted = self._mean([count / sum(self.counts) for count in self.counts])[0]
         self.right = self.is_by([count / sum(self.counts) for count in self.counts])
 
@@ -430,6 +431,8 @@ def _read_there(handle: Any) -> Any:
 @probe(graphs=1)
 def built_source(student, counts, width, decay, devices):
     """The graph of `source_step`, and the names of what it returned."""
+    from across import tracing
+
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph:
         given = [
@@ -446,7 +449,7 @@ def built_source(student, counts, width, decay, devices):
         elif hasattr(seen, "read_value"):
             names[2] = seen.read_value().name
         weights = [each.handle.op.name for each in v1.trainable_variables()]
-    return graph.as_graph_def(), names, weights
+    return tracing.quiet(graph, [*names, *weights]), names, weights
 
 
 class Source:
