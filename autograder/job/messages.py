@@ -109,6 +109,9 @@ class TestEnds(msgspec.Struct, frozen=True, tag="ends", kw_only=True):
 
 FromChecker = TestBegins | Wants | Asks | Answered | TestEnds
 Message = TypeVar("Message")
+# msgspec learns a type where it is met first; two threads that meet it at once ended the process (0.22): here is one alone
+for _kind in (Execute, CellBegins, Executed, RunTests, Plan, FromChecker):
+    msgspec.json.Decoder(_kind)
 
 
 def sent(message: msgspec.Struct) -> dict[str, Any]:
