@@ -7,6 +7,7 @@
 #       OptionalFromValue, OptionalGetValue, OptionalHasValue, OptionalNone, ConcatOffset, StridedSliceGrad]
 #     rows: S64-S66
 #     # house: median_cell: what the loop is compared with, five ways and a GAN, are whole programs
+#     # house: lines: what an empty replica does to BatchNormalization is measured, and each idea is drawn
 # ---
 
 # %% [markdown]

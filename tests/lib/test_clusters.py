@@ -112,6 +112,7 @@ def test_the_calls_that_a_client_of_today_makes_are_counted(cluster):
         import tensorflow as tf
 
         tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))
+        tf.ones([])  # it connects with its first op
 
     log = {"GRPC_TRACE": "http", "GRPC_VERBOSITY": "DEBUG"}
     made = clusters.calls(fresh.call(connected, cluster.spec, env=log).output)
