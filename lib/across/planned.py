@@ -11,6 +11,7 @@ A run is {"replicas": 2, "batch": 512, "messages": 1, "threads": 1}. All sentenc
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -114,7 +115,7 @@ def contrasted(plan: Mapping[str, Any]) -> Fault | None:
     Of "batch": one has the base's, the other as many times that as there are replicas.
     """
     runs, asked = plan["configurations"], plan["question"]
-    first = runs.get(plan["base"], {})
+    batch = runs[plan["base"]]["batch"] if plan["base"] in runs else 0  # `controlled` says that it is none
     pairs = [(one, other) for one in runs.values() for other in runs.values() if _changed(one, other) == [asked]]
     many = [pair for pair in pairs if pair[0]["replicas"] > 1]
     if not many:
@@ -122,7 +123,7 @@ def contrasted(plan: Mapping[str, Any]) -> Fault | None:
         name = "one_replica_only" if pairs else "nothing_contrasted"
         return Fault(name, f"{words}{', both with two replicas or more: one sends no messages' if pairs else ''}")
     if asked == "batch" and not any(
-        (one["batch"], other["batch"]) == (first["batch"], first["batch"] * one["replicas"]) for one, other in many
+        (one["batch"], other["batch"]) == (batch, batch * one["replicas"]) for one, other in many
     ):
         words = "expected the base's for all replicas together, and the base's for each"
         return Fault("neither_strong_nor_weak", f'the question is "batch": {words}')
@@ -177,7 +178,7 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
         return Fault("not_followed", "the record has no follow-up")
     said = {"follow-up": follow_up["if it is so"]}
     fault = _measured(measured, said, {follow_up["of"], "follow-up"}, plan["repeats"])
-    last = max(run[0] for runs in record["plan"]["runs"].values() for run in runs if run)
+    last = max((run[0] for runs in record["plan"]["runs"].values() for run in runs if run), default=math.inf)
     if fault is None and measured["stated"] < last:
         return Fault("follow_up_first", "the follow-up was stated before the plan's runs had ended")
     return fault

@@ -105,3 +105,20 @@ def test_a_record_without_a_run_or_with_another_prediction_is_found(tmp_path: Pa
 def test_what_is_no_record_is_told_so():
     with pytest.raises(AssertionError, match="expected the text that the check printed"):
         planned.recorded("None")
+
+
+def test_each_rule_alone_says_a_sentence_to_a_plan_without_its_base_or_without_runs():
+    lost = planned.contrasted(planned.PLAN({**PLAN, "base": "none"}, ""))
+    assert lost is not None
+    assert lost.name == "neither_strong_nor_weak"
+    empty = planned.PLAN({**PLAN, "configurations": {}}, "")
+    assert None not in [rule(empty) for rule in RULES[1:]]
+    measured = {
+        "stated": 1.0,
+        "predicted": {"follow-up": 0.5},
+        "runs": {each: [[2.0, 1.0]] * 6 for each in ("strong", "follow-up")},
+    }
+    record = {"plan": {"stated": 0.0, "predicted": {}, "runs": {}}, "follow-up": measured}
+    late = planned.followed(record, empty, THEN)
+    assert late is not None
+    assert late.name == "follow_up_first"
