@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,8 +97,8 @@ def test_a_command_of_the_page_does_what_the_page_says(command: str, copy: Path,
         notebook.write_text("{}", encoding="utf-8")
     command = here(command)
     if "across lab" in command:
-        with started(command, copy, env) as url, urllib.request.urlopen(url, timeout=60) as page:
-            assert page.status == 200
+        with started(command, copy, env) as url:
+            assert answers(url) == 200
     else:
         ended = subprocess.run(
             command, shell=True, cwd=copy, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -127,6 +128,19 @@ def here(command: str) -> str:
     return command.replace(
         "pip install uv", f"{shlex.quote(sys.executable)} -c 'import shutil, sys; sys.exit(not shutil.which(\"uv\"))'"
     )
+
+
+def answers(url: str) -> int:
+    """The page's HTTP status; Jupyter Server says its address before its event loop binds the port."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=60) as page:
+                return page.status
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > until:
+                raise
+        time.sleep(0.2)
 
 
 @contextlib.contextmanager
