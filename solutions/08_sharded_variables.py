@@ -3,7 +3,7 @@
 #   across:
 #     limits: {cell_seconds: 60, notebook_seconds: 180, question_seconds: 30}
 #     checker: {pids: 1024, memory_bytes: 3221225472}
-#     allowed_ops: [DynamicPartition, ParallelDynamicStitch, LowerBound, UpperBound, Bucketize, TensorScatterUpdate, TensorScatterAdd, TensorScatterSub, TensorScatterMax, TensorScatterMin, Unique, SqrtGrad]
+#     allowed_ops: [DynamicPartition, ParallelDynamicStitch, LowerBound, UpperBound, Bucketize, TensorScatterUpdate, TensorScatterAdd, TensorScatterSub, TensorScatterMax, TensorScatterMin, Unique, SqrtGrad, ResourceScatterSub, ResourceScatterAdd, ResourceScatterUpdate]
 #     rows: S39-S43 S73
 # ---
 
@@ -22,7 +22,6 @@ from across.clusters import LocalCluster
 fresh.warm_up()
 
 # %%
-import threading
 import time
 
 import numpy as np
@@ -574,25 +573,90 @@ pictures.bars(megabytes, title="What two servers hold", unit="MB")
 # cut in two, and each bias, too small, is left whole.
 
 # %% [markdown]
-# ## Then and now
-# The textbook's chapter ends here, unfinished. Its next subject was input: **queues**, filled by threads, the *queue runners*,
-# which a *coordinator* ends. A queue that nobody fills:
+# ### Exercise: `sharded_step` (3 points)
+# `table` is a `ShardedVariable` of a scope; its parts are `table.variables`. Make one step of gradient descent on `worker`: the
+# loss is the mean squared error of the rows `ids` and `y`; each part loses `rate` times its gradient. Return the loss. **Budget:
+# only the rows asked for travel, and only their gradients come back.** Roughly 6 lines.
+#
+# <details><summary>Hint</summary>
+#
+# A part's gradient is a `tf.IndexedSlices`: `values`, `indices`. A variable has `scatter_sub`, too.
+# </details>
 
-# %% tags=["show"] covers=["S43"]
-with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(operation_timeout_in_ms=500)) as session:
-    queue = tf.queue.FIFOQueue(3, tf.string)
-    fill, line = queue.enqueue("a line"), queue.dequeue()
-    try:
-        session.run(line)
-    except tf.errors.DeadlineExceededError as error:
-        print("nobody fills the queue:", type(error).__name__)
-    runner = threading.Thread(target=session.run, args=(fill,))
-    runner.start()
-    print("with a thread that does:", session.run(line).decode())
-    runner.join()
+
+# %% answer="sharded_step" covers=["S39"]
+def sharded_step(table, ids, y, rate, worker):  # ..., row numbers, what the rows should be, 0.5, a device -> a scalar
+    ### BEGIN SOLUTION
+    with tf.device(worker):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(tf.nn.embedding_lookup(table, ids) - y))
+        for part, gradient in zip(table.variables, tape.gradient(loss, table.variables), strict=True):
+            part.scatter_sub(tf.IndexedSlices(rate * gradient.values, gradient.indices))
+    return loss
+    ### END SOLUTION
+
+
+# %% tags=["show", "folded"]
+def in_scope(spec, step, wanted):  # a table in two parts, four steps -> losses, column 0, {(from, to): bytes} of a step
+    tasks = tf.train.ClusterSpec({**spec, "ps": spec["ps"][:2]})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tasks, rpc_layer="grpc")
+    cut = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
+    strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
+    with strategy.scope():
+        table = tf.Variable(tf.zeros([1000, 64]))
+    ids, y, rate = tf.constant(wanted), tf.ones([len(wanted), 64]), 16.0 * len(wanted)
+    program = tf.function(lambda ids, y: step(table, ids, y, rate, WORKER))
+    losses = [float(program(ids, y)) for _ in range(4)]
+    rows = tf.concat([part.read_value() for part in table.variables], 0).numpy()[:, 0]
+    with tf.Graph().as_default() as graph:  # the same once more for a session, whose tensors can be counted
+        parts = []
+        for ps in (0, 1):
+            with tf.device(f"/job:ps/task:{ps}"):
+                parts.append(tf.Variable(tf.zeros([500, 64])))
+        before, again = graph.get_operations(), type(table)(parts)
+        loss = step(again, v1.placeholder(tf.int64, [len(wanted)], "ids"), tf.ones([len(wanted), 64]), rate, WORKER)
+        added = [op for op in graph.get_operations() if op not in before]
+        writes = [op for op in added if "Assign" in op.type or "Scatter" in op.type or "Apply" in op.type]
+        with v1.Session("grpc://" + spec["worker"][1], config=config) as session:
+            session.run([part.initializer for part in parts])
+            sent = traffic.count(session, [loss.op, *writes], {"ids:0": wanted})
+    return losses, rows, sent
+
+
+# %% check="sharded_step" points=3 covers=["S39"]
+def _check_sharded_step(wanted):
+    losses, rows, sent = fresh.run(in_scope, dict(cluster.spec), sharded_step, wanted, timeout=60)
+    says = f"rows {wanted} of zeros should be 1, and asked for once a step halves a row's error:"
+    display(cluster.draw(sent, title=f"sharded_step: rows {wanted} of 1000, in two parts"))
+    error, wants = np.ones(1000), []
+    for _ in losses:
+        wants.append(float(np.mean(error[wanted] ** 2)))
+        error[:] = error - np.bincount(wanted, error[wanted], 1000) / 2
+    expect(np.allclose(losses, wants, rtol=1e-3), f"{says} your losses are {losses}; four steps down have {wants}")
+    expect(np.allclose(rows, 1 - error, atol=1e-3), f"{says} after four steps they are {rows[wanted].tolist()}")
+    for ps in (0, 1):
+        asked = sum(ps * 500 <= row < 500 + ps * 500 for row in wanted)
+        for ends in ((f"ps:{ps}", "worker:1"), ("worker:1", f"ps:{ps}")):
+            size, most = sent.get(ends, 0), asked * (256 + 24) + 64
+            expect(size <= most, f"{ends[0]} sent {size} bytes to {ends[1]}; {asked} rows of 256 bytes were asked for")
+    elsewhere = [ends for ends, size in sent.items() if size > 64 and "worker:1" not in ends]
+    expect(not elsewhere, f"{elsewhere} sent more than a number; only worker:1 should compute")
+    print("the losses of four steps:", *(f"{loss:.4g}" for loss in losses))
+
+
+with attempt("sharded_step"):
+    _check_sharded_step([900, 1, 2, 2])
 
 # %% [markdown]
-# Now a `tf.data.Dataset` has its own threads: `interleave` reads several files by turns, `prefetch` works ahead.
+# Not so op by op: outside a `tf.function`, `embedding_lookup` puts the whole table together first, and says nothing.
+
+# %% [markdown]
+# ## Then and now
+# The textbook's chapter ends here, unfinished. Its next subject was input: **queues**. `dequeue` waits until a thread has filled
+# the queue. Those threads were *queue runners*, and a *coordinator* ended them.
+
+# %% [markdown]
+# Now a `tf.data.Dataset` does it: `interleave` reads several files by turns, `prefetch` works ahead in a thread of its own.
 
 # %% tags=["show"] covers=["S43"]
 files = tf.data.Dataset.from_tensor_slices([[10, 11, 12], [20, 21, 22]])  # two "files" of three lines
@@ -611,8 +675,8 @@ print([int(line) for line in lines])
 
 # %% [markdown]
 # ## Explain it to a colleague
-# Her model makes six equal `Dense` layers, then a table as large as ten kernels. Variables take turns over two servers.
-# `ps:0` sends at full rate, `ps:1` next to nothing. Earlier, her program stood still in `session.run(queue.dequeue())`.
+# Her model makes six equal `Dense` layers, then a table as large as ten kernels, all of which each step reads. Variables take
+# turns over two servers. `ps:0` sends at full rate, `ps:1` next to nothing. Earlier, her program stood still in `session.run(queue.dequeue())`.
 
 # %% [markdown]
 # ### Exercise: `explain` (3 points, read by a person)
@@ -646,6 +710,6 @@ print([int(line) for line in lines])
 # # now: large variables in parts
 # cut = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes=256_000, max_shards=2)
 # strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
-# # the bytes that leave a server in a step: its variables, times the workers
+# # the bytes that leave a server in a step: its dense variables, times the workers
 # tf.nn.embedding_lookup(table, ids)  # only the rows travel
 # ```

@@ -304,3 +304,70 @@ def gradients_of(
         found[f"kernel_{i}"], found[f"bias_{i}"] = outputs[i].T @ flowing, flowing.sum(axis=0)
         flowing = flowing @ weights[f"kernel_{i}"].T
     return found, error
+
+
+@probe(graphs=1)
+def traced_sharded(student, lengths, width, homes, count, rate, worker):
+    """Trace `sharded_step` of a ShardedVariable with parts on `homes`: variables of a graph around it, as in `traced_step`."""
+    from tensorflow.python.distribute.sharded_variable import ShardedVariable
+
+    from across import tracing
+
+    with tf.Graph().as_default():
+        parts = []
+        for length, home in zip(lengths, homes):  # noqa: B905
+            with tf.device(home):
+                parts.append(tf.Variable(tf.zeros([length, width]), shape=[length, width]))
+        table = ShardedVariable(parts)
+        weights = {f"part_{i}": (part, home) for i, (part, home) in enumerate(zip(parts, homes))}  # noqa: B905
+        given = [tf.TensorSpec([count], tf.int64), tf.TensorSpec([count, width], tf.float32)]
+        made = tracing.program(
+            lambda ids, y: student.sharded_step(table, ids, y, rate, worker), *given, weights=weights
+        )
+    return made.graph_def, made.inputs, made.outputs, made.weights
+
+
+class Sharded(Graph):
+    """The student's `sharded_step` on the rows `ids` of a table in parts of `lengths` rows, traced there and run here."""
+
+    def __init__(self, student: Any, rng: np.random.Generator, lengths: list[int], ids: list[int]) -> None:
+        places = [int(place) for place in rng.permutation(3)[: len(lengths)]]
+        worker, master = (int(i) for i in rng.permutation(3)[:2])
+        homes, width = [full("ps", place) for place in places], int(rng.integers(40, 50))
+        self.rate, self.worker, self.row_bytes = float(rng.choice([2.0, 4.0, 8.0])), f"worker:{worker}", 4 * width
+        self.says = f"`sharded_step` on rows {ids}, parts of {lengths} rows, rate {self.rate}"
+        asked = {"lengths": lengths, "width": width, "homes": homes, "count": len(ids), "rate": self.rate}
+        answer = student.ask(traced_sharded, **asked, worker=full("worker", worker))
+        pairs = list_of(row(text, text))
+        *rest, found = row(anything, anything, anything, pairs).named("a graph that can be run")(
+            answer, "Your code led to"
+        )
+        node_of, names = dict(found), [f"part_{i}" for i in range(len(lengths))]
+        assert len(rest[1]) == 2, f"{self.says} does not use both ids and y."
+        missing = [name for name in names if name not in node_of]
+        assert not missing, f"{self.says} does not use {missing[0]} of the table."
+        self.table = rng.normal(size=(sum(lengths), width)).astype(np.float32)
+        self.y = rng.normal(size=(len(ids), width)).astype(np.float32)
+        cuts = np.cumsum(lengths)[:-1]
+        values = {node_of[name]: part for name, part in zip(names, np.split(self.table, cuts), strict=True)}
+        super().__init__((*rest, list(values)), values, {node_of[n]: h for n, h in zip(names, homes, strict=True)})
+        kinds = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply")
+        writes = [op for op in self.graph.get_operations() if op.type.startswith(kinds)]
+        self.writes = [
+            op for op in writes if op not in {each.op if hasattr(each, "op") else each for each in self.first}
+        ]
+        self.run(("worker", master), [np.asarray(ids, np.int64), self.y], self.writes)
+        self.new = np.concatenate([np.asarray(self.after[node_of[name]]) for name in names])
+        error = self.table[ids] - self.y
+        self.loss = float(np.mean(error**2))
+        self.pull = np.zeros_like(self.table)
+        self.last = np.zeros_like(self.table)
+        for number, each in zip(ids, 2 * error / error.size, strict=True):
+            self.pull[number] += each
+            self.last[number] = each
+        parts_of = np.searchsorted(cuts, ids, side="right")
+        self.asked = {f"ps:{place}": int(np.sum(parts_of == part)) for part, place in enumerate(places)}
+
+    def moved(self, pull: np.ndarray, factor: float = 1.0) -> bool:
+        """Whether the table has lost `factor` times the rate times `pull`."""
+        return np.allclose(self.new, self.table - factor * self.rate * pull, rtol=1e-3, atol=1e-5)

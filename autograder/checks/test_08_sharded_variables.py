@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import between, list_of, shown, whole
-from autograder.checks.sharded_truth import SCALARS, OnWorker, Rows, Step
+from autograder.checks.sharded_truth import SCALARS, OnWorker, Rows, Sharded, Step
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 Measure = Callable[[list[int], str], float]  # of a variable, by its shape and dtype
@@ -404,3 +404,50 @@ def test_the_worker_computes_and_weights_and_gradients_travel_once(student, rng)
         assert on_its_way or size <= SCALARS, (
             f"{step.says} sent {size} bytes from {source} to {target}, where nobody should compute."
         )
+
+
+# sharded_step
+
+
+def sharded(student: Any, rng: np.random.Generator) -> Sharded:
+    """The student's step on some rows of a table in three parts: one row twice, and of one part none."""
+    rows = int(rng.integers(60, 90))
+    lengths = [rows // 3 + (part < rows % 3) for part in range(3)]  # as a scope cuts: the first ones a row longer
+    first, last = lengths[0], lengths[0] + lengths[1]
+    ids = [int(each) for each in (*rng.choice(first, 2, replace=False), last + rng.integers(lengths[2]))]
+    return Sharded(student, rng, lengths, [*ids, ids[0]])
+
+
+@exercise("sharded_step")
+def test_the_rows_asked_for_take_a_step_down(student, rng):
+    step = sharded(student, rng)
+    if np.array_equal(step.new, step.table):
+        raise Misconception("part_not_changed", f"{step.says}: no row has changed.")
+    if step.moved(step.last):
+        raise Misconception("twice_is_once", f"{step.says}: the row that is asked for twice has moved once.")
+    if step.moved(step.pull, -1.0):
+        raise Misconception("uphill", f"{step.says}: the rows went up their gradients.")
+    if step.moved(step.pull, 1.0 / step.rate):
+        raise Misconception("no_rate", f"{step.says}: the rows lost their gradients; expected the rate times those.")
+    assert step.moved(step.pull), f"{step.says}: the rows have not lost the rate times their gradients."
+    assert step.value.shape == () and np.isclose(step.value, step.loss, rtol=1e-4), (
+        f"{step.says} returned the loss {shown(step.value.tolist())}; before the step it is {step.loss:.5g}."
+    )
+
+
+@exercise("sharded_step")
+def test_only_rows_and_their_gradients_travel(student, rng):
+    step = sharded(student, rng)
+    assert not np.array_equal(step.new, step.table), f"{step.says}: no row has changed."
+    for (source, target), size in step.sent.items():
+        if size <= SCALARS or not any(end.startswith("ps:") for end in (source, target)):
+            continue
+        ends = f"{step.says}: {source} sent {size} bytes to {target}"
+        if step.worker not in (source, target):
+            raise Misconception("elsewhere", f"{ends}; expected {step.worker} to compute.")
+        server = target if source == step.worker else source
+        rows = step.asked.get(server, 0)
+        if size > rows * (step.row_bytes + 24) + SCALARS:
+            name = "dense_gradient" if source == step.worker else "whole_table"
+            text = "gradients to send" if source == step.worker else "rows to send"
+            raise Misconception(name, f"{ends}; {rows} {text} have {rows * step.row_bytes}.")

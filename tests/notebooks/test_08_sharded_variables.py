@@ -205,3 +205,33 @@ def test_greedy_stays_within_grahams_bound_on_every_drawn_model():
             for task, each in zip(checks.greedy(sizes, ps, checks.bytes_of, last=False), sizes, strict=True):
                 held[task] += checks.bytes_of(*each)
             assert max(held) <= balance.bound(shapes, ps) * (1 + 1e-9)
+
+
+def looked_up() -> tuple[int, list[str]]:
+    """Bytes that a server sends where a row of a table's part is looked up op by op; the ops that look it up in a graph."""
+    import tensorflow as tf
+    from tensorflow.python.distribute.sharded_variable import ShardedVariable
+
+    from across import clusters, placement
+    from across.clusters import LocalCluster
+
+    with LocalCluster(ps=1, worker=1) as cluster:
+        tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster.spec))
+        with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
+            table = ShardedVariable([tf.Variable(tf.zeros([500, 8])), tf.Variable(tf.zeros([500, 8]))])
+
+        def row(ids):
+            with tf.device("/job:worker/replica:0/task:0/device:CPU:0"):
+                return tf.nn.embedding_lookup(table, ids)
+
+        sent = clusters.bytes_between(placement.trace(row, tf.constant([1])))
+        graph = tf.function(row).get_concrete_function(tf.constant([1])).graph
+        return sent["ps:0", "worker:0"], sorted(
+            {op.type for op in graph.get_operations() if op.type in ("ReadVariableOp", "ResourceGather")}
+        )
+
+
+def test_op_by_op_a_whole_table_is_fetched_for_a_row_and_in_a_graph_it_is_not():
+    sent, ops = fresh.run(looked_up, timeout=120)
+    assert sent == 2 * 500 * 8 * 4
+    assert ops == ["ResourceGather"]
