@@ -641,6 +641,16 @@ with attempt("guesses", after=["step"], done="recorded before it was measured"):
 # Each step, the CPU receives the gradients of all `n` towers, and sends weights to all. If all are other devices, its
 # link carries `2 n` times their size. An **all-reduce** gives every device the sum; the word does not say how. A *ring* does it
 # without a middle. Each device then keeps its own weights, equal at the start by a **broadcast**.
+#
+# First with a middle: device 0 adds what all others send, and broadcasts the sums. Move the slider, or use the arrow keys:
+
+# %%
+NUMBERS = [[3, 1, -2, 5], [0, 4, 7, -1], [2, 2, 1, 6], [-3, 8, 0, 1]]  # of four devices, four pieces of gradients
+
+# %% tags=["show"] covers=["S53"]
+others = [(i, piece) for i in (1, 2, 3) for piece in range(4)]
+middle = [[(i, 0, piece) for i, piece in others], [(0, i, piece) for i, piece in others]]  # sender, receiver, piece
+ring.walk(middle, NUMBERS, adds=1, title="Device 0 in the middle")
 
 # %% [markdown]
 # ### The ring
@@ -733,6 +743,7 @@ with attempt("schedule"):
     mine = [tf.concat(held, 0) for held in all_reduce([tf.constant(row) for row in rows], D, steps)]
     same = all(np.array_equal(a, b) for a, b in zip(mine, fresh.run(library, [*rows], cpus=4, timeout=50), strict=True))
     expect(same, "on whole numbers, your ring and `tf.distribute` differ")
+    display(ring.walk(steps, NUMBERS, title="Your ring, with numbers"))
     print("your ring and tf.distribute: the same sums on each device")
 
 # %% [markdown]

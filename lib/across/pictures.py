@@ -30,6 +30,7 @@ __all__ = [
     "PALETTE",
     "Picture",
     "Span",
+    "Stepper",
     "bars",
     "luminance",
     "new_figure",
@@ -74,6 +75,52 @@ class Picture:
         )
         facts = {"alt": self.alt, "width": self.width, "height": self.height}
         return {"text/html": image, "image/png": data, "text/plain": self.alt}, {"image/png": facts}
+
+
+@dataclass(frozen=True)
+class Stepper:
+    """Pictures of one thing, step by step: a slider moves through them, by mouse or arrow keys; no kernel is asked.
+
+    `steps` has the words of each step, shown beside the slider, and its picture. Where scripts do not run, the first picture
+    is shown alone. Raises ValueError when there is nothing to show.
+    """
+
+    steps: Mapping[str, Picture]
+    title: str
+
+    def __post_init__(self) -> None:
+        if not self.steps:
+            raise ValueError(f"Stepper, {self.title}: no steps")
+
+    def __repr__(self) -> str:
+        return f"{self.title}. " + " ".join(f"{words}: {picture.alt}" for words, picture in self.steps.items())
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        frames = []
+        for number, (words, picture) in enumerate(self.steps.items()):
+            bundle, _facts = picture._repr_mimebundle_()
+            hidden = "" if number == 0 else " hidden"
+            frames.append(f'<div data-words="{html.escape(words, quote=True)}"{hidden}>{bundle["text/html"]}</div>')
+        first = next(iter(self.steps))
+        slider = (  # Lumino, JupyterLab's keyboard, leaves the arrow keys to what says so
+            '<input type="range" data-lm-suppress-shortcuts="true" '
+            f'min="0" max="{len(frames) - 1}" value="0" step="1" style="width: 16em; max-width: 60%" '
+            f'aria-label="{html.escape(self.title, quote=True)}" aria-valuetext="{html.escape(first, quote=True)}" '
+            f'oninput="{_MOVE}">'
+        )
+        said = f'<output aria-live="polite" style="margin-left: 1em">{html.escape(first)}</output>'
+        shown = f"{''.join(frames)}<div>{slider}{said}</div>"
+        text = f'<figure style="margin: 0">{shown}</figure>'
+        bundle, facts = next(iter(self.steps.values()))._repr_mimebundle_()
+        return {**bundle, "text/html": text, "text/plain": repr(self)}, facts
+
+
+_MOVE = (  # an attribute, because it runs wherever scripts do, without an id that another output may have
+    "var me = this, frames = me.closest('figure').querySelectorAll('[data-words]');"
+    "frames.forEach(function (frame, number) { frame.hidden = number !== +me.value; });"
+    "var words = frames[+me.value].dataset.words;"
+    "me.nextElementSibling.textContent = words; me.setAttribute('aria-valuetext', words);"
+)
 
 
 def readable_on(fill: str) -> str:

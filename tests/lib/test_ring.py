@@ -39,3 +39,21 @@ def test_the_picture_says_how_many_pieces_are_whole():
     drawn = ring.draw(schedule(3), 3, title="three")
     assert "0 of 9, 0 of 9, 3 of 9, 6 of 9, 9 of 9" in drawn.alt
     assert ring.draw([], 2).alt.endswith("0 of 4.")
+
+
+def test_a_walk_tells_the_numbers_of_each_step_and_ends_with_the_sums():
+    rows = [[1, 2, 3], [10, 20, 30], [100, 200, 300]]
+    walked = ring.walk(schedule(3), rows, title="three")
+    words, pictures = zip(*walked.steps.items(), strict=True)
+    assert len(walked.steps) == 5
+    assert words[0] == "before the first step"
+    assert words[1] == "after step 0 of 0 to 3: 3 pieces were sent, and added"
+    assert words[3].endswith("and put in the place of their own")
+    assert "device 1 has 11, 20, 30" in pictures[1].alt
+    assert all(f"device {i} has 111, 222, 333" in pictures[-1].alt for i in range(3))
+
+
+def test_a_walk_by_the_middle_adds_in_its_first_step_alone():
+    middle = [[(1, 0, 0), (1, 0, 1)], [(0, 1, 0), (0, 1, 1)]]
+    walked = ring.walk(middle, [[1, 2], [10, 20]], adds=1, title="middle")
+    assert "device 0 has 11, 22; device 1 has 11, 22" in list(walked.steps.values())[-1].alt
