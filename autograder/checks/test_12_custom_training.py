@@ -59,7 +59,10 @@ def check_shares(student: Any, cases: list[tuple[int, int, int]]) -> None:
             )
         if got == [list(each) for each in zip(*wanted, strict=True)]:
             raise Misconception("by_replica", f"{says}: a list for each replica; expected one for each batch.")
-        raise AssertionError(f"{says}; expected {len(batches)} lists, each of {n} numbers.")
+        if [len(each) for each in got] != [n] * len(batches):
+            raise AssertionError(f"{says}; expected {len(batches)} lists, each of {n} numbers.")
+        totals = [sum(each) for each in got]
+        raise AssertionError(f"{says}; together {totals}, where the batches have {batches}. Count the parts.")
 
 
 @exercise("shares")

@@ -48,9 +48,10 @@ Square Sqrt Rsqrt Exp Log Log1p Expm1 Neg Abs Sign Maximum Minimum Sigmoid Tanh 
 Softplus BiasAdd Mean Sum Prod Max Min All Any Cumsum ArgMax ArgMin Cast L2Loss SquaredDifference Sin Cos Tan Round
 Floor Ceil Einsum SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits Inv Reciprocal Erf ClipByValue
 AccumulateNV2 ReluGrad SigmoidGrad TanhGrad BiasAddGrad Conv2D MaxPool AvgPool Conv2DBackpropInput
-Conv2DBackpropFilter MaxPoolGrad"""
+Conv2DBackpropFilter MaxPoolGrad SqrtGrad RsqrtGrad ReciprocalGrad StridedSliceGrad"""
 LOGIC = """
-Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot Select SelectV2 Where"""
+Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot Select SelectV2 Where
+IsFinite IsNan IsInf"""
 SHAPES = """
 Shape ShapeN Size Rank Reshape Pack Unpack Concat ConcatV2 Split SplitV Slice StridedSlice Gather GatherV2 GatherNd
 Tile Transpose ExpandDims Squeeze Pad PadV2 BroadcastTo BroadcastGradientArgs InvertPermutation OneHot Reverse

@@ -125,9 +125,9 @@ def _elsewhere(chapter: Chapter, published: Address) -> str:
 
 def _devices() -> str:
     return (
-        "## Devices\n\nOn a machine with one device TensorFlow's processor is split into *logical CPUs*: real devices for "
-        "TensorFlow, with real copies and real errors, but not faster. `uv run across doctor` says what there is. With NVIDIA "
-        "cards on Linux: `uv sync --extra gpu` once, then `uv run --extra gpu across lab`."
+        "## Devices\n\nOn a machine without cards the GPUs are *simulated*, or TensorFlow's processor is split into *logical "
+        "CPUs*: devices with real copies and real errors, but not faster. `uv run across doctor` says what there is. With "
+        "NVIDIA cards on Linux: `uv sync --extra gpu` once, then `uv run --extra gpu across lab`."
     )
 
 

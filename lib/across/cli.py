@@ -80,8 +80,9 @@ def run(
     from rich.progress import Progress
     from rich.table import Table
 
-    from across._jupyter import headless  # seconds of imports, after what can go wrong at once
+    from across._jupyter import gpus_ahead, headless  # seconds of imports, after what can go wrong at once
 
+    gpus_ahead.build_for(path)
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(f"running {path.stem}", total=None)
         report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))

@@ -618,6 +618,17 @@ def test_lab_asks_for_them_and_goes_on_where_there_can_be_none(built: Path, monk
     assert devices.GPUS not in os.environ
 
 
+def test_a_run_builds_ahead_what_its_notebook_asks_for_and_nothing_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Path] = []
+    monkeypatch.setattr(building, "build", lambda: asked.append(tmp_path) or tmp_path)
+    for source, times in (("D = devices.gpus_or_cpus(4)", 1), ("devices.gpus(2)", 2), ("devices.best(2)", 2)):
+        (tmp_path / "a.ipynb").write_text(source)
+        gpus_ahead.build_for(tmp_path / "a.ipynb")
+        assert len(asked) == times
+
+
 def test_where_this_is_no_linux_it_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_system, "linux", lambda: False)
     with pytest.raises(building.NoGpu, match=r"No simulated GPU: it needs Linux"):

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import sys
+from pathlib import Path
 
 from across import devices
 from across._gpu import building
 
-__all__ = ["ask_for", "build"]
+__all__ = ["ask_for", "build", "build_for"]
+
+WANTED = re.compile(r"\bdevices\.gpus(_or_cpus)?\(")
 
 
 def build() -> str:
     """Build the simulated GPU if it was not; say where it is. Raises NoGpu."""
     return f"the simulated GPU is built: {building.build()}"
+
+
+def build_for(notebook: Path) -> None:
+    """Build the simulated GPU if a notebook asks for GPUs: no cell's time is spent on it. A cell says why there is none."""
+    if WANTED.search(notebook.read_text(encoding="utf-8")) and not Path("/dev/nvidia0").exists():
+        if building.kept() is None and not building.problem():
+            print("Building the simulated GPU, once, about 20 s ...", file=sys.stderr)
+        with contextlib.suppress(building.NoGpu):
+            build()
 
 
 def ask_for(count: int) -> str:

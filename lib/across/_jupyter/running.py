@@ -120,6 +120,8 @@ def error(cell: NotebookNode) -> str:
     """The sentence of the exception that a cell raised, or ""."""
     for output in cell.get("outputs", []):
         if output.output_type == "error":
+            if output.ename == "KeyboardInterrupt":
+                return f"it was interrupted; a cell may take {CELL_SECONDS} s"
             lines = ANSI.sub("", output.evalue).strip().splitlines()
             return lines[0] if lines else output.ename
     return ""
