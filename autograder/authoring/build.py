@@ -33,12 +33,10 @@ those lines without that mark.
 from __future__ import annotations
 
 import copy
-import os
 import re
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jupytext
@@ -52,6 +50,7 @@ from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError
+from autograder.store import files
 
 __all__ = ["build", "dumps", "reference", "release", "release_digest", "solution_source", "solved"]
 
@@ -111,15 +110,14 @@ def build(course: Course, check: bool = False) -> list[str]:
             continue
         changed.append(path.name)
         if not check:
-            write(path, text)
+            files.replace(path, text.encode())
     for name, content in _beside(course, slips).items():
         path = course.root / "notebooks" / name
         if path.is_file() and path.read_bytes() == content:
             continue
         changed.append(name)
         if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(path, content)
+            files.replace(path, content)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
         strays = [name for name in built if name not in course.chapters]
@@ -385,11 +383,3 @@ def _clear(cell: Cell, node: NotebookNode) -> None:
     )
     clear.preprocess_cell(node, {"language": "python"}, 0)  # pyright: ignore[reportArgumentType]
     node.source = "\n".join(line.rstrip() for line in node.source.split("\n"))
-
-
-def write(path: Path, content: str | bytes) -> None:
-    """Write a file whole."""
-    path.parent.mkdir(exist_ok=True)
-    aside = path.with_name(f".{path.name}.new")
-    aside.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.replace(aside, path)

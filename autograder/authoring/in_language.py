@@ -19,6 +19,7 @@ from across._language.catalogue import BESIDE, ENGLISH
 from autograder.authoring import build, catalogues
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError, students
+from autograder.store import files as store
 
 
 def chapter(course: Course, language: str, name: str, release: NotebookNode | None = None) -> NotebookNode:
@@ -82,8 +83,7 @@ def write(course: Course, check: bool = False) -> list[str]:
             continue
         changed.append(path.relative_to(course.root).as_posix())
         if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            build.write(path, text)
+            store.replace(path, text.encode())
     return changed
 
 

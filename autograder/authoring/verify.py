@@ -11,15 +11,12 @@ visible check passes what gets full points; which listed wrong answers it passes
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from autograder.authoring import build, chapter_header, innocent, mutants, unboxed, worth
@@ -146,7 +143,6 @@ def verify(
     looked_at = [known[name] for name in exercises] or list(chapter.exercises)
     if not quick:
         forkserver.launch(course, chapter_name)
-    load(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
     file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
     trials = [
@@ -214,22 +210,6 @@ def _full(chapter: Chapter, verdict: Verdict, mutant: Mutant) -> bool:
     marks = {mark.exercise: mark for mark in verdict.marks}
     of = [exercise.name for exercise in chapter.exercises if mutant.answer in exercise.answer_ids]
     return all(marks[name].result in FULL for name in of)
-
-
-@cache
-def load(course: Course, chapter: str) -> None:
-    """Import a chapter's check file, to see that it can be. Raises CourseError."""
-    file = course.check_file(chapter)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.path.insert(0, str(file.parent))  # as pytest does: what several chapters share is there
-    try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    except Exception as error:
-        raise CourseError(f"{file.name}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(str(file.parent))
 
 
 def graded(

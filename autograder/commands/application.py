@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -31,7 +31,7 @@ Published = Annotated[
 ]
 
 
-def end(code: int, says: str) -> None:
+def end(code: int, says: str) -> NoReturn:
     """End the command with one line that says why."""
     errors.print(f"[bold red]autograder:[/] {plain(says)}", highlight=False, soft_wrap=True)
     sys.exit(code)

@@ -65,7 +65,6 @@ def export(
         Path | None,
         typer.Option(help="fill this grading worksheet of a Moodle assignment", exists=True, dir_okay=False),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="a plain table: a line for each student and chapter")] = False,
     to: Annotated[Path | None, typer.Option(help="the file to write; by default OUT/export/ and the same name")] = None,
     roster: Annotated[
         Path | None, typer.Option(help="CSV: id, lms id, name, email", exists=True, dir_okay=False)
@@ -86,15 +85,14 @@ def export(
     """
     from autograder.export import canvas as canvas_file
     from autograder.export import moodle as moodle_file
-    from autograder.export import plain as table
     from autograder.export import spreadsheet
-    from autograder.export.filling import Filled, How
+    from autograder.export.filling import How
     from autograder.export.people import People
     from autograder.export.totals import totals
     from autograder.store import files
 
-    if sum((canvas is not None, moodle is not None, csv)) != 1:
-        end(AUTHOR, "give one of --canvas FILE, --moodle FILE and --csv")
+    if not (source := canvas or moodle) or (canvas and moodle):
+        end(AUTHOR, "give one of --canvas FILE and --moodle FILE; OUT/totals.csv is the table for any other system")
     course = opened(context)
     names = list(dict.fromkeys(course.full_name(name) for name in chapters))
     if moodle and len(names) > 1:
@@ -103,17 +101,14 @@ def export(
         end(AUTHOR, "--column names a column of --canvas")
     columns = {course.full_name(name): title for name, _, title in (said.partition("=") for said in column or ())}
     class_ = [(chapter, totals(out, chapter)) for chapter in map(course.chapter, names)]
-    everyone = [total for _, found in class_ for total in found]
-    people, how = People(out, {total.student for total in everyone}, roster), How(scale, waiting)
-    source = canvas or moodle
+    everyone = {total.student for _, found in class_ for total in found}
+    people, how = People(out, everyone, roster), How(scale, waiting)
     if canvas:
         filled = canvas_file.fill(spreadsheet.read(canvas), class_, people, how, columns)
-    elif moodle:
-        filled = moodle_file.fill(spreadsheet.read(moodle), *class_[0], people, how)
     else:
-        filled = Filled(table.table(everyone, people), filled=len(everyone))
-    path = to or out / "export" / (source.name if source else "marks.csv")
-    if source and path.resolve() == source.resolve():
+        filled = moodle_file.fill(spreadsheet.read(source), *class_[0], people, how)
+    path = to or out / "export" / source.name
+    if path.resolve() == source.resolve():
         end(AUTHOR, f"--to {path}: that is the download itself; give another file")
     files.replace(path, filled.data, mode=0o600)
     said = f"{path}: {filled.filled} marks, {filled.changed} of them in place of another; {filled.untouched} cells as they were"

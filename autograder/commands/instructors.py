@@ -1,4 +1,4 @@
-"""The verbs of whoever has a class: grade, engine, certificates, report, explain."""
+"""The verbs of whoever has a class: grade, report, explain, forget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, plain, progress
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -130,15 +130,6 @@ def grade(
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
-def certificates(folder: Path) -> None:
-    """Write the certificate and the key of a Dask cluster: whoever has the key can run programs on its workers."""
-    from autograder.engine import executors
-
-    for path in executors.certificates(folder):
-        console.print(f"written: {path}", highlight=False, soft_wrap=True)
-
-
-@app.command(rich_help_panel=INSTRUCTORS)
 def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     """Write marks.csv, feedback and the class's report anew, with the marks that were given by hand meanwhile.
 
@@ -181,3 +172,32 @@ def explain(
         console.print(said, highlight=False)
         if again:  # in one piece, to be copied
             console.print(plain(again), highlight=False, soft_wrap=True)
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def forget(
+    context: typer.Context,
+    student: str,
+    out: Out,
+    yes: Annotated[bool, typer.Option("--yes", help="remove it; without this, only say what would go")] = False,
+) -> None:
+    """Remove all that is kept of one student: marks, answers, feedback, lines of lists and of the log. For good.
+
+    For example: autograder forget ada --out class --yes
+    """
+    from autograder.gradebook import forgetting, released
+    from autograder.report import outputs
+
+    course = opened(context)
+    kept = forgetting.kept(out, student, course.id)
+    of = f"{', '.join(kept.chapters) or 'no chapter'}; {', '.join(str(path) for path in (*kept.folders, *kept.tables))}"
+    if not yes:
+        console.print(plain(f"{student}: would remove {of}; say --yes"), highlight=False, soft_wrap=True)
+        return
+    forgetting.forget(out, student, course.id)
+    for chapter in released.every(out, course.id):
+        with progress("pages") as advance:
+            outputs.write(out, chapter, progress=advance)
+    console.print(plain(f"{student}: removed {of}"), highlight=False, soft_wrap=True)
+    for path in forgetting.mentions(out, student):
+        errors.print(f"[bold red]has the name still:[/] {plain(str(path))}", highlight=False, soft_wrap=True)

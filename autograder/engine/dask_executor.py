@@ -31,28 +31,12 @@ LOOK = 1.0  # seconds between two looks at the workers
 CERTIFICATE, KEY = "cert.pem", "key.pem"
 
 
-def write_certificates(folder: Path) -> tuple[Path, Path]:
-    """Write a new certificate and its key, for scheduler, workers and graders alike; good for 365 days.
-
-    Raises CourseError rather than replace one, OSError.
-    """
-    certificate, key = folder / CERTIFICATE, folder / KEY
-    if certificate.exists() or key.exists():
-        raise CourseError(f"{folder}: there is a certificate already; a cluster that uses it would be locked out")
-    made = Security.temporary()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key.touch(0o600, exist_ok=False)
-    key.write_text(str(made.tls_client_key))
-    certificate.write_text(str(made.tls_client_cert))
-    return certificate, key
-
-
 def security(folder: Path) -> Security:
-    """TLS for every role by what `write_certificates` wrote. Raises CourseError."""
+    """TLS for every role by the certificate and the key in a folder: see docs/scale.md. Raises CourseError."""
     certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
     for file in (certificate, key):
         if not Path(file).is_file():
-            raise CourseError(f"{file}: there is no such file; `autograder certificates {folder}` writes one")
+            raise CourseError(f"{file}: there is no such file; docs/scale.md has the command that writes one")
     if Path(key).stat().st_mode & 0o077:
         raise CourseError(f"{key}: others can read it; chmod 600, and make a new one if they may have")
     roles = {

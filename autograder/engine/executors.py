@@ -3,7 +3,7 @@
     local                this machine
     dask://HOST:PORT     a scheduler that runs already, and its workers
 
-The second needs `uv sync --extra cluster`, and a certificate that `autograder certificates FOLDER` writes.
+The second needs `uv sync --extra cluster`, and a certificate: see docs/scale.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def opened(
     match = re.fullmatch(r"dask://([^\s/]+:\d{1,5})", said)
     if not match:
         raise CourseError(f"--engine {said}: write local or dask://HOST:PORT")
-    _there()
+    if not find_spec("distributed"):
+        raise CourseError(f"--engine {said}: this needs Dask: uv sync --extra cluster")
     from autograder.engine import dask_executor
 
     if tls is None:
@@ -43,17 +44,3 @@ def opened(
     with dask_executor.DaskExecutor(f"tls://{match[1]}", dask_executor.security(tls)) as executor:
         executor.same_course(course, chapter, gpus)
         yield executor
-
-
-def certificates(folder: Path) -> tuple[Path, Path]:
-    """Write a cluster's certificate and key into `folder`. Raises CourseError where there are some, OSError."""
-    _there()
-    from autograder.engine import dask_executor
-
-    return dask_executor.write_certificates(folder)
-
-
-def _there() -> None:
-    missing = [name for name in ("distributed", "cryptography") if not find_spec(name)]
-    if missing:
-        raise CourseError(f"this needs Dask ({', '.join(missing)} not found): uv sync --extra cluster")

@@ -8,7 +8,6 @@ known by an id that the system has, too: SIS ids, a login, an ID number, an e-ma
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,18 +31,14 @@ class People:
                     self._numbers[one.claim.lms].add(shown[one.student])
         numbered = {student for found in self._numbers.values() for student in found}
         listed: set[str] = set()
-        self.emails: dict[str, str] = {}
-        self.names: dict[str, str] = {}
         if roster:
-            listed = Roster(roster).ids  # whatever is wrong in it is said there
-            for line in _lines(roster):
-                student = line.get("id", "")
-                self.emails[student], self.names[student] = line.get("email", ""), line.get("name", "")
-                if student in self.students:
-                    if line.get("lms id"):
-                        self._numbers[line["lms id"]].add(student)
-                    if self.emails[student]:
-                        self._keys[self.emails[student].casefold()].add(student)
+            told = Roster(roster)  # whatever is wrong in it is said there
+            listed = told.ids
+            for student in listed & self.students:
+                if student in told.numbers:
+                    self._numbers[told.numbers[student]].add(student)
+                if email := told.enrolled[student].email:
+                    self._keys[email.casefold()].add(student)
         for student in self.students:
             if student in listed or student not in numbered:
                 self._keys[student.casefold()].add(student)
@@ -56,11 +51,3 @@ class People:
             called = {f"{key}_{number}" for key in _squashed(name)}
             found = {student for student in self.students if student.casefold() in called}
         return found
-
-
-def _lines(roster: Path) -> list[dict[str, str]]:
-    """A roster's lines: what its columns are called, in small letters, to what they hold."""
-    with roster.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.reader(file))
-    head = [cell.strip().casefold().replace("_", " ").replace("e-mail", "email") for cell in rows[0]]
-    return [dict(zip(head, (cell.strip() for cell in row), strict=False)) for row in rows[1:] if any(row)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def enter(out: Path, chapter: Chapter, enrolled: Mapping[str, Enrolled]) -> None
     with record.book(out, chapter) as book, book.transaction():
         there: dict[str, Any] = {str(student.id): student for student in book.students}
         for student, each in enrolled.items():
-            said: dict[str, Any] = {name: value for name, value in each.columns().items() if value}
+            said: dict[str, Any] = {name: value for name, value in asdict(each).items() if value}
             known = there.get(student)
             if known is None or any(getattr(known, name) != value for name, value in said.items()):
                 book.update_or_create_student(student, **said)

@@ -17,12 +17,7 @@ QUOTED = re.compile(rf"((?:^|;) *)'(?='*[{''.join(map(re.escape, FORMULA))}])")
 def visible(text: object) -> str:
     """Return `text` with everything that is not seen, or that changes how the rest is seen, written as an escape."""
     shown = text if isinstance(text, str) else repr(text)
-    return unseen.IN_PROSE.sub(lambda match: escaped(match[0]), shown.replace("\r\n", "\n"))
-
-
-def escaped(character: str) -> str:
-    """Return a character written as an escape."""
-    return unseen.escape(character)
+    return unseen.IN_PROSE.sub(lambda match: unseen.escape(match[0]), shown.replace("\r\n", "\n"))
 
 
 def line(text: object, width: int = 0) -> str:

@@ -42,13 +42,9 @@ class Enrolled:
     nbgrader's pages put them into HTML and its own export into CSV, both as they are.
     """
 
-    first: str = ""
-    last: str = ""
+    first_name: str = ""
+    last_name: str = ""
     email: str = ""
-
-    def columns(self) -> dict[str, str]:
-        """The same as nbgrader's columns."""
-        return {"first_name": self.first, "last_name": self.last, "email": self.email}
 
 
 class Roster:
@@ -62,7 +58,7 @@ class Roster:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._by_number: dict[str, str] = {}
-        self._numbers: dict[str, str] = {}
+        self.numbers: dict[str, str] = {}  # student -> the system's number
         self._by_name: dict[str, set[str]] = {}
         self.ids: set[str] = set()
         self.enrolled: dict[str, Enrolled] = {}
@@ -94,7 +90,7 @@ class Roster:
             if number and self._by_number.setdefault(number, student) != student:
                 raise CourseError(f"{line}: the lms id {number} is another student's, too; correct one of them")
             if number:
-                self._numbers[student] = number
+                self.numbers[student] = number
             for key in _squashed(name):
                 self._by_name.setdefault(key, set()).add(student)
 
@@ -109,13 +105,13 @@ class Roster:
                 return Person(student, True)
             why = f"its {number} is that of {student}, its name that of {min(named)}; correct one of the two"
             return Person(note=f"{self.path}: {why}", contested=True)
-        others = {student for student in named if claim.lms and student in self._numbers}
+        others = {student for student in named if claim.lms and student in self.numbers}
         if len(named - others) == 1:
             return Person((named - others).pop())
         if not named:
             return Person(note=f"{self.path}: no such name, {number}; add a line")
         if named == others:
-            why = f"it has the name of {min(named)} and {number}, not {self._numbers[min(named)]}; ask who it is, add a line"
+            why = f"it has the name of {min(named)} and {number}, not {self.numbers[min(named)]}; ask who it is, add a line"
         else:
             why = f"{len(named)} students are called so; give the lms id of each ({number} is one of them)"
         return Person(note=f"{self.path}: {why}", contested=True)

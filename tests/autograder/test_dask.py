@@ -10,6 +10,7 @@ from contextlib import chdir, contextmanager
 
 import chaos
 import courses
+import dask_tls
 import pytest
 from boxed import needs_a_box
 from distributed import LocalCluster
@@ -29,9 +30,7 @@ pytestmark = [pytest.mark.classes, needs_a_box]
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls") / "new"
-    dask_executor.write_certificates(folder)
-    return folder
+    return dask_tls.write(tmp_path_factory.mktemp("tls") / "new")
 
 
 CLASS = {
@@ -245,12 +244,12 @@ def reached(host, port):
 
 
 def test_nobody_without_the_certificate_gets_in(tls, small, tmp_path):
-    dask_executor.write_certificates(tmp_path / "others")
+    others = dask_tls.write(tmp_path / "others")
     with (
         cluster(tls, small.root, 1) as (_, address),
         pytest.raises(InfrastructureError, match="no certificate of ours"),
     ):
-        DaskExecutor(address.replace("dask", "tls"), dask_executor.security(tmp_path / "others"))
+        DaskExecutor(address.replace("dask", "tls"), dask_executor.security(others))
 
 
 def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small):

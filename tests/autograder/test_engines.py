@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import dask_tls
 import pytest
 from distributed import LocalCluster
 from small_course import NAME
@@ -18,9 +19,7 @@ from autograder.model.course import CourseError, checkout
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls") / "new"
-    dask_executor.write_certificates(folder)
-    return folder
+    return dask_tls.write(tmp_path_factory.mktemp("tls") / "new")
 
 
 def test_what_decides_a_verdict_is_compared_by_name(small, monkeypatch):
@@ -44,18 +43,13 @@ def test_a_scheduler_without_tls_or_none_at_all_is_refused_with_the_mend(tls, mo
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path):
-    dask_executor.write_certificates(tmp_path / "tls")
-    (tmp_path / "tls" / "key.pem").chmod(0o644)
+    tls = dask_tls.write(tmp_path / "new")
+    assert (tls / "key.pem").stat().st_mode & 0o777 == 0o600
+    (tls / "key.pem").chmod(0o644)
     with pytest.raises(CourseError, match=r"key.pem: others can read it; chmod 600"):
-        dask_executor.security(tmp_path / "tls")
-
-
-def test_a_certificate_is_private_and_never_replaced(tls):
-    assert oct((tls / "key.pem").stat().st_mode & 0o777) == "0o600"
-    before = (tls / "key.pem").read_bytes()
-    with pytest.raises(CourseError, match="a certificate already"):
-        dask_executor.write_certificates(tls)
-    assert (tls / "key.pem").read_bytes() == before
+        dask_executor.security(tls)
+    with pytest.raises(CourseError, match=r"docs/scale\.md has the command"):
+        dask_executor.security(tmp_path)
 
 
 @pytest.mark.parametrize(
