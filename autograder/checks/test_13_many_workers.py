@@ -106,7 +106,7 @@ test_the_rule_of_task = of_one_rule("task")
 test_the_rule_of_index = of_one_rule("index")
 
 
-@exercise("faults", 2.0)
+@exercise("faults", 3.0)
 def test_all_faults_of_a_text_are_found_and_no_other(student, rng):
     check_faults(student, [*roles.single(rng), *roles.several(rng)], set(roles.RULES))
 
@@ -291,9 +291,6 @@ class Training:
             raise Misconception(
                 "saves_nothing", f"after {reached} steps the folder has no new checkpoint of the chief's."
             )
-        made = sum(name.endswith(".index") for name in files)
-        if made > 3:
-            raise AssertionError(f"After {reached} steps {made} checkpoints are kept; expected the newest few.")
         self.kept, self.files, self.past = due, files, batches
 
 

@@ -101,8 +101,8 @@ def leave_together(folder: str, index: int, count: int, seconds: float = 20.0) -
 
 
 def note(step: int, loss: float) -> None:
-    """Print that a step is done."""
-    print("step", step, f"{loss:.6f}", f"{time.time():.4f}", flush=True)
+    """Print that a step is done, on a line of its own, whatever was printed before."""
+    print("\nstep", step, f"{loss:.6f}", f"{time.time():.4f}", flush=True)
 
 
 def notes(cluster: LocalCluster, job: str = "worker", index: int = 0) -> Notes:
