@@ -12,7 +12,7 @@
 # **One graph or many, in step or not: what is gained, what goes stale?**
 #
 # Two workers train one model. Each has a *replica*: a copy of the computation, for its own batches. The variables exist
-# once, on a parameter server. In about an hour you replicate a program, mend a lost update, see gradients grow old, and
+# once, on a parameter server. In 85 minutes you replicate a program, mend a lost update, see gradients grow old, and
 # repair a trainer that outlives a dead worker.
 
 # %%
@@ -251,8 +251,31 @@ with attempt("update"), tf.Graph().as_default():
 print(inspect.getsource(keras.Variable.assign_add))
 
 # %% [markdown]
-# It reads, adds, and assigns: out of step, the step counter of a Keras optimizer loses counts. The weights are safe: the
-# optimizer subtracts from the `tf.Variable` inside.
+# It reads, adds, and assigns: out of step, the step counter of a Keras optimizer loses counts. And the weights? Here is what
+# each optimizer does to a weight and to its own *slots*:
+
+
+# %% tags=["show"] covers=["S74"]
+def writes(optimizer):  # -> the op that changes each variable, by name
+    weight = keras.Variable([1.0], name="weight")
+    optimizer.build([weight])
+    step = tf.function(lambda: optimizer.apply([tf.constant([1.0])], [weight])).get_concrete_function().graph
+    held = {id(each.value.handle): each.name for each in (weight, *optimizer.variables)}
+    name = {inside.name: held.get(id(outside)) for outside, inside in step.captures}
+    changing = [op for op in step.get_operations() if op.type.startswith("Assign")]
+    return {name[op.inputs[0].name]: op.type.removesuffix("VariableOp") for op in changing}
+
+
+# %% tags=["show"] covers=["S74"]
+optimizers = keras.optimizers
+for optimizer in (optimizers.SGD(0.1), optimizers.SGD(0.1, momentum=0.9), optimizers.Adam(), optimizers.Ftrl()):
+    print(f"{type(optimizer).__name__:5}", *(f"{name}: {op};" for name, op in writes(optimizer).items()))
+
+# %% [markdown]
+# SGD and Adam add to the weight on its server. `Ftrl` assigns it, and so does a weight's `constraint`; the momentum of SGD is
+# assigned, too. Out of step, those updates can be lost.
+#
+# This is so for today's *resource* variables. In 2017 `get_variable` made others, whose `assign_sub` had `use_locking=False`.
 
 # %% [markdown]
 # ## Stale gradients
@@ -499,7 +522,7 @@ with attempt("guesses", done="recorded before it was measured"):
 # %% [markdown]
 # ## Then: in step, between graphs
 # Can separate clients train in step? In 2017 by `SyncReplicasOptimizer`: the ps collects gradients, and applies them when
-# there are enough, here two. We start *one* worker of two. Does it wait?
+# there are enough, here two. We start *one* worker of two, the chief, which also applies them. Does it wait?
 
 
 # %% tags=["show"] covers=["S74"]
@@ -561,8 +584,8 @@ def patient(task):  # a session waits 10 seconds, and for nobody but the ps and 
 
 # %% [markdown]
 # ### Exercise: `trainer` (4 points)
-# A machine has damaged the page: `worker_hosts(",")`, `=` for `==`, `server.tar get`. Repair the hosts, and three `...`, where
-# Python refuses it. A ps only waits. Worker 0 is the chief. A worker's session is on its own server.
+# A machine has damaged the page: `worker_hosts(",")`, `=` for `==`, `server.tar get`. Repair the hosts, and fill in three
+# `...`. A ps only waits. Worker 0 is the chief. A worker's session is on its own server.
 #
 # It trains until the *global* step, which counts the steps of all workers, is `last_step`. A worker that comes later does
 # one step at most. Leave the rest as it is.
@@ -606,7 +629,7 @@ def trainer(flags):
 
 # %% [markdown]
 # The check tries your program as three tasks. Then four processes run it. At step 100 `worker:1` is killed, at step 300 the
-# chief. Each is started again 50 steps later.
+# chief. Each is started again, at least 50 steps later.
 
 # %% check="trainer" points=4 covers=["S75"]
 with attempt("trainer"), tempfile.TemporaryDirectory() as logs:
@@ -721,13 +744,13 @@ print(f"steps: {done}; the weights: {weights}")
 
 # %% [markdown]
 # ### Exercise: `explain` (3 points, read by a person)
-# A colleague trains out of step on 4 workers, and it works. With 32, the loss jumps about and grows. "Some updates get
+# A colleague trains with plain SGD, out of step, on 4 workers, and it works. With 32, the loss jumps about and grows. "Some updates get
 # lost", he says, and wants to train in step. One of his machines is slow. In four to six sentences: Is he right about lost
 # updates? What else happens with 32? What would training in step cost?
 
 # %% [markdown] answer="explain" points=3 covers=["S45", "S74"]
 # ### BEGIN SOLUTION
-# Optimizers subtract from the variable on its server, in one operation there, so no update is lost just because another worker
+# Plain SGD subtracts from the variable on its server, in one operation there, so no update is lost just because another worker
 # writes in between. What grows is the staleness. With 32 workers about 31 others write between a worker's read and its write,
 # and a gradient for weights of 31 steps ago acts like a rate that is far too large. A smaller rate, or fewer workers, would
 # help. In step each gradient is fresh, but each step waits for the slowest machine, so that all 32 go at its pace; he could

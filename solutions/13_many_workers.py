@@ -11,11 +11,11 @@
 # # Many workers
 # **How do I train on many machines and survive losing one?**
 #
-# Every machine starts the same program. In about 80 minutes you tell each who it is, train in step and out of step, kill
-# machines, and go on. Here a machine is a process.
+# Every machine starts the same program. In about 120 minutes you tell each who it is, write that program, train in step and
+# out of step, kill machines, and go on. Here a machine is a process.
 
 # %%
-from across import digits, expecting, fresh, replicas, scripts, workers
+from across import digits, expecting, fresh, pictures, replicas, scripts, workers
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.clusters import LocalCluster
 
@@ -24,6 +24,7 @@ fresh.warm_up()
 # %%
 import itertools
 import json
+import math
 import os
 import tempfile
 import time
@@ -51,9 +52,13 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 # Where no chief is, `worker:0` does its work.
 
 # %% tags=["show"] covers=["S68"]
-os.environ["TF_CONFIG"] = """{
-    "cluster": {"worker": ["a:2222", "b:2222"]},
+text = """{
+    "cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["d:2222", "e:2222"]},
     "task": {"type": "worker", "index": 1}}"""
+workers.draw_config(text)
+
+# %% tags=["show"] covers=["S68"]
+os.environ["TF_CONFIG"] = text
 told_me = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 print("I am", told_me.task_type, told_me.task_id, "of", told_me.cluster_spec().as_dict())
 del os.environ["TF_CONFIG"]
@@ -89,15 +94,13 @@ with attempt("tf_config"):
         finally:
             del os.environ["TF_CONFIG"]
         expect(me == f"{job}:{index}", f"from your text for {job}:{index}, TensorFlow reads that this is {me}")
-        kind = type(json.loads(got)["task"]["index"])
-        expect(kind is int, f"for {job}:{index} the index is of type {kind.__name__}; expected an integer")
         expect("evaluator" not in spec, f"for {job}:{index} the cluster has an evaluator")
         expect(spec == wanted, f"for {job}:{index} TensorFlow reads the cluster {spec}; expected {wanted}")
         print(f"{job}:{index}", got)
 
 # %% [markdown]
 # ## What TensorFlow says of wrong texts
-# Eight texts are wrong, the last is right. Each goes to a fresh process, which has 3 seconds to make a strategy:
+# Eight texts are wrong, the last is right. Each goes to a fresh process, for 3 seconds:
 
 # %% tags=["folded"]
 here = workers.addresses(2)
@@ -114,7 +117,7 @@ wrong = {
     "a job `trainer`": said({"trainer": here[:1]}, "trainer"),
     "no port": said({"worker": ["127.0.0.1"]}),
     "no cluster": json.dumps({"task": {"type": "worker", "index": 0}}),
-    'index "0"': said({"worker": here[:1]}, index="0"),
+    "two evaluators": said({"worker": here[:1], "evaluator": ["e:1", "f:1"]}),
     "one address twice": said({"worker": here[:1] * 2}),
     "a ps, no chief": said({"worker": here[:1], "ps": here[1:]}),
     "a right text": said(two),
@@ -135,18 +138,20 @@ for which, its_text in wrong.items():
     print(f"{which:18}", says_no if tried.error else f"ACCEPTED, it trains with {tried.value} replica")
 
 # %% [markdown]
-# `no cluster` and `index "0"` are accepted. Without a cluster, a machine trains alone, with no error. The last three wait for
-# others: the right text, too. So check the text *before* you start a hundred machines.
+# `no cluster` is accepted: such a machine trains alone. The last three wait for others: the right text, too. So check the text
+# *before* you start a hundred machines.
 
 # %% [markdown]
-# | word | when |
-# |---|---|
-# | `"job"` | a job is none of the four |
-# | `"chief"` | more than one chief; or a `ps` and no chief |
-# | `"port"` | an address does not end with `:` and a whole number |
-# | `"twice"` | two tasks have one address |
-# | `"task"` | the task's job is not in the cluster; an evaluator need not be |
-# | `"index"` | the job is in the cluster, but has no task of that number, or the number is text |
+# | word | when | whose rule |
+# |---|---|---|
+# | `"job"` | a job is none of the four | TensorFlow's |
+# | `"chief"` | more than one chief | TensorFlow's |
+# | | a `ps` and no chief | ours |
+# | `"evaluator"` | more than one evaluator | TensorFlow's |
+# | `"port"` | an address does not end with `:` and a whole number | both |
+# | `"twice"` | two tasks have one address | ours |
+# | `"task"` | the task's job, if no evaluator, is not in the cluster | TensorFlow's |
+# | `"index"` | the job is there, but has no task of that number; `"0"` is 0 | TensorFlow's |
 
 # %% [markdown]
 # ### Exercise: `faults` (4 points)
@@ -175,10 +180,12 @@ def faults(text):  # the text of TF_CONFIG -> ["port", ...]; [] if there is none
         found.append("port")
     if len(set(addresses)) < len(addresses):
         found.append("twice")
+    if len(cluster.get("evaluator", [])) > 1:
+        found.append("evaluator")
     job, index = task.get("type"), task.get("index")
     if job not in cluster and job != "evaluator":
         found.append("task")
-    elif type(index) is not int or not 0 <= index < len(cluster.get(job, [0])):
+    elif str(index) not in map(str, range(len(cluster.get(job, [0])))):
         found.append("index")
     ### END SOLUTION
     return found
@@ -186,13 +193,16 @@ def faults(text):  # the text of TF_CONFIG -> ["port", ...]; [] if there is none
 
 # %% check="faults" points=4
 with attempt("faults"):
-    words = ["json", "no cluster", "job", "chief", "port", "twice", "task", "index"]
+    words = ["json", "no cluster", "job", "chief", "evaluator", "port", "twice", "task", "index"]
     good = {"chief": ["a:1"], "worker": ["a:2", "b:2"], "ps": ["c:1"]}
     odd = {"trainer": ["t:1"], "ps": ["p:1"]}
-    told = {"worker:2 of two": "index", "index -1": "index", 'index "0"': "index", "a job `trainer`": "job"}
+    told = {"worker:2 of two": "index", "index -1": "index", "two evaluators": "evaluator", "a job `trainer`": "job"}
     told |= {"no port": "port", "a ps, no chief": "chief", "a right text": ""}
     cases = {name: (wrong[name], {word} - {""}) for name, word in told.items()} | {
         "an evaluator, beside the cluster": (said(good, "evaluator"), set()),
+        "one evaluator, in the cluster": (said({**two, "evaluator": ["e:1"]}, "evaluator"), set()),
+        'index "1", as text': (said(two, index="1"), set()),
+        'index "2" of two, as text': (said(two, index="2"), {"index"}),
         "no task": (json.dumps({"cluster": two}), {"task"}),
         "no index": (json.dumps({"cluster": two, "task": {"type": "worker"}}), {"index"}),
         "chief:1 of one": (said(good, "chief", 1), {"index"}),
@@ -215,26 +225,28 @@ with attempt("faults"):
 # %% [markdown]
 # ## Two workers, in step
 # With `MultiWorkerMirroredStrategy` each worker has a copy of each variable. All make one step together: each takes its part of
-# the global batch, and the gradients are added over the network. The program is your own loop of chapter 12.
+# the global batch, and the gradients are added over the network. On one device, the program is this:
 
 # %%
 BATCH = 60  # digits of a global batch
 
 
-def prepared(strategy):
-    with strategy.scope():
-        tf.keras.utils.set_random_seed(1)
-        layers = tf.keras.layers
-        first = [tf.keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(32, "tanh")]
-        model = tf.keras.Sequential([*first, layers.Dense(10)])
-        optimizer = tf.keras.optimizers.SGD(0.1, momentum=0.9)
-        optimizer.build(model.trainable_variables)
+def made():  # -> a model and an optimizer, the same in each process
+    tf.keras.utils.set_random_seed(1)
+    layers = tf.keras.layers
+    first = [tf.keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(32, "tanh")]
+    model = tf.keras.Sequential([*first, layers.Dense(10)])
+    optimizer = tf.keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.build(model.trainable_variables)
     return model, optimizer
 
 
 # %% covers=["S58"]
-def steps_of(strategy, model, optimizer, pipeline, first=0):  # -> endless: each `next` is a step, and its loss
-    def replica(images, labels):
+def alone(steps):  # on one device -> the loss of each step
+    model, optimizer = made()
+
+    @tf.function
+    def step(images, labels):
         with tf.GradientTape() as tape:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images))
             loss = tf.reduce_sum(each) / BATCH
@@ -242,20 +254,13 @@ def steps_of(strategy, model, optimizer, pipeline, first=0):  # -> endless: each
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
-    @tf.function
-    def step(images, labels):
-        return strategy.reduce("sum", strategy.run(replica, args=(images, labels)), axis=None)
-
-    def mine(context):  # a worker with two replicas takes two batches in a step
-        own = context.num_replicas_in_sync // context.num_input_pipelines
-        return pipeline(context, *train, BATCH).skip(first * own)
-
-    for batch in strategy.distribute_datasets_from_function(mine):
-        yield float(step(*batch))
+    data = tf.data.Dataset.from_tensor_slices(tuple(train)).repeat().batch(BATCH)
+    return [float(step(*batch)) for batch in data.take(steps)]
 
 
 # %% [markdown]
-# `distribute_datasets_from_function` calls your `pipeline` on each worker, with an `InputContext`. What is it told?
+# Each worker makes its own dataset. `strategy.distribute_datasets_from_function(f)` calls `f` with an `InputContext`. What does
+# that tell?
 
 # %% tags=["show"] covers=["S58"]
 shown = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=2)
@@ -265,7 +270,7 @@ print("a replica's part of 60:", shown.get_per_replica_batch_size(60))
 # %% [markdown]
 # ### Exercise: `pipeline` (3 points)
 # Return this worker's dataset of (images, labels): endless, not shuffled, in batches for *one replica*. In each step all
-# replicas together get the next `batch` digits, each once. Then two workers equal one device. Roughly 3 lines.
+# replicas together get the next `batch` digits, each once. Roughly 3 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -282,43 +287,16 @@ def pipeline(context, images, labels, batch):  # an InputContext, arrays, 60 -> 
     ### END SOLUTION
 
 
-# %% covers=["S58"]
-def whole(context, images, labels, batch):  # for one device
-    return tf.data.Dataset.from_tensor_slices((images, labels)).repeat().batch(batch)
-
-
-def alone(steps):
-    strategy = tf.distribute.get_strategy()
-    return list(itertools.islice(steps_of(strategy, *prepared(strategy), whole), steps))
-
-
-# %% covers=["S58"]
-def in_step(folder, pipeline, steps, pause=0.0):  # a program for LocalCluster
-    def program(spec, job, index):
-        v1.logging.set_verbosity(v1.logging.ERROR)
-        workers.heartbeat(len(spec["worker"]), 4.0)  # who is silent for 4 seconds counts as dead
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        losses = []
-        for loss in itertools.islice(steps_of(strategy, *prepared(strategy), pipeline), steps):
-            workers.note(len(losses), loss)
-            losses.append(loss)
-            time.sleep(pause)
-        workers.leave_together(folder, index, len(spec["worker"]))  # who ends early cuts the others off
-        return losses
-
-    return program
-
-
 # %% check="pipeline" points=3 covers=["S58"]
-with attempt("pipeline"), tempfile.TemporaryDirectory() as folder:
+with attempt("pipeline"):
     for n, of_all, count in ((1, 1, 12), (2, 2, 13), (3, 3, 13), (2, 4, 12)):
         given, numbers = [tf.distribute.InputContext(n, i, of_all) for i in range(n)], np.arange(count)
         size, own = 8 if n < 3 else 6, of_all // n
         for step in (0, 1, 2, 50):  # the second epoch begins within step 1
-            made = [pipeline(c, numbers, numbers, size) for c in given]
-            odd = [type(each).__name__ for each in made if not isinstance(each, tf.data.Dataset)]
+            dealt = [pipeline(c, numbers, numbers, size) for c in given]
+            odd = [type(each).__name__ for each in dealt if not isinstance(each, tf.data.Dataset)]
             expect(not odd, f"`pipeline` returned {''.join(odd[:1])}; expected a tf.data.Dataset")
-            batches = [list(each.skip(step * own).take(own)) for each in made]
+            batches = [list(each.skip(step * own).take(own)) for each in dealt]
             got = [[x.numpy().tolist() for x, _ in each] for each in batches]
             same = all(x.numpy().tolist() == y.numpy().tolist() for each in batches for x, y in each)
             expect(same, "each label was the same number as its image; now some are not")
@@ -329,22 +307,127 @@ with attempt("pipeline"), tempfile.TemporaryDirectory() as folder:
             expect(
                 all(len(row) == size // of_all for each in got for row in each), f"{says}; one replica's part is off"
             )
-    one = fresh.run(alone, 20, env=NO_GPU)
-    with LocalCluster(in_step(folder, pipeline, 20), worker=2, env=NO_GPU) as both:
-        losses = [both.result("worker", index) for index in (0, 1)]
-    for name, each in zip(("one device", "worker:0", "worker:1"), (one, *losses), strict=True):
-        print(f"{name:10}", *(f"{loss:.5f}" for loss in each[::5]), f"{each[-1]:.5f}")
-    expect(np.allclose(losses, one, atol=1e-4), "two workers and one device have different losses")
+        print(f"{n} workers, {of_all} replicas, step 50:", *got)
 
 # %% [markdown]
-# Two processes, one loss, to five digits. Now the same with `fit`, which needs no loop:
+# ## The program of one worker
+# Each machine is given the same program, again after a crash. A *life* is one run of it.
+#
+# 1. It makes a `MultiWorkerMirroredStrategy`, and in its scope `made()`.
+# 2. A replica's part of the loss: the sum over its digits, divided by `batch`. `optimizer` adds the gradients.
+# 3. After every 5 steps the chief, `worker:0`, saves model, optimizer and number of steps. Each worker starts from the newest.
+
+# %% [markdown]
+# ### Exercise: `worker` (7 points)
+# Write it, from `alone`. `data(context)` is this worker's dataset from step 0 on. Train until `last` steps are done in all lives
+# together; after each, call `workers.note(step, loss)`, from step 0 on, with the loss of *all* replicas. Return this life's
+# losses. Roughly 22 lines are missing.
+#
+# <details><summary>Hint</summary>
+#
+# `strategy.reduce("sum", strategy.run(...), axis=None)`; `strategy.cluster_resolver.task_id`; `tf.train.CheckpointManager`.
+# </details>
+
+
+# %% answer="worker" covers=["S58"]
+def worker(made, data, batch, last, folder):  # ..., 60, 30, "/checkpoints" -> [loss, ...]
+    losses = []
+    ### BEGIN SOLUTION
+    #: raise NotImplementedError("your turn")
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        model, optimizer = made()
+
+    def replica(images, labels):
+        with tf.GradientTape() as tape:
+            each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images))
+            loss = tf.reduce_sum(each) / batch
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    @tf.function
+    def step(images, labels):
+        return strategy.reduce("sum", strategy.run(replica, args=(images, labels)), axis=None)
+
+    done = tf.Variable(0)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, done=done)
+    manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=2)
+    checkpoint.restore(manager.latest_checkpoint)
+    batches = iter(strategy.distribute_datasets_from_function(lambda context: data(context).skip(int(done))))
+    while int(done) < last:
+        losses.append(float(step(*next(batches))))
+        workers.note(int(done), losses[-1])
+        done.assign_add(1)
+        if strategy.cluster_resolver.task_id == 0 and int(done) % 5 == 0:
+            manager.save()
+    ### END SOLUTION
+    return losses
+
+
+# %% covers=["S58"]
+def started(folder, last):  # a program for LocalCluster
+    def mine(context):
+        return pipeline(context, *train, BATCH).map(lambda x, y: (replicas.slow(x, 0.06), y))  # so that one can watch
+
+    def program(spec, job, index):
+        v1.logging.set_verbosity(v1.logging.ERROR)
+        workers.heartbeat(len(spec["worker"]), 4.0)
+        losses = worker(made, mine, BATCH, last, folder)
+        workers.leave_together(folder, index, len(spec["worker"]))  # who ends early cuts the others off
+        return losses
+
+    return program
+
+
+# %% [markdown]
+# The check starts two, kills `worker:1`, and starts both again:
+
+# %% check="worker" points=7 answers=["worker", "pipeline"] covers=["S58"]
+with attempt("worker", after=["pipeline"]), tempfile.TemporaryDirectory() as folder:
+    kind = expecting.list_of(expecting.number)
+    one = fresh.run(alone, 30, env=NO_GPU)
+    with LocalCluster(started(folder, 30), worker=2, env=NO_GPU) as both:
+        workers.wait_for_step(both, 12)
+        if not both.alive("worker", 0):
+            both.result("worker", 0)
+            expect(False, f"`last` is 30; `worker:0` ended after noting {len(workers.notes(both))} steps")
+        both.kill("worker", 1)
+        marks = {"worker:1 killed": time.time()}
+        before = workers.notes(both)
+        seconds, error = workers.ended(both, "worker", 0)
+        print(f"worker:0 noticed after {seconds:.2f} s: {type(error).__name__}")
+        workers.start_again(both, [("worker", 0), ("worker", 1)])
+        marks["both started again"] = time.time()
+        losses = [read(both.result("worker", index), "`worker` returned", kind) for index in (0, 1)]
+        seen = workers.notes(both)
+    display(workers.draw_losses(seen, marks, title="Two workers, one death"))
+    steps = [step for _, step, _ in seen]
+    wrong = [step for _, step, loss in seen if not abs(loss - one[min(step, 29)]) < 1e-3]
+    expect(
+        not wrong, f"step {wrong[:1]} has another loss than one device that never died; what is not added, or restored?"
+    )
+    second = steps[len(before) :]
+    second = second[second.index(min(second)) :] if second else []
+    expect(second == list(range(second[0] if second else 0, 30)), f"the second life noted steps {second}")
+    expect(second[0] in (10, 15), f"the second life began with step {second[0]}; expected the newest checkpoint's")
+    for index, got in enumerate(losses):
+        expect(len(got) == len(second), f"worker:{index} returned {len(got)} losses; expected those of its own life")
+    print(f"30 steps; {len(seen) - 30} were done twice. The losses are those of one device, and of no death")
+
+# %% [markdown]
+# The curve goes back to the checkpoint. The chief can save model and SGD alone. With Keras metrics, *all* must call `save`, the
+# others into folders of their own.
+
+# %% [markdown]
+# Now the same with `fit`, which needs no loop:
 
 
 # %% tags=["show"] covers=["S58"]
 def by_fit(spec, job, index):
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    model, _ = prepared(strategy)
     with strategy.scope():
+        model, _ = made()
         model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(*train, batch_size=BATCH, verbose=0)
 
@@ -355,7 +438,7 @@ with LocalCluster(by_fit, worker=2, env=NO_GPU) as fitting:
         print(f"worker:{who}", type(why_not).__name__, " ".join(str(why_not).split())[:76], "...")
 
 # %% [markdown]
-# Keras 3 cannot. Your own loop can, and so can Keras 2, the package `tf_keras`: see below.
+# Keras 3 cannot. Your own loop can, and so can Keras 2: see below.
 
 # %% [markdown]
 # ## What goes over the network
@@ -403,37 +486,29 @@ for most, adds in ((0, ways.RING), (1000, ways.RING), (1, ways.AUTO), (0, ways.N
 # On CPUs, `NCCL` is only a hint.
 
 # %% [markdown]
-# ### Exercise: `packs` (3 points)
-# Return the packs that TensorFlow makes, each a list of its gradients' bytes. It begins with the last gradient, which is
-# computed first. A pack is full as soon as it has *more* than `bytes_per_pack`. With 0 there is one pack. Roughly 6 lines.
-
+# ### Exercise: `packs` (1 point)
+# A pack is full as soon as it has *more* than `bytes_per_pack`. How many collectives add five gradients of 400 bytes each, with
+# 800, 100 and 0? Any complete guess earns the point.
 
 # %% answer="packs" covers=["S58"]
-def packs(sizes, bytes_per_pack):  # [8192, 128, 1280, 40], 1000 -> [[40, 1280], [128, 8192]]
-    ### BEGIN SOLUTION
-    found = [[]]
-    for size in reversed(sizes):
-        if bytes_per_pack and sum(found[-1]) > bytes_per_pack:
-            found.append([])
-        found[-1].append(size)
-    return found
-    ### END SOLUTION
+### BEGIN SOLUTION
+packs = {800: 2, 100: 5, 0: 1}
+#: packs = {800: None, 100: None, 0: None}
+### END SOLUTION
 
-
-# %% check="packs" points=3 covers=["S58"]
-with attempt("packs"):
-    rows = expecting.list_of(expecting.list_of(expecting.whole)).named("a list of packs, each a list of bytes")
-    asked = ([8192, 128, 1280, 40], 1000), ([400, 400, 400, 400, 400], 800), ([4, 4000, 4, 4], 8), ([4, 8], 0)
-    for sizes, limit in asked:
-        got = call(packs, list(sizes), limit, returns=rows)
-        real, *_ = reduced(limit, ways.RING, sizes)
-        print(f"{sizes}, {limit} bytes: you {[sum(pack) for pack in got]}, TensorFlow {real}")
-        says = f"`packs({sizes}, {limit})` is {got}"
-        expect([sum(pack) for pack in got] == real, f"{says}; TensorFlow's have {real} bytes")
-        expect(
-            list(itertools.chain(*got))[::-1] == sizes,
-            f"{says}; expected each gradient once, from the last to the first",
-        )
+# %% check="packs" points=1 covers=["S58"]
+with attempt("packs", done="recorded before it was measured"):
+    if isinstance(packs, dict) and not any(packs.values()):
+        raise NotAttempted("packs: not attempted yet. Replace each None by a number.")
+    kinds = dict.fromkeys((800, 100, 0), expecting.between(1, 5, expecting.whole))
+    guessed = read(packs, "`packs` is", expecting.entries(kinds))
+    bars = {}
+    for limit, said_so in guessed.items():
+        sent, *_ = reduced(limit, ways.RING, [400] * 5)
+        surprise = "" if said_so == len(sent) else "  <- a surprise"
+        print(f"{limit} bytes: you said {said_so}, TensorFlow's collectives have {sent}{surprise}")
+        bars |= {f"bytes_per_pack {limit}, collective {number}": size / 400 for number, size in enumerate(sent, 1)}
+    display(pictures.bars(bars, title="Five gradients of 400 bytes", unit="gradients in a collective"))
 
 # %% [markdown]
 # ## A coordinator and its workers, out of step
@@ -498,15 +573,15 @@ def coordinated(folder, epoch, epochs, steps=20):  # a program for LocalCluster
         strategy, coordinator, w, done = spread(spec)
         manager = tf.train.CheckpointManager(tf.train.Checkpoint(w=w, done=done), folder, max_to_keep=2)
         manager.checkpoint.restore(manager.latest_checkpoint)
-        places = [each.device.rpartition("/device")[0] for each in (*w.variables, done)]
-        print("w is on", *places[:-1], "and done on", places[-1], flush=True)
+        parts = {f"w, part {number}": each for number, each in enumerate(w.variables)} | {"done": done}
+        places = {name: each.device.rpartition("/device")[0] for name, each in parts.items()}
         batches, step = iter(coordinator.create_per_worker_dataset(shuffled)), step_on(strategy, w, done)
         while int(done) < epochs * steps:
             start = time.time()
             loss = epoch(coordinator, step, batches, steps)
             manager.save()
             workers.note(int(done), loss)
-        return int(done), 1000 * (time.time() - start) / steps
+        return int(done), 1000 * (time.time() - start) / steps, places
 
     return program
 
@@ -543,26 +618,39 @@ with attempt("epoch"):
     expect(told, "`epoch` handed out something else than `step` with its one argument, `args=(batches,)`")
     expect("wait" in kinds, "`epoch` waited for nothing: the steps may still run")
     expect(abs(got - 4) < 1e-6, f"the losses were {losses}; `epoch` returned {got}, expected 4")
+    took = {}
     for each in (one_by_one, epoch):
         with (
             tempfile.TemporaryDirectory() as folder,
             LocalCluster(coordinated(folder, each, 2), **TASKS, env=NO_GPU) as cluster,
         ):
-            done, milliseconds = cluster.result("chief", 0)
-            print(f"{each.__name__:10} {done} steps, in the last epoch {milliseconds:.1f} ms a step")
-    print(cluster.logs("chief").splitlines()[0])
+            done, took[each.__name__], places = cluster.result("chief", 0)
+    display(pictures.bars(took, title=f"{done} steps, the last epoch's", unit="milliseconds a step"))
+    display(workers.draw_places(cluster.spec, places))
 
 # %% [markdown]
-# Both workers sleep at the same time: their steps overlap. Each half of `w` is on another ps; `done` is whole.
+# Both workers sleep at the same time: their steps overlap. The parts of `w` are on different ps; `done` is whole.
 
 # %% [markdown]
 # ## Losing one
-# We kill processes by `SIGKILL`. Like a program that crashed, they cannot say goodbye.
+# We kill processes by `SIGKILL`. In step, each adds a one:
+
+
+# %% covers=["S58"]
+def in_step(spec, job, index):  # a program for LocalCluster, which does not end
+    v1.logging.set_verbosity(v1.logging.ERROR)
+    workers.heartbeat(len(spec["worker"]), 4.0)  # who is silent for 4 seconds counts as dead
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    add = tf.function(lambda: strategy.reduce("sum", strategy.run(lambda: tf.ones([])), axis=None))
+    for step in itertools.count():
+        workers.note(step, float(add()))
+        time.sleep(0.02)
+
 
 # %% [markdown]
 # ### Exercise: `guesses` (1 point)
 # What does the survivor do: `"goes on"` or `"ends"`? Where are the variables, and who waits for whom? Any complete guess earns
-# the point. Then run the check, which kills.
+# the point.
 
 # %% answer="guesses" covers=["S58", "S59"]
 ### BEGIN SOLUTION
@@ -584,17 +672,14 @@ guesses = {
 
 
 # %% tags=["folded"]
-def said_by(end):  # (seconds, error) -> what a survivor did, and how
+def said_by(end):  # (seconds, error) -> what a survivor did, how, and after how many seconds
     seconds, error = end
-    return "ends", f"{type(error).__name__} after {seconds:.2f} s"
+    return "ends", f"{type(error).__name__} after {seconds:.2f} s", seconds
 
 
 def deaths_in_step():
     for victim in (1, 0):
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            LocalCluster(in_step(folder, whole, 1000, 0.02), worker=2, env=NO_GPU) as both,
-        ):
+        with LocalCluster(in_step, worker=2, env=NO_GPU) as both:
             workers.wait_for_step(both, 10, index=1 - victim)
             both.kill("worker", victim)
             end = workers.ended(both, "worker", 1 - victim)
@@ -610,7 +695,8 @@ def deaths_beside_a_coordinator(folder):
         workers.wait_for_step(cluster, done + 40, "chief")
         later = workers.notes(cluster, "chief")[-1][1]
         how = f"step {done}, then {later}; at least once: {later - later % 20} handed out, {later} counted"
-        yield "coordinator, worker:1 dies; the chief", "goes on" if cluster.alive("chief", 0) else "ends", how
+        here = "goes on" if cluster.alive("chief", 0) else "ends"
+        yield "coordinator, worker:1 dies; the chief", here, how, math.inf
         cluster.restart("worker", 1)
         cluster.kill("ps", 1)
         yield "coordinator, ps:1 dies; the chief", *said_by(workers.ended(cluster, "chief", 0))
@@ -622,7 +708,7 @@ def deaths_beside_a_coordinator(folder):
         cluster.restart("chief", 0)
         workers.wait_for_step(cluster, done + 20, "chief")
         how = f"the chief, started again: step {done}, then {workers.notes(cluster, 'chief')[-1][1]}"
-        yield "coordinator, the chief dies; ps:1", "goes on" if here else "ends", how
+        yield "coordinator, the chief dies; ps:1", "goes on" if here else "ends", how, math.inf
 
 
 # %% check="guesses" points=1 covers=["S58", "S59"]
@@ -635,134 +721,35 @@ with attempt("guesses", done="recorded before it was measured"), tempfile.Tempor
     ]
     kind = expecting.one_of(["goes on", "ends"])
     guessed = read(guesses, "`guesses` is", expecting.entries(dict.fromkeys(keys, kind)))
-    for key, seen, how in itertools.chain(deaths_in_step(), deaths_beside_a_coordinator(folder)):
+    times = {}
+    for key, seen, how, times[key] in itertools.chain(deaths_in_step(), deaths_beside_a_coordinator(folder)):
         print(f"{key}: you said {guessed[key]}, it {seen} ({how}){'' if guessed[key] == seen else '  <- a surprise'}")
+    display(workers.draw_deaths(times))
 
 # %% [markdown]
-# In step, one death ends all: nobody can add up without it. A coordinator gives a dead worker's step to another one. So a
-# step runs *at least once*: if the dead one had counted it, but not answered, it is counted twice. A dead ps takes variables
-# with it. A chief that is started again goes on from its checkpoint.
+# In step, one death ends all: nobody can add up without it. A coordinator gives a dead worker's step to another one: it runs
+# *at least once*, and is counted twice if the dead one had counted it. A dead ps takes variables with it. A chief that is
+# started again goes on from its checkpoint.
 
 # %% [markdown]
 # A dead process's connections close. A machine without power is only silent. `SIGSTOP` makes a process silent:
 
 # %% tags=["show"] covers=["S58"]
-with (
-    tempfile.TemporaryDirectory() as lent,
-    LocalCluster(in_step(lent, whole, 1000, 0.02), worker=2, env=NO_GPU) as silent,
-):
+with LocalCluster(in_step, worker=2, env=NO_GPU) as silent:
     workers.wait_for_step(silent, 10)
     if workers.silence(silent, "worker", 1):
-        print("worker:1 is silent; worker:0", *said_by(workers.ended(silent, "worker", 0)))
+        print("worker:1 is silent; worker:0", *said_by(workers.ended(silent, "worker", 0))[:2])
     else:
         print("NOT SHOWN HERE: this system cannot stop a process")
 
 # %% [markdown]
-# Only the *heartbeat* tells: who is silent for 4 seconds counts as dead. So both strategies need a checkpoint, and somebody who
-# starts programs again.
-
-# %% [markdown]
-# A *life* is one run of a program, until it is killed. The program is given a `state` to save, `{"model": ..., "optimizer":
-# ...}`. `train(n)` is an endless iterator: each `next` does a step, the first with batch n, and gives its loss.
-
-# %% [markdown]
-# ### Exercise: `resume` (4 points)
-# Train until `last` steps are done, in all lives together. Return the losses of this life. After every 5 steps, save the state
-# and the number of steps done. All restore; only the chief saves. **Budget: at most one checkpoint in 5 steps.** Roughly 9
-# lines are missing.
-
-
-# %% answer="resume" covers=["S58"]
-def resume(state, train, last, folder, chief):  # ..., 30, "/checkpoints", True -> [loss, ...]
-    done = tf.Variable(0)
-    losses = []
-    ### BEGIN SOLUTION
-    #: raise NotImplementedError("your turn")
-    checkpoint = tf.train.Checkpoint(**state, done=done)
-    manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=2)
-    checkpoint.restore(manager.latest_checkpoint)
-    steps = train(int(done))
-    while int(done) < last:
-        losses.append(float(next(steps)))
-        done.assign_add(1)
-        if chief and int(done) % 5 == 0:
-            manager.save()
-    ### END SOLUTION
-    return losses
-
-
-# %% [markdown]
-# The check lets a small program die. Then two workers train, `worker:1` is killed, and both are started again.
-
-
-# %%
-def lasting(folder, last):  # a program for LocalCluster
-    def program(spec, job, index):
-        v1.logging.set_verbosity(v1.logging.ERROR)
-        workers.heartbeat(len(spec["worker"]), 4.0)
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        model, optimizer = prepared(strategy)
-
-        def train(first):
-            for step, loss in enumerate(steps_of(strategy, model, optimizer, pipeline, first), first):
-                workers.note(step, loss)
-                time.sleep(0.03)
-                yield loss
-
-        losses = resume({"model": model, "optimizer": optimizer}, train, last, folder, index == 0)
-        workers.leave_together(folder, index, len(spec["worker"]))
-        return losses
-
-    return program
-
-
-# %% check="resume" points=4 answers=["resume", "pipeline"] covers=["S58"]
-with attempt("resume", after=["pipeline"]), tempfile.TemporaryDirectory() as folder:
-    kind = expecting.list_of(expecting.number)
-    cases = ((17, True, True, 15, 4), (17, True, False, 15, 3), (99, True, True, 20, 4), (3, False, False, 0, 0))
-    for dies, chief, then, begins, saves in cases:
-        lives, files = workers.two_lives(resume, dies, chief, then, 20)
-        life = lives[1]
-        got = read(life.returned, "`resume` returned", kind)
-        says = f"`last` is 20, died in step {dies}" if dies < 20 else "all 20 steps done, started again"
-        says += "" if then else ", the second life is not the chief" if chief else ", nobody is the chief"
-        begun = life.begun[0] if life.begun else 20
-        expect(begun == begins, f"{says}: the second life began with step {begun}; expected {begins}")
-        expect(max(life.did, default=0) <= 20, f"{says}: it did step 20, and more; expected step 19 to be the last")
-        wanted = workers.losses_of_steps(20)[begins:]
-        expect(
-            len(got) == len(wanted), f"{says}: it returned {len(got)} losses; expected {len(wanted)}, those of its own"
-        )
-        alike = np.allclose(got, wanted, atol=1e-4)
-        expect(alike, f"{says}: its losses are others than in a run without a death; what did you not restore?")
-        made = sum(each.saves for each in lives)
-        expect(made <= saves, f"{says}: both lives made {made} checkpoints; expected {saves} at most")
-        expect(chief or not files, f"{says}: {files} files in the folder; expected none")
-    one = fresh.run(alone, 30, env=NO_GPU)
-    with LocalCluster(lasting(folder, 30), worker=2, env=NO_GPU) as both:
-        workers.wait_for_step(both, 12)
-        both.kill("worker", 1)
-        marks = {"worker:1 killed": time.time()}
-        seconds, error = workers.ended(both, "worker", 0)
-        print(f"worker:0 noticed after {seconds:.2f} s: {type(error).__name__}")
-        workers.start_again(both, [("worker", 0), ("worker", 1)])
-        marks["both started again"] = time.time()
-        losses = both.result("worker", 0)
-        seen = workers.notes(both)
-    display(workers.draw_losses(seen, marks, title="Two workers, one death"))
-    expect(seen[-1][1] == 29, f"`last` is 30, and the last step was {seen[-1][1]}; expected 29, the first being 0")
-    off = [step for _, step, loss in seen if abs(loss - one[step]) > 1e-3]
-    expect(not off, f"step {off[:1]} has another loss than one device that never died; what did you not save?")
-    print(f"30 steps; {len(seen) - 30} were done twice. The losses are those of a run without a death")
-
-# %% [markdown]
-# The curve goes back to the checkpoint, and on from there. The chief can read model and SGD alone. With Keras metrics in the
-# state, *all* must call `save`, the others into folders of their own.
+# Only the *heartbeat* tells. The 4 seconds are this course's: `workers.heartbeat` sets them in TensorFlow's private context, as
+# there is no public call. So both strategies need a checkpoint, and somebody who starts programs again.
 
 # %% [markdown]
 # ## The same by `fit`
-# The callback `BackupAndRestore` of Keras 2 saves after each epoch, and goes on with the next. But the data begin anew. So the
-# losses are others than without a death:
+# The callback `BackupAndRestore` of Keras 2 saves after each epoch. But the data begin anew, so the losses are others than
+# without a death:
 
 
 # %% covers=["S58"]
@@ -792,7 +779,7 @@ with tempfile.TemporaryDirectory() as lent, LocalCluster(by_keras_2(lent), worke
 with tempfile.TemporaryDirectory() as lent, LocalCluster(by_keras_2(lent), worker=2, env=NO_GPU) as broken:
     workers.wait_for_step(broken, 1, seconds=60)
     broken.kill("worker", 1)
-    print("worker:1 dies; worker:0", *said_by(workers.ended(broken, "worker", 0)))
+    print("worker:1 dies; worker:0", *said_by(workers.ended(broken, "worker", 0))[:2])
     workers.start_again(broken, [("worker", 0), ("worker", 1)])
     broken.result("worker", 0)
 for life, lived in (("without a death", unbroken), ("in both lives", broken)):
@@ -800,18 +787,18 @@ for life, lived in (("without a death", unbroken), ("in both lives", broken)):
 
 # %% [markdown]
 # ## Somebody who starts it again
-# On real machines that is Kubernetes or Slurm. Each tells a program in another way who it is. In Kubernetes a program runs in a
-# *pod*; a *StatefulSet* starts some, with lasting names. These files, beside this notebook, were **not run**: there is neither
-# here.
+# On real machines that is Kubernetes or Slurm. In Kubernetes a program runs in a *pod*; an *Indexed Job* starts some, with
+# lasting names, again after a failure, and ends when all are done. Both files limit how often. They stand beside this notebook,
+# and were **not run**: there is neither here.
 
 # %% tags=["show"] covers=["S68"]
 for file in ("trainer.yaml", "trainer.sbatch"):
     lines = Path(file).read_text().splitlines()
-    print(f"from {file}:", *lines[10:28] if file.endswith("yaml") else lines[-3:], sep="\n    ")
+    print(f"from {file}:", *lines[10:29] if file.endswith("yaml") else lines[-4:], sep="\n    ")
 
 # %% [markdown]
 # ### Exercise: `from_pod` (2 points)
-# Pod number 2 of the StatefulSet `trainer` has the host name `trainer-2`. The others find it at `trainer-2.SERVICE`. All pods
+# Pod number 2 of the Job `trainer` has the host name `trainer-2`. The others find it at `trainer-2.SERVICE`. All pods
 # are workers. Return a `tf.distribute.cluster_resolver.SimpleClusterResolver(spec, task_type=..., task_id=...)`; `spec` is a
 # `tf.train.ClusterSpec`. Roughly 4 lines.
 
@@ -863,8 +850,7 @@ for listed, cards in (("n[1,2]", 2), ("n[2,10]", 2), ("n[1,2]", 0)):
 
 # %% [markdown]
 # ### The resolver's order
-# With `n[2,10]`, rank 0 runs on n2, and believes it is on n10: TensorFlow sorts the names as text. Names like `n02` hide the
-# fault. Without GPUs this resolver raises an error: hence the 2.
+# With `n[2,10]`, rank 0 runs on n2, and believes it is on n10: TensorFlow sorts the names as text. Without GPUs this resolver raises an error: hence the 2.
 
 # %% [markdown]
 # ### Exercise: `from_slurm` (2 points)
@@ -909,43 +895,37 @@ with attempt("from_slurm"):
 # regressor = tf.estimator.LinearRegressor(columns, optimizer="SGD", config=config)
 # regressor.train(data)
 # ```
-# `estimator.py`, beside this notebook, runs it with TensorFlow 2.15: first `train_and_evaluate` in four processes, each with
-# another `TF_CONFIG`; then epochs.
+# `estimator.py`, beside this notebook, runs it with TensorFlow 2.15: first in four processes, each with another `TF_CONFIG`.
 
 # %% tags=["show"] covers=["S67"]
 print(scripts.output("estimator.py", "estimator_recorded.txt"))
 
 # %% [markdown]
-# Chief and worker share 400 steps; the evaluator tests checkpoints.
-#
-# Keras divides a batch over the replicas. An Estimator gave *each replica a batch*: two replicas take two in a step. Batches
-# that are left at the end, too few for all replicas, make no step.
+# Keras divides a batch over the replicas. An Estimator gave *each replica a batch*; batches that are left, too few for all
+# replicas, make no step.
 
 # %% [markdown]
-# ### Exercise: `epoch_steps` (2 points)
-# You port such a program. How many steps has an epoch, by the Estimator and by Keras, both with the old `batch`? Which batch
-# must Keras get, so that each replica has as many examples as before? Roughly 3 lines.
-
+# ### Exercise: `epoch_steps` (1 point)
+# 75 examples, batches of 10, three replicas: how many steps has an epoch by the Estimator, how many by Keras? Which batch must
+# Keras get, so that each replica has as many examples as before? Any complete guess earns the point.
 
 # %% answer="epoch_steps" covers=["S67"]
-def epoch_steps(count, batch, replicas):  # 70, 10, 2 -> (3, 7, 20)
-    ### BEGIN SOLUTION
-    batches = -(-count // batch)
-    return batches // replicas, batches, batch * replicas
-    ### END SOLUTION
+### BEGIN SOLUTION
+epoch_steps = {"Estimator": 2, "Keras": 8, "batch for Keras": 30}
+#: epoch_steps = {"Estimator": None, "Keras": None, "batch for Keras": None}
+### END SOLUTION
 
-
-# %% check="epoch_steps" points=2 covers=["S67"]
-with attempt("epoch_steps"):
-    kinds = expecting.row(expecting.whole, expecting.whole, expecting.whole)
-    cases = ((200, 10, 2), (10, 20, 20)), ((70, 10, 2), (3, 7, 20)), ((75, 10, 3), (2, 8, 30))
-    cases += ((75, 10, 2), (4, 8, 20)), ((72, 10, 2), (4, 8, 20)), ((72, 10, 3), (2, 8, 30))
-    for asked, wanted in cases:
-        got = call(epoch_steps, *asked, returns=kinds)
-        print(f"{asked}: {got}")
-        parts = zip(("the Estimator's steps", "Keras's steps", "Keras's batch"), got, wanted, strict=True)
-        off = [part for part, mine, right in parts if mine != right]
-        expect(not off, f"`epoch_steps{asked}` is {got}; not right: {' and '.join(off)}; look at the recorded run")
+# %% check="epoch_steps" points=1 covers=["S67"]
+with attempt("epoch_steps", done="recorded"):
+    if isinstance(epoch_steps, dict) and not any(epoch_steps.values()):
+        raise NotAttempted("epoch_steps: not attempted yet. Replace each None by a number.")
+    kinds = dict.fromkeys(("Estimator", "Keras", "batch for Keras"), expecting.between(1, 1000, expecting.whole))
+    guessed = read(epoch_steps, "`epoch_steps` is", expecting.entries(kinds))
+    batches = -(-75 // 10)  # the last one may be smaller
+    for key, right in {"Estimator": batches // 3, "Keras": batches, "batch for Keras": 10 * 3}.items():
+        print(
+            f"{key}: you said {guessed[key]}, by the rule {right}{'' if guessed[key] == right else '  <- a surprise'}"
+        )
 
 # %% [markdown]
 # ## Explain it to a colleague

@@ -1,4 +1,4 @@
-"""What checks on many workers are made of: each worker's dataset, packs, an epoch's events, and training that goes on."""
+"""What checks on many workers are made of: each worker's dataset, an epoch's events, and training that goes on."""
 
 from __future__ import annotations
 
@@ -26,58 +26,6 @@ def piped(student, workers, replicas, count, batch, steps):
         rows = [[np.asarray(each) for each in row] for row in data.take(steps * own)]
         found.append([int(data.cardinality()), [[each.ravel().tolist() for each in row] for row in rows]])
     return found
-
-
-# packs
-
-
-def packed(sizes: Sequence[int], limit: int, wrong: str = "") -> list[list[int]]:
-    """The packs that TensorFlow makes (`cross_device_utils.group_by_size`, reversed); or by a misconception."""
-    order = list(sizes) if wrong == "in_order" else list(reversed(sizes))
-    if limit == 0:
-        return [[size] for size in order] if wrong == "zero_packs_nothing" else [order]
-    found: list[list[int]] = [[]]
-    for size in order:
-        now = sum(found[-1])
-        full = {
-            "full_at_the_limit": now >= limit,
-            "never_more": bool(found[-1]) and now + size > limit,
-            "counts_gradients": len(found[-1]) >= 2,
-            "largest_alone": bool(found[-1]) and (size > limit or now > limit),
-        }.get(wrong, now > limit)
-        if full:
-            found.append([])
-        found[-1].append(size)
-    if wrong == "rest_joins" and len(found) > 1 and sum(found[-1]) <= limit:
-        rest = found.pop()
-        found[-1] += rest
-    return found[::-1] if wrong == "last_pack_first" else found
-
-
-MISPACKED = {
-    "in_order": "TensorFlow begins with the last gradient.",
-    "full_at_the_limit": "a pack of exactly `bytes_per_pack` is not full: it is as soon as it has more.",
-    "never_more": "a pack may have more than `bytes_per_pack`: only then it is full.",
-    "counts_gradients": "bytes count, not gradients.",
-    "largest_alone": "a large gradient joins a pack that is not full.",
-    "last_pack_first": "the first pack has the last gradient.",
-    "rest_joins": "what is left at the end is a pack of its own.",
-    "zero_packs_nothing": "with 0 there is one pack.",
-}
-
-
-SHOWN = [([8192, 128, 1280, 40], 1000), ([400] * 5, 800), ([4, 4000, 4, 4], 8), ([4, 8], 0)]  # the notebook's own
-
-
-def cases_of_packs(rng: np.random.Generator) -> list[tuple[list[int], int]]:
-    """Sizes and limits on which each misconception tells."""
-    while True:
-        limit = int(rng.integers(2, 9)) * 100
-        sizes = [int(each) * limit // 2 for each in rng.choice([1, 1, 1, 2, 3, 4], size=8)]
-        right = packed(sizes, limit)
-        if all(packed(sizes, limit, each) != right for each in MISPACKED if each != "zero_packs_nothing"):
-            drawn = [4 * int(each) for each in rng.integers(1, 999, size=6)]
-            return [(sizes, limit), (drawn, limit), (sizes[:4], 0), *SHOWN]
 
 
 # epoch
@@ -199,143 +147,122 @@ def ran(peer):
     return answer
 
 
-# resume
+# worker
 
 
 @probe
-def lived(student, files, dies, chief, batches, start, rate, momentum, last):
-    """Call `resume` in this life, which dies in step `dies` (-1: never): what it returned, and what was seen.
+def worked(student, files, parts, start, rate, momentum, batch, last, dies):
+    """One life of two processes that run `worker`, each with its own part of the data alone, and a folder that has `files`.
 
-    It finds `files` in its folder, its model the weights `start`. Seen: the argument of each call of `train`, after how many
-    steps the folder had changed, how often TensorFlow saved the model, whether it was ended because it went on and on, and
-    the files that are left, the oldest first: when it dies, not what is done afterwards.
+    When `worker:1` notes step `dies` it is killed (-1: never), and then the other one. Whether it was; then of each what it
+    returned, what it noted, and what is in its folder afterwards.
     """
-    import hashlib
+    import json
     import os
+    import signal
     import tempfile
+    import time
 
-    class DiedError(Exception):
-        pass
+    from across import fresh, workers
+    from across._process import supervision
 
-    class Counted(tf.train.experimental.PythonState):
-        count = 0
+    own, here = student.worker, workers.addresses(2)
+    patience = 600  # seconds: the limit of a question, which knows of busy machines, comes before it
 
-        def serialize(self):
-            self.count += 1
-            return ""
+    def program(index, folder, told, part):
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": here}, "task": {"type": "worker", "index": index}})
+        tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.FATAL)
 
-        def deserialize(self, _value):
-            pass
+        def note(step, loss):
+            with open(told[index], "a") as file:
+                file.write(json.dumps([int(step), float(loss)]) + "\n")
+            if index == 1 and int(step) == dies:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-    with tempfile.TemporaryDirectory() as folder:
+        def made():
+            layers = tf.keras.layers
+            model = tf.keras.Sequential([layers.Input([len(start)]), layers.Dense(len(start[0]), use_bias=False)])
+            model.set_weights([np.array(start, np.float32)])
+            optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
+            optimizer.build(model.trainable_variables)
+            return model, optimizer
 
-        def contents():
-            found = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
-            made = {}
-            for path in sorted(found, key=lambda path: (os.stat(path).st_mtime_ns, path)):
-                with open(path, "rb") as file:
-                    made[os.path.relpath(path, folder)] = file.read()
-            return made
+        def data(context):
+            return tf.data.Dataset.from_tensor_slices(tuple(part)).batch(context.get_per_replica_batch_size(batch))
 
-        def look():
-            files = [(name, hashlib.sha256(content).digest()) for name, content in contents().items()]
-            stats = [os.stat(os.path.join(folder, name)) for name, _ in files]
-            return os.stat(folder).st_mtime_ns, files, [(each.st_mtime_ns, each.st_ino) for each in stats]
+        workers.note = note
+        got = own(made, data, batch, last, folder)
+        open(told[index] + ".ended", "w").close()
+        until = time.monotonic() + patience  # who ends cuts the other one off
+        while time.monotonic() < until and not all(os.path.exists(f"{each}.ended") for each in told):
+            time.sleep(0.01)
+        return [float(each) for each in got] if isinstance(got, (list, tuple)) else None
 
-        for name, content in files.items():
-            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
-            with open(os.path.join(folder, name), "wb") as file:
-                file.write(content)
-        layers = tf.keras.layers
-        model = tf.keras.Sequential([layers.Input([len(start)]), layers.Dense(1, use_bias=False)])
-        model.set_weights([np.array(start, np.float32)[:, None]])
-        optimizer = tf.keras.optimizers.SGD(rate, momentum=momentum)
-        optimizer.build(model.trainable_variables)
-        model.counted = counted = Counted()
-        begun, saved, before, beyond, got, left = [], [], [look()], [], [], []
+    def contents(folder):
+        found = {}
+        for name in sorted(os.listdir(folder)):
+            if os.path.isfile(os.path.join(folder, name)):
+                with open(os.path.join(folder, name), "rb") as file:
+                    found[name] = file.read()
+        return found
 
-        def looked(step):
-            now = look()
-            if now != before[0]:
-                saved.append(step)
-            before[0] = now
-
-        def steps(step):
-            while True:
-                looked(step)
-                if step == dies:
-                    left.append((contents(), counted.count))
-                    raise DiedError
-                if step > last + 2:
-                    beyond.append(step)
-                    raise DiedError
-                x, y = batches[step]
-                with tf.GradientTape() as tape:
-                    loss = tf.reduce_mean(tf.square(model(x)[:, 0] - y))
-                gradients = tape.gradient(loss, model.trainable_variables)
-                optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-                step += 1
-                yield float(loss)
-
-        def train(first):
-            begun.append(int(first))
-            return steps(int(first))
-
+    with tempfile.TemporaryDirectory() as room:
+        folders, told = ([os.path.join(room, f"{what}-{index}") for index in (0, 1)] for what in ("folder", "told"))
+        for folder in folders:
+            os.makedirs(folder)
+            for name, content in files.items():
+                with open(os.path.join(folder, os.path.basename(name)), "wb") as file:
+                    file.write(content)
+        server = fresh.server_path(time.monotonic() + 120, cold=False)
+        group, calls = supervision.Group(server and os.path.dirname(server)), []
         try:
-            got = student.resume({"model": model, "optimizer": optimizer}, train, last, folder, chief)
-        except DiedError:
-            got = []
-        if not left:
-            looked(last)
-            left.append((contents(), counted.count))
-        return [got, begun, saved, left[0][1], len(beyond), left[0][0]]
+            for index in (0, 1):
+                call = program, (index, folders[index], told, parts[index]), {}
+                pickled, name = fresh.pickled_call("worker", call), f"worker:{index}"
+                calls.append(fresh.Call(group, server, name, name, pickled, None, {"CUDA_VISIBLE_DEVICES": ""}))
+            until = time.monotonic() + patience
+            while time.monotonic() < until and any(each.member.code is None for each in calls):
+                group.look()
+                if any(each.member.code not in (None, 0) for each in calls):
+                    break  # a call that raises has an answer, and the code 0
+                if any(each.member.code == 0 and each.outcome().error for each in calls):
+                    break
+                time.sleep(0.01)
+            noted = []
+            for each in told:
+                noted.append([])
+                if os.path.exists(each):
+                    with open(each) as file:
+                        noted[-1] = [json.loads(line) for line in file]
+            killed = dies >= 0 and [step for step, _ in noted[1]][-1:] == [dies] and calls[1].member.code is not None
+            returned = [None, None]
+            if killed:
+                calls[0].member.process.close()
+            else:
+                for index in sorted((0, 1), key=lambda index: calls[index].member.code is None):
+                    if calls[index].member.code is None:
+                        raise TimeoutError(f"worker:{index} had not ended after {patience} s")
+                    returned[index] = calls[index].outcome().result()
+            return [bool(killed), *([returned[i], noted[i], contents(folders[i])] for i in (0, 1))]
+        finally:
+            group.close()
 
 
 def losses_of(
-    batches: Sequence[Sequence[np.ndarray]], start: np.ndarray, rate: float, momentum: float, last: int
-) -> np.ndarray:
-    """The loss of each step, with a batch each, of a run that nothing interrupts: a linear model, SGD with momentum."""
-    w, speed, found = start.astype(np.float64), np.zeros(len(start)), []
-    for step in range(last):
-        x, y = batches[step]
-        error = x @ w - y
-        found.append(float(np.mean(error**2)))
-        speed = momentum * speed - rate * 2 * x.T @ error / len(y)
+    batches: Sequence[tuple[np.ndarray, np.ndarray]], start: np.ndarray, rate: float, momentum: float
+) -> list[float]:
+    """The loss of each step, a batch each, of a run that nothing interrupts: softmax, SGD with momentum, by NumPy."""
+    w, speed, found = start.astype(np.float64), np.zeros(start.shape), []
+    for x, y in batches:
+        scores = x.astype(np.float64) @ w
+        scores -= scores.max(axis=1, keepdims=True)
+        chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        rows = np.arange(len(y))
+        found.append(float(-np.log(chances[rows, y]).mean()))
+        chances[rows, y] -= 1
+        speed = momentum * speed - rate * x.T @ chances / len(y)
         w = w + speed
-    return np.array(found)
-
-
-# epoch_steps
-
-
-def steps_in_epoch(count: int, batch: int, replicas: int, wrong: str = "") -> tuple[int, int, int]:
-    """Steps by the Estimator, by Keras, and Keras's batch for as many examples a replica; or by a misconception."""
-    batches = -(-count // batch)
-    nearest = round(count / batch)
-    estimator = {
-        "divided_like_keras": batches,
-        "rest_makes_a_step": -(-batches // replicas),
-        "whole_batches_only": count // batch // replicas,
-        "nearest_batch": nearest // replicas,
-    }.get(wrong)
-    keras = {
-        "keras_drops_the_rest": count // batch,
-        "keras_divides_steps": batches // replicas,
-        "nearest_batch": nearest,
-    }.get(wrong)
-    right = batches // replicas if estimator is None else estimator, batches if keras is None else keras
-    return *right, batch if wrong == "same_batch" else batch * replicas
-
-
-MISCOUNTED = {
-    "divided_like_keras": "an Estimator gives each replica a batch of its own.",
-    "rest_makes_a_step": "batches that are not enough for all replicas make no step of the Estimator.",
-    "keras_drops_the_rest": "Keras trains on the last batch, too, if it is smaller.",
-    "keras_divides_steps": "Keras divides each batch over its replicas, not the steps.",
-    "whole_batches_only": "an Estimator counts the last batch, too, if it is smaller.",
-    "nearest_batch": "a last batch counts however small it is.",
-    "same_batch": "Keras divides its batch: each replica would have fewer examples than before.",
-}
+    return found
 
 
 # from_pod, from_slurm

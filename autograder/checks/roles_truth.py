@@ -15,10 +15,11 @@ RULES = {
     "no cluster": "there is no cluster in it.",
     "job": "the only jobs are chief, worker, ps and evaluator.",
     "chief": "there is at most one chief, and where a ps is, there is one.",
+    "evaluator": "there is at most one evaluator.",
     "port": "an address ends with `:` and a whole number.",
     "twice": "no two tasks have one address, not even tasks of two jobs.",
     "task": "the task's job is one of the cluster's; only an evaluator need not be.",
-    "index": "of a job in the cluster the index is an integer from 0 to one less than it has tasks.",
+    "index": "of a job in the cluster the index is from 0 to one less than it has tasks; as text, too.",
 }
 
 
@@ -58,7 +59,10 @@ def single(rng: np.random.Generator) -> list[Case]:
         (text({**plain, "evaluator": ["e:1"]}, "evaluator", 1), {"index"}),
         (text(full, "worker", n), {"index"}),
         (text(full, "worker", -1), {"index"}),
-        (text(full, "worker", str(int(rng.integers(n)))), {"index"}),
+        (text(full, "worker", str(int(rng.integers(n)))), set()),
+        (text(full, "worker", str(n)), {"index"}),
+        (text({**plain, "evaluator": ["e:1", "e:2"]}, "worker", 0), {"evaluator"}),
+        (text({**full, "evaluator": ["e:1", "f:1", "g:1"]}, "evaluator", 2), {"evaluator"}),
         (text(full, "chief", 1), {"index"}),
         (json.dumps({"cluster": full, "task": {"type": "worker"}}), {"index"}),
         (text(plain, "ps", 0), {"task"}),
@@ -93,7 +97,8 @@ def several(rng: np.random.Generator) -> list[Case]:
     found: list[Case] = [
         (text({"worker": ["n1", "n2:1", "n1"]}, "worker", 0), {"port", "twice"}),
         (text({**plain, "ps": ["p:1"]}, "worker", n), {"chief", "index"}),
-        (text({**plain, "ps": ["p"], "master": ["m:1"]}, "worker", "0"), {"chief", "port", "job", "index"}),
+        (text({**plain, "ps": ["p"], "master": ["m:1"]}, "worker", "3"), {"chief", "port", "job", "index"}),
+        (text({**full, "evaluator": ["e:1", "e:1"]}, "boss", 0), {"evaluator", "twice", "task"}),
         (text({**full, "chief": ["c:1", "c:1"]}, "boss", 0), {"chief", "twice", "task"}),
         (text({**full, "ps": ["p:x", *full["worker"][:1]]}, "ps", 2), {"port", "twice", "index"}),
         (text(full, "ps", 1), set()),

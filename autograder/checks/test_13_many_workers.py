@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from across.expecting import anything, dict_of, list_of, number, one_of, row, shown, text, whole
+from across.expecting import anything, between, dict_of, list_of, maybe, number, one_of, row, shown, text, truth, whole
 from autograder.checks import many_workers_truth as many
 from autograder.checks import roles_truth as roles
 from autograder.probe.asking import Misconception, exercise, recorded
@@ -33,9 +33,7 @@ def read_config(says: str, got: str) -> tuple[Any, Any, Any]:
 def check_config(says: str, got: str, jobs: roles.Jobs, job: str, index: int) -> None:
     """Compare a text with what it should tell."""
     cluster, its_job, its_index = read_config(says, got)
-    if type(its_index) is str and its_index == str(index):
-        raise Misconception("index_as_text", f"{says} the index {its_index!r}, a text; expected an integer.")
-    assert (its_job, its_index) == (job, index) and type(its_index) is int, (
+    assert its_job == job and type(its_index) in (int, str) and str(its_index) == str(index), (
         f"{says} the task {shown(its_job)}, {shown(its_index)}; expected {job!r}, {index}."
     )
     if "evaluator" in cluster:
@@ -80,7 +78,7 @@ def check_faults(student: Any, cases: list[roles.Case], words: set[str]) -> None
     """Compare each text's faults, of `words` alone."""
     told = list(student.call("faults", [[each] for each, _ in cases], returns=WORDS))
     if not any(set(got) - {"json", "no cluster"} for _, got in told):
-        raise Misconception("nothing_wrong", f"`faults` found none of the six faults in {len(told)} texts.")
+        raise Misconception("nothing_wrong", f"`faults` found none of the seven faults in {len(told)} texts.")
     for (_, wanted), (arguments, got) in zip(cases, told, strict=True):
         found, due = set(got) & words, wanted & words
         if found != due:
@@ -89,7 +87,7 @@ def check_faults(student: Any, cases: list[roles.Case], words: set[str]) -> None
 
 
 def of_one_rule(word: str) -> Callable[[Any, np.random.Generator], None]:
-    """The test of one of the six rules: a fault by it is found where it is, and nowhere else."""
+    """The test of one of the seven rules: a fault by it is found where it is, and nowhere else."""
 
     @exercise("faults", 0.5)
     def test(student: Any, rng: np.random.Generator) -> None:
@@ -101,13 +99,14 @@ def of_one_rule(word: str) -> Callable[[Any, np.random.Generator], None]:
 
 test_the_rule_of_job = of_one_rule("job")
 test_the_rule_of_chief = of_one_rule("chief")
+test_the_rule_of_evaluator = of_one_rule("evaluator")
 test_the_rule_of_port = of_one_rule("port")
 test_the_rule_of_twice = of_one_rule("twice")
 test_the_rule_of_task = of_one_rule("task")
 test_the_rule_of_index = of_one_rule("index")
 
 
-@exercise("faults", 2.0)
+@exercise("faults", 3.0)
 def test_all_faults_of_a_text_are_found_and_no_other(student, rng):
     check_faults(student, [*roles.single(rng), *roles.several(rng)], set(roles.RULES))
 
@@ -166,33 +165,7 @@ def test_a_worker_may_have_several_replicas_and_an_epoch_end_within_a_step(stude
 
 # packs
 
-PACKS = list_of(list_of(whole)).named("a list of packs, each a list of bytes")
-
-
-def check_packs(student: Any, cases: list[tuple[list[int], int]]) -> None:
-    asked = list(student.call("packs", cases, returns=PACKS))
-    missed = [each for each in many.MISPACKED if all(got == many.packed(*case, wrong=each) for case, got in asked)]
-    for case, got in asked:
-        if got == many.packed(*case):
-            continue
-        says = f"`packs({case[0]}, {case[1]})` returned {shown(got, 120)}"
-        if missed:
-            raise Misconception(missed[0], f"{says}: {many.MISPACKED[missed[0]]}")
-        flat = [size for pack in got for size in pack]
-        assert sorted(flat) == sorted(case[0]), f"{says}; expected each gradient once, with its own bytes."
-        assert flat == case[0][::-1], f"{says}; expected the gradients from the last to the first, in a pack, too."
-        raise AssertionError(f"{says}; TensorFlow has other packs.")
-
-
-@exercise("packs", 2.0)
-def test_packs_are_tensorflow_s(student, rng):
-    check_packs(student, many.cases_of_packs(rng))
-
-
-@exercise("packs")
-def test_without_a_limit_there_is_one_pack(student, rng):
-    sizes = [4 * int(each) for each in rng.integers(1, 99, size=int(rng.integers(3, 6)))]
-    check_packs(student, [(sizes, 0), ([*sizes, 4], 8)])
+test_every_limit_has_a_recorded_guess = recorded("packs", dict.fromkeys((800, 100, 0), between(1, 5, whole)))
 
 
 # epoch
@@ -251,119 +224,122 @@ DEATHS = (
 )
 test_every_death_has_a_recorded_guess = recorded("guesses", dict.fromkeys(DEATHS, one_of(["goes on", "ends"])))
 
-# resume
+# worker
 
 EVERY = 5  # steps from one checkpoint to the next
-SEEN = row(list_of(number), list_of(whole), list_of(whole), whole, whole, dict_of()).named("a list of losses")
+NOTES = list_of(row(whole, number))
+LIFE = row(truth, *[row(maybe(list_of(number)), NOTES, dict_of())] * 2).named("a list of losses")
 
 
 class Training:
-    """A training in some lives, of which each gets the folder of the one before, and batches that none before it has seen.
+    """A training by two workers, in some lives, of which each gets the chief's folder and batches that none before has seen.
 
-    So the losses of a life can be told by who has the weights and the momentum of its first step, and by nobody else.
+    So the losses of a life can be told by who has the other worker's gradients, and the weights and momentum of its first
+    step, and by nobody else: each process has its own part of the data alone.
     """
 
-    def __init__(self, lives: Callable[[], Any], rng: np.random.Generator, last: int) -> None:
-        self.lives, self.rng, self.last = lives, rng, last
-        self.start, self.past = (
-            rng.normal(size=2) * 3,
-            list[list[np.ndarray]](),
-        )  # batches of the steps in the checkpoint
-        self.kept, self.died, self.count = 0, -1, 0  # steps in the folder's checkpoint; where a life died; lives
-        self.restored = False  # whether a chief has gone on from a checkpoint
-        self.files: dict[str, bytes] = {}
+    def __init__(self, student: Any, rng: np.random.Generator, last: int) -> None:
+        self.student, self.rng, self.last = student, rng, last
+        self.batch, self.rate, self.momentum = 2 * int(rng.integers(3, 6)), 0.5, 0.9
+        self.start = rng.normal(size=(3, 4))
+        self.kept, self.files, self.past = 0, dict[str, bytes](), list[tuple[np.ndarray, np.ndarray]]()
 
-    def _drawn(self) -> list[list[np.ndarray]]:
-        drawn = (self.rng.normal(size=(2, 4, 3)).astype(np.float32) for _ in range(self.last + 3))
-        return [[one[:, :2], other[:, 0]] for one, other in drawn]
+    def _drawn(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        size = self.batch, 3
+        return [
+            (self.rng.normal(size=size).astype(np.float32), self.rng.integers(0, 4, size=self.batch))
+            for _ in range(2 * self.last)
+        ]
 
-    def live(self, chief: bool = True, dies: int = -1) -> None:
-        """One more life, which dies in step `dies` if there is one. Raises AssertionError for what is wrong with it."""
-        self.count += 1
-        last, kept = self.last, self.kept
-        own = self._drawn()
-        batches = [*self.past, *own[kept:]]
-        wanted = many.losses_of(batches, self.start, 0.05, 0.9, last)
-        got, begun, saved, times, beyond, files = SEEN(
-            self.lives().ask(
-                many.lived,
+    def live(self, dies: int = -1) -> None:
+        """One more life, in which `worker:1` dies in step `dies` if there is one. AssertionError for what is wrong with it."""
+        drawn, half = self._drawn(), self.batch // 2
+        parts = [
+            [np.concatenate([each[i][k * half : (k + 1) * half] for each in drawn]) for i in (0, 1)] for k in (0, 1)
+        ]
+        killed, *both = LIFE(
+            self.student.ask(
+                many.worked,
                 files=self.files,
+                parts=parts,
+                start=self.start.tolist(),
+                rate=self.rate,
+                momentum=self.momentum,
+                batch=self.batch,
+                last=self.last,
                 dies=dies,
-                chief=chief,
-                batches=own,
-                start=(self.rng.normal(size=2) if self.files else self.start).tolist(),
-                rate=0.05,
-                momentum=0.9,
-                last=last,
             ),
-            f"`resume` returned, in life {self.count},",
+            "`worker` returned",
         )
-        says = f"`last` is {last}, life {self.count}{'' if chief else ', not the chief'}:"
-        begins = begun[0] if begun else last
-        if begins != kept:
-            after = f" (the one before died in step {self.died})" if self.died >= 0 else ""
-            words = f"{says} it began with `train({begins})`{after}; expected {kept}."
-            if begins == 0 and not chief and self.restored:
-                raise Misconception("only_the_chief_restores", f"{words} Here all restore, not only the chief.")
-            raise Misconception("begins_anew", words) if begins == 0 else AssertionError(words)
-        assert not beyond, f"{says} it did step {last}, and more; expected step {last - 1} to be the last."
-        if dies < 0:
-            check_losses(says, got, wanted[kept:], kept)
-        ends = dies if dies >= 0 else last
-        odd = [step for step in saved if step % EVERY and step != last]
-        if not chief and (saved or files != self.files):
-            raise Misconception("everyone_saves", f"{says} it changed the folder; expected only the chief to save.")
-        if odd:
-            raise Misconception("saves_too_often", f"{says} it saved after {odd[0]} steps; expected every {EVERY}.")
-        due = [step for step in range(kept + EVERY, ends + 1, EVERY) if step <= last]
-        missing = [step for step in due if chief and step not in saved]
-        assert not missing, f"{says} after {missing[0]} steps there is no new checkpoint; expected every {EVERY}."
-        most = (ends - kept) // EVERY + (ends == last and last % EVERY > 0) if chief else 0
-        assert times <= most, f"{says} it saved {times} checkpoints in {ends - kept} steps; expected {most} at most."
-        if chief:
-            self.restored = self.restored or kept > 0
-            self.kept, self.died, self.files = (due[-1] if due else kept), dies, files
-            self.past = batches[: self.kept]
+        batches = [*self.past[: self.kept], *drawn[self.kept :]]
+        wanted = many.losses_of(batches, self.start, self.rate, self.momentum)[: self.last]
+        before = f", started again with a checkpoint of {self.kept} steps" if self.files else ""
+        for index, (returned, notes, _) in enumerate(both):
+            check_life(f"two workers, `last` is {self.last}{before}: worker:{index}", notes, wanted, self.kept, dies)
+            if not killed:
+                got = [loss for _, loss in notes]
+                right = returned is not None and len(returned) == len(got) and np.allclose(returned, got, atol=1e-3)
+                says = f"worker:{index} returned {shown(returned)}; expected the {len(got)} losses of this life."
+                if not right:
+                    raise Misconception("losses_lost", says)
+        (_, notes, files), (_, _, others) = both
+        if others != self.files:
+            raise Misconception("everyone_saves", "worker:1 changed the folder; expected only the chief to save.")
+        reached = len(notes) + self.kept
+        due = reached // EVERY * EVERY if reached // EVERY * EVERY > self.kept else self.kept
+        if due > self.kept and files == self.files:
+            raise Misconception(
+                "saves_nothing", f"after {reached} steps the folder has no new checkpoint of the chief's."
+            )
+        self.kept, self.files, self.past = due, files, batches
 
 
-def check_losses(says: str, got: list[float], wanted: np.ndarray, begins: int) -> None:
-    assert len(got) == len(wanted), f"{says} it returned {len(got)} losses; expected {len(wanted)}, those of this life."
-    alike = np.isclose(got, wanted, rtol=1e-3, atol=1e-4)
-    if alike.all():
-        return
-    off = int(np.argmin(alike))
-    if begins and off == 0:
-        raise Misconception("model_not_saved", f"{says} step {begins} has another loss; is the model restored?")
-    if begins and off <= 2:
-        words = f"{says} step {begins} has the right loss, step {begins + off} another one; what else must be restored?"
-        raise Misconception("optimizer_not_saved", words)
-    raise AssertionError(f"{says} step {begins + off} has the loss {got[off]:.4g}; expected {wanted[off]:.4g}.")
+def check_life(says: str, notes: Any, wanted: list[float], kept: int, dies: int) -> None:
+    """Compare the steps and losses that a worker noted with those of a run that nothing interrupts."""
+    steps = [step for step, _ in notes]
+    if not steps and kept < len(wanted):
+        raise Misconception("not_noted", f"{says} called `workers.note` for no step.")
+    if steps and steps[0] != kept:
+        words = f"{says} began with step {steps[0]}; expected {kept}."
+        raise Misconception("begins_anew", words) if steps[0] == 0 else AssertionError(words)
+    end = len(wanted) if dies < 0 else dies + 1
+    if steps != list(range(kept, kept + len(steps))) or abs(len(steps) + kept - end) > (dies >= 0):
+        raise AssertionError(f"{says} noted the steps {shown(steps)}; expected {kept} to {end - 1}.")
+    for place, (step, loss) in enumerate(notes):
+        if not np.isclose(loss, wanted[step], rtol=1e-3, atol=1e-3):
+            told = f"{says} noted the loss {loss:.4g} of step {step}; expected {wanted[step]:.4g}"
+            if place == 0 and step:
+                raise Misconception("weights_not_restored", f"{told}: are model and data those of the checkpoint?")
+            if place == 1 and step > 1:
+                raise Misconception("optimizer_not_saved", f"{told}: the step before was right; what else is restored?")
+            if place == 0:
+                if np.isclose(loss, wanted[step] / 2, rtol=1e-3):
+                    raise Misconception("mean_of_losses", f"{told}, twice that: add the parts of all replicas.")
+                if np.isclose(loss, wanted[step] * 2, rtol=1e-3):
+                    raise Misconception(
+                        "each_replica_s_mean", f"{told}, half of it: divide by `batch`, not by a share."
+                    )
+                raise Misconception("no_sum", f"{told}: the loss of all replicas, not of this one.")
+            raise AssertionError(f"{told}: which gradients were added, and which batch was it?")
 
 
-@exercise("resume", 2.0)
-def test_any_number_of_steps_and_a_start_when_all_is_done(lives, rng):
-    training = Training(lives, rng, 12)
-    training.live(dies=int(rng.integers(6, 10)))
+@exercise("worker", 2.0)
+def test_two_workers_train_as_one_device_does(student, rng):
+    Training(student, rng, int(rng.integers(3, 5))).live()
+
+
+@exercise("worker", 3.0)
+def test_after_a_death_both_go_on_as_if_nothing_had_been(student, rng):
+    training = Training(student, rng, 12)
+    training.live(dies=int(rng.integers(6, 9)))
     training.live()
-    training = Training(lives, rng, 5)
+
+
+@exercise("worker")
+def test_a_start_when_all_is_done_does_nothing(student, rng):
+    training = Training(student, rng, 5)
     training.live()
     training.live()
-
-
-@exercise("resume")
-def test_after_two_deaths_all_go_on_as_if_nothing_had_been(lives, rng):
-    training = Training(lives, rng, 20)
-    training.live(dies=int(rng.integers(6, 10)))
-    training.live(dies=int(rng.integers(11, 15)))
-    training.live(chief=False)
-    training.live()
-
-
-@exercise("resume", weak=True)
-def test_others_restore_and_do_not_save(lives, rng):
-    training = Training(lives, rng, 15)
-    training.live(dies=int(rng.integers(11, 15)))
-    training.live(chief=False)
 
 
 # from_pod, from_slurm
@@ -462,47 +438,5 @@ def test_a_task_knows_its_rank(student, rng):
 
 # epoch_steps
 
-PORTED = ("the Estimator's steps are", "Keras's steps are", "Keras's batch is")
-
-
-def check_ported(student: Any, rng: np.random.Generator, place: int) -> None:
-    """Compare one of the three numbers."""
-    cases = [[60, 5, 4]]  # nothing is left
-    for even in (False, False, False, True, True):  # are the batches enough for all replicas, the last one smaller?
-        batch, replicas = int(rng.integers(4, 12)), int(rng.integers(2, 6))
-        batches = replicas * int(rng.integers(3, 9)) - (0 if even else int(rng.integers(1, replicas)))
-        cases.append([batch * (batches - 1) + int(rng.integers(1, (batch + 1) // 2)), batch, replicas])
-    asked = list(student.call("epoch_steps", cases, returns=row(whole, whole, whole)))
-    missed = [
-        each
-        for each in many.MISCOUNTED
-        if all(got[place] == many.steps_in_epoch(*case, wrong=each)[place] for case, got in asked)
-    ]
-    for case, got in asked:
-        if got[place] == many.steps_in_epoch(*case)[place]:
-            continue
-        says = f"`epoch_steps({', '.join(map(str, case))})` returned {got}"
-        if missed:
-            raise Misconception(missed[0], f"{says}: {many.MISCOUNTED[missed[0]]}")
-        raise AssertionError(f"{says}: {PORTED[place]} off.")
-
-
-@exercise("epoch_steps")
-def test_the_estimator_s_steps(student, rng):
-    check_ported(student, rng, 0)
-
-
-@exercise("epoch_steps")
-def test_keras_s_steps(student, rng):
-    check_ported(student, rng, 1)
-
-
-@exercise("epoch_steps")
-def test_keras_s_batch(student, rng):
-    check_ported(student, rng, 2)
-
-
-@exercise("epoch_steps")
-def test_all_three_numbers_of_one_training(student, rng):
-    for place in range(3):
-        check_ported(student, rng, place)
+PORTED = ("Estimator", "Keras", "batch for Keras")
+test_every_number_of_a_port_is_recorded = recorded("epoch_steps", dict.fromkeys(PORTED, between(1, 1000, whole)))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from across import pictures
-from across.pictures import Picture, Span, timeline
+from across.pictures import Picture
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -89,15 +89,38 @@ def draw_steps(
 
     Raises ValueError where there is no step.
     """
-    made = [
-        Span(lane, 1000 * (max(begin, start) - start), 1000 * (min(end, start + seconds) - start), f"{stale}")
+    shown = {
+        lane: [
+            (1000 * (max(begin, start) - start), 1000 * (min(end, start + seconds) - start), stale)
+            for begin, end, stale in each
+            if begin < start + seconds and end > start
+        ]
         for lane, each in steps.items()
-        for begin, end, stale in each
-        if begin < start + seconds and end > start
-    ]
-    if not made:
+    }
+    if not any(shown.values()):
         raise ValueError("draw_steps: no worker made a step")
-    return timeline(made, title=title, unit="milliseconds", lanes=list(steps), until=1000 * seconds)
+    figure, axes = pictures.plot(7.5, 1.2 + 0.55 * len(shown), title=title, x="milliseconds", y="")
+    words = []
+    for row, (lane, each) in enumerate(shown.items()):
+        ages = [stale for _, _, stale in each]
+        says = f"{len(each)} steps, staleness {min(ages)} to {max(ages)}" if each else "no step"
+        words.append(f"{lane}: {says}")
+        for begin, end, stale in each:
+            fill = pictures.PALETTE[1] if stale else pictures.PALETTE[0]
+            axes.barh(row, end - begin, left=begin, height=0.5, color=fill, edgecolor=pictures.INK, linewidth=0.5)
+            if (
+                end - begin > 50 * seconds
+            ):  # a label that does not fit would cover its neighbours: the lane's line keeps it
+                colour = pictures.readable_on(fill)
+                middle = (begin + end) / 2
+                axes.text(middle, row, f"{stale}", ha="center", va="center", fontsize=pictures.FONT, color=colour)
+        axes.text(0, row - 0.36, says, ha="left", va="center", fontsize=pictures.FONT - 1, color=pictures.INK)
+    axes.set_xlim(0, 1000 * seconds)
+    axes.set_ylim(len(shown) - 0.6, -0.6)
+    axes.set_yticks(range(len(shown)), list(shown))
+    return pictures.render(
+        figure, f"Steps, {title}. Blue: fresh, orange: stale. In {seconds:g} seconds, {'; '.join(words)}."
+    )
 
 
 def slow(tensor: tf.Tensor, seconds: float) -> tf.Tensor:

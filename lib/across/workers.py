@@ -9,42 +9,39 @@ seconds, error = workers.ended(cluster, "worker", 0)   # when a task's program e
 
 from __future__ import annotations
 
-import contextlib
-import itertools
+import json
+import math
 import os
 import re
 import signal
 import socket
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from across import fresh, pictures
+from across import pictures
 from across.attempt import NotYet
-from across.pictures import Picture
+from across.pictures import Picture, Span
 
 if TYPE_CHECKING:
     from across.clusters import LocalCluster
 
 __all__ = [
-    "Life",
-    "Lived",
     "Pretended",
     "addresses",
+    "draw_config",
+    "draw_deaths",
     "draw_losses",
+    "draw_places",
     "ended",
     "heartbeat",
     "leave_together",
-    "losses_of_steps",
     "note",
     "notes",
     "resolved",
     "silence",
     "start_again",
-    "two_lives",
     "wait_for_step",
 ]
 
@@ -104,8 +101,8 @@ def leave_together(folder: str, index: int, count: int, seconds: float = 20.0) -
 
 
 def note(step: int, loss: float) -> None:
-    """Print that a step is done."""
-    print("step", step, f"{loss:.6f}", f"{time.time():.4f}", flush=True)
+    """Print that a step is done, on a line of its own, whatever was printed before."""
+    print("\nstep", step, f"{loss:.6f}", f"{time.time():.4f}", flush=True)
 
 
 def notes(cluster: LocalCluster, job: str = "worker", index: int = 0) -> Notes:
@@ -149,6 +146,45 @@ def start_again(cluster: LocalCluster, tasks: Sequence[tuple[str, int]]) -> None
         cluster.kill(job, index)
     for job, index in tasks:
         cluster.restart(job, index)
+
+
+def draw_config(text: str) -> Picture:
+    """Draw the cluster of a TF_CONFIG, a row for each job; the task that it tells is marked."""
+    from across._draw import cluster
+
+    config = json.loads(text)
+    task = "{type}:{index}".format(**config["task"])
+    boxes = [
+        cluster.Box(f"{job}:{index}", address, ("this program",) if task == f"{job}:{index}" else ("another machine",))
+        for job, addresses in config["cluster"].items()
+        for index, address in enumerate(addresses)
+    ]
+    return cluster.draw(boxes, {}, f"TF_CONFIG of {task}")
+
+
+def draw_places(spec: Mapping[str, Sequence[str]], places: Mapping[str, str]) -> Picture:
+    """Draw a cluster, in each task what is there: name -> device, "/job:ps/replica:0/task:0"."""
+    from across._draw import cluster
+
+    boxes = []
+    for job, addresses in spec.items():
+        for index, address in enumerate(addresses):
+            end = f"/job:{job}/replica:0/task:{index}"
+            here = tuple(name for name, device in places.items() if device == end)
+            boxes.append(cluster.Box(f"{job}:{index}", address, here or ("no variable",)))
+    return cluster.draw(boxes, {}, "Where the variables are")
+
+
+def draw_deaths(ends: Mapping[str, float]) -> Picture:
+    """Draw of each case, "who dies; who survives", how many seconds after the other's death a task ended; infinite: never."""
+    shown = 1.25 * max((end for end in ends.values() if end != math.inf), default=1.0)
+    before, spans = -shown / 8, []
+    for number, (words, end) in enumerate(ends.items(), 1):
+        victim, survivor = words.split("; ")
+        goes_on = end == math.inf
+        spans.append(Span(f"{number}. {victim}", before, 0.0))
+        spans.append(Span(f"{number}. {survivor}", before, shown if goes_on else end, "goes on" if goes_on else "ends"))
+    return pictures.timeline(spans, title="Who outlives whom", unit="seconds after the kill")
 
 
 def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Picture:
@@ -223,107 +259,3 @@ class _Remote:
         return self.loss
 
     get = fetch
-
-
-class Life:
-    """A training run in this process, which may die in a step: `train(n)` is an endless iterator of losses from step n on.
-
-    `state` is a model and an optimizer, each of one variable, which a step changes. `begun` has the n of each call of
-    `train`, `did` each step, `saves` how often TensorFlow saved the model.
-    """
-
-    def __init__(self, dies: int) -> None:
-        import tensorflow as tf
-
-        self.dies, self.begun, self.did = dies, list[int](), list[int]()
-        self.state: dict[str, Any] = {"model": tf.Module(), "optimizer": tf.Module()}
-        self._held = [tf.Variable(tf.constant(each)) for each in (1.0, 0.0)]
-        for part, variable in zip(self.state.values(), self._held, strict=True):
-            part.w = variable
-        self._saved = self.state["model"].saved = _counted()
-
-    @property
-    def saves(self) -> int:
-        """How many checkpoints the model is in, of this life."""
-        return self._saved.count
-
-    def train(self, first: int) -> Iterator[float]:
-        """Losses, from step `first` on."""
-        self.begun.append(int(first))
-        return self._steps(int(first))
-
-    def _steps(self, first: int) -> Iterator[float]:
-        for step in itertools.count(first):
-            if step == self.dies:
-                raise _DiedError
-            weight, speed = self._held
-            speed.assign(0.5 * speed + step)
-            weight.assign_sub(0.01 * speed)
-            self.did.append(step)
-            yield float(weight)
-
-    @contextlib.contextmanager
-    def survived(self) -> Iterator[None]:
-        """A block that ends where this life does."""
-        with contextlib.suppress(_DiedError):
-            yield
-
-
-class _DiedError(Exception):
-    """The end of a `Life`."""
-
-
-def _counted() -> Any:
-    """A part of a model that counts how often it is saved."""
-    import tensorflow as tf
-
-    class Counted(tf.train.experimental.PythonState):
-        count = 0
-
-        def serialize(self) -> str:
-            self.count += 1
-            return ""
-
-        def deserialize(self, _value: str) -> None:
-            pass
-
-    return Counted()
-
-
-@dataclass(frozen=True)
-class Lived:
-    """What a `Life` did, and what it returned."""
-
-    begun: list[int]
-    did: list[int]
-    saves: int
-    returned: Any
-
-
-def two_lives(resume: Any, dies: int, chief: bool, then: bool, last: int) -> tuple[list[Lived], int]:
-    """Let `resume(state, train, last, folder, chief)` die in step `dies`, and live again, `then` the chief or not.
-
-    Both lives, each a fresh process (one that died, or went on and on, returned an empty list), and how many files are in
-    the folder.
-    """
-    ends = (dies, last + 50)
-    with tempfile.TemporaryDirectory() as folder:
-        lives = [
-            fresh.run(_lived, resume, end, last, folder, who) for end, who in zip(ends, (chief, then), strict=True)
-        ]
-        return lives, len(os.listdir(folder))
-
-
-def _lived(resume: Any, dies: int, last: int, folder: str, chief: bool) -> Lived:
-    """Live in this process."""
-    life, returned = Life(dies), []
-    with life.survived():
-        returned = resume(life.state, life.train, last, folder, chief)
-    if life.did and life.did[-1] >= dies - 1:
-        returned = []
-    return Lived(life.begun, life.did, life.saves, returned)
-
-
-def losses_of_steps(last: int) -> list[float]:
-    """The losses of the first `last` steps of a `Life`, which nothing interrupts."""
-    return list(itertools.islice(Life(last).train(0), last))

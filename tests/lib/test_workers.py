@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -81,62 +82,24 @@ def test_a_pretended_coordinator_notes_what_was_handed_out_and_each_wait():
     assert coordinator.events == noted
 
 
-def test_a_life_ends_in_its_step_and_notes_where_it_began():
-    life = workers.Life(dies=5)
-    losses = []
-    with life.survived():
-        losses.extend(life.train(3))
-    assert len(losses) == 2
-    assert life.begun == [3]
+def test_the_picture_of_a_text_names_every_task_and_marks_this_one():
+    text = '{"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"]}, "task": {"type": "worker", "index": 1}}'
+    alt = workers.draw_config(text).alt
+    assert "worker:1 at c:1 has this program" in alt
+    assert "chief:0 at a:1 has another machine" in alt
 
 
-def saved(life, folder, times):
-    import tensorflow as tf
-
-    for _ in range(times):
-        tf.train.Checkpoint(**life.state).save(str(folder / "state"))
-
-
-def test_a_life_counts_how_often_its_model_is_saved(tmp_path):
-    life, other = workers.Life(dies=5), workers.Life(dies=5)
-    saved(life, tmp_path, 3)
-    assert (life.saves, other.saves) == (3, 0)
+def test_the_picture_of_places_has_each_variable_in_its_task():
+    places = {"w": "/job:ps/replica:0/task:1", "done": "/job:ps/replica:0/task:0"}
+    alt = workers.draw_places({"ps": ["a:1", "b:1"]}, places).alt
+    assert "ps:0 at a:1 has done; ps:1 at b:1 has w" in alt
 
 
-def test_the_losses_of_a_life_that_nothing_interrupts():
-    life = workers.Life(dies=99)
-    losses = [loss for _, loss in zip(range(10), life.train(0), strict=False)]
-    assert workers.losses_of_steps(10) == losses
-
-
-def goes_on(state, train, last, folder, chief):
-    """Two steps a life; who is chief notes it in a file."""
-    if chief:
-        (Path(folder) / f"life-{len(list(Path(folder).iterdir()))}").touch()
-    return [loss for _, loss in zip(range(2), train(3), strict=False)]
-
-
-def test_a_second_life_has_the_folder_of_the_first_and_its_own_return():
-    (first, second), files = workers.two_lives(goes_on, 4, True, True, 20)
-    assert (first.did, second.did) == ([3], [3, 4])
-    assert (len(first.returned), len(second.returned), files) == (0, 2, 2)
-    assert workers.two_lives(goes_on, 4, False, False, 20)[1] == 0
-
-
-def test_a_second_life_has_nothing_that_the_first_remembered():
-    remembered = []
-
-    def remembers(state, train, last, folder, chief):
-        remembered.append(len(remembered))
-        return remembered
-
-    assert [life.returned for life in workers.two_lives(remembers, 4, True, True, 20)[0]] == [[0], [0]]
-
-
-def test_a_life_that_never_ends_returns_nothing():
-    lives, _ = workers.two_lives(lambda state, train, *_: list(train(0)), 4, True, True, 20)
-    assert lives[1].returned == []
-    assert lives[1].did[-1] > 20
+def test_the_picture_of_deaths_tells_who_ends_and_when():
+    alt = workers.draw_deaths({"ps:1 dies; the chief": 0.5, "worker:1 dies; the chief": math.inf}).alt
+    assert "1. the chief: ends" in alt
+    assert "to 0.5" in alt
+    assert "2. the chief: goes on" in alt
 
 
 def test_a_picture_of_losses_tells_each_life():

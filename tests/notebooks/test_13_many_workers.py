@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,6 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
@@ -18,7 +18,6 @@ from across import fresh, workers
 from across._process import warm
 from across.clusters import LocalCluster
 from autograder.authoring import build
-from autograder.checks import many_workers_truth as many
 from autograder.model.course import find
 
 CHAPTER = "13_many_workers"
@@ -26,17 +25,22 @@ FILES = Path(__file__).parents[2] / "files" / CHAPTER
 forked = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
 
 
-def test_packs_are_those_of_tensorflow():
+def packs_of(sizes: list[int], limit: int) -> list[int]:
+    """How many bytes each collective of such gradients has, by TensorFlow's own grouping."""
     import tensorflow as tf
     from tensorflow.python.distribute import cross_device_utils
 
-    rng = np.random.default_rng(5)
-    for _ in range(200):
-        counts, limit = rng.integers(1, 6, size=rng.integers(1, 9)).tolist(), int(rng.choice([0, 1, 4, 8, 12, 20, 40]))
-        tensors = [tf.TensorSpec([count], tf.float32) for count in counts][::-1]
-        groups = cross_device_utils.group_by_size(tensors, limit)
-        right = [[4 * each.shape.num_elements() for each in group] for group in groups]
-        assert many.packed([4 * count for count in counts], limit) == right
+    tensors = [tf.TensorSpec([size // 4], tf.float32) for size in reversed(sizes)]
+    return [
+        sum(4 * each.shape.num_elements() for each in group)
+        for group in cross_device_utils.group_by_size(tensors, limit)
+    ]
+
+
+def test_the_packs_that_are_guessed_are_so():
+    scope: dict[str, dict[int, int]] = {}
+    exec(build.solution_source(find(), CHAPTER)["packs"], scope)
+    assert {limit: len(packs_of([400] * 5, limit)) for limit in (800, 100, 0)} == scope["packs"]
 
 
 def resolved(nodes: str, gpus: int) -> str:
@@ -152,40 +156,6 @@ def test_backup_and_restore_begins_the_data_anew(tmp_path):
     assert again == pytest.approx([2.4714, 2.4594, 2.4348, 2.4262, 2.4077], abs=2e-4)
 
 
-def cells(*names: str) -> str:
-    """The cells of the chapter, solved, that define the functions `names`."""
-    defines = re.compile(rf"^def ({'|'.join(names)})\(", re.MULTILINE)
-    code = [cell.source for cell in build.solved(find(), CHAPTER).cells if cell.cell_type == "code"]
-    return "\n".join(cell for cell in code if defines.search(cell))
-
-
-def first_losses(source: str, first: int) -> list[list[float]]:
-    """Two steps, from step `first` on, by one device and by two in one process."""
-    import itertools
-
-    import tensorflow as tf
-
-    from across import digits
-
-    names = {"tf": tf, "itertools": itertools, "train": digits.load()[0]}
-    exec(source, names)
-    devices = ["/CPU:0", "/CPU:1"]
-    two = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
-    ways = (tf.distribute.get_strategy(), names["whole"]), (two, names["pipeline"])
-    found = []
-    for strategy, dealt in ways:
-        steps = names["steps_of"](strategy, *names["prepared"](strategy), dealt, first)
-        found.append([next(steps), next(steps)])
-    return found
-
-
-@pytest.mark.parametrize("first", [0, 3])
-def test_it_goes_on_at_the_same_digit_with_two_replicas_in_a_worker(first):
-    source = cells("prepared", "steps_of", "pipeline", "whole")
-    one, two = fresh.run(first_losses, source, first, cpus=2, timeout=120)
-    assert two == pytest.approx(one, abs=1e-4)
-
-
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 def test_the_batch_script_is_one():
     script = FILES / "trainer.sbatch"
@@ -196,32 +166,58 @@ def test_the_batch_script_is_one():
     assert re.search(r"^srun .*python trainer.py", script.read_text(), re.MULTILINE)
 
 
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize(("code", "count", "again"), [(0, "", False), (1, "", True), (1, "4", True), (1, "5", False)])
+def test_a_job_that_fails_is_started_again_five_times_at_most(tmp_path, code, count, again):
+    for name, does in (("srun", f"exit {code}"), ("scontrol", f"touch {tmp_path}/again")):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"} | (
+        {"SLURM_RESTART_COUNT": count} if count else {}
+    )
+    assert subprocess.run(["bash", FILES / "trainer.sbatch"], env=env, capture_output=True).returncode == code
+    assert (tmp_path / "again").exists() is again
+
+
 def test_kubernetes_would_take_the_manifest():
     kubernetes_validate = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes_validate is not installed: uv sync --group ci"
     )
     for each in yaml.safe_load_all((FILES / "trainer.yaml").read_text()):
         kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
-        each["spec"]["replicaz"] = 3
-        with pytest.raises(kubernetes_validate.ValidationError, match="replicaz"):
+        each["spec"]["completionz"] = 3
+        with pytest.raises(kubernetes_validate.ValidationError, match="completionz"):
             kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
 
 
-def test_the_manifest_is_a_stateful_set_whose_pods_find_each_other():
-    service, pods = yaml.safe_load_all((FILES / "trainer.yaml").read_text())
+def test_the_manifest_is_an_indexed_job_that_ends_and_whose_pods_find_each_other():
+    service, job = yaml.safe_load_all((FILES / "trainer.yaml").read_text())
     assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
-    assert (pods["apiVersion"], pods["kind"]) == ("apps/v1", "StatefulSet")
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
     assert service["spec"]["clusterIP"] == "None"
-    assert service["spec"]["publishNotReadyAddresses"] is True
-    assert pods["spec"]["serviceName"] == service["metadata"]["name"]
-    assert pods["spec"]["podManagementPolicy"] == "Parallel"
-    labels = pods["spec"]["template"]["metadata"]["labels"]
-    assert pods["spec"]["selector"]["matchLabels"] == service["spec"]["selector"] == labels
-    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    assert job["spec"]["completionMode"] == "Indexed"
+    assert job["spec"]["completions"] == job["spec"]["parallelism"]
+    assert job["spec"]["backoffLimit"] > 0
+    pod = job["spec"]["template"]
+    assert pod["spec"]["restartPolicy"] == "OnFailure"
+    assert pod["spec"]["subdomain"] == service["metadata"]["name"] == job["metadata"]["name"]
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    (container,) = pod["spec"]["containers"]
     told = {each["name"]: each["value"] for each in container["env"]}
-    assert told == {"SERVICE": service["metadata"]["name"], "WORKERS": str(pods["spec"]["replicas"])}
-    volumes = {each["name"] for each in pods["spec"]["template"]["spec"]["volumes"]}
+    assert told == {"SERVICE": service["metadata"]["name"], "WORKERS": str(job["spec"]["completions"])}
+    volumes = {each["name"] for each in pod["spec"]["volumes"]}
     assert {each["name"] for each in container["volumeMounts"]} <= volumes
+
+
+def evaluators(count: int) -> int:
+    cluster = {"worker": workers.addresses(1), "evaluator": [f"e{number}:1" for number in range(count)]}
+    return alone(json.dumps({"cluster": cluster, "task": {"type": "worker", "index": "0"}}))
+
+
+def test_tensorflow_takes_one_evaluator_and_an_index_as_text():
+    assert fresh.run(evaluators, 1, timeout=120) == 1
+    with pytest.raises(ValueError, match="at most one 'evaluator' job"):
+        fresh.run(evaluators, 2, timeout=120)
 
 
 def test_the_estimator_s_script_says_what_it_needs():
