@@ -52,9 +52,6 @@ first = tf.train.Example.FromString(record.numpy()).features.feature
 print(len(train.labels), "records; in the first one: label", *first["label"].int64_list.value, end=", ")
 print(len(first["image_raw"].bytes_list.value[0]), "bytes of image")
 
-# %% [markdown]
-# One record becomes an image and its label:
-
 
 # %% covers=["S46"]
 def parse(record):  # bytes -> [8, 8, 1] from 0 to 1, and a label
@@ -197,9 +194,6 @@ with tf.Graph().as_default():
             v1.add_to_collection("losses", tf.square(weight, name="loss"))
         print(weight.name, [loss.name for loss in v1.get_collection("losses", scope)], end="; ")
     print("in all:", len(v1.global_variables()), "weight,", len(v1.get_collection("losses")), "losses")
-
-# %% [markdown]
-# Two towers, one weight.
 
 # %% [markdown]
 # ### Exercise: `tower` (3 points)
@@ -375,9 +369,6 @@ class Watched(tf.keras.optimizers.SGD):
         return super().apply(grads, trainable_variables)
 
 
-# %% [markdown]
-# The check trains a copy with Keras, on one device, with all examples:
-
 # %% check="step" points=3 answers=["step", "tower", "average_gradients"]
 with attempt("step", after=["tower", "average_gradients"]):
     ours, alone = copy(model), copy(model)
@@ -402,7 +393,7 @@ with attempt("step", after=["tower", "average_gradients"]):
     expect(made_on == {"CPU:0"}, f"in a block of {D[1]}, the averages are made on {made_on}; not CPU:0")
 
 # %% [markdown]
-# Equal, but not to the last bit: a sum in another order rounds otherwise. We allow 1e-6, after 5 steps. Later the difference can grow.
+# Equal, but not to the last bit: a sum in another order rounds otherwise. We allow 1e-6, after 5 steps.
 
 # %% [markdown]
 # ## How fast?
@@ -437,7 +428,7 @@ with attempt("rates"):
     expect(wait == 2, f"{wait:g} s/batch? How long does the model wait for its next update?")
 
 # %% [markdown]
-# Now train: 60 steps of 4 towers with 25 digits each, then one device with all 100. A step is one graph.
+# Now train: 60 steps of 4 towers with 25 digits each, then one device with all 100.
 
 
 # %% covers=["S51"]
@@ -574,7 +565,7 @@ with attempt("source_step"):
 # ### Exercise: `guesses` (1 point)
 # How many seconds longer is a step if one tower naps, and if all four nap? Then gradients
 # are *added* over 4 towers: how many times as far does plain SGD move a weight in its first step? And Adam? A complete
-# guess earns the point; the check measures.
+# guess earns the point.
 
 # %% answer="guesses" covers=["S44", "S45", "S50"]
 ### BEGIN SOLUTION
@@ -638,8 +629,8 @@ with attempt("guesses", after=["step"], done="recorded before it was measured"):
 # <details><summary>What was measured</summary>
 #
 # Averaging waits for all towers, so one slow tower costs as much as four. And Adam hides a sum in place of a mean: it divides
-# by the size of the gradients, unless they are tiny. With SGD a sum over four towers is a mean at four times the rate. Where each
-# has the old batch, the batch of a step is four times as large, and some want such a rate: let them write it as a rate.
+# by the size of the gradients, unless they are tiny. With SGD a sum over four towers is a mean at four times the rate: some want
+# it, as the batch of a step is four times as large. Let them write it as a rate.
 # </details>
 
 # %% [markdown]
@@ -648,7 +639,7 @@ with attempt("guesses", after=["step"], done="recorded before it was measured"):
 # link carries `2 n` times their size. An **all-reduce** gives every device the sum; the word does not say how. A *ring* does it
 # without a middle. Each device then keeps its own weights, equal at the start by a **broadcast**.
 #
-# First with a middle: device 0 adds what all others send, and broadcasts the sums. Move the slider, or use the arrow keys:
+# First with a middle; move the slider:
 
 # %%
 NUMBERS = [[3, 1, -2, 5], [0, 4, 7, -1], [2, 2, 1, 6], [-3, 8, 0, 1]]  # of four devices, four pieces of gradients
@@ -829,7 +820,7 @@ with attempt("ring_step", after=["tower", "schedule"]):
 
 # %% [markdown]
 # ## Optional: what it costs
-# A device sends `2 (n − 1)` pieces of `size / n`: less than twice the size, for any `n`. Count what TensorFlow copied:
+# A device sends `2 (n − 1)` pieces of `size / n`: less than twice the size, for any `n`:
 
 
 # %% tags=["folded"]
@@ -881,7 +872,7 @@ def modelled(size, name):  # seconds of one sum of `size` bytes, both ways
 display(modelled(SIZE, f"{SIZE / 1e6:.0f} MB"), modelled(33e3, "33 KB"))
 
 # %% [markdown]
-# Your step is about 20 lines, and you decide each. A library brings the ring (NVIDIA's NCCL) and packs small gradients: chapter 11.
+# A library brings the ring (NVIDIA's NCCL) and packs small gradients: chapter 11.
 
 # %% [markdown]
 # ## Out of step

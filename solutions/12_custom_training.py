@@ -81,7 +81,7 @@ parts.draw({"0 to 8, in batches of 8": [[len(part) for part in batch] for batch 
 
 # %% [markdown]
 # You batch by 8, and each replica gets 4: `batch` sets the *global* batch size. In the last step, the second replica has
-# an empty tensor. A full batch can leave a replica empty, too: see the check.
+# an empty tensor.
 
 # %% [markdown]
 # ### Exercise: `shares` (2 points)
@@ -154,8 +154,6 @@ seen = placement.trace(total, five)
 seen.draw(title="`run`: a Sum in each replica. `reduce`: one AddN", devices=["/CPU:0", *D[:2]])
 
 # %% [markdown]
-# Each replica added its own numbers, and one device added the two sums.
-#
 # It is the same with gradients. Inside a replica, `optimizer.apply` **adds** the gradients of all replicas. Then all replicas
 # make the same update. So a replica's loss is the sum over *its* examples, divided by the examples of *all*.
 
@@ -234,7 +232,7 @@ with attempt("in_replica"):
 # - if each gets its own 2? If each gets 1? If each gets 8 × 4?
 # - And four replicas train on *one* digit, each with its own number: what percentage of the weights is not NaN?
 #
-# Replace each `None`. A complete guess earns the point.
+# A complete guess earns the point.
 
 # %% answer="guesses" covers=["S65"]
 ### BEGIN SOLUTION
@@ -383,7 +381,7 @@ with attempt("step", after=["in_replica"]):
 
 # %% [markdown]
 # ## Five ways, the same numbers
-# Your step knows nothing of its strategy. Here it runs on others. `towers` is chapter 10 in short: it adds gradients by hand.
+# Your step knows nothing of its strategy. Here it runs on others. `towers` is chapter 10 in short.
 
 
 # %% tags=["show", "folded"] covers=["S64", "S65"]
@@ -563,11 +561,11 @@ pictures.bars(means, title="The mean of 0 to 8, by a metric", unit="mean (4 is r
 # %% [markdown]
 # Mirrored replicas have a sum each. Central storage has *one*. Keras 3 assigns "old + mine" in each replica, and the strategy
 # adds both: the old value counts twice. After 0 + ... + 7 = 28, the second step makes (28 + 8) + (28 + 0) = 64 of the sum,
-# and (8 + 1) + (8 + 0) = 17 of the count. Made outside, they are plain variables, and one replica after the other adds to them.
+# and (8 + 1) + (8 + 0) = 17 of the count. Made outside, they are plain variables: the replicas add one after the other.
 
 # %% [markdown]
 # ## Stop, and go on
-# A run of days will be interrupted. A *checkpoint* saves variables. To go on as if nothing had happened, it needs all of
+# A *checkpoint* saves variables. To go on as if nothing had happened, it needs all of
 # them: weights, momentum, and how many batches have been used; the random state, too, where there is a shuffle or a dropout.
 
 # %% [markdown]
@@ -699,7 +697,7 @@ with attempt("train_to", after=["step"]), tempfile.TemporaryDirectory() as paren
 # %% [markdown]
 # ## Optional: two networks in one loop
 # The guide's own reason for loops is the **GAN**. A *generator* makes digits of noise. A *critic* tells real digits from
-# made ones. Each learns from the other.
+# made ones. 
 
 
 # %%
