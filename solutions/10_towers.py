@@ -14,7 +14,7 @@
 #
 # Several devices train one model. Each device is a **tower**: it computes the whole model, on a batch of its own. In about 150
 # minutes you build such a program, prove it equal to one device, measure its speed, and
-# take the CPU out of its middle. *The source* is the program of 2016 that is rewritten and repaired here.
+# take the CPU out of its middle. *The source* is the program of 2016 that is repaired here.
 
 # %%
 from across import devices, digits, expecting, fresh, pictures, placement, ring, tower_runs

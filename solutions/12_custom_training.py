@@ -268,7 +268,8 @@ with attempt("guesses", after=["in_replica"], done="recorded before it was measu
 # If all have as many examples, own means make the step as many times too long as there are replicas. And a replica without
 # examples divides 0 by 0: its *loss* is NaN. Its gradient is not: it is a sum over no examples.
 # </details>
-#
+
+# %% [markdown]
 # The loss of a regularizer, in `model.losses`, is the same in each replica: divide it by the number of replicas. And a layer
 # may take a *mean* over its part. The right divisor, 9 digits in batches of 8, and `BatchNormalization`:
 
