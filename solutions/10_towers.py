@@ -370,9 +370,6 @@ class Watched(tf.keras.optimizers.SGD):
         return super().apply(grads, trainable_variables)
 
 
-# %% [markdown]
-# The check trains a copy with Keras, on one device, with all examples:
-
 # %% check="step" points=3 answers=["step", "tower", "average_gradients"]
 with attempt("step", after=["tower", "average_gradients"]):
     ours, alone = copy(model), copy(model)
@@ -432,7 +429,7 @@ with attempt("rates"):
     expect(wait == 2, f"{wait:g} s/batch? How long does the model wait for its next update?")
 
 # %% [markdown]
-# Now train: 60 steps of 4 towers with 25 digits each, then one device with all 100. A step is one graph.
+# Now train: 60 steps of 4 towers with 25 digits each, then one device with all 100.
 
 
 # %% covers=["S51"]
@@ -812,7 +809,7 @@ with attempt("ring_step", after=["tower", "schedule"]):
 
 # %% [markdown]
 # ## Optional: what it costs
-# A device sends `2 (n − 1)` pieces of `size / n`: less than twice the size, for any `n`. Count what TensorFlow copied:
+# A device sends `2 (n − 1)` pieces of `size / n`: less than twice the size, for any `n`:
 
 
 # %% tags=["folded"]

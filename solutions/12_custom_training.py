@@ -698,7 +698,7 @@ with attempt("train_to", after=["step"]), tempfile.TemporaryDirectory() as paren
 # %% [markdown]
 # ## Optional: two networks in one loop
 # The guide's own reason for loops is the **GAN**. A *generator* makes digits of noise. A *critic* tells real digits from
-# made ones. 
+# made ones.
 
 
 # %%
