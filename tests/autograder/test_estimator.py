@@ -27,7 +27,9 @@ def holds(said: str) -> None:
     assert [row[:3] for row in epochs] == [(200, 10, 1), (200, 10, 2), (70, 10, 1), (70, 10, 2)]
     for count, batch, replicas, estimator, keras in epochs:
         batches = -(-count // batch)
-        assert (estimator, keras) == (batches // replicas, batches), "each replica takes a batch; or each batch is divided"
+        assert (estimator, keras) == (batches // replicas, batches), (
+            "each replica takes a batch; or each batch is divided"
+        )
     steps = [int(n) for n in re.findall(r"^(?:chief|worker): did (\d+) of 400 steps", said, re.MULTILINE)]
     assert len(steps) == 2
     assert 400 <= sum(steps) <= 402
