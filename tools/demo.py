@@ -24,10 +24,10 @@ from rich.console import Console
 from autograder.authoring import build
 from autograder.commands import grading
 from autograder.engine.request import Request
-from autograder.job import assemble
 from autograder.model.course import Chapter, Course, CourseError, find, text
 from autograder.model.verdict import Result
 from autograder.probe.listed import Variant, variants
+from autograder.submissions import unanswered
 from autograder.submissions.handed_in import HandedIn
 from autograder.submissions.intake import Submission
 
@@ -202,7 +202,7 @@ class _Makers:
         for answer, variant in mistakes.items():
             answers[answer] = variant.written_over(self.reference[answer])
             marks[variant.exercise] = Expected(WRONG, None, variant.says)
-        for exercise in assemble.blank(
+        for exercise in unanswered.blank(
             Submission(name, self.chapter.name, answers), self.chapter
         ):  # a program to be repaired
             marks[exercise] = Expected(frozenset({Result.BLANK}), 0.0)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from autograder.authoring import unboxed
 from autograder.authoring.unboxed import Answered, Found
-from autograder.job.assemble import own_cells
 from autograder.model.course import Exercise
 from autograder.model.verdict import ENDS
 from autograder.probe import listed
+from autograder.submissions.unanswered import own_cells
 
 __all__ = ["FEW", "HALF", "Tried", "faults", "flakes", "ticked", "tried"]
 

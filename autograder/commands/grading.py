@@ -41,7 +41,7 @@ def tell(found: HandedIn, chapter_name: str, out: Path | None = None) -> int:
         console.print(plain(said), highlight=False, soft_wrap=True)
     if not found.lost:
         return OK
-    said = f"{found.lost} files are somebody's, but nobody gets a mark for them; the others were taken"
+    said = f"{found.lost} files are somebody's, but nobody of the class gets a mark for them; the others were taken"
     errors.print(f"[bold red]handed in:[/] {plain(said)}", highlight=False, soft_wrap=True)
     return AUTHOR
 
@@ -149,7 +149,7 @@ def _graded(request: Request) -> int:
     after = record.records(out, chapter)
     if class_.roster:
         there = {each.student for each in intake.collect(class_.folder, chapter)}
-        roll.keep_absent(out, chapter, set(class_.roster) - there)
+        roll.keep_absent(out, chapter, set(class_.roster) - there - set(class_.perhaps))
     of_nobody(request.extensions, chapter.name, {*class_.roster, *(each.student for each in after)})
     if class_.enrolled:
         students.enter(out, chapter, class_.enrolled)

@@ -53,7 +53,10 @@ def grade(
         typer.Option(help="CSV of the class: which id (and name) is which lms id", exists=True, dir_okay=False),
     ] = None,
     handed_in: Annotated[
-        Path | None, typer.Option(help="CSV: which id (or lms id) handed in when", exists=True, dir_okay=False)
+        Path | None,
+        typer.Option(
+            help="CSV: which id (or lms id) handed in when; or Moodle's worksheet", exists=True, dir_okay=False
+        ),
     ] = None,
     extensions: Annotated[
         Path | None,
@@ -63,7 +66,9 @@ def grade(
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
     watch_for: Annotated[float | None, typer.Option(help="grade what arrives, for so many seconds", min=0)] = None,
-    due: Annotated[str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00")] = None,
+    due: Annotated[
+        str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00, or '2026-11-30T23:59 Europe/Vienna'")
+    ] = None,
     late_per_day: Annotated[str | None, typer.Option(help="kept in OUT: 10% of the score a started day")] = None,
     grace: Annotated[str | None, typer.Option(help="kept in OUT: 15m, for which nothing is taken off")] = None,
 ) -> None:
@@ -117,10 +122,12 @@ def grade(
     which: dict[str, Any] = {"names": filenames.Names(name_pattern, layout), "roster": roster, "times": handed_in}
     with executors.opened(engine, course, name, tls, given) as executor:
         request = replace(request, executor=executor)
-        if any(said is not None for said in policy):
+        if handed_in or any(said is not None for said in policy):
             from autograder.gradebook import late_penalty  # all of nbgrader comes with it: see `grade_class`
 
-            late_penalty.settle(out, full, *policy, db_url=db or None)
+            if any(said is not None for said in policy):
+                late_penalty.settle(out, full, *policy, db_url=db or None)
+            which["zone"] = late_penalty.zone(out)
         if watch:
             how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
             sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which, **how_long)))

@@ -21,10 +21,11 @@ from autograder.job import check, clocks, forkserver
 from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
-from autograder.model.verdict import Mark, Result, Verdict
+from autograder.model.verdict import LOOK, Mark, Result, Verdict
 from autograder.sandbox import boxes
 from autograder.store import files, log
 from autograder.submissions import exchange, instead, intake
+from autograder.submissions.handed_in import HandedIn
 from autograder.submissions.intake import Found, Submission
 
 BOOK = ("gradebook.db", "nbgrader_config.py")  # what is in OUT where somebody may have been graded already
@@ -77,7 +78,7 @@ def grade_class(
         raise boxes.SandboxError(problem)
     chapter = forkserver.limited(course.chapter(request.chapter), request.limits, request.gpus)
     result = ClassResult()
-    read = _read(found, chapter, request.handed_in.instead, result.faults)  # while servers that were launched import
+    read = _read(found, chapter, request.handed_in, result.faults)  # while servers that were launched import
     if not watching:
         _of_this_chapter(submissions, chapter, read)
     secrets_ = exchange.secrets(everyone, chapter)  # of all of them, to see which is another's
@@ -107,7 +108,7 @@ def grade_class(
         begun()
         jobs: list[Job] = []
         if not anyway:
-            guard.check_times(read, recorder)
+            guard.check_times(read, recorder, request.handed_in.streamed)
         for submission in read:
             job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, own)
             if not request.again and recorder.known(submission.student) == job.digest:
@@ -182,14 +183,16 @@ def _ahead(rubric: Rubric, read: list[Submission], key: bytes, own: tuple[tuple[
     return [alike[0] for alike in _alike([_job(each, rubric, key, own) for each in read]).values()]
 
 
-def _read(found: list[Found], chapter: Chapter, others: Mapping[str, str], faults: dict[str, str]) -> list[Submission]:
+def _read(found: list[Found], chapter: Chapter, class_: HandedIn, faults: dict[str, str]) -> list[Submission]:
     """Read what was handed in; of whom it cannot be read, the disk's fault, a line in `faults`."""
     made = []
     for each in found:
         try:
             submission = intake.read(each, chapter)
-            if submission.nothing and (file := others.get(each.student)):
+            if submission.nothing and (file := class_.instead.get(each.student)):
                 submission = replace(submission, refused=instead.not_it(file, chapter), notes=())
+            if doubt := class_.doubts.get(each.student):
+                submission = replace(submission, notes=(f"{LOOK}{doubt}", *submission.notes))
             made.append(submission)
         except OSError as error:  # not the submission's: see `intake.read`
             faults[each.student] = f"its file could not be read: {error}"

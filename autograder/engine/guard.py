@@ -10,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from autograder.gradebook.record import Recorder
-from autograder.job import assemble, check, clocks
+from autograder.job import check, clocks
 from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Result, Verdict
+from autograder.submissions import unanswered
 from autograder.submissions.intake import Submission
 
 FEW = 5  # of fewer nothing is said
@@ -32,8 +33,14 @@ class OddClassError(CourseError):
     """A class is so odd that somebody has to look before it is recorded: what is odd, and how to go on."""
 
 
-def check_times(read: Sequence[Submission], recorder: Recorder) -> None:
-    """Raise OddClassError where all were handed in late and that is not recorded of each."""
+def check_times(read: Sequence[Submission], recorder: Recorder, streamed: Collection[str]) -> None:
+    """Raise OddClassError where all were handed in late, or some by `streamed` times, and that is not recorded of each."""
+    its = [each for each in read if each.student in streamed and recorder.late(each.student, each.timestamp)]
+    if its and not all(recorder.timed(each.student, each.timestamp) for each in its):
+        raise OddClassError(
+            f"{len(its)} are late by times that only grow from file to file, {its[0].student} for one: a download's, or a "
+            f"copy's. Say when each handed in, by --handed-in, or drop --due. Nobody was recorded; {ON}"
+        )
     timed = [each for each in read if each.timestamp and not each.nothing]
     late = [recorder.late(each.student, each.timestamp) for each in timed]
     if len(late) >= FEW and all(late) and not all(recorder.timed(each.student, each.timestamp) for each in timed):
@@ -47,7 +54,7 @@ def check_blanks(read: Sequence[Submission], chapter: Chapter) -> None:
     """Raise OddClassError where most notebooks are as they were released."""
     notebooks = [each for each in read if not each.nothing and not each.refused]
     every = {each.name for each in chapter.exercises}
-    blank = [each.student for each in notebooks if assemble.blank(each, chapter) >= every]
+    blank = [each.student for each in notebooks if unanswered.blank(each, chapter) >= every]
     if len(notebooks) >= FEW and len(blank) > MOST * len(notebooks):
         raise OddClassError(
             f"{len(blank)} of {len(notebooks)} notebooks are blank, {blank[0]}'s for one: was the release collected, or an "

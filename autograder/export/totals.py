@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autograder.gradebook import record
 from autograder.model.course import Chapter
+from autograder.model.verdict import Result
 from autograder.report import outputs
 
 
@@ -21,6 +22,7 @@ class Total:
     points: float  # what counts
     max_points: float
     waiting: int = 0  # exercises that wait for a mark by hand
+    missing: int = 0  # exercises whose cell is not in the notebook: no mark of 0 by itself
     fault: str = ""  # why this machine could not grade what was handed in last
 
 
@@ -36,6 +38,7 @@ def totals(out: Path, chapter: Chapter) -> list[Total]:
             each.points,
             chapter.max_points,
             sum(row.waiting for row in each.rows),
+            sum(row.verdict is Result.MISSING for row in each.rows),
             faults.get(each.student, ""),
         )
         for each in record.records(out, chapter)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nbgrader.plugins import LateSubmissionPlugin
-from traitlets import Dict, Float
+from traitlets import Dict, Float, Unicode
 from traitlets.config.loader import Config
 
 from autograder.gradebook import database
@@ -22,6 +22,7 @@ from autograder.model.course import Chapter, CourseError
 from autograder.store import files
 
 DAY = 86400
+OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY}
 BEGIN = "# >>> the late policy, as `autograder grade --due --late-per-day --grace` wrote it"
 END = "# <<< the late policy"
@@ -38,6 +39,9 @@ class LatePerDay(LateSubmissionPlugin):
     per_day = Float(0.0, min=0.0, max=1.0, help="the share of the score that a started day costs").tag(config=True)
     grace_seconds = Float(0.0, min=0.0, help="how late nothing is taken off, in seconds").tag(config=True)
     due = Dict(help="chapter -> its due date, ISO 8601 with an offset; goes before the chapter's header").tag(
+        config=True
+    )
+    zone = Unicode(help="where the class is: dates are shown so, and Moodle's read; Europe/Vienna, +01:00").tag(
         config=True
     )
 
@@ -61,7 +65,10 @@ def applied(config: Config, chapter: Chapter) -> str | None:
     policy = {
         name: config[name] for name in ("AssignLatePenalties", "LateSubmissionPlugin", "LatePerDay") if config[name]
     }
-    rest = {name: {key: str(value) for key, value in said.items() if key != "due"} for name, said in policy.items()}
+    rest = {
+        name: {key: str(value) for key, value in said.items() if key not in ("due", "zone")}
+        for name, said in policy.items()
+    }
     rest = {name: said for name, said in rest.items() if said}
     when = due(config, chapter)
     return f"{when} {json.dumps(rest, sort_keys=True)}" if when and rest else when
@@ -72,8 +79,8 @@ def settle(
 ) -> None:
     """Write what is given of a policy into OUT/nbgrader_config.py; what is not given stays as it was.
 
-    `when` is an ISO 8601 date with an offset, `per_day` a percentage, `grace` a number with a unit (`15m`). Raises
-    CourseError for what cannot be read, and for a percentage with no due date.
+    `when` is an ISO 8601 date with an offset, or with the zone of the class behind it; `per_day` a percentage, `grace` a
+    number with a unit (`15m`). Raises CourseError for what cannot be read, and for a percentage with no due date.
     """
     date = None if when is None else headers.date(f"--due {when!r}", when)
     share = None if per_day is None else _share(per_day)
@@ -90,12 +97,26 @@ def settle(
             )
         share = ours.get("per_day", 0.0) if share is None else share
         seconds = ours.get("grace_seconds", 0.0) if seconds is None else seconds
-        block = _block(dates, share, seconds)
+        named = ours.get("zone", "")
+        there = named if when is None else headers.zone_of(when) or (named if "/" in named else _offset(when))
+        block = _block(dates, share, seconds, there)
         new = BLOCK.sub(lambda _: block, text) if BLOCK.search(text) else f"{text.rstrip()}\n\n{block}"
         files.replace(path, new.encode(), mode=0o600)
 
 
-def _block(dates: dict[str, str], share: float, seconds: float) -> str:
+def zone(out: Path) -> str:
+    """Where the class of OUT is, as its due dates were said: a zone's name, an offset; empty if nobody said."""
+    if not (Path(out) / "nbgrader_config.py").exists():
+        return ""
+    return database.load_config(Path(out)).LatePerDay.get("zone", "")
+
+
+def _offset(when: str) -> str:
+    found = OFFSET.search(when.strip())
+    return found[0] if found else ""
+
+
+def _block(dates: dict[str, str], share: float, seconds: float, there: str) -> str:
     return f"""{BEGIN}
 try:
     from autograder.gradebook.late_penalty import LatePerDay
@@ -104,6 +125,7 @@ try:
     c.LatePerDay.due = {dates!r}
     c.LatePerDay.per_day = {share!r}  # of the score, for each day that has started
     c.LatePerDay.grace_seconds = {seconds!r}
+    c.LatePerDay.zone = {there!r}
 except ImportError:  # another environment's nbgrader
     pass
 {END}

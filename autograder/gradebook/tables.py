@@ -240,7 +240,7 @@ def graded(notebook: NotebookNode, marks: dict[str, Mark], blank: dict[str, str]
         if mark is None or not meta.get("grade"):
             continue
         if meta.get("solution"):
-            if mark.result in (Result.BLANK, Result.INVALID):
+            if mark.result in (Result.BLANK, Result.MISSING, Result.INVALID):
                 cell.source = blank.get(meta["grade_id"], cell.source)
         elif cell.cell_type == "code":
             cell.outputs, cell.execution_count = _as_outputs(mark), None

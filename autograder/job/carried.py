@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from across._process import global_names
-from autograder.job import assemble, judge
+from autograder.job import judge
 from autograder.job.clocks import BusyError
 from autograder.job.forkserver import InfrastructureError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import CARRIED, Fault, Mark, Result
+from autograder.submissions import unanswered
 from autograder.submissions.intake import Submission
 
 FAILED = (Result.FAILED, Result.PARTIAL, Result.CRASHED, Result.TIMEOUT)
@@ -43,7 +44,7 @@ def owed(rubric: Rubric, submission: Submission, marks: Sequence[Mark]) -> list[
     order = {cell: at for at, cell in enumerate(stubs)}
     wrong = {mark.exercise for mark in marks if mark.result not in FINE}
     coded = [each for each in rubric.chapter.exercises if each.name in wrong and not each.manual]
-    of_cell = {cell: each.name for each in coded for cell in assemble.own_cells(each)}
+    of_cell = {cell: each.name for each in coded for cell in unanswered.own_cells(each)}
     binds = {
         cell: global_names.binds(stubs[cell]) | global_names.binds(rubric.references.get(cell, ""))
         for cell in of_cell
@@ -56,7 +57,7 @@ def owed(rubric: Rubric, submission: Submission, marks: Sequence[Mark]) -> list[
 
     found = []
     for mark in marks:
-        cells = assemble.own_cells(rubric.exercise(mark.exercise)) & submission.answers.keys() & order.keys()
+        cells = unanswered.own_cells(rubric.exercise(mark.exercise)) & submission.answers.keys() & order.keys()
         if mark.result not in FAILED or mark.fault not in (Fault.STUDENT, Fault.LIMIT):
             continue
         direct = set().union(*(used(cell, submission.answers[cell]) for cell in cells)) - cells

@@ -13,10 +13,17 @@ from dataclasses import dataclass, field
 from autograder.model.course import Exercise
 from autograder.model.rubric import PlannedTest, Rubric
 from autograder.model.verdict import REFUSED, Fault, Mark, Outcome, Result, Stop
+from autograder.submissions import unanswered
 from autograder.submissions.intake import Submission
 
 NOTHING_SEEN = "Nothing was seen of this exercise."
 NOT_ATTEMPTED = "Not attempted: the cell is as it was released."
+NOT_THERE = (
+    "The cell `{}` is not in your notebook. Put your answer into that cell of the chapter's own notebook; hand that in."
+)
+NONE_IS_THERE = (
+    "No answer cell of {} is in your notebook. Copy your answers into the chapter's own notebook, and hand that in."
+)
 STOPPED = {
     Stop.CRASHED: "ended its kernel",
     Stop.TIMEOUT: "did not end within the time limit",
@@ -68,6 +75,10 @@ def _mark(rubric: Rubric, exercise: Exercise, submission: Submission, blank: boo
             return mark(Result.INVALID, Fault.STUDENT, submission.invalid[answer])
     planned = rubric.tests_of(exercise.name)
     if blank and (submission.nothing or not _passes_blank(planned, seen)):
+        if gone := unanswered.own_cells(exercise) & set(submission.missing):
+            none = len(submission.missing) == len(rubric.chapter.answers)
+            says = NONE_IS_THERE.format(rubric.chapter.name) if none else NOT_THERE.format(min(gone))
+            return mark(Result.MISSING, Fault.STUDENT, says)
         return mark(Result.BLANK, Fault.STUDENT, NOT_ATTEMPTED)
     if exercise.manual:
         return mark(Result.MANUAL, Fault.NONE, "Graded by hand.")

@@ -19,7 +19,7 @@ from autograder.job.kernel_process import StartError
 from autograder.job.life import STEPS, Life, Place, recorded
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Evidence, Halt, Lost, Mark, Stop
-from autograder.submissions import added_cells
+from autograder.submissions import added_cells, unanswered
 from autograder.submissions.intake import Submission
 
 DOUBTS = 4  # lives beyond those that a chapter's limits give
@@ -64,7 +64,7 @@ class Lives:
 
     def __post_init__(self, until: float | None) -> None:
         self.clocks = clocks.Clocks(self.rubric.chapter.limits, until)
-        self.blank = assemble.blank(self.submission, self.rubric.chapter)
+        self.blank = unanswered.blank(self.submission, self.rubric.chapter)
         self.stages = stages.Stages.of(self.submission, self.rubric)
         self.executed = False  # the whole notebook was, to its end
         self.seen = judge.Seen()

@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +18,7 @@ from msgspec import Meta
 from autograder.model.address import Address
 from autograder.model.limits import STEP, CheckerCaps, CourseError, Limits, checked, near
 
+ZONE = re.compile(r" ([A-Za-z_]+(?:/[A-Za-z_+-]+)*)\Z")  # behind a date
 SMALLEST = 0.001  # points: a smaller step is no number that a student can be told
 FOLLOW = "the share of its points that an answer gets whose error is carried over, as in follow_through = 0.5"
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
@@ -109,14 +111,33 @@ def header(where: str, values: object) -> Header:
 
 
 def date(where: str, text: str) -> str:
-    """A date, ISO 8601 with an offset, in UTC. Raises CourseError, which begins with `where`."""
+    """A date, ISO 8601 with an offset or a zone behind it, in UTC. Raises CourseError, which begins with `where`."""
+    said, zone = text.strip(), zone_of(text)
     try:
-        when = datetime.fromisoformat(text.strip())
+        when = datetime.fromisoformat(said.removesuffix(zone).strip())
     except ValueError:
         raise CourseError(f"{where} is no date; write it like 2026-11-30T23:59+01:00") from None
+    if zone and when.tzinfo is None:
+        when = when.replace(tzinfo=zone_called(where, zone))
     if when.tzinfo is None:
         raise CourseError(f"{where} does not say where; add the offset: {text.strip()}+00:00 for UTC")
     return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def zone_of(text: str) -> str:
+    """The zone that a date names (`2026-11-30T23:59 Europe/Vienna`); empty if it names none."""
+    found = ZONE.search(text.strip())
+    return found[1] if found else ""
+
+
+def zone_called(where: str, zone: str) -> ZoneInfo:
+    """The zone of a name. Raises CourseError, which begins with `where`."""
+    try:
+        return ZoneInfo(zone)
+    except (OSError, ValueError, KeyError):  # a folder's name, a name with a NUL, an unknown one
+        raise CourseError(
+            f"{where}: this machine knows no zone {zone!r}; write it like Europe/Vienna, or give the offset"
+        ) from None
 
 
 def _typed(where: str, values: object, kind: type[Kind]) -> Kind:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 CARRIED = "carried over from"  # how the label of an answer begins that is right on top of the reference's earlier ones
+LOOK = "please look: "  # how a note begins that needs a person: what was taken may be another than was meant
 NOTHING = "nothing was submitted"  # how intake's note of that begins
 
 
@@ -34,6 +35,7 @@ class Result(StrEnum):
     OUTPUT = "output"
     PROCESSES = "processes"
     BLANK = "blank"
+    MISSING = "missing"  # its cell is not in the notebook
     INVALID = "invalid"
     ABSENT = "absent"  # nothing was handed in: of a row, never of a mark
     MANUAL = "manual"

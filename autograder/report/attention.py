@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autograder.gradebook.record import Record, number
 from autograder.model.course import Chapter
-from autograder.model.verdict import Fault, Lost, Outcome, Result
+from autograder.model.verdict import LOOK, Fault, Lost, Outcome, Result
 from autograder.report import rendering
 
 LIMITS = (Result.TIMEOUT, Result.MEMORY, Result.OUTPUT, Result.PROCESSES)
@@ -48,6 +48,12 @@ def needs(
     file = chapter.checks or "the check"
     found = [
         Need(
+            "Not in the notebook: answer cells that are missing",
+            "cells missing",
+            "They have no points, and are in no export. Have it handed in again, or give marks by hand.",
+            tuple(_alike(class_, (Result.MISSING,))),
+        ),
+        Need(
             "Not graded: this machine failed",
             "not graded",
             "Run the same command again: what was graded is kept.",
@@ -73,6 +79,12 @@ def needs(
             "confused the grader",
             "It earned nothing by that. Read the code.",
             tuple(_confused(class_)),
+        ),
+        Need(
+            "Taken, and perhaps not what was meant",
+            "taken with a doubt",
+            "Look at what was taken: `handed_in` lists the files, `autograder explain` the notes.",
+            tuple(_doubtful(class_)),
         ),
         Need(
             "Stopped at a limit",
@@ -130,6 +142,12 @@ def _confused(class_: Iterable[Record]) -> Iterable[Seen]:
         yield from (Seen((record.student,), where, says) for where, says in told.items())
 
 
+def _doubtful(class_: Iterable[Record]) -> Iterable[Seen]:
+    for record in class_:
+        says = [note.removeprefix(LOOK) for note in record.verdict.notes if note.startswith(LOOK)]
+        yield from (Seen((record.student,), "", each) for each in says)
+
+
 def _alike(class_: Iterable[Record], results: Collection[Result]) -> Iterable[Seen]:
     """Where exercises ended so: those of a student that one message is of are told together, by no name if it is all."""
     for record in class_:
@@ -177,7 +195,9 @@ def equal(class_: Iterable[Record]) -> list[tuple[str, ...]]:
     found: dict[str, list[str]] = defaultdict(list)
     for record in class_:
         marks = record.verdict.marks
-        answered = any(mark.result not in (Result.BLANK, Result.INVALID, Result.ABSENT) for mark in marks)
+        answered = any(
+            mark.result not in (Result.BLANK, Result.MISSING, Result.INVALID, Result.ABSENT) for mark in marks
+        )
         if answered and (digest := record.verdict.evidence.parts.get("answers")):
             found[digest].append(record.student)
     return sorted(tuple(group) for group in found.values() if len(group) > 1)

@@ -21,7 +21,7 @@ GROUPS = {  # what it is called, with a sign, so that a colour never is the only
     ("partial", "◐"): (Result.PARTIAL,),
     ("by hand", "✎"): (Result.MANUAL,),
     ("failed", "○"): (Result.FAILED, *ENDED_BADLY),
-    ("blank or invalid", "·"): (Result.BLANK, Result.INVALID, Result.ABSENT),
+    ("blank or invalid", "·"): (Result.BLANK, Result.MISSING, Result.INVALID, Result.ABSENT),
 }
 
 

@@ -35,6 +35,7 @@ SIGNS = {
     Result.OUTPUT: "≡",
     Result.PROCESSES: "⑂",
     Result.BLANK: "·",
+    Result.MISSING: "∅",
     Result.INVALID: "?",
     Result.ABSENT: "–",
 }

@@ -43,6 +43,7 @@ DO = {
     Result.OUTPUT: "See what it is worth with more output: the command below, with --limit {more}.",
     Result.PROCESSES: "See what it is worth with more processes: the command below, with --limit {more}.",
     Result.BLANK: "Nothing: there is no answer.",
+    Result.MISSING: "Have it handed in again in the chapter's own notebook, or give a mark by hand in the formgrader.",
     Result.ABSENT: "Nothing: no file came.",
     Result.INVALID: "Have it handed in again as the message says; the same `autograder grade` then takes only what is new.",
     Result.MANUAL: "",
@@ -118,7 +119,7 @@ def as_json(
 def again(out: Path, chapter: Chapter, record: Record, command: str = "autograder") -> str:
     """The command that grades the same answers once more, with the very same inputs, and keeps nothing of it."""
     # OUT/submitted has what was taken of a submission: all of it, unless a part could not be taken
-    whole = not any(mark.result is Result.INVALID for mark in record.verdict.marks)
+    whole = not any(mark.result in (Result.INVALID, Result.MISSING) for mark in record.verdict.marks)
     submissions = shlex.quote(str(Path(out) / "submitted")) if whole else "SUBMISSIONS"
     where = f"--submissions {submissions} --out {shlex.quote(str(out))}"
     return f"{command} grade {chapter.name} {where} --student {shlex.quote(record.student)} --again --dry-run"

@@ -75,9 +75,8 @@ class Standing:
         points = [number(each) for each in (raw, record.penalty, record.points, self.chapter.max_points)]
         late = number(record.seconds_late) if record.seconds_late else ""
         handed_in = f"{when:%Y-%m-%d %H:%M:%S} UTC" if when else ""
-        note = "absent" if handed_in_nothing(record) else ""
         attempt = self.attempts.get(record.student, "")
-        return [record.student, self.chapter.name, *points, late, str(waiting or ""), attempt, handed_in, note]
+        return [record.student, self.chapter.name, *points, late, str(waiting or ""), attempt, handed_in, _note(record)]
 
     def _untold(self, student: str, points: str, note: str) -> list[str]:
         """The line of who was not graded: `points` are all of theirs, if that is known."""
@@ -93,6 +92,16 @@ def write_totals(out: Path, chapters: Iterable[Standing]) -> Path:
     for each in chapters:
         writer.writerows([harmless.field(cell) for cell in line] for line in each.totals())
     return files.replace(Path(out) / "totals.csv", text.getvalue().encode())
+
+
+def _note(record: Record) -> str:
+    """Why a total is less than the answers might be worth: nothing came, nothing could be read, cells are not there."""
+    if handed_in_nothing(record):
+        return "absent"
+    unread = [row for row in record.rows if row.verdict in (Result.INVALID, Result.MISSING)]
+    if unread and len({(row.verdict, row.message) for row in unread}) == 1 and len(unread) == len(record.rows):
+        return unread[0].message
+    return "; ".join(f"{row.verdict}: {row.exercise}" for row in unread)
 
 
 @dataclass(frozen=True)

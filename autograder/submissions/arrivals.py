@@ -51,6 +51,7 @@ def batches(
     names: Names | None = None,
     roster: Path | None = None,
     times: Path | None = None,
+    zone: str = "",
     seconds: float | None = None,
     settle: float = SETTLED,
     complain: Callable[[str], None] = lambda says: None,
@@ -77,7 +78,7 @@ def batches(
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
                 with downloads.gathered(
-                    source, chapter, names=names, roster=roster, times=times, settled=settled
+                    source, chapter, names=names, roster=roster, times=times, zone=zone, settled=settled
                 ) as found:
                     yield found
             except (CourseError, FileNotFoundError) as error:

@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autograder.model import harmless
+from autograder.model import harmless, headers
 from autograder.model.course import Chapter, CourseError
 from autograder.sandbox import owners
-from autograder.submissions import archives, exchange, filenames, intake, members, moments, places
+from autograder.submissions import archives, contents, exchange, filenames, intake, members, moments, places
 from autograder.submissions.filenames import Claim, Layout, Names, Reader, Tally
 from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
@@ -45,6 +45,8 @@ class _One:
     when: str = ""
     when_from: str = ""
     why_not: str = ""  # it is no submission
+    held: bytes | None = None  # the notebook that it holds, where its name does not say so
+    unclear: bool = False  # it is graded, and the roster has several whose it may be
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -69,16 +71,17 @@ def gathered(
     names: Names | None = None,
     roster: Path | None = None,
     times: Path | None = None,
+    zone: str = "",
     settled: Settled | None = None,
 ) -> Iterator[HandedIn]:
     """Find the class in `source`: a folder, zip, tar or tar.gz; its files live as long as the block.
 
-    `times` says when each handed in: see `Times`. A file that is not `settled` is left for later. Raises CourseError, which
-    names the file and the mend; OSError for what is the disk's fault.
+    `times` says when each handed in, Moodle's in `zone`: see `Times`. A file that is not `settled` is left for later. Raises
+    CourseError, which names the file and the mend; OSError for what is the disk's fault.
     """
     source, names = Path(source), names or Names()
     ids = Roster(roster) if roster else None
-    told = Times(times, chapter.name) if times else None
+    told = Times(times, chapter.name, zone) if times else None
     with tempfile.TemporaryDirectory(prefix=f"{owners.new_name('across-')}-") as private:
         if source.is_dir():
             place = places.located(source, chapter, names)
@@ -92,12 +95,14 @@ def gathered(
                 note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
                 astray += _strangers(place, chapter, ids) if ids else []
-                note = (
-                    f"it lies beside where {chapter.name}/ belongs; move it into such a folder, or say --name-pattern"
-                )
-                for student, name in places.loose(place, chapter):
-                    astray.append(Line(name, intake.student_name(student), note=note, lost=True))
-                yield HandedIn(place.path, place.layout, tuple(astray), roster=_everyone(ids), enrolled=_enrolled(ids))
+                note = places.BESIDE.format(chapter.name)
+                loose = [
+                    (intake.student_name(student), student, name) for student, name in places.loose(place, chapter)
+                ]
+                astray += [Line(f"{student}/{name}", shown, note=note, lost=True) for shown, student, name in loose]
+                numbered = headers.NUMBERED  # of another chapter, whose folder it was
+                others = {who: intake.student_name(name) for who, _, name in loose if not numbered.match(name[:-6])}
+                yield HandedIn(place.path, place.layout, tuple(astray), (), _everyone(ids), others, _enrolled(ids))
                 return
             yield _Gathering(place, chapter, settled, ids, told).gather(places.listed(place, chapter), Path(private))
             return
@@ -154,6 +159,8 @@ class _Gathering:
         self.moving: set[Account] = set()  # of whom something is still being written
         self.attempts: dict[str, str] = {}  # student -> which of their notebooks counts
         self.instead: dict[str, str] = {}  # student -> what they handed in, and is no notebook
+        self.perhaps: set[str] = set()  # of the roster: who may be one of those of whom it is not clear
+        self.doubts: dict[str, str] = {}  # student -> why another notebook of theirs may be the one that was meant
         self.punctual: set[str] = set()  # of whom a time is told, and Canvas does not say LATE
 
     def gather(self, found: list[Member], private: Path) -> HandedIn:
@@ -170,6 +177,8 @@ class _Gathering:
         for student, ones in by_student.items():
             if self.place.layout is Layout.NBGRADER and any(one.account in self.moving for one in ones):
                 continue
+            if self.place.layout not in (Layout.EXCHANGE, Layout.NBGRADER) and all(one.why_not for one in ones):
+                self._unwrap(ones, private)
             if best := self._newest(ones):
                 newest.append(best)
             elif any(one.account in self.moving for one in ones):
@@ -178,12 +187,16 @@ class _Gathering:
                 (private / student / self.chapter.name).mkdir(parents=True)
             students.append(student)
         self._write(private, newest)
+        self.lines += [one.line("yes", one.unclear) for one in sorted(newest, key=lambda one: one.student)]
         self._told()
-        self.lines += [one.line("yes") for one in sorted(newest, key=lambda one: one.student)]
         names = tuple(map(intake.student_name, sorted(students)))
         lines = self._lines(students)
         everyone = _everyone(self.roster)
-        told = (self.instead, _enrolled(self.roster), self.attempts)
+        own = sorted((one for one in newest if one.when_from == moments.OWN), key=lambda one: one.place)
+        of_a_download = moments.streamed([one.member.time for one in own if one.member.time])
+        streamed = tuple(intake.student_name(one.student) for one in own if of_a_download)
+        perhaps = tuple(map(intake.student_name, sorted(self.perhaps)))
+        told = (self.instead, _enrolled(self.roster), self.attempts, perhaps, streamed, self.doubts)
         return HandedIn(private, self.place.layout, lines, names, everyone, *told)
 
     def _claimed(self, found: list[Member]) -> list[_One]:
@@ -239,7 +252,7 @@ class _Gathering:
             return SILENT
         if not members.is_notebook((claim.file,)):
             if claim.file.lower().endswith((".zip", ".gz", ".tar", ".7z", ".rar", ".tgz")):
-                return "an archive in the archive is not opened; ask for the notebook itself"
+                return "an archive that is not one notebook in a zip; ask for the notebook itself"
             return member.why_not or "no notebook (.ipynb)"
         if ours and len(member.parts) - self.place.above > (2 if self.place.layout is Layout.EXCHANGE else 3):
             return SILENT  # a copy in a folder of theirs
@@ -247,7 +260,9 @@ class _Gathering:
         return f"its name is not {' or '.join(called)}" if ours and claim.file not in called else ""
 
     def _told(self) -> None:
-        """What of the table of times did not count."""
+        """Of whom nobody says when; what of the table of times did not count."""
+        if untimed := {line.student for line in self.lines if line.when_from == moments.NO_TIME}:
+            self.lines.append(Line(self.place.path.name, taken="yes", note=moments.UNTIMED.format(len(untimed))))
         if self.times is None:
             return
         name = self.times.path.name
@@ -262,7 +277,8 @@ class _Gathering:
 
     def _known(self, one: _One, person: Person) -> bool:
         """Give a file its student; without one it gets its line."""
-        one.student = person.student
+        one.student, one.unclear = person.student, bool(person.may_be)
+        self.perhaps |= person.may_be
         one.notes += [person.note] if person.note else []
         if not one.student:
             self.lines.append(one.line("no", lost=not one.why_not))
@@ -291,9 +307,40 @@ class _Gathering:
         doubtful = self.place.layout is Layout.CANVAS and not named and bool(filenames.SIGNS.match(one.claim.file))
         if doubtful:
             one.notes.append("a number stands before that: it may be of another, whose display name ends like theirs")
-        own = one.member.time if self.place.layout is not Layout.CANVAS else None  # there it is the download's
+        own = (
+            one.member.time if self.place.layout not in (Layout.CANVAS, Layout.MOODLE) else None
+        )  # there it is the download's
         changed = f"{own:{moments.FORMAT}}" if own else ""
         return named, not doubtful, when, one.claim.submission, -len(one.member.parts), one.number, changed, one.place
+
+    def _unwrap(self, ones: list[_One], private: Path) -> None:
+        """Take the one file of somebody without a notebook that is one all the same."""
+        may_be = [one for one in ones if not (one.member.why_not or one.claim.text or one.why_not == SILENT)]
+        held = [(one, contents.unwrapped(one.member, self.chapter, private)) for one in may_be[: contents.LOOKED_AT]]
+        found = [(one, data) for one, data in held if data is not None]
+        if len(found) == 1:
+            ((one, one.held),) = found
+            one.why_not = ""
+            one.notes.append("by what it holds it is the notebook: taken")
+            self._dated(one, None)
+
+    def _answered_first(self, notebooks: list[_One]) -> list[_One]:
+        """The notebooks of a student, newest first: but a blank one never goes before another unless a time says so."""
+        newest, *others = notebooks
+        if not others or contents.answered(newest.member, self.chapter) is not False:
+            return notebooks
+        looked_at = (one for one in others[: contents.LOOKED_AT] if contents.answered(one.member, self.chapter))
+        if not (other := next(looked_at, None)):
+            return notebooks
+        blank, answered = (harmless.visible(one.member.path)[:100] for one in (newest, other))
+        later = moments.readable(newest.when) > moments.readable(other.when)
+        says = f"{blank} was taken, which is blank: it is newer than {answered}, which is not"
+        if not later:
+            says = f"{answered} was taken: {blank} is blank, and nothing says that it came later"
+            notebooks = [other, *(one for one in notebooks if one is not other)]
+        notebooks[0].notes.append(says)
+        self.doubts[intake.student_name(newest.student)] = says
+        return notebooks
 
     def _newest(self, ones: list[_One]) -> _One | None:
         """The file that counts; of the others a line each. None if there is no notebook, which the first one's line says."""
@@ -309,11 +356,11 @@ class _Gathering:
             if other := next((one.claim.file for one in ones if one.why_not != SILENT), ""):
                 self.instead[intake.student_name(ones[0].student)] = intake.student_name(other)
             return None
-        newest, *older = notebooks
+        newest, *older = self._answered_first(notebooks)
         in_time = sorted(notebooks, key=lambda one: one.arrival).index(newest) + 1
         self.attempts[intake.student_name(newest.student)] = f"{in_time} of {len(notebooks)}"
         if older:
-            newest.notes.append(f"the newest of {len(notebooks)} files")
+            newest.notes.append(f"{'the newest' if newest is notebooks[0] else 'one'} of {len(notebooks)} files")
         self.lines += [one.line("older") for one in older]
         return newest
 
@@ -330,7 +377,7 @@ class _Gathering:
             try:
                 if one.student in too_much:
                     raise UnreadableError(f"is one of the largest: the class has more than {TOTAL >> 30} GiB")
-                data = one.member.read(cap)
+                data = one.member.read(cap) if one.held is None else one.held
             except UnreadableError as error:
                 one.notes.insert(0, f"it {error}: marked as invalid")
                 data = b""

@@ -87,10 +87,10 @@ def secrets(found: Sequence[intake.Found], chapter: Chapter) -> dict[str, str]:
 
 def _secret(found: intake.Found, chapter: Chapter) -> str:
     """What lies beside a notebook as its secret: read as the notebook is, through no link and with a cap."""
-    names = [folder for folder, _ in chapter.handed_in_as]
+    names, files = zip(*chapter.handed_in_as, strict=True)
     with (
         contextlib.suppress(student_files.RefusedError, OSError),
-        student_files.folder(found.folder, names) as folder,
+        student_files.folder(found.folder, names, files) as folder,
     ):
         data = None if folder is None else student_files.read(folder, SECRET, SECRET_BYTES)
         return (data or b"").decode("utf-8", "replace")

@@ -31,7 +31,7 @@ class Line:
     when: str = ""
     when_from: str = ""
     note: str = ""
-    lost: bool = False  # somebody's, and nobody gets a mark for it: the command does not end well
+    lost: bool = False  # somebody's, and nobody of the class gets a mark for it: the command does not end well
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,13 @@ class HandedIn:
     instead: Mapping[str, str] = field(default_factory=dict)  # student -> what they handed in, and is no notebook
     enrolled: Mapping[str, Enrolled] = field(default_factory=dict)  # student -> what the roster says of them
     attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which of their notebooks counts: "2 of 3"
+    perhaps: tuple[str, ...] = ()  # of the roster: who may be one of those who are called as several are: not absent
+    streamed: tuple[str, ...] = ()  # whose times are files' own, and grow as those of a download do
+    doubts: Mapping[str, str] = field(default_factory=dict)  # student -> why another of their notebooks may be meant
 
     @property
     def lost(self) -> int:
-        """How many files are somebody's, and nobody gets a mark for them."""
+        """How many files are somebody's, and nobody of the class gets a mark for them."""
         return sum(line.lost for line in self.lines)
 
     def trouble(self, most: int = 20) -> list[str]:

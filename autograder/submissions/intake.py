@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from autograder.model import stubs as stubs_of
 from autograder.model.course import Chapter, Limits, text
 from autograder.model.unseen import UNSEEN
 from autograder.model.verdict import NOTHING
-from autograder.submissions import added_cells, instead, student_files
+from autograder.submissions import added_cells, instead, recovered, student_files
 from autograder.submissions.added_cells import Added
 from autograder.submissions.student_files import RefusedError
 
@@ -34,6 +34,7 @@ DIGEST = re.compile(r"\.{3}[0-9a-f]{16}$")  # how a long name ends: no other one
 STUDENT_BYTES = 150  # of a student's name: it becomes the name of a folder
 TIMESTAMP_BYTES = 200
 BROKEN = re.compile("[\x00\ud800-\udfff]")  # NUL and halves of surrogate pairs: no file or database bears them
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks
 DATE = re.compile(  # strict: nbgrader would look for a time zone's file under any name
     r"((?:19|20)\d\d-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
     r" ?(?:Z|[+-]\d\d:?\d\d|[A-Za-z]+(?:/[A-Za-z_]+){0,2})?"
@@ -62,6 +63,7 @@ class Submission:
     other_chapter: str = ""  # whose notebook it is, if it is another chapter's
     added: tuple[Added, ...] = ()  # the student's own cells, as far as they count
     language: str = ENGLISH  # of the notebook, as it says itself: of the student's page, and of nothing that counts
+    missing: tuple[str, ...] = ()  # grade ids of the answers whose cells are not in the notebook
 
     @property
     def nothing(self) -> bool:
@@ -112,9 +114,9 @@ def read(found: Found, chapter: Chapter) -> Submission:
     Raises OSError only for what is no fault of the submission (a disk or file server that fails).
     """
     notes: list[str] = []
-    timestamp, language = None, ENGLISH
+    timestamp = None
     try:
-        with student_files.folder(found.folder, [folder for folder, _ in chapter.handed_in_as]) as folder:
+        with student_files.folder(found.folder, *zip(*chapter.handed_in_as, strict=True)) as folder:
             if folder is None:
                 return Submission(found.student, chapter.name, notes=(f"{NOTHING}: no folder {chapter.name}",))
             timestamp = _timestamp(folder, notes)
@@ -132,6 +134,16 @@ def read(found: Found, chapter: Chapter) -> Submission:
                     )
                 notes.insert(0, f"{NOTHING}: no file {chapter.name}.ipynb")
                 return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
+    except RefusedError as refusal:
+        refused = f"{chapter.name}.ipynb: {refusal}"
+        return Submission(found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes))
+    return replace(of_bytes(data, chapter, notes), student=found.student, timestamp=timestamp)
+
+
+def of_bytes(data: bytes, chapter: Chapter, notes: list[str]) -> Submission:
+    """What a file holds, nobody's yet; `notes` are those that it has already."""
+    language = ENGLISH
+    try:
         notebook = _parse(data, notes)
         language = catalogue.of_notebook(notebook)
         cells = stubs_of.in_english(_cells(notebook, chapter, notes), chapter.english)
@@ -139,15 +151,17 @@ def read(found: Found, chapter: Chapter) -> Submission:
         refused = f"{chapter.name}.ipynb: {refusal}"
         said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}
         said["language"] = language
-        return Submission(found.student, chapter.name, timestamp=timestamp, **said)
+        return Submission("", chapter.name, **said)
     if chapter.assignment:
         cells = added_cells.unique(cells)
+    cells = recovered.recovered(cells, chapter, _source, notes)
     answers, invalid = _answers(cells, chapter, notes)
     own = added_cells.added(cells, chapter, _source, notes)
     own = tuple((above, kind, BROKEN.sub("\ufffd", source)) for above, kind, source in own)
     added = added_cells.counted(own, answers, chapter, notes)
-    said = {"added": added, "language": language}
-    return Submission(found.student, chapter.name, answers, invalid, "", timestamp, tuple(notes[:NOTES]), **said)
+    missing = tuple(name for name in chapter.answers if name not in answers and name not in invalid)
+    told = {"notes": tuple(notes[:NOTES]), "added": added, "language": language}
+    return Submission("", chapter.name, answers, invalid, missing=missing, **told)
 
 
 def _timestamp(folder: int, notes: list[str]) -> str | None:
@@ -180,6 +194,10 @@ def _parse(data: bytes, notes: list[str]) -> Any:
 
     if not data.strip():
         raise RefusedError(f"is empty; {mend}")
+    if data.startswith(UTF_16):
+        with contextlib.suppress(UnicodeDecodeError):
+            data = data.decode("utf-16").encode()
+            notes.append("the file is in UTF-16, as some editors save it: read all the same")
     if data.startswith(b"\xef\xbb\xbf"):
         notes.append("the file begins with a byte order mark: ignored")
         data = data[3:]
@@ -252,7 +270,7 @@ def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict
     for grade_id in stubs:
         numbers = at.get(grade_id, [])
         if not numbers:
-            notes.append(f'answer cell "{grade_id}" is missing: taken as not attempted')
+            notes.append(f'answer cell "{grade_id}" is missing')
             continue
         reason = _reason([cells[number - 1] for number in numbers], numbers, kinds[grade_id], chapter.limits.cell_bytes)
         if reason:

@@ -1,14 +1,16 @@
 """When a file was handed in, as far as it can be believed: timestamp.txt, the name, the file's own time, in this order.
 
-What the instructor's own table says (`times`) goes before all of them. Of a Canvas download a file's own time is that of the
-download, for everyone: there only the name's LATE counts, and a time from that table. Canvas's word stands for whether
-somebody is late, as it knows of extensions.
+What the instructor's own table says (`times`) goes before all of them. Of a Canvas or Moodle download a file's own time is
+that of the download, for everyone. Of Canvas only the name's LATE counts, and a time from that table; its word stands for
+whether somebody is late, as it knows of extensions. Of Moodle only the table counts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from autograder.submissions import exchange, intake
 from autograder.submissions.filenames import Claim, Layout
@@ -18,6 +20,13 @@ from autograder.submissions.times import FORMAT, Told
 TABLE = "--handed-in"
 ON_TIME = "Canvas does not say LATE: on time"
 NOT_YET = "Canvas says LATE, and not when: nothing is taken off until its time is told by --handed-in"
+NO_TIME = "a Moodle download does not say"
+UNTIMED = (
+    "nothing says when {} students handed in, so nothing is taken off: all files of a Moodle download have its own time; "
+    "give its grading worksheet, --handed-in worksheet.csv"
+)
+OWN = "the file's own time, taken for UTC"
+SEVERAL, BETWEEN = 3, 60.0  # files, seconds from one to the next: so a download is written, and no class hands in
 SLACK = 3600  # seconds that a folder of the exchange may be younger than it says
 
 
@@ -36,6 +45,8 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None, t
         return _canvas(claim, told)
     if told:
         return Moment(told.when, TABLE)
+    if layout is Layout.MOODLE:
+        return Moment(source=NO_TIME)
     made, text = Moment(), ""
     if stamp and layout in (Layout.EXCHANGE, Layout.NBGRADER):  # in a download a student may have written it
         try:
@@ -52,10 +63,16 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None, t
     elif in_name or intake.DATE.fullmatch(claim.when):
         made.when, made.source = in_name or claim.when, name
     elif member.time and not (layout is Layout.NBGRADER and member.owner is not None):  # such folders are as they are
-        made.when, made.source = f"{member.time:{FORMAT}}", "the file's own time, taken for UTC"
+        made.when, made.source = f"{member.time:{FORMAT}}", OWN
     if layout is Layout.EXCHANGE:
         made.notes += _odd(member, claim, readable(made.when))
     return made
+
+
+def streamed(times: Sequence[datetime]) -> bool:
+    """Whether files' own times, in the order of their source, are those of whoever wrote one after the other: a download's."""
+    gaps = [(after - before).total_seconds() for before, after in pairwise(times)]
+    return len(times) >= SEVERAL and all(0 <= gap <= BETWEEN for gap in gaps)
 
 
 def _canvas(claim: Claim, told: Told | None) -> Moment:

@@ -16,6 +16,7 @@ from autograder.submissions.filenames import UNKNOWN, Claim, Layout, Names, Read
 from autograder.submissions.members import Member, Owner, Parts
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+BESIDE = "it lies beside where {}/ belongs; move it into such a folder, or say --name-pattern"
 ASTRAY = "a folder that is no submission"
 BY_STUDENT = "(?P<student_id>[^/]+)/(?P<file_id>.+)"  # a pattern of files that lie directly in their students' folders
 
@@ -107,7 +108,8 @@ def occupied(place: Place, chapter: Chapter) -> None:
             f"{place.path}: there is nothing in it; give the folder, or the zip, that holds the submissions"
         )
     inside = [entry.name for entry in entries if entry.is_folder]
-    there = (place.path / name / folder for name in inside for folder in chapter.folders)
+    takes = [*chapter.folders, *(file for _, file in chapter.handed_in_as)]
+    there = (place.path / name / each for name in inside for each in takes)
     if place.layout is not Layout.NBGRADER or any(map(os.path.lexists, there)):
         return
     if zips := [entry.name for entry in entries if not entry.is_folder and entry.name.lower().endswith(ARCHIVES)]:
@@ -129,11 +131,13 @@ def occupied(place: Place, chapter: Chapter) -> None:
 
 
 def loose(place: Place, chapter: Chapter) -> Iterator[tuple[str, str]]:
-    """Student and file of notebooks that lie directly in the folder of a student of whom nbgrader's has none."""
+    """Student and file of notebooks in the folders of students who have none of the chapter's name, nor its folder."""
+    called = {file for _, file in chapter.handed_in_as}
     for entry in folders.top(place.path):
         if entry.is_folder and not any(os.path.lexists(place.path / entry.name / each) for each in chapter.folders):
-            for name in _notebooks(place.path / entry.name)[:1]:
-                yield entry.name, f"{entry.name}/{name}"
+            names = _notebooks(place.path / entry.name)
+            if names and not called & set(names):
+                yield entry.name, names[0]
 
 
 def _notebooks(folder: Path) -> list[str]:

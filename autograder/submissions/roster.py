@@ -33,6 +33,7 @@ class Person:
     sure: bool = False  # by the number
     note: str = ""  # what to do about it
     contested: bool = False  # the name alone would be another's
+    may_be: frozenset[str] = frozenset()  # of the roster: who handed in, if it is one of them, is not absent
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,12 @@ class Roster:
             return Person((named - others).pop())
         if not named:
             return Person(note=f"{self.path}: no such name, {number}; add a line")
-        if named == others:
+        may_be = frozenset(named - others)
+        if not may_be:
             why = f"it has the name of {min(named)} and {number}, not {self.numbers[min(named)]}; ask who it is, add a line"
         else:
             why = f"{len(named)} students are called so; give the lms id of each ({number} is one of them)"
-        return Person(note=f"{self.path}: {why}", contested=True)
+        return Person(note=f"{self.path}: {why}", contested=True, may_be=may_be)
 
 
 def people(claims: Iterable[Claim], layout: Layout, roster: Roster | None) -> dict[Account, Person]:
@@ -130,7 +132,7 @@ def people(claims: Iterable[Claim], layout: Layout, roster: Roster | None) -> di
             note = person.note
             if shared[name] > 1 and len(shared) > 1 and not note:  # of one name only are anonymous ones
                 note = f"{shared[name]} are called so: told apart by their numbers"
-            person = Person(f"{name}_{number}" if numbered else name, note=note)
+            person = Person(f"{name}_{number}" if numbered else name, note=note, may_be=person.may_be)
             if roster and person.student in roster.ids:
                 person = Person(note=f"{note}; it is not taken, for {person.student} is another's id")
         found[name, number] = person
@@ -149,7 +151,8 @@ def _apart(found: dict[Account, Person], roster: Roster | None) -> dict[Account,
             continue
         place = roster.path if roster else "a roster (--roster)"
         says = f"{len(others)} accounts ({', '.join(sorted(others))}) are {person.student} by their name"
-        made[account] = Person(note=f"{says}: this one is not taken; give their lms ids in {place}")
+        note = f"{says}: this one is not taken; give their lms ids in {place}"
+        made[account] = Person(note=note, may_be=frozenset({person.student} & (roster.ids if roster else set())))
     return made
 
 

@@ -21,14 +21,19 @@ class RefusedError(Exception):
 
 
 @contextlib.contextmanager
-def folder(student: Path, names: Sequence[str]) -> Iterator[int | None]:
-    """Open the first of these folders of a student's that there is, never through a link; None when there is none."""
+def folder(student: Path, names: Sequence[str], files: Sequence[str] = ()) -> Iterator[int | None]:
+    """Open the first of these folders of a student's that there is, never through a link; None when there is none.
+
+    Without any the student's own folder will do, if one of `files` lies directly in it.
+    """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     opened: list[int] = []
     chapter = names[0]
     try:
         opened.append(os.open(student, flags))
         chapter = next((name for name in names if there(opened[0], name)), names[0])
+        if not there(opened[0], chapter) and any(there(opened[0], file) for file in files):
+            chapter = "."
         opened.append(os.open(chapter, flags, dir_fd=opened[0]))
         yield opened[1]
     except OSError as error:

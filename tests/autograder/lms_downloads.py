@@ -1,10 +1,11 @@
 """Downloads as Canvas and Moodle make them, and an exchange, of an invented class of six: one late, one twice."""
 
 import io
+import itertools
 import tarfile
 import time
 import zipfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 STUDENTS = ("Ada Lovelace", "Bob Brown", "Cem Öztürk", "Dana Scully", "Eve Adams", "Fay Wray")
@@ -26,14 +27,18 @@ def canvas(path: Path, chapter: str, notebook: bytes = b"{}") -> Path:
 
 
 def moodle(path: Path, chapter: str, notebook: bytes = b"{}") -> Path:
-    """`Full Name_NUMBER_assignsubmission_file_/file`, with a text typed in, and two people of one name."""
+    """`Full Name_NUMBER_assignsubmission_file_/file`, with a text typed in, and two people of one name.
+
+    As Moodle writes it: each member has the moment at which it was put in, whenever it was handed in.
+    """
+    clock = (MADE + timedelta(seconds=2 * second) for second in itertools.count())
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, name in enumerate(STUDENTS):
-            late = datetime(2026, 12, 1, 13, 0, tzinfo=UTC) if name.startswith("Eve") else MADE
             folder = f"{name}_{200 + number}_assignsubmission_file_"
-            put(archive, f"{folder}/{chapter}.ipynb", notebook, late)
-            put(archive, f"{name}_{200 + number}_assignsubmission_onlinetext_/onlinetext.html", b"<p>done</p>")
-        put(archive, f"Bob Brown_299_assignsubmission_file_/{chapter}.ipynb", notebook)
+            put(archive, f"{folder}/{chapter}.ipynb", notebook, next(clock))
+            text = f"{name}_{200 + number}_assignsubmission_onlinetext_/onlinetext.html"
+            put(archive, text, b"<p>done</p>", next(clock))
+        put(archive, f"Bob Brown_299_assignsubmission_file_/{chapter}.ipynb", notebook, next(clock))
     return path
 
 

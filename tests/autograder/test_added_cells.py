@@ -17,7 +17,7 @@ from across._process import needed_cells
 from autograder.job import assemble, stages
 from autograder.job.grade import Job
 from autograder.model.course import Chapter, Course
-from autograder.submissions import added_cells, intake
+from autograder.submissions import added_cells, intake, unanswered
 from autograder.submissions.intake import Found, Submission
 
 NAME = "92_own"
@@ -167,13 +167,13 @@ def test_what_was_tried_below_the_check_does_not_count(read):
 def test_an_answer_may_stand_in_a_cell_of_ones_own_between_its_cell_and_its_check(read, chapter):
     got = read({**RIGHT, "double": "# see below"}, ("check_double", "def double(x):\n    return 2 * x"))
     assert "def double(x):\n    return 2 * x" in ran(got, chapter)
-    assert assemble.blank(got, chapter) == set()
+    assert unanswered.blank(got, chapter) == set()
 
 
 def test_an_exercise_that_was_left_as_released_is_blank_whatever_was_added(read, chapter):
     got = read({}, ("double", HELPER), ("check_double", "def double(x):\n    return 2 * x"))
     assert got.added == ()
-    assert assemble.blank(got, chapter) == {"double", "shift"}
+    assert unanswered.blank(got, chapter) == {"double", "shift"}
 
 
 def test_the_digest_is_of_the_cells_that_count_and_of_no_other(read, chapter):

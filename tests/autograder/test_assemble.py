@@ -7,10 +7,11 @@ from dataclasses import replace
 import nbformat
 import pytest
 
-from autograder.job.assemble import SKIP, assemble, blank, executed
+from autograder.job.assemble import SKIP, assemble, executed
 from autograder.model import course
 from autograder.model.course import Chapter, Limits
 from autograder.submissions.intake import Submission
+from autograder.submissions.unanswered import blank
 
 NAME = "01_tiny"
 

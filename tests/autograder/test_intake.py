@@ -159,12 +159,56 @@ def test_what_was_changed_outside_the_answers_is_noted_and_does_not_count(studen
     assert r'kernelspec name is "\x1b[2Jmine\n", ours "python3"' in notes
 
 
-def test_a_missing_answer_cell_is_noted_and_not_attempted(student):
+def test_a_missing_answer_cell_is_noted_and_no_answer(student):
     notebook = answered()
     notebook["cells"].remove(by_id(notebook, "pick"))
     got = handed_in(student, notebook)
     assert "pick" not in got.answers
-    assert 'answer cell "pick" is missing: taken as not attempted' in got.notes
+    assert 'answer cell "pick" is missing' in got.notes
+
+
+def copied(notebook: dict, *, but: int | None = None) -> dict:
+    """The cells' types and texts alone, as copying them into a new notebook leaves them; without number `but`."""
+    bare = [{"cell_type": each["cell_type"], "source": each["source"], "metadata": {}} for each in notebook["cells"]]
+    return {"nbformat": 4, "metadata": {}, "cells": [each for n, each in enumerate(bare) if n != but]}
+
+
+def test_answers_whose_cells_lost_their_ids_are_found_by_their_def_line_and_their_place_and_it_is_said(student):
+    answers = {"pick": CODE, "spread": f"import os\n\n{CODE.replace('pick', 'spread')}", "why": "Because."}
+    got = handed_in(student, copied(answered(**answers)))
+    assert got.answers == answers
+    assert (got.added, got.invalid, got.refused) == ((), {}, "")
+    assert got.notes[0] == (
+        "please look: answer cells had lost their ids and were found all the same: "
+        "pick (by its def line), spread (by its def line), why (by its place)"
+    )
+    assert not any("locked cell" in note for note in got.notes)
+
+
+def test_a_helper_beside_answers_that_lost_their_ids_stays_the_students_own(student):
+    notebook = copied(answered(pick="def pick():\n    return mine()", why="Because."))
+    notebook["cells"].insert(2, {"cell_type": "code", "source": "def mine():\n    return 1", "metadata": {}})
+    got = handed_in(student, notebook)
+    assert [source for _, _, source in got.added] == ["def mine():\n    return 1"]
+    assert (got.answers["pick"], got.answers["why"]) == ("def pick():\n    return mine()", "Because.")
+
+
+def test_an_answer_that_may_be_in_two_cells_is_missing_and_none_of_the_two(student):
+    notebook = copied(answered(pick=CODE, why="Because."))
+    notebook["cells"].insert(3, {"cell_type": "code", "source": f"{CODE}  # again", "metadata": {}})
+    notebook["cells"].insert(7, {"cell_type": "markdown", "source": "More.", "metadata": {}})
+    got = handed_in(student, notebook)
+    assert "pick" not in got.answers
+    assert "why" not in got.answers
+    assert {'answer cell "pick" is missing', 'answer cell "why" is missing'} <= set(got.notes)
+
+
+def test_in_a_notebook_that_has_its_ids_nothing_is_looked_for(student):
+    notebook = answered(pick=CODE)
+    notebook["cells"].insert(2, cell("def spread():\n    return 1"))
+    got = handed_in(student, notebook)
+    assert got.answers["spread"] == CHAPTER.answers["spread"]
+    assert not any("lost" in note for note in got.notes)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +217,9 @@ def test_a_missing_answer_cell_is_noted_and_not_attempted(student):
         (b"", "is empty"),
         (b"  \n", "is empty"),
         (b"\x00\x01\x02", "is not JSON"),
-        (b"\xff\xfe{\x00}\x00", "is not UTF-8 text (byte 0)"),
+        (b"\xff{}", "is not UTF-8 text (byte 0)"),
+        (b"\xff\xfe{\x00}\x00", "its `cells` is missing"),
+        (b"\xff\xfe{", "is not UTF-8 text (byte 0)"),
         (b'{"cells": [', "is not JSON"),
         (b"[" * 1_000_000, "is nested too deeply"),
         (b'{"a":' * 500_000, "is nested too deeply"),
@@ -197,6 +243,7 @@ def test_a_file_that_is_no_notebook_is_refused_with_the_mend(student, content, s
 @pytest.mark.parametrize(
     ("content", "note"),
     [
+        (json.dumps(answered(pick=CODE), ensure_ascii=False).encode("utf-16"), "the file is in UTF-16"),
         (b"\xef\xbb\xbf" + json.dumps(answered(pick=CODE)).encode(), "byte order mark"),
         (json.dumps(answered(pick=CODE) | {"nbformat": float("nan")}).encode(), "notebook format is nan"),
         (json.dumps(answered(pick=CODE) | {"nbformat": 5}).encode(), "notebook format is 5"),

@@ -99,6 +99,13 @@ def test_losing_the_checker_never_raises_a_mark(planned, results, kept, lost, la
         assert mark.result is not Result.PASSED or whole[name].result is Result.PASSED
 
 
+def test_an_answer_whose_cell_is_not_in_the_notebook_is_missing_and_not_blank():
+    answers = {"g": "", "why": ""}
+    mark = marks(Seen(), blank="fg", answers=answers, missing=("f",))
+    assert (mark["f"].result, mark["f"].points, mark["g"].result) == (Result.MISSING, 0.0, Result.BLANK)
+    assert mark["f"].message.startswith("The cell `f` is not in your notebook.")
+
+
 def test_all_tests_passed_is_full_marks():
     mark = marks(Seen([passed("f"), passed("f", 3)]))["f"]
     assert (mark.points, mark.result, mark.fault) == (4.0, Result.PASSED, Fault.NONE)

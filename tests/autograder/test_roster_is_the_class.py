@@ -3,6 +3,7 @@
 import zipfile
 
 import courses
+import lms_downloads
 import pytest
 from boxed import needs_a_box
 from lms_downloads import put
@@ -34,6 +35,21 @@ def grade(small, tmp_path):
     return run
 
 
+def test_of_two_of_one_name_without_numbers_nobody_is_absent_and_the_exit_code_is_2(small, tmp_path):
+    source = lms_downloads.moodle(tmp_path / "moodle.zip", NAME, courses.answered(small, NAME, RIGHT))
+    roster = tmp_path / "roster.csv"
+    roster.write_text("id,name\nbob1,Bob Brown\nbob2,Bob Brown\nada,Ada Lovelace\nzoe,Zoe Zed\n", encoding="utf-8")
+    asked = ("--submissions", source, "--roster", roster, "--out", tmp_path / "out")
+    done = command("grade", NAME, *asked, root=small.root)
+    assert done.returncode == 2
+    assert "Brown_201): " in done.stderr
+    assert "2 students are called so; give the lms id of each (lms id 201 is one of them)" in done.stderr
+    assert "2 files are somebody's, but nobody of the class gets a mark for them" in done.stderr
+    rows, totals = said(tmp_path / "out")
+    assert {"Bob Brown_201", "Bob Brown_299", "ada"} <= set(rows)
+    assert {student for student, (_, note) in totals.items() if note == "absent"} == {"zoe"}
+
+
 def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_absent(small, tmp_path, grade):
     source, out = tmp_path / "submissions.zip", tmp_path / "out"
     with zipfile.ZipFile(source, "w") as archive:
@@ -48,8 +64,8 @@ def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_a
     assert rows["dan"] == rows["eve"] == {("absent", "Absent: nothing was handed in.")}
     assert totals == {
         "ada": ("5", ""),
-        "bob": ("0", ""),
-        "cem": ("0", ""),
+        "bob": ("0", f"handed in report.pdf; hand in the notebook {NAME}.ipynb"),
+        "cem": ("0", f"handed in text.html; hand in the notebook {NAME}.ipynb"),
         "dan": ("0", "absent"),
         "eve": ("0", "absent"),
     }

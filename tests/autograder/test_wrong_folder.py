@@ -101,17 +101,24 @@ def test_notebooks_directly_in_their_students_folders_are_refused_with_the_patte
     assert {(student, mark) for student, mark, _ in marks(tmp_path / "out") if mark == "passed"} == {("ada", "passed")}
 
 
-def test_one_notebook_that_lies_too_high_is_named(two, tmp_path):
+def test_a_notebook_of_the_chapters_name_that_lies_too_high_is_taken_and_another_is_not_absent(two, tmp_path):
     hand_in(two, tmp_path / "class", "ada")
     hand_in(two, tmp_path / "class", "bob")
     (tmp_path / "class" / "bob" / NAME / f"{NAME}.ipynb").rename(tmp_path / "class" / "bob" / f"{NAME}.ipynb")
     (tmp_path / "class" / "bob" / NAME).rmdir()
     (tmp_path / "class" / "cem").mkdir()
+    hand_in(two, tmp_path / "class", "dan")
+    (tmp_path / "class" / "dan" / NAME / f"{NAME}.ipynb").rename(tmp_path / "class" / "dan" / "mine.ipynb")
+    (tmp_path / "class" / "dan" / NAME).rmdir()
     asked = ("grade", NAME, "--submissions", tmp_path / "class", "--out", tmp_path / "out", "--trust-submissions")
     done = command(*asked, root=two.root)
     assert done.returncode == 2
-    assert f"bob/{NAME}.ipynb (bob): it lies beside where {NAME}/ belongs; move it" in " ".join(done.stderr.split())
+    assert f"dan/mine.ipynb (dan): it lies beside where {NAME}/ belongs; move it" in " ".join(done.stderr.split())
     assert "(cem)" not in done.stderr
+    assert "(bob)" not in done.stderr
+    found = {student: (mark, message) for student, mark, message in marks(tmp_path / "out")[::3]}
+    assert (found["ada"][0], found["bob"][0], found["cem"][0]) == ("passed", "passed", "absent")
+    assert found["dan"] == ("invalid", f"handed in mine.ipynb; call it {NAME}.ipynb")
 
 
 @needs_a_box

@@ -19,7 +19,7 @@ from mutants import mutants, mutated
 from autograder.job import assemble, judge
 from autograder.model import course
 from autograder.model.rubric import Rubric
-from autograder.submissions import intake
+from autograder.submissions import intake, unanswered
 from autograder.submissions.intake import Found, Submission
 
 TINY = classroom.chapter()
@@ -79,7 +79,7 @@ def assert_goes_all_the_way(submission: Submission) -> None:
     assert [cell["metadata"]["nbgrader"] for cell in made["cells"] if "nbgrader" in cell["metadata"]] == [
         cell["metadata"]["nbgrader"] for cell in TINY.release["cells"] if "nbgrader" in cell["metadata"]
     ]
-    marks = judge.judge(RUBRIC, submission, assemble.blank(submission, TINY), judge.Seen())
+    marks = judge.judge(RUBRIC, submission, unanswered.blank(submission, TINY), judge.Seen())
     assert [mark.exercise for mark in marks] == [exercise.name for exercise in TINY.exercises]
     assert all(mark.points == 0 and mark.message for mark in marks)
 
@@ -286,7 +286,7 @@ def assert_put_together(submission: Submission) -> None:
     made = assemble.assemble(submission, TINY)
     sources = [course.text(cell) for cell in made["cells"] if cell["metadata"].get("nbgrader", {}).get("solution")]
     assert sources == list(submission.answers.values())
-    assert assemble.blank(submission, TINY) == set()
+    assert unanswered.blank(submission, TINY) == set()
 
 
 @examples(300)
@@ -297,4 +297,4 @@ def test_an_answer_of_damaged_python_is_put_together(seed):
     at = rng.randrange(len(source))
     text = damaged(source[at : at + 2000], rng).decode(errors="replace").replace("\0", "")
     assemble.assemble(submission := Submission("ada", NAME, dict.fromkeys(TINY.answers, text)), TINY)
-    assemble.blank(submission, TINY)
+    unanswered.blank(submission, TINY)
