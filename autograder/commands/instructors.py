@@ -14,6 +14,10 @@ from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
 
+At = Annotated[
+    str, typer.Option("--at", help="as it stood then: 2026-11-20, which is its end, or 2026-11-20T18:00+01:00")
+]
+
 
 @app.command(rich_help_panel=INSTRUCTORS)
 def grade(
@@ -164,21 +168,64 @@ def explain(
     exercise: Annotated[str, typer.Argument(help="all of them by default")] = "",
     *,
     out: Out,
+    at: At = "",
     json_: Annotated[bool, typer.Option("--json", help="all of it, for machines")] = False,
 ) -> None:
     """Say why a student has the marks that they have: whose fault, evidence, limits reached, what to do."""
+    from autograder.gradebook import past
     from autograder.report import explain as explainer
 
     course = opened(context)
     full = course.chapter(course.full_name(chapter))
-    command = spelled(context)
+    how: dict[str, Any] = {"command": spelled(context), "at": past.moment(out, at) if at else None}
     if json_:
-        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise, command=command), indent=1))
+        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise, **how), indent=1))
     else:
-        said, again = explainer.explain(out, full, student, exercise, command=command)
+        said, again = explainer.explain(out, full, student, exercise, **how)
         console.print(said, highlight=False)
         if again:  # in one piece, to be copied
             console.print(plain(again), highlight=False, soft_wrap=True)
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def replay(
+    context: typer.Context,
+    student: str,
+    chapter: ChapterName,
+    *,
+    out: Out,
+    at: At = "",
+) -> None:
+    """Grade once more what was kept of a student, as it was graded then; nothing is written.
+
+    Exit code 0: the same verdict; 1: another one, or this machine failed; 2: nothing is kept, or the course is another one now.
+    """
+    from autograder.authoring import build
+    from autograder.engine import class_run
+    from autograder.engine import replay as replayer
+    from autograder.gradebook import past
+
+    course = opened(context)
+    name = course.full_name(chapter)
+    moment = past.moment(out, at) if at else None
+    reference = build.solution_source(course, name)
+    try:
+        found = replayer.replay(course, name, student, out, reference, moment, spelled(context))
+    finally:
+        class_run.close()
+    then, same = found.kept.verdict, "another verdict than" if found.differences else "the same verdict as"
+    said = [
+        f"{student}, {name}: {same} on {found.kept.moment}, {then.points:g} points then and {found.now.points:g} now"
+    ]
+    if found.elsewhere:
+        said.append(f"versions and machine are others now; then: {found.elsewhere}")
+    for was, now in found.differences:
+        said.append(
+            f"{was.exercise}: {was.result}, {was.points:g}: {was.message} Now {now.result}, {now.points:g}: {now.message}"
+        )
+    for line in said:
+        console.print(plain(line), highlight=False, soft_wrap=True)
+    sys.exit(INFRASTRUCTURE if found.differences else OK)
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

@@ -96,6 +96,7 @@ def grade_class(
         if not (request.db_url or any((out / name).exists() for name in BOOK)):
             run.begin(_ahead(rubric, read, drawn, own))
         from autograder.engine import guard
+        from autograder.gradebook import evidence
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
 
         meanwhile()
@@ -105,6 +106,7 @@ def grade_class(
         recorder = stack.enter_context(Recorder(out, chapter, request.db_url, request.extensions))
         stack.callback(run.end)  # before the log and the gradebook are closed, whatever ends this
         key = recorder.secret(key)
+        recorder.basis = evidence.basis(out, course, rubric)
         begun()
         jobs: list[Job] = []
         if not anyway:
@@ -129,7 +131,7 @@ def grade_class(
         def write(verdict: Verdict, submission: Submission) -> None:
             student = submission.student
             try:
-                recorder.write(verdict, timestamp=submission.timestamp)
+                recorder.write(verdict, submission.timestamp, submission)
                 receipts.keep(out, chapter.name, student, secrets_[student])
                 result.graded.append(student)
             except UnrecordedError as error:  # this one's alone

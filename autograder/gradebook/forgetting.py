@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbgrader.api import MissingEntry
-from sqlalchemy import Table, delete, select
+from sqlalchemy import Table, delete, select, text
+from sqlalchemy.engine import Connection
 
-from autograder.gradebook import database, history, schema, tables
+from autograder.gradebook import database, schema, tables
 from autograder.model import harmless
 from autograder.model.course import CourseError
 from autograder.store import files, log
@@ -69,9 +70,8 @@ def forget(out: Path, student: str, course: str) -> None:
         book = tables.Gradebook(database.locate(out), course)
         try:
             with book.transaction() as connection:
-                history.forget(connection, student)
                 for table in _ours():
-                    connection.execute(delete(table).where(table.c.student == student))
+                    take_out(connection, table, student)
                 with suppress(MissingEntry):
                     book.remove_student(student)
             if not database.shared(book.url):
@@ -89,8 +89,18 @@ def forget(out: Path, student: str, course: str) -> None:
 
 def _ours() -> list[Table]:
     """Our own tables that hold lines of a student."""
-    every = [table for table in schema.TABLES.sorted_tables if "student" in table.c]
-    return [table for table in every if table is not schema.HISTORY]  # which is only added to
+    return [table for table in schema.TABLES.sorted_tables if "student" in table.c]
+
+
+def take_out(connection: Connection, table: Table, student: str) -> None:
+    """Take a student's lines out of a table, in a transaction; as the law may ask, of those that are only added to, too."""
+    name, dialect = table.name, connection.dialect.name
+    if table in schema.ADDED_TO:
+        rule = f"{name}_DELETE"
+        connection.execute(text(f"DROP TRIGGER {rule}" if dialect == "sqlite" else f"DROP RULE {rule} ON {name}"))
+    connection.execute(delete(table).where(table.c.student == student))
+    if table in schema.ADDED_TO:
+        connection.execute(text(schema.KEPT[dialect].format(name=name, verb="DELETE")))
 
 
 def _lines(path: Path, student: str) -> tuple[str, int]:

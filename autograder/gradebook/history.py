@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nbgrader.api import BaseCell, Grade, SubmittedAssignment, SubmittedNotebook
-from sqlalchemy import delete, insert, select, text
+from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
-from autograder.gradebook.schema import HISTORY, KEPT, VERDICTS
+from autograder.gradebook.schema import HISTORY, VERDICTS
 from autograder.gradebook.tables import Gradebook
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result, Verdict
@@ -108,14 +108,6 @@ def entries(book: Gradebook, chapter: str, student: str = "") -> list[Entry]:
         query = query.where(HISTORY.c.student == student)
     with book.reading() as connection:
         return [Entry(*line) for line in connection.execute(query)]
-
-
-def forget(connection: Connection, student: str) -> None:
-    """Take a student out of the history, as the law may ask; in a transaction. Nothing else ever leaves it."""
-    name, sqlite = "across_history_DELETE", connection.dialect.name == "sqlite"
-    connection.execute(text(f"DROP TRIGGER {name}" if sqlite else f"DROP RULE {name} ON across_history"))
-    connection.execute(delete(HISTORY).where(HISTORY.c.student == student))
-    connection.execute(text(KEPT[connection.dialect.name].format(verb="DELETE")))
 
 
 def _last(connection: Connection, chapter: str, student: str = "") -> dict[str, dict[str, State]]:

@@ -8,6 +8,7 @@ where they are missing or older.
     OUT/source, release/<chapter>/            the chapter as released
     OUT/submitted/<student>/<chapter>/        what was taken of a submission (never the file itself), timestamp.txt
     OUT/autograded/<student>/<chapter>/       the executed notebook, its grade cells filled in by us
+    OUT/evidence/                             what marks rest on, by content: see `evidence`
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.gradebook import database, given, history, late_penalty, replay, tables
+from autograder.gradebook import database, evidence, given, history, late_penalty, replay, tables
 from autograder.gradebook.extensions import Extensions
 from autograder.gradebook.given import Given
 from autograder.gradebook.tables import Gradebook
@@ -33,6 +34,7 @@ from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.store import files
 from autograder.submissions.extensions import Extension
+from autograder.submissions.intake import Submission
 
 COLUMNS = (
     "student", "chapter", "exercise", "points", "max_points", "verdict", "fault", "message", "misconception", "comment",
@@ -120,6 +122,7 @@ class Recorder:
         self, out: Path, chapter: Chapter, db_url: str | None = None, extensions: Sequence[Extension] = ()
     ) -> None:
         self._said = extensions
+        self.basis = ""  # see `evidence.basis`
         self.out = Path(out).absolute()
         self.chapter = chapter
         self._url = db_url
@@ -223,11 +226,11 @@ class Recorder:
         with self._gradebook.reading() as connection:
             return tables.load(connection, self.chapter.name, student)
 
-    def write(self, verdict: Verdict, timestamp: str | None = None) -> None:
+    def write(self, verdict: Verdict, timestamp: str | None = None, answers: Submission | None = None) -> None:
         """Record one submission: all of it or, if killed, nothing. Marks and comments given by hand stay.
 
-        `timestamp` is when it was handed in (timestamp.txt). Raises ValueError for what is no verdict of this chapter,
-        UnrecordedError where this one cannot be recorded, whatever the reason.
+        `timestamp` is when it was handed in (timestamp.txt); `answers` are kept as evidence, with `basis`. Raises ValueError
+        for what is no verdict of this chapter, UnrecordedError where this one cannot be recorded, whatever the reason.
         """
         student = _folder_name(verdict.student)
         timestamp = timestamp and harmless.visible(timestamp)
@@ -244,6 +247,7 @@ class Recorder:
                 self._extensions.wrote(connection, student)
                 tables.keep(connection, verdict, timestamp, self._applied(student))
                 history.keep(self._gradebook, connection, self.chapter, verdict, before)
+                evidence.add(connection, verdict, timestamp, answers, self.basis)
             self._known[student] = (verdict.digest, timestamp, self._applied(student))
             self._files(student, notebook, when)
 
@@ -341,15 +345,16 @@ def number(points: float) -> str:
 def _record(chapter: Chapter, verdict: Verdict, timestamp: str | None, given: Given) -> Record:
     marks = {mark.exercise: mark for mark in verdict.marks}
     made = tuple(
-        _row(verdict, marks[exercise.name], exercise, given) for exercise in chapter.exercises if exercise.name in marks
+        row(verdict, marks[exercise.name], exercise, given) for exercise in chapter.exercises if exercise.name in marks
     )
     return Record(verdict, made, timestamp, given.seconds_late, given.penalty, given.due, given.extension)
 
 
-def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -> Row:
+def row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -> Row:
+    """How an exercise of a verdict stands, with what was `given` beyond it."""
     by_machine, by_hand, extra = given.scores.get(exercise.grade_id, (mark.points, None, None))
     said = [given.comments[each] for each in (exercise.grade_id, *exercise.answer_ids) if each in given.comments]
-    row = Row(
+    made = Row(
         student=verdict.student,
         chapter=verdict.chapter,
         exercise=mark.exercise,
@@ -365,10 +370,10 @@ def _row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) 
     if by_hand is not None:
         message = BY_HAND if exercise.manual else f"{BY_HAND} (The checks said: {mark.message})"
         points = by_hand + (extra or 0.0)
-        return replace(row, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message)
-    if row.verdict is Result.BLANK and verdict.nothing:
-        return replace(row, verdict=Result.ABSENT, message=NOTHING)
-    return replace(row, message=WAITS) if row.waiting else row
+        return replace(made, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message)
+    if made.verdict is Result.BLANK and verdict.nothing:
+        return replace(made, verdict=Result.ABSENT, message=NOTHING)
+    return replace(made, message=WAITS) if made.waiting else made
 
 
 def _text(path: Path) -> str | None:

@@ -65,14 +65,29 @@ HISTORY = Table(  # of every mark: see `history`, which alone writes it
     Column("now", String(32), nullable=False),
     Column("digest", String(64), nullable=False),  # of the verdict that stands now, perhaps below a mark by hand
 )
-KEPT = {  # what a database does about who would change it
-    "sqlite": "CREATE TRIGGER across_history_{verb} BEFORE {verb} ON across_history "
-    "BEGIN SELECT RAISE(ABORT, 'across_history is only added to'); END",
-    "postgresql": "CREATE RULE across_history_{verb} AS ON {verb} TO across_history DO INSTEAD NOTHING",
+EVIDENCE = Table(  # every verdict that was ever recorded: see `evidence`, which alone writes it
+    "across_evidence",
+    TABLES,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("chapter", String(128), nullable=False, index=True),
+    Column("student", String(255), nullable=False, index=True),
+    Column("moment", String(32), nullable=False),  # UTC, ISO 8601
+    Column("timestamp", Text),  # as it was handed in
+    Column("verdict", LargeBinary, nullable=False),  # JSON in ASCII, deflated; without its notebook
+    Column("answers", LargeBinary, nullable=False),  # the submission, as far as it counts, likewise; empty: not kept
+    Column("basis", String(64), nullable=False),  # what it rests on: the list of files in OUT/evidence; empty: not kept
+)
+ADDED_TO = (HISTORY, EVIDENCE)  # and never changed
+KEPT = {  # what a database does about who would change one
+    "sqlite": "CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} "
+    "BEGIN SELECT RAISE(ABORT, '{name} is only added to'); END",
+    "postgresql": "CREATE RULE {name}_{verb} AS ON {verb} TO {name} DO INSTEAD NOTHING",
 }
-for _dialect, _rule in KEPT.items():
-    for _verb in ("UPDATE", "DELETE"):
-        event.listen(HISTORY, "after_create", DDL(_rule.format(verb=_verb)).execute_if(dialect=_dialect))
+for _table in ADDED_TO:
+    for _dialect, _rule in KEPT.items():
+        for _verb in ("UPDATE", "DELETE"):
+            rule = DDL(_rule.format(name=_table.name, verb=_verb)).execute_if(dialect=_dialect)
+            event.listen(_table, "after_create", rule)
 ATTEMPT = Table(  # which of a student's notebooks counted, of how many
     "across_attempt",
     TABLES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder.gradebook import history
+from autograder.gradebook import history, past
 from autograder.gradebook.history import Entry
 from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
@@ -72,22 +73,22 @@ def explain(
     student: str,
     exercise: str = "",
     command: str = "autograder",
+    at: datetime | None = None,
 ) -> tuple[Group, str]:
-    """Say it for the terminal, in one exercise or in all; nothing in it is hidden, or markup.
+    """Say it for the terminal, in one exercise or in all; nothing in it is hidden, or markup. `at`: as it stood then.
 
     Returns it with what grades the same answers again (empty if they were not graded), which must not wrap and begins
     with `command`.
 
     Raises CourseError naming the nearest there is if there is no such student or exercise.
     """
-    if why := outputs.left(out, chapter).get(student):
+    if at is None and (why := outputs.left(out, chapter).get(student)):
         return Group(*_left(student, chapter, why)), ""
-    record, rows = _found(out, chapter, student, exercise)
-    told = _history(out, chapter, student)
+    record, rows, told = _found(out, chapter, student, exercise, at)
     shown: list[RenderableType] = [
         Text.assemble(
             (f"{harmless.line(student)}: {number(record.points)} of {number(chapter.max_points)} points", "bold"),
-            f" in {chapter.name}",
+            f" in {chapter.name}" + (f", as it stood on {at:%Y-%m-%d %H:%M %Z}" if at else ""),
         )
     ]
     for row in rows:
@@ -98,22 +99,35 @@ def explain(
         shown.append(_grid([*_of_row(out, chapter, record, row), *changes]))
     penalties = _changes(each for each in told if each.exercise == history.LATE)
     shown += [Text("\nsubmission"), _grid([*_of_submission(out, chapter, record), *penalties])]
+    if at:
+        shown.append(Text("\nto have this verdict once more, of what was kept:"))
+        return Group(*shown), replayed(out, chapter, student, at, command)
     shown.append(Text("\nto grade these answers once more, on the same inputs, and keep nothing of it:"))
     return Group(*shown), again(out, chapter, record, command)
 
 
 def as_json(
-    out: Path, chapter: Chapter, student: str, exercise: str = "", command: str = "autograder"
+    out: Path,
+    chapter: Chapter,
+    student: str,
+    exercise: str = "",
+    command: str = "autograder",
+    at: datetime | None = None,
 ) -> dict[str, Any]:
     """All of it that is recorded, as plain JSON values. Raises CourseError as `explain` does."""
-    if why := outputs.left(out, chapter).get(student):
+    if at is None and (why := outputs.left(out, chapter).get(student)):
         return {"student": student, "chapter": chapter.name, "fault": Fault.INFRASTRUCTURE.value, "message": why}
-    record, rows = _found(out, chapter, student, exercise)
-    told = [
-        each for each in _history(out, chapter, student) if each.exercise in (history.LATE, *(r.exercise for r in rows))
-    ]
+    record, rows, lines = _found(out, chapter, student, exercise, at)
+    told = [each for each in lines if each.exercise in (history.LATE, *(row.exercise for row in rows))]
     said = msgspec.to_builtins(replace(record, rows=rows))
-    return {**said, "history": msgspec.to_builtins(told), "again": again(out, chapter, record, command)}
+    once_more = replayed(out, chapter, student, at, command) if at else again(out, chapter, record, command)
+    return {**said, "history": msgspec.to_builtins(told), "again": once_more}
+
+
+def replayed(out: Path, chapter: Chapter, student: str, at: datetime, command: str = "autograder") -> str:
+    """The command that gives the verdict of that moment once more, of what was kept."""
+    where = f"{shlex.quote(student)} {chapter.name} --out {shlex.quote(str(out))}"
+    return f"{command} replay {where} --at {at.isoformat(timespec='seconds')}"
 
 
 def again(out: Path, chapter: Chapter, record: Record, command: str = "autograder") -> str:
@@ -137,20 +151,23 @@ def amount(limit: str, value: float) -> str:
     return f"{value:g}"
 
 
-def _found(out: Path, chapter: Chapter, student: str, exercise: str) -> tuple[Record, tuple[Row, ...]]:
+def _found(
+    out: Path, chapter: Chapter, student: str, exercise: str, at: datetime | None = None
+) -> tuple[Record, tuple[Row, ...], list[Entry]]:
     class_ = {record.student: record for record in records(out, chapter)}
     if student not in class_:
         raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; {near(student, class_)}")
-    rows = tuple(row for row in class_[student].rows if exercise in ("", row.exercise))
+    if at:
+        record, told = past.at(out, chapter, student, at)
+    else:
+        record = class_[student]
+        with book(out, chapter) as opened:
+            told = history.entries(opened, chapter.name, student)
+    rows = tuple(row for row in record.rows if exercise in ("", row.exercise))
     if not rows:
         names = [each.name for each in chapter.exercises]
         raise CourseError(f"{chapter.name}: no exercise {exercise!r}; {near(exercise, names)}")
-    return class_[student], rows
-
-
-def _history(out: Path, chapter: Chapter, student: str) -> list[Entry]:
-    with book(out, chapter) as opened:
-        return history.entries(opened, chapter.name, student)
+    return record, rows, told
 
 
 def _changes(told: Iterable[Entry]) -> Iterator[tuple[str, str]]:

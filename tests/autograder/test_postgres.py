@@ -12,7 +12,7 @@ import pytest
 from classroom import FAILED, HOSTILE, NAME, TIMEOUT
 from sqlalchemy import create_engine, make_url, text
 
-from autograder.gradebook import database, history, record
+from autograder.gradebook import database, forgetting, history, record, schema
 from autograder.gradebook.database import GradebookError
 from autograder.gradebook.record import Recorder
 from autograder.gradebook.tables import Gradebook
@@ -185,10 +185,14 @@ def test_the_history_is_kept_there_too_and_a_student_can_be_forgotten(url, tmp_p
     write(tmp_path, url, classroom.verdict("ada"))
     with record.book(tmp_path, TINY) as book:
         with book.transaction() as connection:
-            for change in ("UPDATE across_history SET points_now = 9", "DELETE FROM across_history"):
+            for change in (
+                "UPDATE across_history SET points_now = 9",
+                "DELETE FROM across_history",
+                "DELETE FROM across_evidence",
+            ):
                 assert connection.execute(text(change)).rowcount == 0
         told = [(each.exercise, each.points_was, each.points_now) for each in history.entries(book, NAME, "ada")]
         assert told == [("pick", None, 0.0), ("spread", None, 2.0), ("why", None, 0.0), ("pick", 0.0, 3.0)]
         with book.transaction() as connection:
-            history.forget(connection, "ada")
+            forgetting.take_out(connection, schema.HISTORY, "ada")
         assert {each.student for each in history.entries(book, NAME)} == {"bo"}

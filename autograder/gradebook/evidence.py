@@ -1,0 +1,181 @@
+"""What marks rest on, kept for years: every verdict that was ever recorded, its answers, and what it was graded by.
+
+A row is added with each verdict, in its transaction, and none is ever changed. What it was graded by lies in OUT/evidence, each
+file once, named by its SHA-256: a list that says which commit of the course it was, which limits and digests, and by name which
+files: the checks with their listed answers, the chapter's source and release, the course's settings, the lock of its versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import zlib
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import insert, select
+from sqlalchemy.engine import Connection
+
+from autograder.gradebook import replay
+from autograder.gradebook.schema import EVIDENCE
+from autograder.gradebook.tables import Gradebook
+from autograder.model import course as courses
+from autograder.model.course import Course
+from autograder.model.rubric import Rubric
+from autograder.model.verdict import Verdict
+from autograder.store import files
+from autograder.submissions.intake import Submission
+
+FOLDER = "evidence"  # in OUT
+LOCK = "uv.lock"
+GIT = 10.0  # seconds that git may take to say which commit it is
+BYTES = 64 << 20  # of a row's JSON that are read
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a chapter was graded by in one run."""
+
+    chapter: str
+    commit: str  # of the course's folder; empty: it is in no repository of git's
+    changed: bool  # whether something of it had been changed since that commit
+    parts: dict[str, str]  # digests, as in `Rubric.parts`
+    limits: dict[str, Any]  # fields of `course.Limits`
+    gpus: int
+    simulated: bool
+    sandboxed: bool
+    files: dict[str, str]  # name -> SHA-256: a file of OUT/evidence
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A verdict as it was recorded at a moment."""
+
+    moment: str  # UTC, ISO 8601
+    timestamp: str | None
+    verdict: Verdict  # without its notebook
+    answers: Submission | None  # None: not kept
+    basis: str  # the name of its list in OUT/evidence; empty: not kept
+
+
+def basis(out: Path, course: Course, rubric: Rubric) -> str:
+    """Keep what `rubric` was made from in OUT, and return the name of its list. Raises OSError."""
+    chapter = rubric.chapter
+    sources = [course.source(chapter.name), *course.check_sources(chapter.name)]
+    sources += [course.root / courses.FILE, course.root / LOCK]
+    found = {_named(path, course.root): path.read_bytes() for path in sources if path.is_file()}
+    found[f"release/{chapter.name}.ipynb"] = replay.as_bytes(replay.released(chapter.release))
+    found |= {f"files/{name}": content for name, content in chapter.files}
+    commit, changed = _commit(course.root)
+    made = Basis(
+        chapter.name,
+        commit,
+        changed,
+        rubric.parts,
+        asdict(chapter.limits),
+        chapter.gpus,
+        chapter.simulated,
+        rubric.sandboxed,
+        {name: _keep(out, content) for name, content in sorted(found.items())},
+    )
+    return _keep(out, json.dumps(asdict(made), sort_keys=True, indent=1).encode())
+
+
+def read_basis(out: Path, name: str) -> Basis | None:
+    """The list of that name; None where it is gone or no such list."""
+    try:
+        content = (Path(out) / FOLDER / name).read_bytes()
+        return msgspec.json.decode(content, type=Basis) if hashlib.sha256(content).hexdigest() == name else None
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def add(
+    connection: Connection, verdict: Verdict, timestamp: str | None, answers: Submission | None, basis: str
+) -> None:
+    """Add a verdict; in the transaction that records it. One recorded again without its answers has those of the one before."""
+    last = _query(verdict.chapter, verdict.student).order_by(EVIDENCE.c.id.desc()).limit(1)
+    handed_in, rests_on = b"", basis
+    if answers is not None:
+        handed_in = _packed(msgspec.to_builtins(answers))
+    elif before := connection.execute(last).one_or_none():
+        handed_in, rests_on = bytes(before.answers), before.basis
+    values = {
+        "chapter": verdict.chapter,
+        "student": verdict.student,
+        "moment": datetime.now(UTC).isoformat(timespec="seconds"),
+        "timestamp": timestamp,
+        "verdict": _packed(verdict.to_json()),
+        "answers": handed_in,
+        "basis": rests_on,
+    }
+    connection.execute(insert(EVIDENCE).values(values))
+
+
+def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = None) -> Kept | None:
+    """What was recorded of a student at a moment, or last; None if nothing had been. Raises ValueError if it cannot be read."""
+    query = _query(chapter, student)
+    if moment is not None:
+        query = query.where(EVIDENCE.c.moment <= stamp(moment))
+    with book.reading() as connection:
+        row = connection.execute(query.order_by(EVIDENCE.c.id.desc()).limit(1)).one_or_none()
+    if row is None:
+        return None
+    try:
+        answers = msgspec.convert(_unpacked(row.answers), Submission) if row.answers else None
+    except msgspec.ValidationError as error:
+        raise ValueError(f"no submission: {error}") from None
+    return Kept(row.moment, row.timestamp, Verdict.from_json(_unpacked(row.verdict), {}), answers, row.basis)
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as rows have it: they are compared as text."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _query(chapter: str, student: str) -> Any:
+    return select(EVIDENCE).where((EVIDENCE.c.chapter == chapter) & (EVIDENCE.c.student == student))
+
+
+def _packed(value: object) -> bytes:
+    return zlib.compress(json.dumps(value).encode("ascii"), 6)
+
+
+def _unpacked(value: bytes) -> Any:
+    whole = zlib.decompressobj()
+    text = whole.decompress(bytes(value), BYTES)
+    if not whole.eof:
+        raise ValueError(f"it has more than {BYTES >> 20} MiB")
+    return json.loads(text)
+
+
+def _named(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
+
+
+def _keep(out: Path, content: bytes) -> str:
+    name = hashlib.sha256(content).hexdigest()
+    path = Path(out) / FOLDER / name
+    if not path.exists():
+        files.replace(path, content, mode=0o600)  # checks and solutions are in it
+    return name
+
+
+def _commit(root: Path) -> tuple[str, bool]:
+    """The commit of a course's folder, and whether something of it was changed since; empty where git knows of none."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(root), *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=GIT, check=True, stdin=subprocess.DEVNULL
+        )
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return "", False

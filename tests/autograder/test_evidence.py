@@ -1,0 +1,134 @@
+"""A mark that can be defended in five years: what it rests on is kept, and gives the same verdict once more."""
+
+import subprocess
+from datetime import UTC, datetime, timedelta
+
+import classroom
+import pytest
+from classroom import FAILED, NAME
+from small_course import CHECKS, RIGHT, command
+from small_course import NAME as SMALL
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from autograder.gradebook import evidence, past, record
+from autograder.gradebook.record import Recorder
+from autograder.model.course import CourseError
+from autograder.model.verdict import Result
+from autograder.submissions.intake import Submission
+
+TINY = classroom.chapter()
+HALF_RIGHT = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
+LENIENT = CHECKS.replace("def test_it_shifts(student, rng):", "def test_it_shifts(student, rng):\n    return")
+
+
+@pytest.fixture
+def committed(own_small):
+    for arguments in (
+        ("init", "-q"),
+        ("add", "-A"),
+        ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "1"),
+    ):
+        subprocess.run(["git", "-C", own_small.root, *arguments], check=True, timeout=60)
+    return own_small
+
+
+def run(course, *arguments, code=0):
+    done = command(*arguments, root=course.root, columns=400)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_verdict_is_had_again_from_what_was_kept_and_where_the_checks_are_others_the_commit_is_named(
+    committed, tmp_path
+):
+    import courses
+
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    notebook = courses.answered(committed, SMALL, HALF_RIGHT)
+    courses.hand_in(folder, "ada", SMALL, notebook)
+    run(committed, "grade", SMALL, "--submissions", folder, "--out", out)
+    assert "the same verdict as on" in run(committed, "replay", "ada", SMALL, "--out", out)
+
+    checks = committed.check_file(SMALL)
+    checks.write_text(LENIENT)
+    differs = run(committed, "replay", "ada", SMALL, "--out", out, code=2)
+    commit = subprocess.run(
+        ["git", "-C", committed.root, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=60
+    )
+    assert "by another checks than this course has; it was commit" in differs
+    assert f"git worktree add ../replay-{commit.stdout[:12]} {commit.stdout.strip()}" in differs
+
+    run(committed, "grade", SMALL, "--submissions", folder, "--out", out)
+    with record.book(out, committed.chapter(SMALL)) as book:
+        kept = evidence.at(book, SMALL, "ada")
+        first = evidence.at(book, SMALL, "ada", datetime.fromisoformat(kept.moment) - timedelta(seconds=1))
+    assert [mark.result for mark in first.verdict.marks][:2] == [Result.PASSED, Result.FAILED]
+    assert [mark.result for mark in kept.verdict.marks][:2] == [Result.PASSED, Result.PASSED]
+    then, now = (evidence.read_basis(out, each.basis) for each in (first, kept))
+    assert (then.changed, now.changed) == (False, True)
+    name = f"{committed.checks}/{checks.name}"
+    assert (out / "evidence" / then.files[name]).read_text() == CHECKS
+    assert (out / "evidence" / now.files[name]).read_text() == LENIENT
+
+    told = run(committed, "explain", "ada", SMALL, "--out", out, "--at", first.moment)
+    assert "shift: failed, 0 of" in told
+    assert f"replay ada {SMALL} --out {out} --at" in told
+    checks.write_text(CHECKS)
+    assert "the same verdict as on" in run(committed, "replay", "ada", SMALL, "--out", out, "--at", first.moment)
+
+
+@pytest.fixture
+def out(tmp_path):
+    with Recorder(tmp_path, TINY) as recorder:
+        recorder.write(classroom.verdict("ada", FAILED), None, Submission("ada", NAME, {"pick": "\ud83d no name"}))
+        recorder.write(classroom.verdict("ada"))
+    return tmp_path
+
+
+def test_no_line_of_it_is_changed_or_removed(out):
+    with record.book(out, TINY) as book:
+        for change in ("UPDATE across_evidence SET basis = ''", "DELETE FROM across_evidence"):
+            with pytest.raises(DBAPIError), book.engine.begin() as connection:
+                connection.execute(text(change))
+
+
+def test_what_is_recorded_again_without_its_answers_has_those_of_before(out):
+    with record.book(out, TINY) as book:
+        kept = evidence.at(book, NAME, "ada")
+    assert kept.verdict.marks[0].result is Result.PASSED
+    assert kept.answers.answers == {"pick": "\ud83d no name"}
+
+
+def test_a_mark_by_hand_stands_from_when_it_was_noticed(out):
+    with record.book(out, TINY) as book:
+        book.find_grade("why", NAME, NAME, "ada").manual_score = 1.0
+        book.db.commit()
+    from autograder.report import outputs
+
+    outputs.write(out, TINY)
+    stood, told = past.at(out, TINY, "ada", datetime.now(UTC))
+    assert [(row.points, row.verdict) for row in stood.rows if row.exercise == "why"] == [(1.0, Result.MANUAL)]
+    assert told[-1].by_hand
+
+
+def test_before_the_first_mark_nothing_stood(out):
+    with pytest.raises(CourseError, match=r"nothing is kept of what stood on 2020-.*the first mark of 'ada' is of"):
+        past.at(out, TINY, "ada", datetime(2020, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("said", "when"),
+    [
+        ("2026-11-20", "2026-11-20T23:59:59.999999+00:00"),
+        ("2026-11-20T18:00+01:00", "2026-11-20T18:00:00+01:00"),
+        ("2026-11-20T18:00", "2026-11-20T18:00:00+00:00"),
+    ],
+)
+def test_a_day_is_its_end(out, said, when):
+    assert past.moment(out, said).isoformat() == when
+
+
+def test_what_is_no_date_is_said(out):
+    with pytest.raises(CourseError, match="write it like 2026-11-20"):
+        past.moment(out, "yesterday")
