@@ -31,6 +31,7 @@ class Replayed:
     kept: Kept
     now: Verdict
     elsewhere: str = ""  # versions and machine of then, where they are others now
+    differs: tuple[str, ...] = ()  # the parts of the digest that are others: `Rubric.parts`
 
     @property
     def differences(self) -> list[tuple[Mark, Mark]]:
@@ -47,11 +48,13 @@ def replay(
     reference: Mapping[str, str],
     moment: datetime | None = None,
     command: str = "autograder",
+    now: bool = False,
 ) -> Replayed:
     """Grade what a student had handed in at a moment, or last, as it was graded then; nothing is recorded.
 
-    `reference` has the chapter's own answers. Raises CourseError where nothing was kept, or the course is another one by now,
-    with the `command` that helps; forkserver.InfrastructureError, SandboxError.
+    `now`: by the course as it is now, on the same inputs as long as its checks draw the same. `reference` has the chapter's own
+    answers. Raises CourseError where nothing was kept, or the course is another one by now, with the `command` that helps;
+    forkserver.InfrastructureError, SandboxError.
     """
     with record.book(out, course.chapter(chapter)) as opened:
         kept = evidence.at(opened, chapter, student, moment)
@@ -67,10 +70,12 @@ def replay(
         rubric = replace(rubric, reference=own)
     job = Job(kept.answers, rubric.with_time(_factor(kept.verdict)), kept.verdict.seed, reference=own)
     others = _others(kept.verdict, job)
-    if differs := [name for name in others if name != ENVIRONMENT]:
+    differs = [name for name in others if name != ENVIRONMENT]
+    if differs and not now:
         raise CourseError(_another(student, kept, basis, differs, out, command))
     with Jobs(course, 1) as run:
-        return Replayed(kept, run.verdict(job), kept.verdict.evidence.parts[ENVIRONMENT] if others else "")
+        elsewhere = kept.verdict.evidence.parts[ENVIRONMENT] if ENVIRONMENT in others else ""
+        return Replayed(kept, run.verdict(job), elsewhere, tuple(differs))
 
 
 def _others(verdict: Verdict, job: Job) -> list[str]:

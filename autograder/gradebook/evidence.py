@@ -108,6 +108,7 @@ def add(
         "chapter": verdict.chapter,
         "student": verdict.student,
         "moment": datetime.now(UTC).isoformat(timespec="seconds"),
+        "digest": verdict.digest,
         "timestamp": timestamp,
         "verdict": _packed(verdict.to_json()),
         "answers": handed_in,

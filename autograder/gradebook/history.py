@@ -80,6 +80,15 @@ def keep(book: Gradebook, connection: Connection, chapter: Chapter, verdict: Ver
     _add(connection, _entries(chapter, verdict.student, verdict.digest, before, after))
 
 
+def answered(book: Gradebook, connection: Connection, chapter: Chapter, student: str, exercise: str, says: str) -> None:
+    """Add that a mark was contested, and what was answered; in a transaction. The mark is the one that stands."""
+    stands = last(book, connection, chapter, student).get(exercise, State(0.0, ""))
+    query = select(VERDICTS.c.digest).where((VERDICTS.c.chapter == chapter.name) & (VERDICTS.c.student == student))
+    digest = connection.execute(query).scalar() or ""
+    line = _line(chapter, student, exercise, stands, stands, digest, f"contested; {_user()} answered: {says}")
+    _add(connection, [line])
+
+
 def notice(book: Gradebook, chapter: Chapter, class_: Iterable[tuple[str, str, States]]) -> None:
     """Add what was changed by hand since: of each student the digest of the verdict, and what stands now."""
     with book.reading() as connection:
@@ -149,28 +158,34 @@ def _standing(book: Gradebook, chapter: Chapter, verdict: Verdict) -> States:
 
 
 def _entries(chapter: Chapter, student: str, digest: str, before: States, after: States) -> list[dict[str, Any]]:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
     made = []
     for exercise, state in after.items():
         was = before.get(exercise)
         if not state.differs(was) or (was is None and exercise == LATE and not state.points):
             continue
         by_hand = state.by_hand or (was is not None and was.by_hand)
-        entry = Entry(
-            chapter=chapter.name,
-            student=student,
-            exercise=exercise,
-            moment=now,
-            who=f"by hand, noticed by autograder as {_user()} ran it" if by_hand else f"autograder, run by {_user()}",
-            by_hand=state.by_hand,
-            points_was=None if was is None else was.points,
-            was="" if was is None else was.verdict,
-            points_now=state.points,
-            now=state.verdict,
-            digest=digest,
-        )
-        made.append(entry.__dict__)
+        who = f"by hand, noticed by autograder as {_user()} ran it" if by_hand else f"autograder, run by {_user()}"
+        made.append(_line(chapter, student, exercise, was, state, digest, who))
     return made
+
+
+def _line(
+    chapter: Chapter, student: str, exercise: str, was: State | None, now: State, digest: str, who: str
+) -> dict[str, Any]:
+    entry = Entry(
+        chapter=chapter.name,
+        student=student,
+        exercise=exercise,
+        moment=datetime.now(UTC).isoformat(timespec="seconds"),
+        who=who,
+        by_hand=now.by_hand,
+        points_was=None if was is None else was.points,
+        was="" if was is None else was.verdict,
+        points_now=now.points,
+        now=now.verdict,
+        digest=digest,
+    )
+    return entry.__dict__
 
 
 def _add(connection: Connection, lines: list[dict[str, Any]]) -> None:

@@ -72,6 +72,7 @@ EVIDENCE = Table(  # every verdict that was ever recorded: see `evidence`, which
     Column("chapter", String(128), nullable=False, index=True),
     Column("student", String(255), nullable=False, index=True),
     Column("moment", String(32), nullable=False),  # UTC, ISO 8601
+    Column("digest", String(64), nullable=False),
     Column("timestamp", Text),  # as it was handed in
     Column("verdict", LargeBinary, nullable=False),  # JSON in ASCII, deflated; without its notebook
     Column("answers", LargeBinary, nullable=False),  # the submission, as far as it counts, likewise; empty: not kept

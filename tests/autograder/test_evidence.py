@@ -1,9 +1,11 @@
 """A mark that can be defended in five years: what it rests on is kept, and gives the same verdict once more."""
 
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 
 import classroom
+import courses
 import pytest
 from classroom import FAILED, NAME
 from small_course import CHECKS, RIGHT, command
@@ -11,7 +13,7 @@ from small_course import NAME as SMALL
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from autograder.gradebook import evidence, past, record
+from autograder.gradebook import contests, evidence, past, record
 from autograder.gradebook.record import Recorder
 from autograder.model.course import CourseError
 from autograder.model.verdict import Result
@@ -42,8 +44,6 @@ def run(course, *arguments, code=0):
 def test_a_verdict_is_had_again_from_what_was_kept_and_where_the_checks_are_others_the_commit_is_named(
     committed, tmp_path
 ):
-    import courses
-
     folder, out = tmp_path / "submissions", tmp_path / "out"
     notebook = courses.answered(committed, SMALL, HALF_RIGHT)
     courses.hand_in(folder, "ada", SMALL, notebook)
@@ -132,3 +132,46 @@ def test_a_day_is_its_end(out, said, when):
 def test_what_is_no_date_is_said(out):
     with pytest.raises(CourseError, match="write it like 2026-11-20"):
         past.moment(out, "yesterday")
+
+
+def test_a_contested_mark_is_graded_again_and_answered_by_the_code_of_its_page(own_small, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    for student in ("ada", "bo"):
+        courses.hand_in(folder, student, SMALL, courses.answered(own_small, SMALL, HALF_RIGHT))
+    run(own_small, "grade", SMALL, "--submissions", folder, "--out", out)
+    page = out / "feedback" / "ada" / SMALL / f"{SMALL}.html"
+    code = re.search(r"the code of this page: ([a-z2-7]{4}-[a-z2-7]{4})", page.read_text())[1]
+    assert code not in (out / "feedback" / "bo" / SMALL / f"{SMALL}.html").read_text()
+
+    said = run(own_small, "contest", code.upper(), "--out", out)
+    assert "shift: failed, 0 of" in said
+    assert "now: the same" in said
+    assert "the same mistake: bo" in said
+
+    checks = own_small.check_file(SMALL)
+    checks.write_text(LENIENT)
+    said = run(own_small, "contest", code, "shift", "--out", out)
+    assert "by another checks than then" in said
+    assert "now: passed" in said
+
+    run(
+        own_small,
+        "contest",
+        code,
+        "shift",
+        "--out",
+        out,
+        "--reply",
+        "You are right: `shift` was checked *too* strictly.",
+    )
+    assert "was checked <em>too</em> strictly" in page.read_text()
+    assert "contested; " in run(own_small, "explain", "ada", SMALL, "shift", "--out", out)
+    run(own_small, "grade", SMALL, "--submissions", folder, "--out", out)
+    assert "was checked <em>too</em> strictly" in page.read_text()
+    assert "another verdict stands since" in run(own_small, "contest", code, "--out", out)
+
+
+def test_a_code_that_is_none_is_said(out):
+    (out / ".seed").write_bytes(b"x" * 32)
+    with pytest.raises(CourseError, match="stands on no page"):
+        contests.find(out, TINY.course, "aaaa-bbbb")
