@@ -162,7 +162,7 @@ def _graded(request: Request) -> int:
         unmade = outputs.write(
             out, chapter, faults=faults, workers=request.workers, progress=advance, command=request.command
         )
-    console.print(class_page.class_table(out, chapter))
+    console.print(class_page.class_table(out, chapter, console.width))
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
     without_a_file(roll.absent(out, chapter))

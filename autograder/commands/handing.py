@@ -110,6 +110,12 @@ def export(
     path = to or out / "export" / source.name
     if path.resolve() == source.resolve():
         end(AUTHOR, f"--to {path}: that is the download itself; give another file")
+    if filled.zeros_alone:
+        end(
+            AUTHOR,
+            f"nothing was written: {filled.waiting} marks wait for a person, and the other {filled.filled} are all 0; "
+            "give the marks in the formgrader, or add --waiting",
+        )
     files.replace(path, filled.data, mode=0o600)
     said = f"{path}: {filled.filled} marks, {filled.changed} of them in place of another; {filled.untouched} cells as they were"
     console.print(plain(said), highlight=False, soft_wrap=True)

@@ -159,7 +159,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     words.keep(course, full.name, out)
     with progress("feedback") as advance:
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
-    console.print(reporter.class_table(out, full))
+    console.print(reporter.class_table(out, full, console.width))
     grading.reports(out, full)
     grading.without_notebook(unmade)
     sys.exit(INFRASTRUCTURE if unmade else OK)

@@ -31,7 +31,14 @@ class Filled:
     filled: int = 0
     changed: int = 0  # of them: another mark stood there
     untouched: int = 0  # cells of students without a mark
+    worth: int = 0  # marks above 0 among the filled
+    waiting: int = 0  # marks left out because of a person's that is not given yet
     troubles: list[str] = field(default_factory=list)  # somebody's mark is not in it
+
+    @property
+    def zeros_alone(self) -> bool:
+        """Whether nothing but zeros is in it, because who has more waits for a mark by hand."""
+        return bool(self.filled and self.waiting) and not self.worth
 
     def said(self) -> list[str]:
         """The troubles, a line each, of the first `LISTED`."""
@@ -73,7 +80,9 @@ def mark(total: Total, possible: str, where: str, how: How, filled: Filled) -> s
         if total.fault:
             why, mend = f"not graded: {total.fault}", "grade again"
         filled.troubles.append(f"{harmless.line(total.student)}, {total.chapter}: {harmless.line(why)}; {mend}")
+        filled.waiting += not total.fault
         return None
+    filled.worth += total.points > 0
     try:
         most = float(possible.replace(",", "."))
     except ValueError:

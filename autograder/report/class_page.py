@@ -49,6 +49,7 @@ STYLES = {
 
 
 ROWS = 40  # of the table in the terminal
+WIDE, BESIDE = 400, 28  # characters of a terminal; beside student and exercises: points, what was late, lines
 
 
 @dataclass(frozen=True)
@@ -241,31 +242,39 @@ def _crashed(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:
     return ended
 
 
-def class_table(out: Path, chapter: Chapter) -> Table:
-    """The class for the terminal: a row a student, a column an exercise. Raises CourseError if OUT has no gradebook.
+def class_table(out: Path, chapter: Chapter, width: int = WIDE) -> Table:
+    """The class for the terminal: a line a student, total first. Raises CourseError if OUT has no gradebook.
 
-    Of more than ROWS students only who needs a look, the most urgent first chosen; it says how many it leaves out.
+    Each exercise has a column, or, where `width` characters are too few for that, a sign. Of more than ROWS students only who
+    needs a look, the most urgent first chosen; it says how many it leaves out.
     """
     class_, absent = records(out, chapter), roll.absent(out, chapter)
     everyone = len(class_) + len(absent)
     if everyone > ROWS:
         first = _looked_at_first(attention.needs(chapter, class_, {}, {}))
         class_, absent = [record for record in class_ if record.student in first], []
+    heads = [f"{harmless.line(exercise.name)} /{number(exercise.max_points)}" for exercise in chapter.exercises]
+    longest = max((len(record.student) for record in class_), default=0)
+    folded = longest + sum(len(head) + 3 for head in heads) + BESIDE > width
     table = Table(title=harmless.line(chapter.title), title_justify="left", caption_justify="left")
     table.caption = "  ".join(f"{sign} {result.value}" for result, sign in SIGNS.items())
     if hidden := everyone - len(class_) - len(absent):
         table.caption += f"\n{hidden:,} of {everyone:,} students are not shown: see {page_name(chapter)}"
     table.add_column("student", no_wrap=True)
-    for exercise in chapter.exercises:
-        table.add_column(f"{harmless.line(exercise.name)} /{number(exercise.max_points)}", justify="right")
-    table.add_column(f"points /{number(chapter.max_points)}", justify="right")
-    table.add_column("")
+    table.add_column(f"points /{number(chapter.max_points)}", justify="right", no_wrap=True)
+    for head in ("exercises",) if folded else heads:
+        table.add_column(head, justify="left" if folded else "right", no_wrap=folded)
+    table.add_column("", no_wrap=True)
     for record in class_:
-        cells = [Text(_cell(row), style=STYLES.get(row.verdict, "red")) for row in record.rows]
+        marks = [(row, STYLES.get(row.verdict, "red")) for row in record.rows]
+        cells = [Text(_cell(row), style=style) for row, style in marks]
+        if folded:
+            cells = [Text.assemble(*((SIGNS[row.verdict], style) for row, style in marks))]
         student, total = Text(harmless.line(record.student)), Text(number(record.points), style="bold")
-        table.add_row(student, *cells, total, "late" if record.seconds_late else "")
+        table.add_row(student, total, *cells, "late" if record.seconds_late else "")
     for student in absent:
-        table.add_row(Text(harmless.line(student)), *["–"] * len(chapter.exercises), "", "absent", style="dim")
+        dashes = ["–" * len(heads)] if folded else ["–"] * len(heads)
+        table.add_row(Text(harmless.line(student)), "", *dashes, "absent", style="dim")
     return table
 
 

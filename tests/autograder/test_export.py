@@ -209,6 +209,23 @@ def test_what_waits_for_a_mark_by_hand_is_not_exported_unless_said(small: Course
     assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "5"}}
 
 
+def test_zeros_alone_are_not_exported_while_the_others_wait(small: Course, hand_in, tmp_path: Path):
+    out = tmp_path / "out"
+    hand_in("bob", {})
+    assert command("grade", "90", "--submissions", hand_in("ada"), "--out", out, root=small.root).returncode == 0
+    rows = [
+        ["    Points Possible", "", "", "", "", "", "6", "10", ""],
+        CANVAS[2],
+        ["B", "101", "", "bob", *CANVAS[2][4:]],
+    ]
+    call = ("export", "90", "--out", out, "--canvas", sheet(tmp_path / "gradebook.csv", HEAD, rows))
+    done = command(*call, root=small.root)
+    assert (done.returncode, (out / "export").exists()) == (2, False)
+    assert "1 marks wait for a person, and the other 1 are all 0" in " ".join(done.stderr.split())
+    assert command(*call, "--waiting", root=small.root).returncode == 0
+    assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "5"}, "101": {"7001": "0"}}
+
+
 def test_what_is_no_gradebook_is_refused_with_the_mend(checked: Course, by_canvas: Path, tmp_path: Path):
     book = sheet(tmp_path / "gradebook.csv", ["name", "mark"], [["Ada", "1"]])
     done = command("export", "90", "--out", by_canvas, "--canvas", book, root=checked.root)

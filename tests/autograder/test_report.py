@@ -195,7 +195,9 @@ def test_a_class_of_nobody_has_a_page_too(tmp_path):
 
 def test_the_terminals_table_has_a_row_a_student_with_their_points(out):
     rows = [line for line in printed(class_page.class_table(out, TINY)).splitlines() if line.startswith("│")]
-    assert [re.sub(r"\s+", "", row) for row in rows][:2] == ["│ada│●3│●4│✎│7││", "│bo│○0│◐2│·0│2││"]
+    assert [re.sub(r"\s+", "", row) for row in rows][:2] == ["│ada│7│●3│●4│✎││", "│bo│2│○0│◐2│·0││"]
+    narrow = printed(class_page.class_table(out, TINY, 40)).splitlines()
+    assert [re.sub(r"\s+", "", row) for row in narrow if row.startswith("│")][:2] == ["│ada│7│●●✎││", "│bo│2│○◐·││"]
 
 
 def test_of_a_large_class_the_terminal_shows_the_most_urgent_and_counts_the_others(tmp_path, monkeypatch):
