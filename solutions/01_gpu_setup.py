@@ -89,8 +89,11 @@ with attempt("prediction", done="recorded before it was measured"):
     display(pictures.bars(times, title="MODEL: ResNet-50, images a second", unit="times one GPU"))
 
 # %% [markdown]
+# <details><summary>Does the claim hold?</summary>
+#
 # With these figures the claim holds. Other GPUs and networks give another answer. Chapter 10 derives the waiting times,
 # chapter 11 measures.
+# </details>
 
 # %% [markdown]
 # ## Physical and logical devices

@@ -77,7 +77,10 @@ with attempt("prediction", done="recorded before three programs started"):
     )
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # The second program lives on the first one's reserve. On a GPU of ten times the size it gets the same 1,311 MiB.
+# </details>
 
 # %% [markdown]
 # ## A GPU of one's own

@@ -209,8 +209,11 @@ with attempt("guesses", done="recorded before they were looked up"):
         print(f"{dtype:8} pinned to {wish:6} you: {guess:6} it: {ran:6}{'' if guess == ran else ' <- a surprise'}")
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # Textbooks and tutorials call this "falling back to the CPU". The third product was pinned to a *CPU* that is not here, and ran
 # on a GPU. TensorFlow takes the best device that has a kernel, whatever type the pin named.
+# </details>
 
 # %% [markdown]
 # ### Exercise: `landing` (3 points)

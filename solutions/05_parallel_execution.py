@@ -227,8 +227,11 @@ with attempt("quiz", done="recorded before it was run"):
     display(steps(you=[guess[i] for i in range(1, 6)], TensorFlow=ran))
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # Same graph, same counters, another order: the queue of this pool is a *stack*. With two threads the order can change from
 # run to run. So rely on edges, never on an order that you saw.
+# </details>
 
 # %% [markdown]
 # ## How many threads?
@@ -298,9 +301,12 @@ with attempt("guesses", done="recorded before they were measured"):
     display(pictures.bars(took, title="Four naps of 0.1 s", unit="seconds"))
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # One inter-op thread takes one op at a time. Intra-op threads do not help: a nap has no pieces. Four logical CPUs do not
 # help either. The textbook gives each device an inter-op pool of its own; these four CPUs share one. A logical CPU is a
 # name, not a core.
+# </details>
 
 # %% [markdown]
 # ## Reading step statistics

@@ -516,8 +516,11 @@ with attempt("guesses", done="recorded before it was measured"):
             print(f"   {worker}: {len(before[worker])} steps in a second; {len(now[worker])} when worker:1 is slow")
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # In step, the slowest worker sets the pace of all. Out of step nobody waits. While `worker:1` sleeps, `worker:0` writes: each
 # gradient of the slow worker is old.
+# </details>
 
 # %% [markdown]
 # ## Then: in step, between graphs

@@ -672,7 +672,10 @@ with attempt("guesses", done="recorded before it was measured"):
     display(scaling_picture(found))
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # Strong scaling gains less and less: a replica's share shrinks, the ring does not. Weak scaling gains more, and pays with a larger batch.
+# </details>
 
 # %% [markdown]
 # ## Then and now

@@ -727,9 +727,12 @@ with attempt("guesses", done="recorded before it was measured"), tempfile.Tempor
     display(workers.draw_deaths(times))
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # In step, one death ends all: nobody can add up without it. A coordinator gives a dead worker's step to another one: it runs
 # *at least once*, and is counted twice if the dead one had counted it. A dead ps takes variables with it. A chief that is
 # started again goes on from its checkpoint.
+# </details>
 
 # %% [markdown]
 # A dead process's connections close. A machine without power is only silent. `SIGSTOP` makes a process silent:
