@@ -229,8 +229,8 @@ with attempt("quiz", done="recorded before it was run"):
 # %% [markdown]
 # <details><summary>What was measured</summary>
 #
-# Same graph, same counters, another order: the queue of this pool is a *stack*. With two threads the order can change from
-# run to run. So rely on edges, never on an order that you saw.
+# Same graph, same counters, another order: the queue of this pool is a *stack*. With two threads it can change from
+# run to run. So rely on edges, never on an order you saw.
 # </details>
 
 # %% [markdown]
