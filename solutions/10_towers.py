@@ -52,9 +52,6 @@ first = tf.train.Example.FromString(record.numpy()).features.feature
 print(len(train.labels), "records; in the first one: label", *first["label"].int64_list.value, end=", ")
 print(len(first["image_raw"].bytes_list.value[0]), "bytes of image")
 
-# %% [markdown]
-# One record becomes an image and its label:
-
 
 # %% covers=["S46"]
 def parse(record):  # bytes -> [8, 8, 1] from 0 to 1, and a label
@@ -106,13 +103,14 @@ with attempt("batches"):
     expect(counts == {lengths[0]}, f"tower 0 has {lengths[0]} records; 40 passes of one dataset have {sorted(counts)}")
     groups = [{*map(frozenset, each)} for each in mixed]
     expect(any(each != groups[0] for each in groups), "in each pass of tower 0 the same examples stand together")
-    many = digits.write_records(digits.Digits(train.images[:300], np.arange(300)), tempfile.mkdtemp())
-    third = batches(many, 3, 0, 10)
-    passes = [np.concatenate([labels.numpy() for _, labels in third]) for _ in range(20)]
-    last = np.sort(passes[0])[-10:]
-    soon = np.isin([each[:10] for each in passes], last).any()
+    many = digits.write_records(digits.Digits(train.images, np.arange(1500)), tempfile.mkdtemp())
+    third = batches(many, 3, 0, 50)
+    passes = [np.concatenate([labels.numpy() for _, labels in third]) for _ in range(3)]
+    last = np.sort(passes[0])[-100:]
+    soon = np.isin([each[:100] for each in passes], last).any()
     expect(
-        soon, f"in 20 passes, none of tower 0's last 10 records of 100, {last}, comes early: what does the buffer hold?"
+        soon,
+        "in 3 passes, none of tower 0's last 100 records of 500 is among the first 100: what does the buffer hold?",
     )
 
 # %% [markdown]
@@ -158,7 +156,8 @@ queued = fresh.run(then, path, timeout=50)
 print(f"{len(queued)} steps, loss {queued[0]:.2f} -> {queued[-1]:.2f}")
 
 # %% [markdown]
-# Two epochs of 1,500 are 93 full batches; the last 24 examples were left out. Your three lines replace all this.
+# Two epochs of 1,500 are 93 full batches; the last 24 examples were left out. Your three lines replace all this,
+# and drop nothing.
 
 # %% [markdown]
 # ## One tower
@@ -450,7 +449,7 @@ try:
     pulled, by_four, by_one = [*itertools.islice(pulled, 60)], copy(model), copy(model)
     fell, took = trained(by_four, pulled, D)
     one_fell, lone = trained(
-        by_one, [[[tf.concat(part, 0) for part in zip(*each, strict=True)]] for each in pulled], [CPU]
+        by_one, [[[tf.concat(part, 0) for part in zip(*each, strict=True)]] for each in pulled], D[:1]
     )
     hits = np.mean(np.argmax(by_four(test.images), axis=1) == test.labels)
     print(f"{hits:.0%} of {len(test.labels)} new digits; first step {took[0]:.1f} s;", end=" ")
@@ -639,6 +638,16 @@ with attempt("guesses", after=["step"], done="recorded before it was measured"):
 # Each step, the CPU receives the gradients of all `n` towers, and sends weights to all. If all are other devices, its
 # link carries `2 n` times their size. An **all-reduce** gives every device the sum; the word does not say how. A *ring* does it
 # without a middle. Each device then keeps its own weights, equal at the start by a **broadcast**.
+#
+# First with a middle; move the slider:
+
+# %%
+NUMBERS = [[3, 1, -2, 5], [0, 4, 7, -1], [2, 2, 1, 6], [-3, 8, 0, 1]]  # of four devices, four pieces of gradients
+
+# %% tags=["show"] covers=["S53"]
+others = [(i, piece) for i in (1, 2, 3) for piece in range(4)]
+middle = [[(i, 0, piece) for i, piece in others], [(0, i, piece) for i, piece in others]]  # sender, receiver, piece
+ring.walk(middle, NUMBERS, adds=1, title="Device 0 in the middle")
 
 # %% [markdown]
 # ### The ring
@@ -731,6 +740,7 @@ with attempt("schedule"):
     mine = [tf.concat(held, 0) for held in all_reduce([tf.constant(row) for row in rows], D, steps)]
     same = all(np.array_equal(a, b) for a, b in zip(mine, fresh.run(library, [*rows], cpus=4, timeout=50), strict=True))
     expect(same, "on whole numbers, your ring and `tf.distribute` differ")
+    display(ring.walk(steps, NUMBERS, title="Your ring, with numbers"))
     print("your ring and tf.distribute: the same sums on each device")
 
 # %% [markdown]
@@ -799,6 +809,7 @@ with attempt("ring_step", after=["tower", "schedule"]):
     whole = tf.function(lambda *batches: ring_step(models, optimizers, batches, D))
     sent = placement.trace(whole, *cut([8, 8, 8, 3])).sent()
     display(tower_runs.draw_sent(sent, D, title="What goes from device to device in one ring_step"))
+    print("small numbers are shapes, counts and losses; the CPU hands out what it held before: the batches")
     names = [name.strip("/") for name in D]
     piece = 4 * -(-sum(int(np.prod(v.shape)) for v in model.trainable_variables) // len(D))
     for (source_, target), size in sent.items():
@@ -959,6 +970,6 @@ pictures.render(chart, f"Loss after 120 updates at rate 2, five runs of each: {'
 #         loss = ...
 #     gradients = tape.gradient(loss, model.trainable_variables)
 # # on the CPU: weight by examples, not by towers; then apply
-# # test: a few steps of plain SGD against one device on the whole batch, to 1e-6
+# # test: a few steps of SGD against one device on the whole batch, to 1e-6
 # # speed: without the first step; examples of all towers / seconds of a step
 # ```

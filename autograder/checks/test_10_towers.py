@@ -45,7 +45,7 @@ def test_the_towers_share_the_records(student, rng):
 
 @exercise("batches")
 def test_batches_are_mixed_anew_in_each_pass(student, rng):
-    found = Pulled(student, rng, 2, passes=4, batches=31)
+    found = Pulled(student, rng, 2, passes=4, batches=31, least=11)
     hardly = []  # of each tower, whether nothing of it tells that its buffer holds four fifths of its records
     for k, tower in enumerate(found.towers):
         for each in tower:
@@ -68,8 +68,8 @@ def test_batches_are_mixed_anew_in_each_pass(student, rng):
                 f"{found.says}: in each pass of tower {k} the same examples stand together; expected them mixed anew."
             )
             raise Misconception("mixed_once", text)
-        # true of seven right towers in ten thousand, so of two together in two million: no record comes four fifths of a pass
-        # before its place in the file; or, whatever the order is that is hardly left, few records are ever in the first third
+        # true of fewer than one right tower in a million: no record comes four fifths of a pass before its place in the file;
+        # or, whatever the order is that is hardly left, few records are ever in the first third
         order = [list(itertools.chain(*each)) for each in tower]
         filed = {label: place for place, label in enumerate(sorted(order[0], key=found.labels.index))}
         early = max(filed.get(label, 0) - place for labels in order for place, label in enumerate(labels))

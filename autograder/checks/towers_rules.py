@@ -32,14 +32,16 @@ def pulled(student, content, n, size, passes):
             rounds = []
             for _ in range(passes):
                 pairs = [(np.asarray(x), np.asarray(y)) for x, y in data]
-                rounds.append([[np.rint(x.reshape([len(y), -1]).max(axis=1) * 255), y] for x, y in pairs])
+                flat = [(np.rint(x.reshape([len(y), -1]) * 255), y) for x, y in pairs]
+                rounds.append([[200 * x[:, 0] + x[:, -1], y] for x, y in flat])
             found.append(rounds)
         return found
 
 
 def filed(labels: Sequence[int]) -> bytes:
-    """A file of records, of which each has an image of 8 x 8 that is its label."""
-    images = np.asarray(labels, np.float32)[:, None, None, None] / 255 * np.ones((1, 8, 8, 1), np.float32)
+    """A file of records, of which each has an image of 8 x 8 that tells its label: its first pixel how often 200 is in it."""
+    images = np.ones((len(labels), 8, 8, 1), np.float32) * (np.asarray(labels) % 200)[:, None, None, None] / 255
+    images[:, 0, 0, 0] = np.asarray(labels) // 200 / 255
     with tempfile.TemporaryDirectory() as folder:
         return Path(digits.write_records(digits.Digits(images, np.asarray(labels)), folder)).read_bytes()
 
@@ -50,14 +52,16 @@ PASS = list_of(row(list_of(whole), list_of(whole)))
 class Pulled:
     """What each tower pulls of a fresh file in several passes: lists of labels."""
 
-    def __init__(self, student: Any, rng: np.random.Generator, n: int, passes: int, batches: int = 3) -> None:
-        """From a file of which each tower has so many `batches`, the last of them smaller."""
-        self.n, self.size = n, int(rng.integers(3, 5))
-        least = (batches - 1) * self.size + 1
-        self.count = self.n * least + int(
+    def __init__(
+        self, student: Any, rng: np.random.Generator, n: int, passes: int, batches: int = 3, least: int = 3
+    ) -> None:
+        """From a file of which each tower has so many `batches` of `least` records or one more, the last of them smaller."""
+        self.n, self.size = n, int(rng.integers(least, least + 2))
+        fewest = (batches - 1) * self.size + 1
+        self.count = self.n * fewest + int(
             rng.integers(1, self.n)
         )  # shares of two sizes, and a last batch that is smaller
-        self.labels = [int(each) for each in rng.permutation(250)[: self.count]]
+        self.labels = [int(each) for each in rng.permutation(1000)[: self.count]]
         asked = student.ask(pulled, content=filed(self.labels), n=self.n, size=self.size, passes=passes)
         kind = list_of(list_of(PASS, passes), n).named("batches of images and labels")
         found = kind(asked, "Your datasets gave")

@@ -104,7 +104,7 @@ def promises(found: Found) -> Iterator[tuple[bool, str]]:
         says += f", and the last one's {plain[-1]:.4f}"
     yield bool(found.decay or np.isclose(found.loss, wanted, atol=1e-5)), says
     decayed = close(found.after, updated(found.before, found.given, found.decay))
-    says = "after a step, the weights are not those of the towers' mean gradient, decay included"
+    says = "after a step, the weights are not those of the towers' mean gradient, decay of every variable included"
     if close(found.after, updated(found.before, found.given, 0.0)):
         says = "after a step, the weights are those of a loss without decay"
     elif decayed and found.decay and any(np.isclose(found.loss, each, atol=1e-5) for each in (wanted, plain[-1])):

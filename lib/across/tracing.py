@@ -9,6 +9,7 @@ Traced as by `tf.function`, with AutoGraph. Functions inside are written out. Wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ __all__ = ["Program", "concrete", "program", "quiet", "written_out"]
 
 SAYING = ("PrintV2", "Assert")  # never `Print`: an op that is looked for where nothing else has its effect
 RESOURCE = 20  # DT_RESOURCE
+PASSED = re.compile(r"Func/.+/(?:input|output)/_\d+$")  # how Grappler calls what goes into a function, or comes out
+BOUND = "loc:@"  # before the name of an op with which another one shares its device
 GIVEN = ("Placeholder", "Const", "VarHandleOp")  # there from the beginning: nobody waits for one
 
 
@@ -114,12 +117,26 @@ def _inlined(traced: Any) -> Any:
 
     graph_def: Any = convert_to_constants._run_inline_graph_optimization(traced, False, True)
     known = {node.name: node for node in graph_def.node}
-    for node in graph_def.node:  # the handle that a function was given is the handle
-        for at, name in enumerate(node.input):
-            while (given := known.get(name)) and given.op == "Identity" and given.attr["T"].type == RESOURCE:
-                name = given.input[0]
-                node.input[at] = name
+
+    def itself(name: str) -> str:
+        """The thing that a function was given, or gave: the function's copy of it is on no device that anybody chose."""
+        while (given := known.get(name)) and _passes(given):
+            name = given.input[0]
+        return name
+
+    for node in graph_def.node:
+        node.input[:] = [itself(name) for name in node.input]
+        if "_class" not in node.attr:
+            continue
+        # Grappler binds a thing to its copies, too: it would lose its own device for theirs
+        bound = [_source(itself(place.decode().removeprefix(BOUND))) for place in node.attr["_class"].list.s]
+        bound = [] if _passes(node) else [name for name in bound if name != node.name]
+        node.attr["_class"].list.s[:] = [f"{BOUND}{name}".encode() for name in bound]
     return graph_def
+
+
+def _passes(node: Any) -> bool:
+    return node.op == "Identity" and (node.attr["T"].type == RESOURCE or bool(PASSED.match(node.name)))
 
 
 def _as_variable(node: Any, label: str, variable: Any, home: str) -> None:
@@ -146,7 +163,7 @@ def _scope(variable: Any) -> bytes:
     import tensorflow as tf
 
     handle = variable.handle
-    return b"" if isinstance(handle, tf.__internal__.EagerTensor) else f"loc:@{handle.op.name}".encode()
+    return b"" if isinstance(handle, tf.__internal__.EagerTensor) else f"{BOUND}{handle.op.name}".encode()
 
 
 def _placed(node: Any, places: Mapping[bytes, str]) -> None:

@@ -91,6 +91,32 @@ def test_an_assignment_inside_of_a_function_is_seen():
     assert assign.inputs[0] == "v"
 
 
+def test_a_function_inside_computes_where_it_is_called_and_sends_no_copies():
+    @tf.function
+    def inner(y):
+        return tf.reduce_sum(tf.exp(y))
+
+    def answer(x):
+        with tf.device("/CPU:2"), tf.GradientTape() as tape:
+            tape.watch(x)
+            total = inner(x)
+            gradient = tape.gradient(total, x)  # by another function, which is given what `inner` computed: `exp(y)`
+        return gradient * total
+
+    made = tracing.program(answer, SPEC)
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(made.graph_def, name="")
+    working = {op.type: op for op in graph.get_operations() if op.type in ("Exp", "Sum", "Tile")}
+    assert {op.device for op in working.values()} == {"/device:CPU:2"}
+    needed, waiting = set(), [graph.get_tensor_by_name(made.outputs[0]).op]
+    while waiting:
+        op = waiting.pop()
+        needed.add(op)
+        waiting += [each.op for each in op.inputs if each.op not in needed]
+    assert set(working.values()) <= needed
+    assert not [op.name for op in needed if op.name.startswith("Func/")]
+
+
 def test_weights_are_variables_of_the_graph_where_they_are_asked_for():
     v = tf.Variable(tf.constant([1.0, 2.0]))
     made = tracing.program(lambda: v * 2.0, weights={"kernel": (v, "/job:ps/task:0/device:CPU:0")})
