@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import date, datetime, time
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from autograder.gradebook import evidence, history, late_penalty, record
 from autograder.gradebook.given import Given
 from autograder.gradebook.history import LATE, Entry
 from autograder.gradebook.record import BY_HAND, Record, Row
+from autograder.model import headers
 from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Result
 
@@ -46,13 +46,7 @@ def moment(out: Path, said: str) -> datetime:
             when = datetime.combine(date.fromisoformat(said), time.max)
     except ValueError:
         raise CourseError(f"--at {said!r} is no date; write it like 2026-11-20 or 2026-11-20T18:00+01:00") from None
-    return when if when.tzinfo else when.replace(tzinfo=_there(late_penalty.zone(out)))
-
-
-def _there(zone: str) -> tzinfo:
-    if "/" in zone:
-        return ZoneInfo(zone)
-    return datetime.fromisoformat(f"2026-01-01T00:00{zone}").tzinfo or UTC
+    return when if when.tzinfo else when.replace(tzinfo=headers.there(late_penalty.zone(out)))
 
 
 def _as_it_stood(row: Row, line: Entry | None) -> Row:

@@ -72,6 +72,7 @@ class Record:
     penalty: float = 0.0  # points taken off by nbgrader's late policy
     due: datetime | None = None  # in UTC: the date that counted
     extension: float = 0.0  # seconds of it that the class does not have
+    zone: str = ""  # where the class is: see `late_penalty.zone`
     packed: bytes = field(default=b"", repr=False)  # the executed notebook, as it is kept; empty where not asked for
 
     @property
@@ -287,13 +288,13 @@ class Recorder:
 def records(out: Path, chapter: Chapter) -> list[Record]:
     """Everything recorded of a chapter but the notebooks, sorted by student. Raises CourseError if OUT has no gradebook."""
     with book(out, chapter) as opened:
-        return _records(opened, chapter)
+        return _records(opened, chapter, late_penalty.zone(out))
 
 
 def whole(out: Path, chapter: Chapter, student: str = "") -> Iterator[Record]:
     """The same, of all or of one `student`, one at a time and each with its notebook: a class's do not fit into memory."""
     with book(out, chapter) as opened:
-        for each in _records(opened, chapter):
+        for each in _records(opened, chapter, late_penalty.zone(out)):
             if student not in ("", each.student):
                 continue
             with opened.reading() as connection:
@@ -312,11 +313,12 @@ def book(out: Path, chapter: Chapter) -> Iterator[Gradebook]:
         opened.shut()
 
 
-def _records(book: Gradebook, chapter: Chapter) -> list[Record]:
+def _records(book: Gradebook, chapter: Chapter, zone: str) -> list[Record]:
     with book.reading() as connection:
         found = tables.kept(connection, chapter.name)
         theirs = given.given(book, chapter.name) if found else {}
-    return [_record(chapter, verdict, timestamp, theirs.get(verdict.student, Given())) for verdict, timestamp in found]
+    made = (_record(chapter, verdict, stamp, theirs.get(verdict.student, Given())) for verdict, stamp in found)
+    return [replace(each, zone=zone) for each in made]
 
 
 def rows(out: Path, chapter: Chapter) -> list[Row]:

@@ -7,7 +7,7 @@ writes it into the notebook's metadata, where grading reads it.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 from zoneinfo import ZoneInfo
@@ -128,6 +128,13 @@ def zone_of(text: str) -> str:
     """The zone that a date names (`2026-11-30T23:59 Europe/Vienna`); empty if it names none."""
     found = ZONE.search(text.strip())
     return found[1] if found else ""
+
+
+def there(zone: str) -> tzinfo:
+    """The time of a zone's name or of an offset; UTC for neither."""
+    if "/" in zone:
+        return zone_called("the zone", zone)
+    return datetime.fromisoformat(f"2026-01-01T00:00{zone}").tzinfo or UTC
 
 
 def zone_called(where: str, zone: str) -> ZoneInfo:

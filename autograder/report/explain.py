@@ -301,7 +301,7 @@ def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tupl
     yield "handed in", record.timestamp or "no timestamp"
     if record.due:
         more = f", {rendering.duration(record.extension)} of it an extension" if record.extension else ""
-        yield "due", f"{rendering.moment(record.due)}{more}"
+        yield "due", f"{rendering.moment(record.due, record.zone)}{more}"
     if record.time:
         yield "limits of time", record.time
     if record.seconds_late:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from autograder.gradebook.record import number
-from autograder.model import harmless
+from autograder.model import harmless, headers
 from autograder.report.words import ENGLISH
 
 CODE = re.compile("`([^`<>]{1,1000})`")
@@ -76,9 +76,10 @@ def duration(seconds: float) -> str:
     return " ".join(said) or "less than a minute"
 
 
-def moment(when: datetime) -> str:
-    """A moment in UTC as people read it."""
-    return f"{when:%Y-%m-%d %H:%M} UTC"
+def moment(when: datetime, zone: str = "") -> str:
+    """A moment in UTC as people read it, where the class is: `2026-11-30 23:59 Europe/Vienna`; without a zone in UTC."""
+    here = when.replace(tzinfo=UTC).astimezone(headers.there(zone))
+    return f"{here:%Y-%m-%d %H:%M} {zone if here.utcoffset() else 'UTC'}"
 
 
 @pass_context

@@ -135,7 +135,7 @@ def test_nothing_of_a_comment_that_quotes_a_student_runs_or_loads(tmp_path, atta
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", str(shown))
 
 
-def test_who_is_late_reads_which_due_date_counted(tmp_path):
+def test_who_is_late_reads_which_due_date_counted_where_the_class_is(tmp_path):
     late_penalty.settle(tmp_path, TINY, "2026-03-02T01:00+01:00", "10%", None)
     with Recorder(tmp_path, TINY) as recorder:
         recorder.write(classroom.verdict("ada"), "2026-03-04 12:30:00 UTC")
@@ -145,7 +145,7 @@ def test_who_is_late_reads_which_due_date_counted(tmp_path):
         recorder.write(classroom.verdict("ada"), "2026-03-04 12:30:00 UTC")
     [kept] = record.whole(tmp_path, TINY)
     said = BeautifulSoup(feedback.render(TINY, kept), "html.parser").text
-    assert "due on 2026-03-03 00:00 UTC and came on 2026-03-04 12:30 UTC, 1 d 12 h 30 min late" in said
+    assert "due on 2026-03-03 01:00 +01:00 and came on 2026-03-04 13:30 +01:00, 1 d 12 h 30 min late" in said
     assert "1 point taken off" in said
 
 
