@@ -117,21 +117,26 @@ def _inlined(traced: Any) -> Any:
 
     graph_def: Any = convert_to_constants._run_inline_graph_optimization(traced, False, True)
     known = {node.name: node for node in graph_def.node}
+    copies = {node.name for node in graph_def.node if _passes(node)}
+    given = [known.get(_source(known[name].input[0])) for name in copies if "/output/_" in name]
+    copies |= {node.name for node in given if node and node.op == "Identity" and not node.device}  # by which it returns
 
     def itself(name: str) -> str:
         """The thing that a function was given, or gave: the function's copy of it is on no device that anybody chose."""
-        while (given := known.get(name)) and _passes(given):
-            name = given.input[0]
+        while (source := _source(name)) in copies:
+            copied = known[source].input[0]
+            name = f"^{_source(copied)}" if name.startswith("^") else copied
         return name
 
     for node in graph_def.node:
         node.input[:] = [itself(name) for name in node.input]
-        if "_class" not in node.attr:
-            continue
-        # Grappler binds a thing to its copies, too: it would lose its own device for theirs
-        bound = [_source(itself(place.decode().removeprefix(BOUND))) for place in node.attr["_class"].list.s]
-        bound = [] if _passes(node) else [name for name in bound if name != node.name]
-        node.attr["_class"].list.s[:] = [f"{BOUND}{name}".encode() for name in bound]
+        if "_class" in node.attr:  # Grappler binds a thing to its copies, too: it would lose its own device for theirs
+            bound = [_source(itself(place.decode().removeprefix(BOUND))) for place in node.attr["_class"].list.s]
+            node.attr["_class"].list.s[:] = [f"{BOUND}{name}".encode() for name in bound if name != node.name]
+    copies -= {tensor.op.name for tensor in traced.outputs}
+    for at, node in reversed([*enumerate(graph_def.node)]):  # a copy that nobody reads would still count as a reader
+        if node.name in copies:
+            del graph_def.node[at]
     return graph_def
 
 

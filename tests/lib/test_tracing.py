@@ -117,6 +117,19 @@ def test_a_function_inside_computes_where_it_is_called_and_sends_no_copies():
     assert not [op.name for op in needed if op.name.startswith("Func/")]
 
 
+def test_what_a_function_inside_returns_is_the_thing_and_no_copy_of_it():
+    @tf.function
+    def inside(x):
+        with tf.device("/CPU:0"):
+            return tf.square(x, name="squared")
+
+    made = tracing.program(lambda x: tf.negative(inside(x)), SPEC)
+    (last,) = [node for node in made.graph_def.node if node.op == "Neg"]
+    (squared,) = [node for node in made.graph_def.node if node.op == "Square"]
+    assert list(last.input) == [squared.name]
+    assert [node.op for node in made.graph_def.node].count("Identity") == 1  # by which `program`'s own function returns
+
+
 def test_weights_are_variables_of_the_graph_where_they_are_asked_for():
     v = tf.Variable(tf.constant([1.0, 2.0]))
     made = tracing.program(lambda: v * 2.0, weights={"kernel": (v, "/job:ps/task:0/device:CPU:0")})
