@@ -113,8 +113,8 @@ def export(
     if filled.zeros_alone:
         end(
             AUTHOR,
-            f"nothing was written: {filled.waiting} marks wait for a person, and the other {filled.filled} are all 0; "
-            "give the marks in the formgrader, or add --waiting",
+            f"nothing was written: {filled.waiting} students have no mark yet, and the other {filled.filled} have 0; "
+            "give what waits in the formgrader, or add --waiting",
         )
     files.replace(path, filled.data, mode=0o600)
     said = f"{path}: {filled.filled} marks, {filled.changed} of them in place of another; {filled.untouched} cells as they were"

@@ -1,27 +1,17 @@
-"""The verbs of whoever has a class: grade, report, explain, forget."""
+"""The verbs of whoever has a class: grade, report, forget."""
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
-from autograder.model.course import Course, near
-
-if TYPE_CHECKING:  # these import what takes seconds
-    from autograder.engine.replay import Replayed
-
-At = Annotated[
-    str, typer.Option("--at", help="as it stood then: 2026-11-20, which is its end, or 2026-11-20T18:00+01:00")
-]
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -163,130 +153,6 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     grading.reports(out, full)
     grading.without_notebook(unmade)
     sys.exit(INFRASTRUCTURE if unmade else OK)
-
-
-@app.command(rich_help_panel=INSTRUCTORS)
-def explain(
-    context: typer.Context,
-    student: str,
-    chapter: ChapterName,
-    exercise: Annotated[str, typer.Argument(help="all of them by default")] = "",
-    *,
-    out: Out,
-    at: At = "",
-    json_: Annotated[bool, typer.Option("--json", help="all of it, for machines")] = False,
-) -> None:
-    """Say why a student has the marks that they have: whose fault, evidence, limits reached, what to do."""
-    from autograder.gradebook import past
-    from autograder.report import explain as explainer
-
-    course = opened(context)
-    full = course.chapter(course.full_name(chapter))
-    how: dict[str, Any] = {"command": spelled(context), "at": past.moment(out, at) if at else None}
-    if json_:
-        typer.echo(json.dumps(explainer.as_json(out, full, student, exercise, **how), indent=1))
-    else:
-        said, again = explainer.explain(out, full, student, exercise, **how)
-        console.print(said, highlight=False)
-        if again:  # in one piece, to be copied
-            console.print(plain(again), highlight=False, soft_wrap=True)
-
-
-@app.command(rich_help_panel=INSTRUCTORS)
-def replay(
-    context: typer.Context,
-    student: str,
-    chapter: ChapterName,
-    *,
-    out: Out,
-    at: At = "",
-) -> None:
-    """Grade once more what was kept of a student, as it was graded then; nothing is written.
-
-    Exit code 0: the same verdict; 1: another one, or this machine failed; 2: nothing is kept, or the course is another one now.
-    """
-    from autograder.gradebook import past
-
-    course = opened(context)
-    name = course.full_name(chapter)
-    found = _again(context, course, name, student, out, past.moment(out, at) if at else None)
-    then, same = found.kept.verdict, "another verdict than" if found.differences else "the same verdict as"
-    said = [
-        f"{student}, {name}: {same} on {found.kept.moment}, {then.points:g} points then and {found.now.points:g} now"
-    ]
-    if found.elsewhere:
-        said.append(f"versions and machine are others now; then: {found.elsewhere}")
-    for was, now in found.differences:
-        said.append(
-            f"{was.exercise}: {was.result}, {was.points:g}: {was.message} Now {now.result}, {now.points:g}: {now.message}"
-        )
-    for line in said:
-        console.print(plain(line), highlight=False, soft_wrap=True)
-    sys.exit(INFRASTRUCTURE if found.differences else OK)
-
-
-def _again(
-    context: typer.Context,
-    course: Course,
-    chapter: str,
-    student: str,
-    out: Path,
-    moment: datetime | None,
-    now: bool = False,
-) -> Replayed:
-    from autograder.authoring import build
-    from autograder.engine import class_run, replay
-
-    reference = build.solution_source(course, chapter)
-    try:
-        return replay.replay(course, chapter, student, out, reference, moment, spelled(context), now)
-    finally:
-        class_run.close()
-
-
-@app.command(rich_help_panel=INSTRUCTORS)
-def contest(
-    context: typer.Context,
-    code: Annotated[str, typer.Argument(help="at the end of the exercises on the student's page, like k7q2-9xhb")],
-    exercise: Annotated[str, typer.Argument(help="the contested one; what is not right by default")] = "",
-    *,
-    out: Out,
-    reply: Annotated[str, typer.Option(help="keep this answer to the student, and write the page anew")] = "",
-) -> None:
-    """Grade what a student contests once more, show both verdicts and who has the same mistake; or answer."""
-    from autograder.gradebook import contests, record
-
-    course = opened(context)
-    found = contests.find(out, course.id, code)
-    full = course.chapter(found.chapter)
-    exercises = {each.name: each for each in full.exercises}
-    if exercise and exercise not in exercises:
-        end(AUTHOR, f"{full.name}: no exercise {exercise!r}; {near(exercise, exercises)}")
-    if reply:
-        if not exercise:
-            end(AUTHOR, f"--reply needs the exercise: {', '.join(exercises)}")
-        contests.reply(out, full, found.student, exercises[exercise], reply)
-        from autograder.report import outputs
-
-        page = outputs.write_page(out, full, found.student)
-        console.print(plain(f"kept, and shown by {page}"), highlight=False, soft_wrap=True)
-        return
-    moment = datetime.fromisoformat(found.moment)
-    again = _again(context, course, full.name, found.student, out, moment, now=True)
-    stands = "" if found.stands else "; another verdict stands since"
-    said = [f"{found.student}, {full.name}, as recorded on {found.moment}{stands}"]
-    if again.differs:
-        said.append(f"graded now by another {', '.join(again.differs)} than then")
-    rows = {row.exercise: row for row in record.rows(out, full) if row.student == found.student}
-    for then, now in zip(again.kept.verdict.marks, again.now.marks, strict=True):
-        if then.exercise == exercise or (not exercise and then.points < then.max_points):
-            said.append(f"{then.exercise}: {then.result}, {then.points:g} of {then.max_points:g}: {then.message}")
-            same = then == now
-            said.append("  now: the same" if same else f"  now: {now.result}, {now.points:g}: {now.message}")
-            also = contests.others(out, full, found.student, rows[then.exercise])
-            said.append(f"  the same mistake: {', '.join(also) or 'nobody else'}")
-    for line in said:
-        console.print(plain(line) if line[0] != " " else f"  {plain(line)}", highlight=False, soft_wrap=True)
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

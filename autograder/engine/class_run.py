@@ -115,7 +115,7 @@ def grade_class(
             job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, own)
             if not request.again and recorder.known(submission.student) == job.digest:
                 try:
-                    recorder.renew(submission.student, submission.timestamp, submission.language)
+                    recorder.renew(submission.student, submission.timestamp, submission.language, submission)
                     receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
                     result.unchanged.append(submission.student)
                 except UnrecordedError as error:

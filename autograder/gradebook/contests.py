@@ -2,75 +2,58 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from nbgrader.api import MissingEntry
 
-from autograder.gradebook import history, record, released
-from autograder.gradebook.record import Row
-from autograder.gradebook.schema import EVIDENCE
+from autograder.gradebook import evidence, history, record, released
+from autograder.gradebook.evidence import Kept
+from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Exercise
+from autograder.model.verdict import Mark, Result
 from autograder.store import files
 
-
-@dataclass(frozen=True)
-class Contested:
-    """What a code stands for: a student's page of a chapter, of the verdict that was recorded then."""
-
-    chapter: str
-    student: str
-    moment: str  # UTC, ISO 8601
-    stands: bool  # whether no other verdict has been recorded since
+MISTAKES = set(Result) - {Result.PASSED, Result.MANUAL, Result.BLANK, Result.MISSING, Result.INVALID, Result.ABSENT}
 
 
-def code(out: Path, chapter: str, student: str, digest: str) -> str:
-    """The code of a student's page: of this verdict alone, and guessed by nobody. Empty where OUT has no secret."""
-    try:
-        key = (Path(out) / files.SEED).read_bytes()
-    except OSError:
-        return ""
-    drawn = hmac.digest(key, f"contest\0{chapter}\0{student}\0{digest}".encode(), "sha256")
-    letters = base64.b32encode(drawn[:5]).decode().lower()
-    return f"{letters[:4]}-{letters[4:]}"
+def find(out: Path, course_id: str, said: str) -> tuple[Kept, bool]:
+    """The verdict that a code is of, in whatever case and with whatever blanks, and whether it still stands.
+
+    Raises CourseError for what is no code of OUT.
+    """
+    wanted = "".join(said.split()).lower()
+    for chapter in released.every(out, course_id):
+        with record.book(out, chapter) as opened:
+            if found := evidence.coded(opened, out, chapter.name, wanted):
+                return found
+    raise CourseError(
+        f"{said!r} stands on no page of {out}: it is below the exercises of a page of feedback, like k7q2-9xhb"
+    )
 
 
-def find(out: Path, course_id: str, said: str) -> Contested:
-    """What a code stands for, in whatever case and with whatever blanks. Raises CourseError for what is no code of OUT."""
-    chapters, wanted = released.every(out, course_id), "".join(said.split()).lower()
-    for chapter in chapters:
-        with record.book(out, chapter) as opened, opened.reading() as connection:
-            columns = (EVIDENCE.c.student, EVIDENCE.c.digest, EVIDENCE.c.moment)
-            query = select(*columns).where(EVIDENCE.c.chapter == chapter.name).order_by(EVIDENCE.c.id)
-            lines = connection.execute(query).all()
-        stands = {student: digest for student, digest, _ in lines}
-        for student, digest, moment in reversed(lines):
-            if hmac.compare_digest(code(out, chapter.name, student, digest), wanted):
-                return Contested(chapter.name, student, moment, stands[student] == digest)
-    raise CourseError(f"{said!r} stands on no page of {out}: it is at the end of a page of feedback, like k7q2-9xhb")
+def others(out: Path, chapter: Chapter, student: str, mark: Mark) -> list[str]:
+    """Who else has the same mistake now: the same misconception or, where it has no name, the same sentence."""
+    if mark.result not in MISTAKES:
+        return []
+    rows = (row for row in record.rows(out, chapter) if row.exercise == mark.exercise and row.verdict in MISTAKES)
+    told = [(row.student, row.misconception or row.message) for row in rows]
+    return [other for other, mistake in told if other != student and mistake == (mark.misconception or mark.message)]
 
 
-def others(out: Path, chapter: Chapter, student: str, row: Row) -> list[str]:
-    """Who else has the same mistake as a row tells of: the same misconception or, where it has no name, the same sentence."""
+def reply(out: Path, chapter: Chapter, student: str, exercise: Exercise, says: str) -> bool:
+    """Keep an answer to a student: as nbgrader's comment, which their page shows, and as a line of the mark's history.
 
-    def same(other: Row) -> bool:
-        if row.misconception:
-            return other.misconception == row.misconception
-        return other.message == row.message and other.verdict is row.verdict
-
-    rows = (each for each in record.rows(out, chapter) if each.exercise == row.exercise and each.student != student)
-    return [each.student for each in rows if each.points < each.max_points and same(each)]
-
-
-def reply(out: Path, chapter: Chapter, student: str, exercise: Exercise, says: str) -> None:
-    """Keep an answer to a student: as nbgrader's comment, which their page shows, and as a line of the mark's history."""
-    with files.only_writer(out), record.book(out, chapter) as opened:
-        place = exercise.answer_ids[0] if exercise.answer_ids else exercise.grade_id
-        with opened.transaction() as connection:
-            comment: Any = opened.find_comment(place, chapter.name, chapter.name, student)
-            before = comment.manual_comment
-            comment.manual_comment = f"{before}\n\n{says}" if before else says
-            history.answered(opened, connection, chapter, student, exercise.name, says)
+    Returns whether there is an answer cell to comment on, which nbgrader wants.
+    """
+    says, shown = harmless.visible(says), False
+    with files.only_writer(out), record.book(out, chapter) as opened, opened.transaction() as connection:
+        for cell in exercise.answer_ids[:1]:
+            with suppress(MissingEntry):
+                comment: Any = opened.find_comment(cell, chapter.name, chapter.name, student)
+                before = comment.manual_comment
+                comment.manual_comment = f"{before}\n\n{says}" if before else says
+                shown = True
+        history.answered(opened, connection, chapter, student, exercise.name, says)
+    return shown

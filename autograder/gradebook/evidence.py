@@ -7,10 +7,13 @@ files: the checks with their listed answers, the chapter's source and release, t
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 import json
 import subprocess
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,17 +24,17 @@ from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
 from autograder.gradebook import replay
-from autograder.gradebook.schema import EVIDENCE
+from autograder.gradebook.schema import EVIDENCE, SECRETS
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course as courses
-from autograder.model.course import Course
+from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Verdict
 from autograder.store import files
 from autograder.submissions.intake import Submission
 
 FOLDER = "evidence"  # in OUT
-LOCK = "uv.lock"
+LOCK, CODE = "uv.lock", ("autograder", "lib")  # in a checkout of the harness
 GIT = 10.0  # seconds that git may take to say which commit it is
 BYTES = 64 << 20  # of a row's JSON that are read
 
@@ -70,7 +73,8 @@ def basis(out: Path, course: Course, rubric: Rubric) -> str:
     found = {_named(path, course.root): path.read_bytes() for path in sources if path.is_file()}
     found[f"release/{chapter.name}.ipynb"] = replay.as_bytes(replay.released(chapter.release))
     found |= {f"files/{name}": content for name, content in chapter.files}
-    commit, changed = _commit(course.root)
+    code = [path for path in map(course.root.__truediv__, CODE) if path.is_dir()]
+    commit, changed = _commit(course.root, [*sources, *code])
     made = Basis(
         chapter.name,
         commit,
@@ -117,20 +121,70 @@ def add(
     connection.execute(insert(EVIDENCE).values(values))
 
 
-def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = None) -> Kept | None:
-    """What was recorded of a student at a moment, or last; None if nothing had been. Raises ValueError if it cannot be read."""
+def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = None) -> Kept:
+    """What was recorded of a student at a moment, or last.
+
+    Raises CourseError if nothing had been, ValueError if it cannot be read.
+    """
     query = _query(chapter, student)
     if moment is not None:
         query = query.where(EVIDENCE.c.moment <= stamp(moment))
     with book.reading() as connection:
         row = connection.execute(query.order_by(EVIDENCE.c.id.desc()).limit(1)).one_or_none()
     if row is None:
-        return None
+        when = f" on {stamp(moment)}" if moment else ""
+        raise CourseError(
+            f"{chapter}: no verdict of {student!r} is kept that stood{when}; `grade` keeps those that it gives"
+        )
+    return _read(row)
+
+
+def _read(row: Any) -> Kept:
     try:
         answers = msgspec.convert(_unpacked(row.answers), Submission) if row.answers else None
     except msgspec.ValidationError as error:
         raise ValueError(f"no submission: {error}") from None
     return Kept(row.moment, row.timestamp, Verdict.from_json(_unpacked(row.verdict), {}), answers, row.basis)
+
+
+def keeps(connection: Connection, chapter: str) -> set[str]:
+    """The students of whom a verdict is kept."""
+    return set(connection.scalars(select(EVIDENCE.c.student).where(EVIDENCE.c.chapter == chapter).distinct()))
+
+
+def codes(book: Gradebook, out: Path, chapter: str) -> dict[tuple[str, str], str]:
+    """The codes of the pages of a chapter: of each verdict that is kept, by student and digest; none where there is no secret.
+
+    A code is of this verdict alone, and guessed by nobody.
+    """
+    with book.reading() as connection:
+        made = connection.execute(select(SECRETS.c.value).where(SECRETS.c.name == "seed")).scalar()
+        rows = connection.execute(
+            select(EVIDENCE.c.student, EVIDENCE.c.digest).where(EVIDENCE.c.chapter == chapter)
+        ).all()
+    try:
+        key = bytes(made) if made else (Path(out) / files.SEED).read_bytes()
+    except OSError:
+        return {}
+    return {(student, digest): _code(key, chapter, student, digest) for student, digest in rows}
+
+
+def _code(key: bytes, chapter: str, student: str, digest: str) -> str:
+    drawn = hmac.digest(key, f"contest\0{chapter}\0{student}\0{digest}".encode(), "sha256")
+    letters = base64.b32encode(drawn[:5]).decode().lower()
+    return f"{letters[:4]}-{letters[4:]}"
+
+
+def coded(book: Gradebook, out: Path, chapter: str, code: str) -> tuple[Kept, bool] | None:
+    """The verdict that a code is of, and whether it still stands; None for no code of this chapter."""
+    found = [key for key, its in codes(book, out, chapter).items() if its == code]
+    if not found:
+        return None
+    (student, digest) = found[0]
+    with book.reading() as connection:
+        rows = connection.execute(_query(chapter, student).order_by(EVIDENCE.c.id)).all()
+    its = [row for row in rows if row.digest == digest]
+    return _read(its[-1]), its[-1] == rows[-1]
 
 
 def stamp(moment: datetime) -> str:
@@ -166,17 +220,24 @@ def _keep(out: Path, content: bytes) -> str:
     return name
 
 
-def _commit(root: Path) -> tuple[str, bool]:
-    """The commit of a course's folder, and whether something of it was changed since; empty where git knows of none."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(root), *arguments]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=GIT, check=True, stdin=subprocess.DEVNULL
-        )
-        return done.stdout.strip()
-
+def _commit(root: Path, sources: Sequence[Path]) -> tuple[str, bool]:
+    """The commit of a course's folder, and whether one of its `sources` is another by now; empty where git knows of none."""
     try:
-        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+        named = [str(path) for path in sources if path.is_relative_to(root)]
+        return _git(root, "rev-parse", "HEAD"), bool(_git(root, "status", "--porcelain", "--", *named))
     except (OSError, subprocess.SubprocessError, ValueError):
         return "", False
+
+
+def repository(root: Path) -> tuple[Path, Path]:
+    """The folder of the repository that a course's folder is in, and where in it."""
+    try:
+        return Path(_git(root, "rev-parse", "--show-toplevel")), Path(_git(root, "rev-parse", "--show-prefix"))
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return root, Path()
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GIT, check=True, stdin=subprocess.DEVNULL)
+    return done.stdout.strip()

@@ -19,7 +19,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
 from autograder.gradebook.schema import HISTORY, VERDICTS
-from autograder.gradebook.tables import Gradebook
+from autograder.gradebook.tables import Gradebook, load
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result, Verdict
 
@@ -82,10 +82,12 @@ def keep(book: Gradebook, connection: Connection, chapter: Chapter, verdict: Ver
 
 def answered(book: Gradebook, connection: Connection, chapter: Chapter, student: str, exercise: str, says: str) -> None:
     """Add that a mark was contested, and what was answered; in a transaction. The mark is the one that stands."""
-    stands = last(book, connection, chapter, student).get(exercise, State(0.0, ""))
-    query = select(VERDICTS.c.digest).where((VERDICTS.c.chapter == chapter.name) & (VERDICTS.c.student == student))
-    digest = connection.execute(query).scalar() or ""
-    line = _line(chapter, student, exercise, stands, stands, digest, f"contested; {_user()} answered: {says}")
+    verdict = load(connection, chapter.name, student)
+    if verdict is None:
+        raise ValueError(f"{student}: nothing is recorded of {chapter.name}")
+    was = last(book, connection, chapter, student).get(exercise)
+    now = _standing(book, chapter, verdict).get(exercise, State(0.0, ""))
+    line = _line(chapter, student, exercise, was, now, verdict.digest, f"contested; {_user()} answered: {says}")
     _add(connection, [line])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from autograder.model.course import Chapter, CourseError
 from autograder.store import files
 
 DAY = 86400
-OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY}
 BEGIN = "# >>> the late policy, as `autograder grade --due --late-per-day --grace` wrote it"
 END = "# <<< the late policy"
@@ -112,8 +112,7 @@ def zone(out: Path) -> str:
 
 
 def _offset(when: str) -> str:
-    found = OFFSET.search(when.strip())
-    return found[0] if found else ""
+    return datetime.fromisoformat(when.strip()).isoformat()[-len("+01:00") :]
 
 
 def _block(dates: dict[str, str], share: float, seconds: float, there: str) -> str:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import date, datetime, time
 from pathlib import Path
 
 from autograder.gradebook import evidence, history, late_penalty, record
+from autograder.gradebook.evidence import Kept
 from autograder.gradebook.given import Given
 from autograder.gradebook.history import LATE, Entry
 from autograder.gradebook.record import BY_HAND, Record, Row
-from autograder.model import headers
+from autograder.model import course, headers
 from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Result
 
 
-def at(out: Path, chapter: Chapter, student: str, moment: datetime) -> tuple[Record, list[Entry]]:
-    """The record, without its notebook, and the history up to it. Raises CourseError if nothing had been recorded then."""
+def at(out: Path, chapter: Chapter, student: str, moment: datetime) -> tuple[Chapter, Record, list[Entry]]:
+    """The chapter as it was then, the record, without its notebook, and the history up to it.
+
+    Raises CourseError if nothing had been recorded then.
+    """
     with record.book(out, chapter) as opened:
         kept = evidence.at(opened, chapter.name, student, moment)
         lines = history.entries(opened, chapter.name, student)
+    chapter = _then(out, chapter, kept)
     told = [each for each in lines if each.moment <= evidence.stamp(moment)]
-    if kept is None:
-        known = f"; the first mark of {student!r} is of {lines[0].moment}" if lines else ""
-        raise CourseError(f"{chapter.name}: nothing is kept of what stood on {evidence.stamp(moment)}{known}")
     stood = {each.exercise: each for each in told}
     marks = {mark.exercise: mark for mark in kept.verdict.marks}
     rows = (
@@ -32,7 +35,18 @@ def at(out: Path, chapter: Chapter, student: str, moment: datetime) -> tuple[Rec
         if each.name in marks
     )
     penalty = -stood[LATE].points_now if LATE in stood else 0.0
-    return Record(kept.verdict, tuple(rows), kept.timestamp, penalty=penalty), told
+    return chapter, Record(kept.verdict, tuple(rows), kept.timestamp, penalty=penalty), told
+
+
+def _then(out: Path, chapter: Chapter, kept: Kept) -> Chapter:
+    """The chapter with the exercises that it had, as far as its release is kept."""
+    basis = evidence.read_basis(out, kept.basis)
+    try:
+        name = basis.files[f"release/{chapter.name}.ipynb"] if basis else ""
+        release = json.loads((Path(out) / evidence.FOLDER / name).read_text(encoding="utf-8"))
+        return replace(chapter, exercises=course.exercises(chapter.name, release))
+    except (OSError, ValueError, LookupError, CourseError):
+        return chapter
 
 
 def moment(out: Path, said: str) -> datetime:
@@ -40,16 +54,22 @@ def moment(out: Path, said: str) -> datetime:
 
     Raises CourseError.
     """
+    said = said.strip()
     try:
-        when = datetime.fromisoformat(said)
-        if len(said) == len("2026-11-20"):
+        try:
             when = datetime.combine(date.fromisoformat(said), time.max)
-    except ValueError:
+        except ValueError:
+            when = datetime.fromisoformat(said)
+        here = when if when.tzinfo else when.replace(tzinfo=headers.there(late_penalty.zone(out)))
+        evidence.stamp(here)
+    except (ValueError, OverflowError):
         raise CourseError(f"--at {said!r} is no date; write it like 2026-11-20 or 2026-11-20T18:00+01:00") from None
-    return when if when.tzinfo else when.replace(tzinfo=headers.there(late_penalty.zone(out)))
+    return here
 
 
 def _as_it_stood(row: Row, line: Entry | None) -> Row:
-    if line is None or not line.by_hand:
+    if line is None:
         return row
+    if not line.by_hand:
+        return replace(row, points=line.points_now)
     return replace(row, points=line.points_now, verdict=Result.MANUAL, fault=Fault.NONE, message=BY_HAND, waiting=False)

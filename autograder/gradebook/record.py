@@ -73,6 +73,7 @@ class Record:
     due: datetime | None = None  # in UTC: the date that counted
     extension: float = 0.0  # seconds of it that the class does not have
     zone: str = ""  # where the class is: see `late_penalty.zone`
+    code: str = ""  # of the student's page, by which a mark is contested; empty where no evidence is kept
     packed: bytes = field(default=b"", repr=False)  # the executed notebook, as it is kept; empty where not asked for
 
     @property
@@ -153,6 +154,7 @@ class Recorder:
             tables.register(self._gradebook, self.chapter, release, due)
             self._extensions = Extensions(self._gradebook, connection, self.chapter, due, self._said)
             self._known = tables.digests(connection, self.chapter.name)
+            self._evidenced = evidence.keeps(connection, self.chapter.name)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -204,8 +206,10 @@ class Recorder:
             return None
         return digest
 
-    def renew(self, student: str, timestamp: str | None, language: str = "") -> bool:
+    def renew(self, student: str, timestamp: str | None, language: str = "", answers: Submission | None = None) -> bool:
         """Record a verdict again if it was handed in, or is due, at another time by now, or in another `language`.
+
+        So is one of which no evidence is kept: it is from before there was any.
 
         Raises UnrecordedError as `write` does.
         """
@@ -214,12 +218,12 @@ class Recorder:
         with self._gradebook.reading() as connection:
             spoken = tables.language(connection, self.chapter.name, student)
         language = language or spoken
-        if spoken == language and self.timed(student, timestamp):
+        if spoken == language and self.timed(student, timestamp) and student in self._evidenced:
             return False
         with _of_one_submission():
             verdict = self.verdict(student)
         if verdict is not None:
-            self.write(replace(verdict, language=language), timestamp)
+            self.write(replace(verdict, language=language), timestamp, answers)
         return True
 
     def verdict(self, student: str) -> Verdict | None:
@@ -250,6 +254,7 @@ class Recorder:
                 history.keep(self._gradebook, connection, self.chapter, verdict, before)
                 evidence.add(connection, verdict, timestamp, answers, self.basis)
             self._known[student] = (verdict.digest, timestamp, self._applied(student))
+            self._evidenced.add(student)
             self._files(student, notebook, when)
 
     def _waiting(self, verdict: Verdict) -> dict[str, bool]:
@@ -288,13 +293,13 @@ class Recorder:
 def records(out: Path, chapter: Chapter) -> list[Record]:
     """Everything recorded of a chapter but the notebooks, sorted by student. Raises CourseError if OUT has no gradebook."""
     with book(out, chapter) as opened:
-        return _records(opened, chapter, late_penalty.zone(out))
+        return _records(opened, chapter, out)
 
 
 def whole(out: Path, chapter: Chapter, student: str = "") -> Iterator[Record]:
     """The same, of all or of one `student`, one at a time and each with its notebook: a class's do not fit into memory."""
     with book(out, chapter) as opened:
-        for each in _records(opened, chapter, late_penalty.zone(out)):
+        for each in _records(opened, chapter, out):
             if student not in ("", each.student):
                 continue
             with opened.reading() as connection:
@@ -313,12 +318,13 @@ def book(out: Path, chapter: Chapter) -> Iterator[Gradebook]:
         opened.shut()
 
 
-def _records(book: Gradebook, chapter: Chapter, zone: str) -> list[Record]:
+def _records(book: Gradebook, chapter: Chapter, out: Path) -> list[Record]:
     with book.reading() as connection:
         found = tables.kept(connection, chapter.name)
         theirs = given.given(book, chapter.name) if found else {}
     made = (_record(chapter, verdict, stamp, theirs.get(verdict.student, Given())) for verdict, stamp in found)
-    return [replace(each, zone=zone) for each in made]
+    zone, codes = late_penalty.zone(out), evidence.codes(book, out, chapter.name)
+    return [replace(each, zone=zone, code=codes.get((each.student, each.verdict.digest), "")) for each in made]
 
 
 def rows(out: Path, chapter: Chapter) -> list[Row]:

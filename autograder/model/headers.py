@@ -19,6 +19,7 @@ from autograder.model.address import Address
 from autograder.model.limits import STEP, CheckerCaps, CourseError, Limits, checked, near
 
 ZONE = re.compile(r" ([A-Za-z_]+(?:/[A-Za-z_+-]+)*)\Z")  # behind a date
+OFFSET = re.compile(r"[+-]\d\d:\d\d")
 SMALLEST = 0.001  # points: a smaller step is no number that a student can be told
 FOLLOW = "the share of its points that an answer gets whose error is carried over, as in follow_through = 0.5"
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
@@ -117,8 +118,9 @@ def date(where: str, text: str) -> str:
         when = datetime.fromisoformat(said.removesuffix(zone).strip())
     except ValueError:
         raise CourseError(f"{where} is no date; write it like 2026-11-30T23:59+01:00") from None
-    if zone and when.tzinfo is None:
-        when = when.replace(tzinfo=zone_called(where, zone))
+    if zone:
+        there = zone_called(where, zone)
+        when = when if when.tzinfo else when.replace(tzinfo=there)
     if when.tzinfo is None:
         raise CourseError(f"{where} does not say where; add the offset: {text.strip()}+00:00 for UTC")
     return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -131,10 +133,10 @@ def zone_of(text: str) -> str:
 
 
 def there(zone: str) -> tzinfo:
-    """The time of a zone's name or of an offset; UTC for neither."""
-    if "/" in zone:
-        return zone_called("the zone", zone)
-    return datetime.fromisoformat(f"2026-01-01T00:00{zone}").tzinfo or UTC
+    """The time of a zone's name or of an offset; UTC for an empty one. Raises CourseError for what is neither."""
+    if OFFSET.fullmatch(zone):
+        return datetime.fromisoformat(f"2026-01-01T00:00{zone}").tzinfo or UTC
+    return zone_called("the zone of the class", zone) if zone else UTC
 
 
 def zone_called(where: str, zone: str) -> ZoneInfo:

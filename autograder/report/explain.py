@@ -84,7 +84,7 @@ def explain(
     """
     if at is None and (why := outputs.left(out, chapter).get(student)):
         return Group(*_left(student, chapter, why)), ""
-    record, rows, told = _found(out, chapter, student, exercise, at)
+    chapter, record, rows, told = _found(out, chapter, student, exercise, at)
     shown: list[RenderableType] = [
         Text.assemble(
             (f"{harmless.line(student)}: {number(record.points)} of {number(chapter.max_points)} points", "bold"),
@@ -117,7 +117,7 @@ def as_json(
     """All of it that is recorded, as plain JSON values. Raises CourseError as `explain` does."""
     if at is None and (why := outputs.left(out, chapter).get(student)):
         return {"student": student, "chapter": chapter.name, "fault": Fault.INFRASTRUCTURE.value, "message": why}
-    record, rows, lines = _found(out, chapter, student, exercise, at)
+    chapter, record, rows, lines = _found(out, chapter, student, exercise, at)
     told = [each for each in lines if each.exercise in (history.LATE, *(row.exercise for row in rows))]
     said = msgspec.to_builtins(replace(record, rows=rows))
     once_more = replayed(out, chapter, student, at, command) if at else again(out, chapter, record, command)
@@ -153,12 +153,12 @@ def amount(limit: str, value: float) -> str:
 
 def _found(
     out: Path, chapter: Chapter, student: str, exercise: str, at: datetime | None = None
-) -> tuple[Record, tuple[Row, ...], list[Entry]]:
+) -> tuple[Chapter, Record, tuple[Row, ...], list[Entry]]:
     class_ = {record.student: record for record in records(out, chapter)}
     if student not in class_:
         raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; {near(student, class_)}")
     if at:
-        record, told = past.at(out, chapter, student, at)
+        chapter, record, told = past.at(out, chapter, student, at)
     else:
         record = class_[student]
         with book(out, chapter) as opened:
@@ -167,7 +167,7 @@ def _found(
     if not rows:
         names = [each.name for each in chapter.exercises]
         raise CourseError(f"{chapter.name}: no exercise {exercise!r}; {near(exercise, names)}")
-    return record, rows, told
+    return chapter, record, rows, told
 
 
 def _changes(told: Iterable[Entry]) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from autograder.gradebook import contests, receipts, tables
+from autograder.gradebook import receipts, tables
 from autograder.gradebook.record import Record
 from autograder.model import course, harmless, markup
 from autograder.model.course import Chapter
@@ -78,7 +78,7 @@ def write(out: Path, chapter: Chapter, record: Record) -> Path:
 
     Raises PageError; ValueError where the notebook cannot be read; whatever else odd notebooks bring about.
     """
-    page = render(chapter, record, _words(out, chapter, record), _code(out, record)).encode("utf-8")
+    page = render(chapter, record, _words(out, chapter, record)).encode("utf-8")
     if len(page) > PAGE:
         raise PageError(f"the page would have more than {PAGE >> 20} MiB")
     return _put(out, chapter, record.student, page)
@@ -86,8 +86,7 @@ def write(out: Path, chapter: Chapter, record: Record) -> Path:
 
 def write_without_notebook(out: Path, chapter: Chapter, record: Record, why: str) -> Path:
     """Write the page with the marks alone, and why there is no more."""
-    spoken = _words(out, chapter, record)
-    page = _page(chapter, record.student, record, trouble=why, spoken=spoken, code=_code(out, record))
+    page = _page(chapter, record.student, record, trouble=why, spoken=_words(out, chapter, record))
     return _put(out, chapter, record.student, page.encode("utf-8"))
 
 
@@ -96,16 +95,9 @@ def write_ungraded(out: Path, chapter: Chapter, student: str, why: str) -> Path:
     return _put(out, chapter, student, _page(chapter, student, None, trouble=why).encode("utf-8"))
 
 
-def render(chapter: Chapter, record: Record, spoken: Words = words.ENGLISH, code: str = "") -> str:
-    """Return the page as HTML: any characters in the record, none of them hidden, no markup of the student's kept.
-
-    `code` is what a student says who contests a mark: see `contests`.
-    """
-    return _page(chapter, record.student, record, shown=notebook(record, spoken), spoken=spoken, code=code)
-
-
-def _code(out: Path, record: Record) -> str:
-    return contests.code(out, record.verdict.chapter, record.student, record.verdict.digest)
+def render(chapter: Chapter, record: Record, spoken: Words = words.ENGLISH) -> str:
+    """Return the page as HTML: any characters in the record, none of them hidden, no markup of the student's kept."""
+    return _page(chapter, record.student, record, shown=notebook(record, spoken), spoken=spoken)
 
 
 def _words(out: Path, chapter: Chapter, record: Record) -> Words:
@@ -140,7 +132,6 @@ def _page(
     shown: str = "",
     trouble: str = "",
     spoken: Words = words.ENGLISH,
-    code: str = "",
 ) -> str:
     return rendering.render(
         "feedback.html",
@@ -166,7 +157,6 @@ def _page(
         carried=CARRIED,  # its message says what to do
         notebook=Markup(shown),  # cleaned: see `notebook`
         trouble=harmless.line(trouble, 300),
-        code=code,
     )
 
 

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from autograder.gradebook.record import number
 from autograder.model import harmless, headers
+from autograder.model.course import CourseError
 from autograder.report.words import ENGLISH
 
 CODE = re.compile("`([^`<>]{1,1000})`")
@@ -78,8 +79,12 @@ def duration(seconds: float) -> str:
 
 def moment(when: datetime, zone: str = "") -> str:
     """A moment in UTC as people read it, where the class is: `2026-11-30 23:59 Europe/Vienna`; without a zone in UTC."""
-    here = when.replace(tzinfo=UTC).astimezone(headers.there(zone))
-    return f"{here:%Y-%m-%d %H:%M} {zone if here.utcoffset() else 'UTC'}"
+    try:
+        there = headers.there(zone)
+    except CourseError:  # written by hand, or another machine's
+        zone, there = "", UTC
+    here = when.replace(tzinfo=UTC).astimezone(there)
+    return f"{here:%Y-%m-%d %H:%M} {'UTC' if zone in ('', '+00:00') else zone}"
 
 
 @pass_context

@@ -2,21 +2,23 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import classroom
 import courses
 import pytest
-from classroom import FAILED, NAME
+from classroom import BLANK, FAILED, NAME
 from small_course import CHECKS, RIGHT, command
 from small_course import NAME as SMALL
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from autograder.gradebook import contests, evidence, past, record
+from autograder.gradebook import contests, evidence, forgetting, history, past, record, schema
 from autograder.gradebook.record import Recorder
 from autograder.model.course import CourseError
 from autograder.model.verdict import Result
+from autograder.report import outputs
 from autograder.submissions.intake import Submission
 
 TINY = classroom.chapter()
@@ -57,7 +59,9 @@ def test_a_verdict_is_had_again_from_what_was_kept_and_where_the_checks_are_othe
         ["git", "-C", committed.root, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=60
     )
     assert "by another checks than this course has; it was commit" in differs
-    assert f"git worktree add ../replay-{commit.stdout[:12]} {commit.stdout.strip()}" in differs
+    beside = committed.root.parent / f"replay-{commit.stdout[:12]}"
+    assert f"git -C {committed.root} worktree add {beside} {commit.stdout.strip()}" in differs
+    assert f"uv run autograder --course {beside} replay ada {SMALL} --out {out} --at" in differs
 
     run(committed, "grade", SMALL, "--submissions", folder, "--out", out)
     with record.book(out, committed.chapter(SMALL)) as book:
@@ -104,16 +108,14 @@ def test_a_mark_by_hand_stands_from_when_it_was_noticed(out):
     with record.book(out, TINY) as book:
         book.find_grade("why", NAME, NAME, "ada").manual_score = 1.0
         book.db.commit()
-    from autograder.report import outputs
-
     outputs.write(out, TINY)
-    stood, told = past.at(out, TINY, "ada", datetime.now(UTC))
+    _, stood, told = past.at(out, TINY, "ada", datetime.now(UTC))
     assert [(row.points, row.verdict) for row in stood.rows if row.exercise == "why"] == [(1.0, Result.MANUAL)]
     assert told[-1].by_hand
 
 
 def test_before_the_first_mark_nothing_stood(out):
-    with pytest.raises(CourseError, match=r"nothing is kept of what stood on 2020-.*the first mark of 'ada' is of"):
+    with pytest.raises(CourseError, match="no verdict of 'ada' is kept that stood on 2020-01-01"):
         past.at(out, TINY, "ada", datetime(2020, 1, 1, tzinfo=UTC))
 
 
@@ -123,15 +125,56 @@ def test_before_the_first_mark_nothing_stood(out):
         ("2026-11-20", "2026-11-20T23:59:59.999999+00:00"),
         ("2026-11-20T18:00+01:00", "2026-11-20T18:00:00+01:00"),
         ("2026-11-20T18:00", "2026-11-20T18:00:00+00:00"),
+        (" 20261120 ", "2026-11-20T23:59:59.999999+00:00"),
     ],
 )
 def test_a_day_is_its_end(out, said, when):
     assert past.moment(out, said).isoformat() == when
 
 
-def test_what_is_no_date_is_said(out):
+@pytest.mark.parametrize("said", ["yesterday", "0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00", ""])
+def test_what_is_no_date_is_said(out, said):
     with pytest.raises(CourseError, match="write it like 2026-11-20"):
-        past.moment(out, "yesterday")
+        past.moment(out, said)
+
+
+def test_extra_credit_stands_in_the_past_too(out):
+    with record.book(out, TINY) as book:
+        book.find_grade("why", NAME, NAME, "ada").extra_credit = 1.5
+        book.db.commit()
+    outputs.write(out, TINY)
+    _, stood, _ = past.at(out, TINY, "ada", datetime.now(UTC))
+    assert stood.points == next(each.points for each in record.records(out, TINY))
+
+
+def test_what_was_graded_before_evidence_was_kept_has_no_code_until_it_is_graded_again(out):
+    with record.book(out, TINY) as book, book.engine.begin() as connection:
+        forgetting.take_out(connection, schema.EVIDENCE, "ada")
+    assert [each.code for each in record.records(out, TINY)] == [""]
+    with Recorder(out, TINY) as recorder:
+        assert recorder.renew("ada", None, "", Submission("ada", NAME, {"pick": "1"}))
+        assert not recorder.renew("ada", None)
+    (again,) = record.records(out, TINY)
+    assert again.code or not (out / ".seed").exists()
+    with record.book(out, TINY) as book:
+        assert evidence.at(book, NAME, "ada").answers.answers == {"pick": "1"}
+
+
+def test_a_reply_without_a_cell_to_comment_on_is_in_the_history_alone(out):
+    task = replace(TINY.exercises[0], answer_ids=())
+    assert not contests.reply(out, TINY, "ada", task, "No. \udcff")
+    with record.book(out, TINY) as book:
+        assert history.entries(book, NAME, "ada")[-1].who.endswith("answered: No. \\udcff")
+
+
+def test_who_waits_or_is_blank_has_no_mistake(out):
+    with Recorder(out, TINY) as recorder:
+        recorder.write(classroom.verdict("bo", FAILED, BLANK))
+        recorder.write(classroom.verdict("cy", FAILED, BLANK))
+    marks = {mark.exercise: mark for mark in classroom.verdict("cy", FAILED, BLANK).marks}
+    assert contests.others(out, TINY, "cy", marks["pick"]) == ["bo"]
+    assert contests.others(out, TINY, "cy", marks["spread"]) == []
+    assert contests.others(out, TINY, "cy", marks["why"]) == []
 
 
 def test_a_contested_mark_is_graded_again_and_answered_by_the_code_of_its_page(own_small, tmp_path):
@@ -169,6 +212,13 @@ def test_a_contested_mark_is_graded_again_and_answered_by_the_code_of_its_page(o
     run(own_small, "grade", SMALL, "--submissions", folder, "--out", out)
     assert "was checked <em>too</em> strictly" in page.read_text()
     assert "another verdict stands since" in run(own_small, "contest", code, "--out", out)
+
+    source, moment = own_small.source(SMALL), datetime.now(UTC).isoformat(timespec="seconds")
+    source.write_text(source.read_text().replace('"shift"', '"moved"'))
+    checks.write_text(CHECKS.replace('"shift"', '"moved"'))
+    run(own_small, "build")
+    assert "now: no more in the chapter" in run(own_small, "contest", code, "shift", "--out", out)
+    assert "shift: passed" in run(own_small, "explain", "ada", SMALL, "--out", out, "--at", moment)
 
 
 def test_a_code_that_is_none_is_said(out):

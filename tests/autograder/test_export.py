@@ -221,7 +221,7 @@ def test_zeros_alone_are_not_exported_while_the_others_wait(small: Course, hand_
     call = ("export", "90", "--out", out, "--canvas", sheet(tmp_path / "gradebook.csv", HEAD, rows))
     done = command(*call, root=small.root)
     assert (done.returncode, (out / "export").exists()) == (2, False)
-    assert "1 marks wait for a person, and the other 1 are all 0" in " ".join(done.stderr.split())
+    assert "1 students have no mark yet, and the other 1 have 0" in " ".join(done.stderr.split())
     assert command(*call, "--waiting", root=small.root).returncode == 0
     assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "5"}, "101": {"7001": "0"}}
 

@@ -3,7 +3,7 @@
 import csv
 import os
 import zipfile
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import classroom
@@ -17,6 +17,7 @@ from test_canvas_times import taken_off
 
 from autograder.gradebook import late_penalty
 from autograder.model.course import CourseError
+from autograder.report import rendering
 from autograder.submissions import moments
 from autograder.submissions.downloads import gathered
 from autograder.submissions.times import Times
@@ -88,6 +89,26 @@ def test_the_zone_of_a_due_date_is_kept_for_the_class(tmp_path):
     assert "'2026-07-05T10:00:00Z'" in (tmp_path / "nbgrader_config.py").read_text()
     late_penalty.settle(tmp_path, TINY, "2026-01-05T12:00+01:00", None, None)
     assert late_penalty.zone(tmp_path) == "Europe/Vienna"
+    for said, kept in (("2026-01-05T12:00 UTC", "UTC"), ("2026-01-05T12:00+0100", "UTC")):
+        late_penalty.settle(tmp_path / kept, TINY, said, None, None)
+    assert late_penalty.zone(tmp_path / "UTC") == "+01:00"
+    with pytest.raises(CourseError, match="this machine knows no zone 'Foo/Bar'"):
+        late_penalty.settle(tmp_path, TINY, "2026-01-05T12:00+01:00 Foo/Bar", None, None)
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [
+        ("UTC", "2026-01-05 12:00 UTC"),
+        ("CET", "2026-01-05 13:00 CET"),
+        ("Europe/Vienna", "2026-01-05 13:00 Europe/Vienna"),
+        ("-03:30", "2026-01-05 08:30 -03:30"),
+        ("", "2026-01-05 12:00 UTC"),
+        ("Foo/Bar", "2026-01-05 12:00 UTC"),
+    ],
+)
+def test_a_moment_is_shown_where_the_class_is(zone, shown):
+    assert rendering.moment(datetime(2026, 1, 5, 12), zone) == shown
 
 
 def test_a_folder_into_which_a_moodle_download_was_unpacked_tells_no_times_either(tmp_path):
