@@ -11,6 +11,7 @@ fault, and the sentence. So code may go that no mark needs. A change of it is ex
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ HEAD = """\
 # The golden book: points, verdict, fault and sentence of each exercise. Written by `tools/golden.py --write`.
 # A line that changes is explained in the commit that changes it.
 """
+BY_A_PEER = re.compile(r"(?<=sized\()\d+, \d+|\d+(?= int(?:er|ra)-op)")  # 05: sizes that a peer draws, each time others
 HOSTILE = """
 class _Yes:
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = lambda self, other: True
@@ -93,9 +95,19 @@ def graded(
         yield name, "".join(_lines(trial.kind, marks[trial]) for trial in trials)
 
 
+def _told(mark: Mark) -> str:
+    return BY_A_PEER.sub("N", mark.message)
+
+
 def _lines(what: str, marks: Iterable[Mark]) -> str:
     rows = [
-        (mark.exercise, f"{mark.points:g} of {mark.max_points:g}", mark.result, mark.fault or "-", mark.message)
+        (
+            mark.exercise,
+            f"{mark.points:g} of {mark.max_points:g}",
+            mark.result,
+            mark.fault or "-",
+            BY_A_PEER.sub("N", mark.message),
+        )
         for mark in marks
     ]
     return f"\n{what}\n" + "".join(" | ".join(row).replace("\n", "\\n") + "\n" for row in rows)
