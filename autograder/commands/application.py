@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from autograder.commands.terminal import errors, plain
+from autograder.commands.terminal import console, errors, plain
 
 if TYPE_CHECKING:
     from autograder.model.address import Address
@@ -37,6 +37,15 @@ def end(code: int, says: str) -> NoReturn:
     sys.exit(code)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from across.doctor import version
+
+        said = (f"{name} {version(name)}" for name in ("across", "tensorflow", "nbgrader"))
+        console.print(f"autograder with {', '.join(said)}", highlight=False)
+        raise typer.Exit
+
+
 @app.callback(help=HELP)
 def options(
     context: typer.Context,
@@ -44,6 +53,9 @@ def options(
         Path | None,
         typer.Option(help="the folder of course.toml; by default that of the working folder, or one above it"),
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="what is installed")
+    ] = False,
 ) -> None:
     """Keep what is said before the command."""
     context.obj = course

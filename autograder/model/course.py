@@ -343,8 +343,8 @@ def _files(folder: Path) -> tuple[tuple[str, bytes], ...]:
 
 
 def _short_names(full: str) -> tuple[str, ...]:
-    """`03` and `device_placement` of `03_device_placement`."""
-    return (full[:2], full[3:]) if headers.NUMBERED.match(full) else ()
+    """`03`, `3` and `device_placement` of `03_device_placement`."""
+    return (full[:2], full[:2].removeprefix("0"), full[3:]) if headers.NUMBERED.match(full) else ()
 
 
 def _needs(path: Path, needs: Mapping[str, tuple[str, ...]], chapters: tuple[str, ...]) -> None:

@@ -33,6 +33,23 @@ def main() -> None:
         sys.exit(USAGE)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from across.doctor import version
+
+        print(f"across {version('across')}, TensorFlow {version('tensorflow')}, Python {sys.version.split()[0]}")
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="what is installed")
+    ] = False,
+) -> None:
+    """Say what is installed, before any command."""
+
+
 @app.command()
 def lab(
     browser: Annotated[bool, typer.Option(help="open a browser window")] = True,

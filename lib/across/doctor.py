@@ -35,7 +35,7 @@ def facts() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: version(name) for name in PACKAGES},
         "cuda": _cuda(),
         "devices": [
             {
@@ -150,7 +150,8 @@ def _chapters() -> list[str]:
         return []
 
 
-def _version(package: str) -> str | None:
+def version(package: str) -> str | None:
+    """The version of a distribution that is installed; None if it is not."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

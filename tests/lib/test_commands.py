@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -46,9 +47,15 @@ def graded(source: str, exercise: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_code_cell(source, metadata={"nbgrader": meta, "across": {"exercise": exercise}})
 
 
-@pytest.mark.parametrize("name", ["03_device_placement", "device_placement", "03", "03_device_placement.ipynb"])
+@pytest.mark.parametrize("name", ["03_device_placement", "device_placement", "03", "3", "03_device_placement.ipynb"])
 def test_a_chapter_is_found_by_name_or_number(course: Path, name: str):
     assert chapters.find(name) == course / "notebooks" / "03_device_placement.ipynb"
+
+
+def test_what_is_installed_is_one_line():
+    ended = across("--version")
+    assert ended.returncode == 0, ended.stderr
+    assert re.fullmatch(r"across \S+, TensorFlow 2\.\S+, Python 3\.\S+\n", ended.stdout)
 
 
 def test_an_unknown_chapter_is_one_line_that_names_those_there_are(course: Path):

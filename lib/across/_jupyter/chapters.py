@@ -85,13 +85,14 @@ def simulates(name: str) -> bool:
 
 
 def find(name: str) -> Path:
-    """The notebook that `name` means: `03_device_placement`, `device_placement`, `03` or its path.
+    """The notebook that `name` means: `03_device_placement`, `device_placement`, `03`, `3` or its path.
 
     Raises NoSuchChapter.
     """
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
-    matching = [full for full in names() if Path(name).stem in (full, full[:2], full[3:])]
+    said = Path(name).stem
+    matching = [full for full in names() if said in (full, full[:2], full[:2].removeprefix("0"), full[3:])]
     if len(matching) != 1:
         raise NoSuchChapter(f"no chapter {name!r}; there are: {', '.join(names())}")
     return translated(matching[0])
