@@ -13,7 +13,7 @@ from autograder.gradebook.record import Record, number
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
-from autograder.report.standing import Marked
+from autograder.report.standing import Marked, told_apart
 
 ENDED_BADLY = (Result.CRASHED, Result.TIMEOUT, Result.MEMORY, Result.OUTPUT, Result.PROCESSES)
 GROUPS = {  # what it is called, with a sign, so that a colour never is the only one
@@ -95,7 +95,7 @@ def exercises(chapter: Chapter, class_: Sequence[Record]) -> Chart | None:
     """For each exercise a bar of 100 percent of the class, split by how it ended, with the numbers below it."""
     if not class_:
         return None
-    tall = 66
+    tall, apart = 66, told_apart(chapter, class_)
     chart, in_words = Chart("", tall * len(chapter.exercises)), []
     for i, exercise in enumerate(chapter.exercises):
         results = [row.verdict for record in class_ for row in record.rows if row.exercise == exercise.name]
@@ -116,7 +116,12 @@ def exercises(chapter: Chapter, class_: Sequence[Record]) -> Chart | None:
         chart.labels.append(Label(0, y + 15, harmless.line(exercise.name, 26)))
         chart.labels.append(Label(100, y + 15, "by hand" if exercise.manual else f"{rate:.0%} passed", "end"))
         chart.labels.append(Label(0, y + 52, ", ".join(signs), "quiet"))
-        in_words.append(f"{harmless.line(exercise.name)}: {', '.join(split)}")
+        said = ""
+        if exercise.name in apart:
+            share, tells = apart[exercise.name]
+            said = f"mean {share:.0%}" + (f", discrimination {tells:.2f}" if tells is not None else "")
+            chart.labels.append(Label(100, y + 52, said, "end quiet"))
+        in_words.append(f"{harmless.line(exercise.name)}: {', '.join([*split, said] if said else split)}")
     chart.says = "How each exercise ended, in students. " + "; ".join(in_words)
     return chart
 

@@ -20,7 +20,7 @@ from autograder.model.course import Chapter
 from autograder.model.verdict import Result
 from autograder.report import attention, charts, rendering
 from autograder.report.attention import Need
-from autograder.report.standing import Marked, handed_in_nothing, marked
+from autograder.report.standing import Marked, handed_in_nothing, marked, nothing_read
 from autograder.store import files
 
 # Good to bad. Marks: a shape for each, so that a colour is never the only sign.
@@ -198,7 +198,10 @@ def _why(explain: str, student: str, chapter: Chapter) -> str:
 def _facts(chapter: Chapter, class_: Sequence[Record], counted: Marked) -> list[str]:
     facts = [f"{len(class_)} submissions"]
     if counted.median is not None:
-        facts += [f"median {number(counted.median)} of {number(counted.max_points)} points{_without(counted)}"]
+        middle = f" (the middle half {' to '.join(map(number, counted.middle))})" if counted.middle else ""
+        facts += [f"median {number(counted.median)}{middle} of {number(counted.max_points)} points{_without(counted)}"]
+    if unread := sum(nothing_read(record) and not handed_in_nothing(record) for record in class_):
+        facts += [f"{unread} could not be read, and {'is' if unread == 1 else 'are'} not counted"]
     if class_:
         facts += [f"{sum(record.verdict.seconds for record in class_):.0f} s of grading"]
     if waiting := sum(row.waiting for record in class_ for row in record.rows):

@@ -9,6 +9,7 @@ import csv
 import io
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from autograder.model.course import Chapter, Exercise
 from autograder.model.verdict import Fault, Result
 from autograder.store import files
 
+FEW = 10  # students: of fewer a quartile or a correlation says nothing
 COLUMNS = (
     "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "attempt", "handed_in",
     "note",
@@ -117,10 +119,18 @@ class Marked:
         """Of the points; None if there are none."""
         return statistics.median(self.points) if self.points and self.max_points > 0 else None
 
+    @property
+    def middle(self) -> tuple[float, float] | None:
+        """Between which points the middle half of the class is: the quartiles, inclusive; None of fewer than FEW."""
+        if len(self.points) < FEW:
+            return None
+        lower, _, upper = statistics.quantiles(self.points, n=4, method="inclusive")
+        return lower, upper
+
 
 def marked(chapter: Chapter, class_: Iterable[Record]) -> Marked:
-    """Count what is marked by now: not the exercises of which an answer waits, nor who handed in nothing."""
-    there = [record for record in class_ if not handed_in_nothing(record)]
+    """Count what is marked by now: not the exercises of which an answer waits, nor who handed in nothing that can be read."""
+    there = [record for record in class_ if not nothing_read(record)]
     waiting = {row.exercise for record in there for row in record.rows if row.waiting}
     left_out = tuple(each for each in chapter.exercises if each.name in waiting)
     points = [
@@ -128,6 +138,32 @@ def marked(chapter: Chapter, class_: Iterable[Record]) -> Marked:
         for record in there
     ]
     return Marked(tuple(points), chapter.max_points - sum(each.max_points for each in left_out), left_out)
+
+
+def told_apart(chapter: Chapter, class_: Iterable[Record]) -> dict[str, tuple[float, float | None]]:
+    """Of each exercise the mean share of its points, and its discrimination: the correlation with the points of all others.
+
+    Of who handed in something that can be read, in exercises of which no answer waits; the correlation of FEW or more of them.
+    """
+    there = [record for record in class_ if not nothing_read(record)]
+    waiting = {row.exercise for record in there for row in record.rows if row.waiting}
+    points = [{row.exercise: row.points for row in record.rows if row.exercise not in waiting} for record in there]
+    found = {}
+    for exercise in chapter.exercises:
+        own = [each[exercise.name] for each in points if exercise.name in each]
+        if not own or exercise.max_points <= 0:
+            continue
+        apart, rest = None, [sum(each.values()) - each[exercise.name] for each in points if exercise.name in each]
+        if len(own) >= FEW:
+            with suppress(statistics.StatisticsError):  # all have as many
+                apart = statistics.correlation(own, rest)
+        found[exercise.name] = (statistics.fmean(own) / exercise.max_points, apart)
+    return found
+
+
+def nothing_read(record: Record) -> bool:
+    """Whether no answer was there that could be read."""
+    return all(row.verdict in (Result.ABSENT, Result.INVALID, Result.MISSING) for row in record.rows)
 
 
 def handed_in_nothing(record: Record) -> bool:

@@ -69,7 +69,7 @@ def printed(what) -> str:
 
 def test_every_chart_says_its_data_in_words(page):
     points, exercises = charts(page)
-    assert points == "Students by points. 0 to 1: 2; 2 to 3: 1; 4 to 5: 1; 6 to 7: 1"  # of 7: `why` waits for its marks
+    assert points == "Students by points. 0 to 1: 1; 2 to 3: 1; 4 to 5: 1; 6 to 7: 1"  # of 7: `why` waits for its marks
     assert "pick: passed 1, failed 3, blank or invalid 1" in exercises
     assert "why: by hand 2, blank or invalid 3" in exercises
 
@@ -128,13 +128,14 @@ def test_who_is_late_by_minutes_is_listed_and_who_is_late_by_days_is_not(out):
 
 
 def test_what_is_not_marked_yet_is_in_neither_the_median_nor_the_histogram(out, page):
-    assert "median 2 of 7 points without why, not marked yet" in page.text
+    assert "median 3 of 7 points without why, not marked yet" in page.text
+    assert "1 could not be read, and is not counted" in page.text
     with record.book(out, TINY) as book:
         for student in ("ada", "cy"):
             book.find_grade("why", TINY.name, TINY.name, student).manual_score = 2.0
         book.db.commit()
     after = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser")
-    assert "median 2 of 9 points ·" in after.text
+    assert "median 4 of 9 points ·" in after.text
     assert "8 to 9: 1" in charts(after)[0]
 
 
@@ -185,6 +186,19 @@ def test_the_page_stands_alone_and_runs_nothing_but_our_script(out):
     assert script.text == (rendering.TEMPLATES / "table.js").read_text(encoding="utf-8")  # nothing of the class's
     assert not re.search(r"url\(|@import|https?://", text)
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\ud800-\udfff]", text)
+
+
+def test_quartiles_and_what_tells_students_apart_are_of_whose_answers_could_be_read(tmp_path):
+    half = (Result.PARTIAL, 0.5, "Half.")
+    with Recorder(tmp_path, TINY) as recorder:
+        for number in range(12):
+            marks = (PASSED, PASSED) if number < 4 else (FAILED, half) if number < 8 else (FAILED, FAILED)
+            recorder.write(classroom.verdict(f"s{number:02}", *marks, BLANK))
+        recorder.write(classroom.verdict("zip", INVALID, INVALID, INVALID))
+    text = BeautifulSoup(class_page.write(tmp_path, TINY).read_text("utf-8"), "html.parser").text
+    assert "median 2 (the middle half 0 to 7) of 9 points" in text
+    assert "mean 33%, discrimination 0.87" in text  # pick: 1 for 4 of 12; the others' points are 4, 2 or 0
+    assert "mean 50%, discrimination 0.87" in text
 
 
 def test_a_class_of_nobody_has_a_page_too(tmp_path):
