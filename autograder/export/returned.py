@@ -113,7 +113,10 @@ def _names(out: Path, chapter: Chapter, students: set[str], target: Target, made
     names = {}
     for student in sorted(students):
         numbers = {one.claim.lms for one in theirs.get(student, ())}
-        if len(numbers) != 1:
+        if numbers and target is Target.CANVAS and not theirs[student][0].notebook:
+            said = "handed in no notebook, and Canvas takes back notebooks alone; give it back by hand"
+            made.troubles.append(f"{harmless.line(student)}: {said}")
+        elif len(numbers) != 1:
             listed = f"handed_in_{chapter.name}.csv"
             why = f"{listed} names {len(numbers)} accounts that it was graded by" if numbers else f"no file in {listed}"
             made.troubles.append(f"{harmless.line(student)}: {why}; give it back by hand, or grade the download again")
@@ -136,8 +139,10 @@ def _theirs(out: Path, chapter: Chapter, students: set[str], target: Target) -> 
     shown = {harmless.field(student): student for student in students}
     theirs: dict[str, list[Handed]] = defaultdict(list)
     for one in found:
-        if one.student in shown and (target is Target.MOODLE or (one.notebook and one.claim.submission)):
+        if one.student in shown and (target is Target.MOODLE or one.claim.submission):
             theirs[shown[one.student]].append(one)
+    if target is Target.CANVAS:
+        return {student: [one for one in ones if one.notebook] or ones for student, ones in theirs.items()}
     return {student: sorted(ones, key=lambda one: not one.notebook) for student, ones in theirs.items()}
 
 
