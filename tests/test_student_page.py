@@ -163,6 +163,6 @@ def started(command: str, folder: Path, env: dict[str, str]) -> Iterator[str]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
-            server.wait(30)
+            server.wait(120)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGKILL)

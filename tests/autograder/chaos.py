@@ -187,14 +187,14 @@ def _database(path: Path) -> list[str]:
 
     def told(name: str, row: dict[str, object]) -> str:
         return name + json.dumps(
-            {key: value(key, each) for key, each in row.items() if key not in ("id", "moment")}, sort_keys=True
+            {key: value(key, each) for key, each in row.items() if key not in ("id", "moment")},
+            sort_keys=True,
+            default=repr,
         )
 
     def value(key: str, each: object) -> object:
-        if key == "verdict":
-            return _without(json.loads(str(each)))
-        if key == "notebook" and isinstance(each, bytes):
-            return _without(json.loads(zlib.decompress(each)))
+        if key in ("verdict", "notebook", "answers") and each:
+            return _without(json.loads(zlib.decompress(each) if isinstance(each, bytes) else str(each)))
         return sorted(told(*row) for row in by_id[each]) if isinstance(each, str) and each in by_id else each
 
     return sorted(told(*row) for row in rows)

@@ -13,7 +13,7 @@ from boxed import needs_a_box
 from small_course import command
 
 from autograder.authoring import build
-from autograder.gradebook import record
+from autograder.gradebook import evidence, record
 from autograder.job import carried, forkserver, grade
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
@@ -227,10 +227,15 @@ def test_the_page_of_feedback_says_it(graded):
 
 
 def test_nothing_of_the_reference_comes_out_of_the_second_run(half, graded, marks):
-    """Not into marks, feedback, gradebook, notebook or log; the student's code is looked at by itself, too."""
+    """Not into marks, feedback, gradebook, notebook or log; the student's code is looked at by itself, too.
+
+    OUT/evidence has the chapter's source by itself, for who grades alone.
+    """
     assert said(marks, "fay")[2][0] == "0"
     for path in graded.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.parent == graded / evidence.FOLDER:
+            assert path.stat().st_mode & 0o777 == 0o600
+        elif path.is_file():
             assert PREFIX.encode() not in path.read_bytes(), path
     verdicts = [each.verdict for each in record.whole(graded, half.chapter(NAME))]
     assert PREFIX not in json.dumps([each.to_json() for each in verdicts])

@@ -63,7 +63,7 @@ def serving(home: Path, notebooks: Path, *options: str) -> Iterator[Lab]:
     finally:
         server.send_signal(signal.SIGTERM)
         try:
-            server.wait(30)
+            server.wait(120)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGKILL)
