@@ -19,6 +19,7 @@ SEED = 7  # of the checks' own draws
 A_QUESTION = 24  # replies that are tried in place of each reply
 SPARED = {  # by their place, replies that decide nothing: the evidence is made elsewhere
     "test_at_the_tie_both_train_equally_fast": {1},  # the student's own ring, in whose place there is the true one
+    "test_a_ps_waits_and_the_chief_trains": {2, 3},  # what a program that goes on has returned
     # a peer sees where `look` is called; what it brings back is another rule, and has a test of its own
     "test_the_fresh_process_has_the_gpus_that_the_variable_shows": {0, 1, 2},
 }
