@@ -309,9 +309,9 @@ with attempt("guesses", done="recorded before it was measured"):
 
 # %% [markdown]
 # ### What changed: "without the task it is task 0"
-# First run the check above. TensorFlow has another rule, here for devices of one type. It takes all devices that *fit* what
-# the name says. Of these, those of the master's own task come first. The rest are in order: job by name, then task, then
-# CPU. The first one wins.
+# First run the check above. TensorFlow has another rule, here for devices of one type. It takes all devices that *fit* the
+# name. Of these, those of the master's own task come first. The rest are in the order of their full names as
+# text: `task:10` before `task:2`. The first one wins.
 
 # %% [markdown]
 # ### Exercise: `resolve` (3 points)
@@ -556,10 +556,10 @@ with LocalCluster(ps=1, worker=2, env=log) as third:
 # |---|---|---|
 # | client | builds a graph, opens a session | connects, and calls every task |
 # | cluster, job, task | `tf.train.ClusterSpec` | the same |
-# | server | `tf.train.Server` | `tf.distribute.Server`: the same class |
-# | master service | places a session's graph | only for sessions; a client places its `tf.function` itself |
-# | worker service | runs a part of a graph | sends tensors; runs parts for sessions only |
-# | eager service | not there | runs ops and parts of functions |
+# | server | `tf.train.Server` | `tf.distribute.Server` |
+# | master service | places a session's graph | only for sessions; the task it is called on places a `tf.function` |
+# | worker service | runs a part of a graph | sends tensors; runs parts for sessions |
+# | eager service | not there | runs ops, functions and parts of functions |
 
 # %% tags=["show"] covers=["S31", "S76"]
 print("the same class:", v1.train.Server is tf.distribute.Server)

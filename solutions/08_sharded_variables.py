@@ -574,13 +574,14 @@ pictures.bars(megabytes, title="What two servers hold", unit="MB")
 
 # %% [markdown]
 # ### Exercise: `sharded_step` (3 points)
-# `table` is a `ShardedVariable` of a scope; its parts are `table.variables`. Make one step of gradient descent on `worker`: the
+# `table` is a `ShardedVariable`; its parts are `table.variables`. Make one step of gradient descent on `worker`: the
 # loss is the mean squared error of the rows `ids` and `y`; each part loses `rate` times its gradient. Return the loss. **Budget:
-# only the rows asked for travel, and only their gradients come back.** Roughly 6 lines.
+# only the rows asked for travel, and their gradients back.** Write no `tf.function`: the check traces it. Roughly 6
+# lines.
 #
 # <details><summary>Hint</summary>
 #
-# A part's gradient is a `tf.IndexedSlices`: `values`, `indices`. A variable has `scatter_sub`, too.
+# A part's gradient is a `tf.IndexedSlices`: `values`, `indices`. A variable has `scatter_sub`.
 # </details>
 
 
@@ -648,7 +649,8 @@ with attempt("sharded_step"):
     _check_sharded_step([900, 1, 2, 2])
 
 # %% [markdown]
-# Not so op by op: outside a `tf.function`, `embedding_lookup` puts the whole table together first, and says nothing.
+# Given `table`, `embedding_lookup` puts the whole table together first, and says nothing, outside a `tf.function` or under a
+# `name` of your own. Given `table.variables` it does not.
 
 # %% [markdown]
 # ## Then and now
@@ -711,5 +713,5 @@ print([int(line) for line in lines])
 # cut = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes=256_000, max_shards=2)
 # strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
 # # the bytes that leave a server in a step: its dense variables, times the workers
-# tf.nn.embedding_lookup(table, ids)  # only the rows travel
+# tf.nn.embedding_lookup(table.variables, ids)  # only the rows travel
 # ```

@@ -246,7 +246,7 @@ with attempt("differs"):
 
 # %% [markdown]
 # Two results are wrong, and no error said so. The wrong loss is Keras's own: in the table, an own loop reports the right one.
-# What is wrong with the weights? First, programs that *should* differ:
+# What is wrong with the weights? First, four programs:
 
 # %% tags=["show"] covers=["S61"]
 normal = {"layers": [tf.keras.layers.BatchNormalization]}
@@ -391,7 +391,7 @@ for optimizer in ("sgd", "adam"):
 
 # %% [markdown]
 # ### Exercise: `program` (5 points)
-# Write a whole Keras program, for any strategy. Build the model by `build()`; compile it with plain SGD and the loss `"mse"`.
+# Write a whole Keras program, for any mirrored strategy. Build the model by `build()`; compile it with plain SGD and the loss `"mse"`.
 # Train one epoch on `data`, then evaluate on `new`: datasets of pairs (x, y). Both in batches as `even` makes them, with
 # `per_replica` examples for each replica. `rate` is right for one replica alone; scale it. Return the weights, and
 # the loss of `evaluate`. Roughly 7 lines.

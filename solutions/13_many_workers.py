@@ -65,7 +65,7 @@ del os.environ["TF_CONFIG"]
 
 # %% [markdown]
 # ### Exercise: `tf_config` (2 points)
-# Write the text for one task. An evaluator is no part of the cluster, not even in its own text: leave it out of `"cluster"`.
+# Write the text for one task. An evaluator is not part of the cluster, not even in its own text: leave it out of `"cluster"`.
 # Roughly 3 lines.
 
 
@@ -311,11 +311,12 @@ with attempt("pipeline"):
 
 # %% [markdown]
 # ## The program of one worker
-# Each machine is given the same program, again after a crash. A *life* is one run of it.
+# Each machine gets the same program, again after a crash. A *life* is one run.
 #
-# 1. It makes a `MultiWorkerMirroredStrategy`, and in its scope `made()`.
+# 1. It makes a `MultiWorkerMirroredStrategy`, and in its scope `made()`. Count steps outside: `int()` of a
+#    mirrored variable fails.
 # 2. A replica's part of the loss: the sum over its digits, divided by `batch`. `optimizer` adds the gradients.
-# 3. After every 5 steps the chief, `worker:0`, saves model, optimizer and number of steps. Each worker starts from the newest.
+# 3. After every 5 steps the chief, `worker:0`, saves model, optimizer and number of steps. All start from the newest.
 
 # %% [markdown]
 # ### Exercise: `worker` (7 points)
@@ -416,8 +417,8 @@ with attempt("worker", after=["pipeline"]), tempfile.TemporaryDirectory() as fol
     print(f"30 steps; {len(seen) - 30} were done twice. The losses are those of one device, and of no death")
 
 # %% [markdown]
-# The curve goes back to the checkpoint. The chief can save model and SGD alone. With Keras metrics, *all* must call `save`, the
-# others into folders of their own.
+# The curve goes back to the checkpoint. The chief can save model and SGD alone. With `ON_READ` variables, *all* must call
+# `save`, the others into own folders.
 
 # %% [markdown]
 # Now the same with `fit`, which needs no loop:
@@ -438,7 +439,7 @@ with LocalCluster(by_fit, worker=2, env=NO_GPU) as fitting:
         print(f"worker:{who}", type(why_not).__name__, " ".join(str(why_not).split())[:76], "...")
 
 # %% [markdown]
-# Keras 3 cannot. Your own loop can, and so can Keras 2: see below.
+# Keras 3's `fit` cannot. Your own loop can, and so can Keras 2: see below.
 
 # %% [markdown]
 # ## What goes over the network
@@ -512,7 +513,7 @@ with attempt("packs", done="recorded before it was measured"):
 
 # %% [markdown]
 # ## A coordinator and its workers, out of step
-# `ParameterServerStrategy` keeps the variables on ps. One program, the coordinator, holds the loop (chapter 09). A
+# `ParameterServerStrategy` keeps the variables on ps. One program, the coordinator, holds the loop (chapter 09). This
 # *partitioner* spreads each variable that has two rows or more over the ps.
 
 
@@ -550,7 +551,7 @@ def shuffled():  # each worker makes its own
 
 
 # %% [markdown]
-# `schedule` hands a step out to a worker that is free, and returns a `RemoteValue` at once. `fetch` waits for its number.
+# `schedule` hands a step out to a worker that is free, and returns a `RemoteValue` at once. `fetch` waits for its value.
 # `join()` waits for all that was handed out. A first version of an epoch:
 
 
@@ -735,7 +736,8 @@ with attempt("guesses", done="recorded before it was measured"), tempfile.Tempor
 # </details>
 
 # %% [markdown]
-# A dead process's connections close. A machine without power is only silent. `SIGSTOP` makes a process silent:
+# Who waits on a connection to a dead process sees it close. All others miss its *heartbeat*, after a while. A machine without
+# power is only silent. `SIGSTOP` makes a process silent:
 
 # %% tags=["show"] covers=["S58"]
 with LocalCluster(in_step, worker=2, env=NO_GPU) as silent:
@@ -746,8 +748,9 @@ with LocalCluster(in_step, worker=2, env=NO_GPU) as silent:
         print("NOT SHOWN HERE: this system cannot stop a process")
 
 # %% [markdown]
-# Only the *heartbeat* tells. The 4 seconds are this course's: `workers.heartbeat` sets them in TensorFlow's private context, as
-# there is no public call. So both strategies need a checkpoint, and somebody who starts programs again.
+# The 4 seconds are this course's: `workers.heartbeat` sets them in TensorFlow's private context.
+# `CommunicationOptions(timeout_seconds=)` is public, and of collectives alone. So both strategies need a checkpoint, and somebody
+# who starts programs again.
 
 # %% [markdown]
 # ## The same by `fit`
@@ -791,7 +794,7 @@ for life, lived in (("without a death", unbroken), ("in both lives", broken)):
 # %% [markdown]
 # ## Somebody who starts it again
 # On real machines that is Kubernetes or Slurm. In Kubernetes a program runs in a *pod*; an *Indexed Job* starts some, with
-# lasting names, again after a failure, and ends when all are done. Both files limit how often. They stand beside this notebook,
+# lasting names, again after a failure, and ends when all are done. Both files limit how many failures. They stand beside this notebook,
 # and were **not run**: there is neither here.
 
 # %% tags=["show"] covers=["S68"]
@@ -853,7 +856,8 @@ for listed, cards in (("n[1,2]", 2), ("n[2,10]", 2), ("n[1,2]", 0)):
 
 # %% [markdown]
 # ### The resolver's order
-# With `n[2,10]`, rank 0 runs on n2, and believes it is on n10: TensorFlow sorts the names as text. Without GPUs this resolver raises an error: hence the 2.
+# With `n[2,10]`, rank 0 runs on n2, and believes it is on n10: TensorFlow sorts the names as text.
+# With fewer GPUs than tasks it raises an error: hence the 2.
 
 # %% [markdown]
 # ### Exercise: `from_slurm` (2 points)
@@ -909,8 +913,8 @@ print(scripts.output("estimator.py", "estimator_recorded.txt"))
 
 # %% [markdown]
 # ### Exercise: `epoch_steps` (1 point)
-# 75 examples, batches of 10, three replicas: how many steps has an epoch by the Estimator, how many by Keras? Which batch must
-# Keras get, so that each replica has as many examples as before? Any complete guess earns the point.
+# 75 examples, batches of 10, three replicas: how many steps has an epoch by the Estimator, how many by Keras? Which batch
+# size must Keras get, so that each replica has as many examples as before? Any complete guess earns the point.
 
 # %% answer="epoch_steps" covers=["S67"]
 ### BEGIN SOLUTION
@@ -968,6 +972,6 @@ with attempt("epoch_steps", done="recorded"):
 # checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, done=done)
 # manager = tf.train.CheckpointManager(checkpoint, shared_folder, max_to_keep=2)
 # checkpoint.restore(manager.latest_checkpoint)            # all; then data from step `done` on
-# if chief and int(done) % 100 == 0: manager.save()        # with metrics, all save
+# if chief and int(done) % 100 == 0: manager.save()        # with ON_READ variables, all save
 # # out of step: ParameterServerStrategy; hand out all, then join; a dead ps ends it
 # ```

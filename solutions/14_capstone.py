@@ -32,7 +32,7 @@ RECORDED = {  # of each run what was predicted, and what six repeats gave
 scaling_page.drawn(RECORDED, "1 replica", title="RECORDED: somebody's study")
 
 # %% [markdown]
-# Every prediction was too high. And the first row is the *same* run as its base: what do its dots say of the other rows?
+# The first row is the *same* run as its base: what do its dots say of the other rows, whose predictions were all too high?
 
 # %%
 import itertools
@@ -484,11 +484,11 @@ print(f"SIMULATED: a given row {luck[:, 0].mean():.3f}, at least one of four {lu
 
 # %% [markdown]
 # ### Exercise: `plan` (3 points)
-# 1. `configurations`: two of as many replicas, two or more, differ in the question *alone*. For `"batch"`: strong and weak, by
-# the base's batch.
+# 1. `configurations`: two with as many replicas, at least 2, differ in the question *alone*. For `"batch"`: strong and weak, by
+# the base's batch. Shares are whole.
 # 2. `control`: the run of `base`, one replica, under another name. Its prediction is 1.
-# 3. `repeats`: enough for a chance below 0.05. The follow-up has two configurations more, as often: 48 runs in all.
-# 4. `predicted`: by your `speedup`, or better. The check writes it down, then measures.
+# 3. `repeats`: enough for a chance below 0.05. With the follow-up's two, at most 48 runs.
+# 4. `predicted`: numbers, copied from your `speedup`, or better. The check writes them down, then measures.
 
 # %% answer="plan" covers=["S16", "S63"]
 ### BEGIN SOLUTION
@@ -568,12 +568,13 @@ with attempt("plan", after=["replica_step"]) as outcome:
 
 # %% [markdown]
 # ### Exercise: `follow_up` (4 points)
-# Take one configuration `of` your plan, best one whose measurement differs from its prediction. Name the suspect, and a new
-# `run` that differs from it in one argument. How many times the examples a second of `of` will it have if it is so, and if it is
-# not? The two must be a tenth apart, or no result refutes anything.
+# `of` is the name of a configuration of your plan, best one whose measurement differs from its prediction. Name the suspect, and
+# a new `run` that differs from it in one argument. How many times the examples a second of `of` will it have if it is so, and if
+# it is not? One must be 1.1 times the other, or no result refutes anything.
 
 # %% [markdown]
-# The check measures, and prints a record of all runs: what you hand in. Paste it into `record`, and run the check again.
+# The check measures, and prints a record of all runs, from `{"plan"` to the last `}`: what you hand in. Paste it into `record`,
+# and run the check again.
 
 # %% answer="follow_up" covers=["S63"]
 ### BEGIN SOLUTION

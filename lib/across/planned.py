@@ -38,6 +38,7 @@ __all__ = [
 RUNS = 48  # of the plan and its follow-up together, which has two configurations
 FEWEST = 6  # repeats: five coins cannot reach a chance below 0.05
 APART = 1.1  # times: two predictions that are nearer tell nothing
+ROUNDED = 0.01  # of a prediction: typed again with two digits it is the same
 LONGEST = 100_000  # characters of a record
 SUSPECTS = {"messages": ("messages",), "own ops": ("batch",), "cores": ("threads", "replicas")}
 
@@ -193,7 +194,10 @@ def _measured(
             return Fault("runs_missing", f"{sum(map(bool, runs))} of {repeats} runs of {shown(name)} are in it")
     if any(at < measured["stated"] for runs in measured["runs"].values() for at, _ in filter(None, runs)):
         return Fault("stated_later", "a run had ended before the prediction was stated")
-    off = next((each for each in predicted if abs(measured["predicted"].get(each, 0) - predicted[each]) > 1e-6), None)
+    stated = measured["predicted"]
+    off = next(
+        (each for each in predicted if abs(stated.get(each, 0) - predicted[each]) > ROUNDED * predicted[each]), None
+    )
     if off is not None:
         seen = shown(measured["predicted"].get(off))
         return Fault("changed_later", f"{shown(off)} was predicted {seen} there; now it is {predicted[off]:g}")

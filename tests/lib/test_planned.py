@@ -98,6 +98,8 @@ def test_a_record_without_a_run_or_with_another_prediction_is_found(tmp_path: Pa
     seen = planned.recorded(studies(tmp_path))
     later = {**THEN, "if it is so": 0.6}
     assert getattr(planned.followed(seen, PLAN, later), "name", "") == "changed_later"
+    typed_again = {**THEN, "if it is so": THEN["if it is so"] * 1.004}
+    assert planned.followed(seen, PLAN, typed_again) is None
     seen["plan"]["runs"]["weak"][2] = None
     assert getattr(planned.stated_first(seen, PLAN), "name", "") == "runs_missing"
 

@@ -101,6 +101,12 @@ def test_what_a_function_encloses_counts():
     assert sources(functools.wraps(enclosing(2))(lambda n: n)) == sources(enclosing(2))
 
 
+def test_the_name_of_an_attribute_is_no_global(of):
+    text = "step = 1\nlimit = 1\ndef program(x):\n    return x.step() + limit"
+    assert of(text) == of(text.replace("step = 1", "step = {2: 3}"))
+    assert of(text) != of(text.replace("limit = 1", "limit = 2"))
+
+
 def test_a_function_that_calls_itself_is_read_once():
     def program(n: int) -> int:
         return program(n - 1) if n else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dis
 import hashlib
 import inspect
 import textwrap
@@ -83,9 +84,10 @@ def _named(function: FunctionType) -> dict[str, Any]:
 
 
 def _names(code: CodeType) -> Sequence[str]:
-    """The global names of a function, those of functions in it, too."""
+    """The global names of a function, those of functions in it, too; the names of attributes are none."""
     inner = (name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each))
-    return sorted({*code.co_names, *inner})
+    own = (each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    return sorted({*own, *inner})
 
 
 def _plain(value: Any) -> str | None:
