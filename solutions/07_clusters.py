@@ -10,7 +10,7 @@
 # # Clusters
 # **How do processes become one TensorFlow machine?**
 #
-# So far, one process ran everything. In about 80 minutes you write the program of a server, send work to it, find out who
+# So far, one process ran everything. In about 95 minutes you write the program of a server, send work to it, find out who
 # decides where an op runs, move a Keras model's work to another process, and find a closed door. All processes here are real.
 
 # %%

@@ -10,7 +10,7 @@
 # # A scaling study
 # **How much faster will it be, and was it?**
 #
-# In about 75 minutes you plan a study of *your* machine: a question, runs, a control, numbers stated before they are measured,
+# In about 105 minutes you plan a study of *your* machine: a question, runs, a control, numbers stated before they are measured,
 # and a run that could prove your explanation wrong. You hand in one page. A *replica* is a copy of the computation, on one
 # device (chapter 11). Somebody's page looked like this; by the end, yours does:
 
