@@ -115,6 +115,6 @@ def test_feedback_goes_back_to_everyone_who_handed_in_a_notebook(term):
 
 def test_the_archive_is_the_class_as_it_was_and_the_one_who_was_forgotten_is_gone(term):
     with tarfile.open(term[0] / "kept" / "class.tar.gz") as archive:
-        assert f"autograded/bob/{NAME}/{NAME}.ipynb" in archive.getnames()
+        assert f"./autograded/bob/{NAME}/{NAME}.ipynb" in archive.getnames()
     assert not (term[0] / "class" / "autograded" / "bob").exists()
     assert "bob" not in (term[0] / "class" / "totals.csv").read_text()
