@@ -323,7 +323,7 @@ def check_life(says: str, notes: Any, wanted: list[float], kept: int, dies: int)
             raise AssertionError(f"{told}: which gradients were added, and which batch was it?")
 
 
-@exercise("worker", 2.0, weak=True)
+@exercise("worker", 2.0)
 def test_two_workers_train_as_one_device_does(student, rng):
     Training(student, rng, int(rng.integers(3, 5))).live()
 
