@@ -96,7 +96,7 @@ def contest(
     trust: Trust = False,
 ) -> None:
     """Grade what a student contests by the checks of now, show both verdicts and who has the same mistake; or answer."""
-    from autograder.gradebook import contests
+    from autograder.gradebook import contests, record
 
     course = opened(context)
     kept, stands = contests.find(out, course.id, code)
@@ -106,7 +106,7 @@ def contest(
         end(AUTHOR, f"{full.name}: no exercise {exercise!r}; {near(exercise, then)}")
     if reply is not None:
         return _reply(full, kept, exercise, out, reply)
-    again = _again(course, kept, out, as_then=False, trust=trust)
+    again, class_ = _again(course, kept, out, as_then=False, trust=trust), record.rows(out, full)
     since = "" if stands else "; another verdict stands since"
     said = [f"{kept.verdict.student}, {full.name}, as recorded on {kept.moment}{since}"]
     if again.differs:
@@ -114,7 +114,7 @@ def contest(
     for was, now in again.pairs:
         if was.exercise == exercise or (not exercise and was.points < was.max_points):
             is_ = f"{now.result}, {now.points:g}: {now.message}" if now else "no more in the chapter"
-            also = ", ".join(contests.others(out, full, kept.verdict.student, was))
+            also = ", ".join(contests.others(class_, kept.verdict.student, was))
             said.append(f"{was.exercise}: {was.result}, {was.points:g} of {was.max_points:g}: {was.message}")
             said.append(f"  now: {'the same' if was == now else is_}")
             said.append(f"  the same mistake: {also or 'nobody else'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from nbgrader.api import MissingEntry
 
 from autograder.gradebook import evidence, history, record, released
 from autograder.gradebook.evidence import Kept
+from autograder.gradebook.record import Row
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Exercise
 from autograder.model.verdict import Mark, Result
@@ -33,11 +35,11 @@ def find(out: Path, course_id: str, said: str) -> tuple[Kept, bool]:
     )
 
 
-def others(out: Path, chapter: Chapter, student: str, mark: Mark) -> list[str]:
-    """Who else has the same mistake now: the same misconception or, where it has no name, the same sentence."""
+def others(class_: Iterable[Row], student: str, mark: Mark) -> list[str]:
+    """Who else has the same mistake, of a class's rows: the same misconception or, where it has no name, the same sentence."""
     if mark.result not in MISTAKES:
         return []
-    rows = (row for row in record.rows(out, chapter) if row.exercise == mark.exercise and row.verdict in MISTAKES)
+    rows = (row for row in class_ if row.exercise == mark.exercise and row.verdict in MISTAKES)
     told = [(row.student, row.misconception or row.message) for row in rows]
     return [other for other, mistake in told if other != student and mistake == (mark.misconception or mark.message)]
 

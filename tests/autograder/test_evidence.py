@@ -171,10 +171,11 @@ def test_who_waits_or_is_blank_has_no_mistake(out):
     with Recorder(out, TINY) as recorder:
         recorder.write(classroom.verdict("bo", FAILED, BLANK))
         recorder.write(classroom.verdict("cy", FAILED, BLANK))
+    class_ = record.rows(out, TINY)
     marks = {mark.exercise: mark for mark in classroom.verdict("cy", FAILED, BLANK).marks}
-    assert contests.others(out, TINY, "cy", marks["pick"]) == ["bo"]
-    assert contests.others(out, TINY, "cy", marks["spread"]) == []
-    assert contests.others(out, TINY, "cy", marks["why"]) == []
+    assert contests.others(class_, "cy", marks["pick"]) == ["bo"]
+    assert contests.others(class_, "cy", marks["spread"]) == []
+    assert contests.others(class_, "cy", marks["why"]) == []
 
 
 def test_a_contested_mark_is_graded_again_and_answered_by_the_code_of_its_page(own_small, tmp_path):
