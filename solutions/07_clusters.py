@@ -308,7 +308,7 @@ with attempt("guesses", done="recorded before it was measured"):
         print(f"{name:14} you said {guess:15} it ran on {ran}{'' if guess == ran else '  <- a surprise'}")
 
 # %% [markdown]
-# ### What changed: "without the task it is task 0"
+# ### What changed: a name with gaps
 # First run the check above. TensorFlow has another rule, here for devices of one type. It takes all devices that *fit* the
 # name. Of these, those of the master's own task come first. The rest are in the order of their full names as
 # text: `task:10` before `task:2`. The first one wins.
@@ -538,12 +538,12 @@ def now(spec):
 log = {"GRPC_TRACE": "http", "GRPC_VERBOSITY": "DEBUG"}
 with LocalCluster(ps=1, worker=2, env=log) as third:
     for program in (then, now):
-        before = clusters.calls(third.logs("worker", 0))
-        client = clusters.calls(fresh.call(program, third.spec, env=log).output)
-        for who, made in {"the client": client, "worker:0": clusters.calls(third.logs("worker", 0)) - before}.items():
-            print(
-                f"{program.__name__}: {who} calls", *(f"{count:5} x {name}" for name, count in made.items()), sep="\n"
-            )
+        before = [clusters.calls(third.logs("worker", index)) for index in (0, 1)]
+        made = {"the client": clusters.calls(fresh.call(program, third.spec, env=log).output)}
+        made |= {f"worker:{index}": clusters.calls(third.logs("worker", index)) - before[index] for index in (0, 1)}
+        for who, calls in made.items():
+            lines = [f"{count:5} x {name}" for name, count in calls.items()] or ["      nobody"]
+            print(f"{program.__name__}: {who} calls", *lines, sep="\n")
 
 # %% [markdown]
 # Then, the client called one server, and that master called the others. Today the client calls *every* task itself, and

@@ -25,10 +25,12 @@ fresh.warm_up()
 import collections
 import math
 import time
+import warnings
 
 import numpy as np
 import tensorflow as tf
 
+warnings.filterwarnings("ignore", "`shuffle=True`")  # Keras says it of its own default
 tf.config.threading.set_inter_op_parallelism_threads(8)
 tf.get_logger().setLevel("ERROR")  # a strategy says much when it starts
 train, test = digits.load()

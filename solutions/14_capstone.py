@@ -403,9 +403,9 @@ print(*(f"MODEL: {name}: {value:.2f}" for name, value in found.items() if value)
 # ## 64 times the cores
 # Two logs of MLPerf Training v0.6, [published](https://github.com/mlcommons/training_results_v0.6) by Google in 2019: ResNet-50 in
 # TensorFlow, on 32 and on 2048 cores of TPU v3, trained until 75.9 % of the images are named right. How many times sooner was
-# that with 64 times the cores? Guess, then run:
+# that with 64 times the cores? Guess, then run (the seconds are folded):
 
-# %% tags=["show"] covers=["S1"]
+# %% tags=["show", "folded"] covers=["S1"]
 logs = {32: (4096, 60, 2533.5), 2048: (32768, 72, 77.0)}  # cores: global batch, epochs, seconds
 (_, few_epochs, few_seconds), (_, many_epochs, many_seconds) = logs.values()
 print(f"RECORDED: {few_seconds / many_seconds:.1f} times sooner")
@@ -421,7 +421,7 @@ print(f"RECORDED: {few_seconds / many_seconds * many_epochs / few_epochs:.1f} ti
 # show the ratios' median, smallest and largest.
 
 # %% tags=["show"]
-print("512 examples, 128 examples for each of theirs:", costs.speedup("128 examples", "512 examples", work=4))
+print("examples a second, batches of 512 against 128:", costs.speedup("128 examples", "512 examples", work=4))
 
 # %% [markdown]
 # ## Is it real?
@@ -631,7 +631,7 @@ with attempt("follow_up", after=["plan"]):
     told = read(record, "`record` is", expecting.text)
     if told == "None":
         print(planned.record(planned_study(given)[0], again))
-        expect(False, "`record` is empty; paste the line above between its quotes")
+        expect(False, "`record` is empty; paste between its quotes what stands above, all of it")
     seen = planned.recorded(told)
     for fault in (planned.stated_first(seen, given), planned.followed(seen, given, then)):
         expect(not fault, f"`record`: {fault and fault.says}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from autograder.probe.asking import kept, probe
+from autograder.probe.asking import kept, probe, refused
 
 # pipeline
 
@@ -151,27 +153,48 @@ def ran(peer):
 
 
 @probe
-def worked(student, files, parts, start, rate, momentum, batch, last, dies):
-    """One life of two processes that run `worker`, each with its own part of the data alone, and a folder that has `files`.
+def packed(student):
+    """The answer with all that it uses of the notebook, and the notebook's lines, which AutoGraph reads."""
+    from across import fresh
+    from across._process import tracebacks
 
-    When `worker:1` notes step `dies` it is killed (-1: never), and then the other one. Whether it was; then of each what it
-    returned, what it noted, and what is in its folder afterwards.
+    return [fresh.pickled_call("worker", student.worker), tracebacks.cell_sources()]
+
+
+@probe
+def worked(peer, answer, sources, files, parts, start, rate, momentum, batch, last, dies):
+    """One life of two processes that run the `answer`, each with its own part of the data alone, and a folder with `files`.
+
+    The peer starts them, and never reads the answer itself. When `worker:1` notes step `dies` it is killed (-1: never), and
+    then the other one. How each ended (None: it was ended); then of each what it noted and what it told at its end, as they
+    stand in its files, and what is in its folder, all as bytes.
     """
     import json
     import os
-    import signal
     import tempfile
     import time
 
     from across import fresh, workers
     from across._process import supervision
 
-    own, here = student.worker, workers.addresses(2)
-    patience = 600  # seconds: the limit of a question, which knows of busy machines, comes before it
+    here, patience = workers.addresses(2), 600  # seconds: the limit of a question comes before it
 
     def program(index, folder, told, part):
-        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": here}, "task": {"type": "worker", "index": index}})
-        tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.FATAL)
+        import pickle
+        import signal
+
+        from across._process import tracebacks
+        from autograder.probe import answering
+
+        def wait_for(what):  # of both
+            until = time.monotonic() + patience
+            while time.monotonic() < until and not all(os.path.exists(f"{each}.{what}") for each in told):
+                time.sleep(0.01)
+
+        def tell(what, value):
+            with open(f"{told[index]}.new", "w") as file:
+                json.dump(value, file)
+            os.replace(f"{told[index]}.new", f"{told[index]}.{what}")
 
         def note(step, loss):
             with open(told[index], "a") as file:
@@ -190,29 +213,39 @@ def worked(student, files, parts, start, rate, momentum, batch, last, dies):
         def data(context):
             return tf.data.Dataset.from_tensor_slices(tuple(part)).batch(context.get_per_replica_batch_size(batch))
 
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": here}, "task": {"type": "worker", "index": index}})
+        tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.FATAL)
         workers.note = note
-        got = own(made, data, batch, last, folder)
-        open(told[index] + ".ended", "w").close()
-        until = time.monotonic() + patience  # who ends cuts the other one off
-        while time.monotonic() < until and not all(os.path.exists(f"{each}.ended") for each in told):
-            time.sleep(0.01)
-        return [float(each) for each in got] if isinstance(got, (list, tuple)) else None
+        os.unlink(os.path.join(os.path.dirname(os.environ["TMPDIR"]), "call"))  # where its part stood
+        tell("ready", None)
+        wait_for("ready")
+        try:
+            tracebacks.learn_sources(sources)
+            got = pickle.loads(answer)(made, data, batch, last, folder)
+            tell("ended", [float(each) for each in got] if isinstance(got, (list, tuple)) else None)
+        except BaseException as error:
+            tell("ended", answering.error_told(error))
+            os._exit(3)
+        wait_for("ended")  # who ends cuts the other one off
+
+    def content(path):
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
 
     def contents(folder):
-        found = {}
-        for name in sorted(os.listdir(folder)):
-            if os.path.isfile(os.path.join(folder, name)):
-                with open(os.path.join(folder, name), "rb") as file:
-                    found[name] = file.read()
-        return found
+        names = sorted(name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name)))
+        return [[os.fsencode(name), content(os.path.join(folder, name))] for name in names]
 
     with tempfile.TemporaryDirectory() as room:
         folders, told = ([os.path.join(room, f"{what}-{index}") for index in (0, 1)] for what in ("folder", "told"))
         for folder in folders:
             os.makedirs(folder)
-            for name, content in files.items():
-                with open(os.path.join(folder, os.path.basename(name)), "wb") as file:
-                    file.write(content)
+            for name, its in files:
+                with open(os.path.join(folder, os.path.basename(os.fsdecode(name))), "wb") as file:
+                    file.write(its)
         server = fresh.server_path(time.monotonic() + 120, cold=False)
         group, calls = supervision.Group(server and os.path.dirname(server)), []
         try:
@@ -224,28 +257,36 @@ def worked(student, files, parts, start, rate, momentum, batch, last, dies):
             while time.monotonic() < until and any(each.member.code is None for each in calls):
                 group.look()
                 if any(each.member.code not in (None, 0) for each in calls):
-                    break  # a call that raises has an answer, and the code 0
-                if any(each.member.code == 0 and each.outcome().error for each in calls):
                     break
                 time.sleep(0.01)
-            noted = []
-            for each in told:
-                noted.append([])
-                if os.path.exists(each):
-                    with open(each) as file:
-                        noted[-1] = [json.loads(line) for line in file]
-            killed = dies >= 0 and [step for step, _ in noted[1]][-1:] == [dies] and calls[1].member.code is not None
-            returned = [None, None]
-            if killed:
-                calls[0].member.process.close()
-            else:
-                for index in sorted((0, 1), key=lambda index: calls[index].member.code is None):
-                    if calls[index].member.code is None:
-                        raise TimeoutError(f"worker:{index} had not ended after {patience} s")
-                    returned[index] = calls[index].outcome().result()
-            return [bool(killed), *([returned[i], noted[i], contents(folders[i])] for i in (0, 1))]
+            codes = [each.member.code for each in calls]
+            for each in calls:
+                each.member.process.close()
+            ended = [[content(told[i]), content(f"{told[i]}.ended"), contents(folders[i])] for i in (0, 1)]
+            return [codes, *ended]
         finally:
             group.close()
+
+
+def lines_of(noted: bytes) -> list[Any]:
+    """What a worker noted, a line each. AssertionError where that cannot be read."""
+    return [_read(line) for line in noted.splitlines()]
+
+
+def end_of(code: int | None, told: bytes, who: str) -> Any:
+    """What a worker returned, None where that is no list of numbers. Refused where it raised, or ended without a word."""
+    end = _read(told or b"{}")
+    if isinstance(end, dict):
+        how = "runs" if code is None else f"ended with {code}"
+        raise refused(end if "error" in end else {"error": "Died", "says": f"{who} {how}, and has returned nothing"})
+    return end
+
+
+def _read(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise AssertionError("What your worker wrote beside its notes cannot be read.") from None
 
 
 def losses_of(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from across.expecting import anything, between, dict_of, list_of, maybe, number, one_of, row, shown, text, truth, whole
+from across.expecting import anything, between, dict_of, list_of, maybe, number, one_of, row, shown, text, whole
 from autograder.checks import many_workers_truth as many
 from autograder.checks import roles_truth as roles
 from autograder.probe.asking import Misconception, exercise, recorded
@@ -226,9 +226,11 @@ test_every_death_has_a_recorded_guess = recorded("guesses", dict.fromkeys(DEATHS
 
 # worker
 
+RETURNED = "`worker` returned"
 EVERY = 5  # steps from one checkpoint to the next
 NOTES = list_of(row(whole, number))
-LIFE = row(truth, *[row(maybe(list_of(number)), NOTES, dict_of())] * 2).named("a list of losses")
+LOSSES = maybe(list_of(number)).named("a list of losses")
+LIFE = row(list_of(maybe(whole), 2), *[row(anything, anything, list_of(anything))] * 2)
 
 
 class Training:
@@ -238,11 +240,12 @@ class Training:
     step, and by nobody else: each process has its own part of the data alone.
     """
 
-    def __init__(self, student: Any, rng: np.random.Generator, last: int) -> None:
-        self.student, self.rng, self.last = student, rng, last
+    def __init__(self, student: Any, peer: Any, rng: np.random.Generator, last: int) -> None:
+        self.peer, self.rng, self.last = peer, rng, last
+        self.answer, self.sources = student.ask(many.packed)
         self.batch, self.rate, self.momentum = 2 * int(rng.integers(3, 6)), 0.5, 0.9
         self.start = rng.normal(size=(3, 4))
-        self.kept, self.files, self.past = 0, dict[str, bytes](), list[tuple[np.ndarray, np.ndarray]]()
+        self.kept, self.files, self.past = 0, list[list[bytes]](), list[tuple[np.ndarray, np.ndarray]]()
 
     def _drawn(self) -> list[tuple[np.ndarray, np.ndarray]]:
         size = self.batch, 3
@@ -257,9 +260,11 @@ class Training:
         parts = [
             [np.concatenate([each[i][k * half : (k + 1) * half] for each in drawn]) for i in (0, 1)] for k in (0, 1)
         ]
-        killed, *both = LIFE(
-            self.student.ask(
+        codes, *both = LIFE(
+            self.peer.ask(
                 many.worked,
+                answer=self.answer,
+                sources=self.sources,
                 files=self.files,
                 parts=parts,
                 start=self.start.tolist(),
@@ -269,23 +274,27 @@ class Training:
                 last=self.last,
                 dies=dies,
             ),
-            "`worker` returned",
+            "The peer saw",
         )
+        noted = [NOTES(many.lines_of(notes), f"worker:{index} noted") for index, (notes, _, _) in enumerate(both)]
+        killed = codes[1] is not None and not both[1][1] and [step for step, _ in noted[1]][-1:] == [dies]
+        order = sorted((0, 1), key=lambda index: codes[index] in (None, 0))  # who failed is heard first
+        ends = {} if killed else {i: LOSSES(many.end_of(codes[i], both[i][1], f"worker:{i}"), RETURNED) for i in order}
         batches = [*self.past[: self.kept], *drawn[self.kept :]]
         wanted = many.losses_of(batches, self.start, self.rate, self.momentum)[: self.last]
         before = f", started again with a checkpoint of {self.kept} steps" if self.files else ""
-        for index, (returned, notes, _) in enumerate(both):
+        for index, notes in enumerate(noted):
             check_life(f"two workers, `last` is {self.last}{before}: worker:{index}", notes, wanted, self.kept, dies)
             if not killed:
-                got = [loss for _, loss in notes]
+                returned, got = ends[index], [loss for _, loss in notes]
                 right = returned is not None and len(returned) == len(got) and np.allclose(returned, got, atol=1e-3)
                 says = f"worker:{index} returned {shown(returned)}; expected the {len(got)} losses of this life."
                 if not right:
                     raise Misconception("losses_lost", says)
-        (_, notes, files), (_, _, others) = both
+        (_, _, files), (_, _, others) = both
         if others != self.files:
             raise Misconception("everyone_saves", "worker:1 changed the folder; expected only the chief to save.")
-        reached = len(notes) + self.kept
+        reached = len(noted[0]) + self.kept
         due = reached // EVERY * EVERY if reached // EVERY * EVERY > self.kept else self.kept
         if due > self.kept and files == self.files:
             raise Misconception(
@@ -324,20 +333,20 @@ def check_life(says: str, notes: Any, wanted: list[float], kept: int, dies: int)
 
 
 @exercise("worker", 2.0)
-def test_two_workers_train_as_one_device_does(student, rng):
-    Training(student, rng, int(rng.integers(3, 5))).live()
+def test_two_workers_train_as_one_device_does(student, peer, rng):
+    Training(student, peer, rng, int(rng.integers(3, 5))).live()
 
 
 @exercise("worker", 3.0)
-def test_after_a_death_both_go_on_as_if_nothing_had_been(student, rng):
-    training = Training(student, rng, 12)
+def test_after_a_death_both_go_on_as_if_nothing_had_been(student, peer, rng):
+    training = Training(student, peer, rng, 12)
     training.live(dies=int(rng.integers(6, 9)))
     training.live()
 
 
 @exercise("worker")
-def test_a_start_when_all_is_done_does_nothing(student, rng):
-    training = Training(student, rng, 5)
+def test_a_start_when_all_is_done_does_nothing(student, peer, rng):
+    training = Training(student, peer, rng, 5)
     training.live()
     training.live()
 

@@ -53,14 +53,15 @@ def reply(source: str, name: str, inputs: Mapping[str, Any], graphs: int, namesp
         exec(compile(source, "<probe>", "exec"), scope)
         value = scope[name](_Work(namespace), **inputs)
     except BaseException as error:
-        return wire.encode(_error(error))
+        return wire.encode(error_told(error))
     try:
         return wire.encode({"value": value}, graphs, plain.plainer)
     except BaseException as error:
         return wire.encode({"error": "NotPlain", "says": _text(error)})
 
 
-def _error(error: BaseException) -> dict[str, Any]:
+def error_told(error: BaseException) -> dict[str, Any]:
+    """What an answer tells of an exception: its type, its text, and the line of the cell that it came from."""
     says = _text(error)
     if isinstance(error, _MissingError):
         return {"error": "Missing", "says": says}

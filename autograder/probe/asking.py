@@ -197,7 +197,7 @@ class Student:
         if type(answer) is not dict or not answer.keys() & {"value", "error"}:
             raise wire.WireError("not an answer")
         if "error" in answer:
-            raise self._raises(_said(answer))
+            raise refused(answer, self._raises)
         return answer["value"]
 
     def call(
@@ -233,7 +233,12 @@ def _recorded(student, name):
     return getattr(student, name)
 
 
-def _said(answer: dict[str, Any]) -> str:
+def refused(answer: Mapping[str, Any], raises: type[Exception] = Refused) -> Exception:
+    """The error for an answer that is one (see `answering`), with the sentence for the student."""
+    return raises(_said(answer))
+
+
+def _said(answer: Mapping[str, Any]) -> str:
     error, says = (str(answer.get(key))[:2000] for key in ("error", "says"))  # whatever it is: an array has no one ==
     line = answer.get("line")
     if error == "NotImplementedError" and (

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import boxed
@@ -66,11 +67,15 @@ def busy() -> Iterator[None]:
 
 
 def honest(course, chapter: str) -> list[Submission]:
-    """The reference and two that are right in another way: the first and the last listed right answer of each cell."""
+    """The reference and two that are right in another way: the first and the last listed right answer of each cell.
+
+    A cell that several exercises look at keeps the reference's answer: another may be right only beside others of theirs.
+    """
     own = build.solution_source(course, chapter)
+    looked_at = Counter(cell for each in course.chapter(chapter).exercises for cell in each.answer_ids)
     first, last = dict(own), dict(own)
     for each in listed.variants(course.listed_file(chapter)):
-        if each.correct:
+        if each.correct and looked_at[each.answer] < 2:
             last[each.answer] = each.written_over(own[each.answer])
             first = first if first[each.answer] != own[each.answer] else {**first, each.answer: last[each.answer]}
     return [Submission(name, chapter, answers) for name, answers in (("own", own), ("first", first), ("last", last))]
