@@ -909,6 +909,8 @@ with attempt("from_slurm"):
 print(scripts.output("estimator.py", "estimator_recorded.txt"))
 
 # %% [markdown]
+# Why 401 of 400? Chief and worker count in one variable, and a step under way when it reaches 400 is still counted.
+#
 # Keras divides a batch over the replicas. An Estimator gave *each replica a batch*; batches that are left, too few for all
 # replicas, make no step.
 
