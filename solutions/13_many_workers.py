@@ -259,8 +259,7 @@ def alone(steps):  # on one device -> the loss of each step
 
 
 # %% [markdown]
-# Each worker makes its own dataset. `strategy.distribute_datasets_from_function(f)` calls `f` with an `InputContext`. What does
-# that tell?
+# Each worker makes its own dataset. `strategy.distribute_datasets_from_function(f)` calls `f` with an `InputContext`:
 
 # %% tags=["show"] covers=["S58"]
 shown = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=2)
@@ -418,11 +417,11 @@ with attempt("worker", after=["pipeline"]), tempfile.TemporaryDirectory() as fol
     print(f"30 steps; {len(seen) - 30} were done twice. The losses are those of one device, and of no death")
 
 # %% [markdown]
-# The curve goes back to the checkpoint. The chief can save model and SGD alone. With `ON_READ` variables, *all* must call
+# The curve goes back to the checkpoint. With `ON_READ` variables, *all* must call
 # `save`, the others into own folders.
 
 # %% [markdown]
-# Now the same with `fit`, which needs no loop:
+# The same with `fit`:
 
 
 # %% tags=["show"] covers=["S58"]
@@ -440,7 +439,7 @@ with LocalCluster(by_fit, worker=2, env=NO_GPU) as fitting:
         print(f"worker:{who}", type(why_not).__name__, " ".join(str(why_not).split())[:76], "...")
 
 # %% [markdown]
-# Keras 3's `fit` cannot. Your own loop can, and so can Keras 2: see below.
+# Keras 3's `fit` cannot; Keras 2's can, see below.
 
 # %% [markdown]
 # ## What goes over the network
@@ -631,7 +630,7 @@ with attempt("epoch"):
     display(workers.draw_places(cluster.spec, places))
 
 # %% [markdown]
-# Both workers sleep at the same time: their steps overlap. The parts of `w` are on different ps; `done` is whole.
+# Both workers sleep at once. The parts of `w` are on different ps; `done` is whole.
 
 # %% [markdown]
 # ## Losing one
@@ -909,7 +908,7 @@ with attempt("from_slurm"):
 print(scripts.output("estimator.py", "estimator_recorded.txt"))
 
 # %% [markdown]
-# Why 401 of 400? Chief and worker count in one variable, and a step under way when it reaches 400 is still counted.
+# 401: chief and worker count in one variable, and a step under way at 400 counts, too.
 #
 # Keras divides a batch over the replicas. An Estimator gave *each replica a batch*; batches that are left, too few for all
 # replicas, make no step.
