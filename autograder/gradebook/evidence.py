@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 from sqlalchemy.engine import Connection
 
 from autograder.gradebook import replay
@@ -139,12 +139,25 @@ def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = No
     return _read(row)
 
 
+def latest(book: Gradebook, chapter: str) -> tuple[dict[str, Submission], str]:
+    """What is kept of each student's answers as they stand, and what the newest verdict rests on: the name of its list."""
+    newest = select(func.max(EVIDENCE.c.id)).where(EVIDENCE.c.chapter == chapter).group_by(EVIDENCE.c.student)
+    with book.reading() as connection:
+        rows = connection.execute(select(EVIDENCE).where(EVIDENCE.c.id.in_(newest)).order_by(EVIDENCE.c.id)).all()
+    found = {row.student: answers for row in rows if (answers := _answers(row))}
+    return found, next((row.basis for row in reversed(rows) if row.basis), "")
+
+
 def _read(row: Any) -> Kept:
+    verdict = Verdict.from_json(_unpacked(row.verdict), {})
+    return Kept(row.moment, row.timestamp, verdict, _answers(row), row.basis)
+
+
+def _answers(row: Any) -> Submission | None:
     try:
-        answers = msgspec.convert(_unpacked(row.answers), Submission) if row.answers else None
+        return msgspec.convert(_unpacked(row.answers), Submission) if row.answers else None
     except msgspec.ValidationError as error:
         raise ValueError(f"no submission: {error}") from None
-    return Kept(row.moment, row.timestamp, Verdict.from_json(_unpacked(row.verdict), {}), answers, row.basis)
 
 
 def keeps(connection: Connection, chapter: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""What a person should look at before the marks are told, most urgent first; and whose answers are equal."""
+"""What a person should look at before the marks are told, most urgent first."""
 
 from __future__ import annotations
 
@@ -185,19 +185,3 @@ def _waiting(chapter: Chapter, class_: Iterable[Record]) -> Iterable[Seen]:
         if students:
             answers = "1 answer" if len(students) == 1 else f"{len(students)} answers"
             yield Seen(students, exercise.name, answers)
-
-
-def equal(class_: Iterable[Record]) -> list[tuple[str, ...]]:
-    """The students whose answers are equal, character by character, in groups; who left everything blank is in none.
-
-    What could not be read, or was not handed in, is no answer.
-    """
-    found: dict[str, list[str]] = defaultdict(list)
-    for record in class_:
-        marks = record.verdict.marks
-        answered = any(
-            mark.result not in (Result.BLANK, Result.MISSING, Result.INVALID, Result.ABSENT) for mark in marks
-        )
-        if answered and (digest := record.verdict.evidence.parts.get("answers")):
-            found[digest].append(record.student)
-    return sorted(tuple(group) for group in found.values() if len(group) > 1)

@@ -18,8 +18,9 @@ from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
-from autograder.report import attention, charts, rendering
+from autograder.report import attention, charts, rendering, similar
 from autograder.report.attention import Need
+from autograder.report.similar import Alike
 from autograder.report.standing import Marked, handed_in_nothing, marked, nothing_read
 from autograder.store import files
 
@@ -109,9 +110,10 @@ def write(
     class_ = records(out, chapter)
     with book(out, chapter) as opened:
         lines = history.entries(opened, chapter.name)
+        alike = similar.of_class(opened, out, chapter)
     changed = [each for each in lines if each.points_was is not None or each.by_hand]
     explain = f"{command} explain --out {shlex.quote(str(out))}"
-    page = render(chapter, class_, faults or {}, unmade or {}, absent, explain, changed)
+    page = render(chapter, class_, faults or {}, unmade or {}, absent, explain, changed, alike)
     return files.replace(Path(out) / page_name(chapter), page.encode("utf-8"))
 
 
@@ -123,10 +125,12 @@ def render(
     absent: Sequence[str] = (),
     explain: str = "autograder explain",
     changed: Sequence[Entry] = (),
+    alike: Sequence[Alike] = (),
 ) -> str:
     """Return the page as HTML, with nothing to load; the one script on it is ours, and the only one that may run.
 
-    `explain` is the beginning of the command that explains a student's marks, `changed` what the history tells of changes.
+    `explain` is the beginning of the command that explains a student's marks, `changed` what the history tells of changes,
+    `alike` whose answers are alike, by exercise.
     """
     needs = attention.needs(chapter, class_, faults, unmade or {})
     lines = _lines(chapter, class_, faults, absent, needs, explain)
@@ -151,7 +155,8 @@ def render(
         groups=list(charts.GROUPS),
         mistakes=mistakes(class_),
         crashed=_crashed(class_),
-        equal=attention.equal(class_),
+        alike=alike,
+        page_of=lambda student: feedback_link(student, chapter.name),
         changed=changed[::-1],
         signs=" ".join(f"{sign} {result.value}" for result, sign in SIGNS.items()),
         cell=_cell,

@@ -139,17 +139,6 @@ def test_what_is_not_marked_yet_is_in_neither_the_median_nor_the_histogram(out, 
     assert "8 to 9: 1" in charts(after)[0]
 
 
-def test_who_answered_the_same_is_listed_and_who_left_it_blank_is_not(out):
-    parts = {"ada": "a", "bo": "a", "cy": "c", "di": "b", "eve": "b"}
-    with Recorder(out, TINY) as recorder:
-        for student, digest in parts.items():
-            blank = (BLANK, BLANK, BLANK) if digest == "b" else ()
-            recorder.write(classroom.verdict(student, *blank, evidence=Evidence(parts={"answers": digest * 64})))
-    page = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser")
-    listed = page.find(string="Equal answers").find_next("ul")
-    assert [each.text for each in listed.find_all("li")] == ["ada, bo"]
-
-
 def test_a_line_to_copy_explains_a_student_whatever_they_are_called(out):
     name = "-x'; touch owned; $(id) '"
     with Recorder(out, TINY) as recorder:
