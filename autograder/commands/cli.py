@@ -18,7 +18,7 @@ def main() -> None:
     """
     bytecode.keep()  # of what is imported from here on
     from across._process.warm import ServerError
-    from autograder.commands import authors, defending, handing, instructors  # noqa: F401 -- these are verbs
+    from autograder.commands import authors, defending, doctor, handing, instructors  # noqa: F401 -- these are verbs
     from autograder.job.forkserver import InfrastructureError
     from autograder.model.course import CourseError
     from autograder.sandbox.boxes import SandboxError
