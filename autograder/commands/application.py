@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from autograder.commands.terminal import console, errors, plain
+from autograder.commands.terminal import console, warn
 
 if TYPE_CHECKING:
     from autograder.model.address import Address
@@ -33,7 +33,7 @@ Published = Annotated[
 
 def end(code: int, says: str) -> NoReturn:
     """End the command with one line that says why."""
-    errors.print(f"[bold red]autograder:[/] {plain(says)}", highlight=False, soft_wrap=True)
+    warn("autograder", says)
     sys.exit(code)
 
 

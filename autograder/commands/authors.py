@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 
 if TYPE_CHECKING:
     from autograder.model.course import Course
@@ -52,14 +52,12 @@ def import_(
 
     made = importing.import_course(folder, out, source=source)
     for chapter, notebook in made.chapters.items():
-        console.print(plain(f"imported: {notebook} as {chapter}"), highlight=False, soft_wrap=True)
+        say(f"imported: {notebook} as {chapter}")
     for note in made.notes:
-        console.print(plain(f"note: {note}"), highlight=False, soft_wrap=True)
-    console.print(
-        plain(f"its test cells are weak checks, run where the student's code runs; course: {out}"), soft_wrap=True
-    )
+        say(f"note: {note}")
+    say(f"its test cells are weak checks, run where the student's code runs; course: {out}")
     for refused in made.refused:
-        errors.print(f"[bold red]not imported:[/] {plain(refused)}", highlight=False, soft_wrap=True)
+        warn("not imported", refused)
     sys.exit(AUTHOR if made.refused else OK)
 
 
@@ -145,9 +143,9 @@ def verify(
         console.print(checks_page.table(found))
     for each in found:
         for said in verifier.complaints(each):
-            errors.print(f"[bold red]{each.chapter}:[/] {plain(said)}", highlight=False, soft_wrap=True)
+            warn(each.chapter, said)
     if written:
-        console.print(f"written: {checks_page.path(course)}", highlight=False, soft_wrap=True)
+        say(f"written: {checks_page.path(course)}")
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
 
 

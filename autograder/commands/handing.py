@@ -19,7 +19,7 @@ from autograder.commands.application import (
     opened,
     published_at,
 )
-from autograder.commands.terminal import AUTHOR, OK, console, errors, plain, progress
+from autograder.commands.terminal import AUTHOR, OK, progress, say, warn
 
 Chapters = Annotated[
     list[str], typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
@@ -49,8 +49,7 @@ def release(
     name = course.full_name(chapter)
     address = published_at(course, published)
     written = bundle.release(course, name, out, solutions=solutions, due=due, published=address)
-    said = f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab"
-    console.print(plain(said), highlight=False, soft_wrap=True)
+    say(f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab")
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -117,10 +116,10 @@ def export(
             "give what waits in the formgrader, or add --waiting",
         )
     files.replace(path, filled.data, mode=0o600)
-    said = f"{path}: {filled.filled} marks, {filled.changed} of them in place of another; {filled.untouched} cells as they were"
-    console.print(plain(said), highlight=False, soft_wrap=True)
+    other = f"{filled.changed} of them in place of another; {filled.untouched} cells as they were"
+    say(f"{path}: {filled.filled} marks, {other}")
     for line in filled.said():
-        errors.print(f"[bold red]not exported:[/] {plain(line)}", highlight=False, soft_wrap=True)
+        warn("not exported", line)
     if filled.troubles:
         sys.exit(AUTHOR)
 
@@ -153,9 +152,9 @@ def feedback(
         with progress(f"feedback on {chapter.name}") as advance:
             unmade = outputs.write(out, chapter, progress=advance)  # with the marks that were given by hand meanwhile
         made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
-        console.print(plain(f"{path}: of {made.pages} students"), highlight=False, soft_wrap=True)
+        say(f"{path}: of {made.pages} students")
         grading.without_notebook(unmade)
         for line in made.troubles:
-            errors.print(f"[bold red]not in the zip:[/] {plain(line)}", highlight=False, soft_wrap=True)
+            warn("not in the zip", line)
             code = AUTHOR
     sys.exit(code)

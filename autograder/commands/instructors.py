@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -128,8 +129,8 @@ def grade(
                 late_penalty.settle(out, full, *policy, db_url=db or None)
             which["zone"] = late_penalty.zone(out)
         if watch:
-            how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
-            sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which, **how_long)))
+            which |= {"seconds": watch_for, "complain": partial(warn, "waiting", colour="yellow")}
+            sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which)))
         with downloads.gathered(submissions, full, **which) as found:
             code, request = grading.tell(found, name, None if dry_run else out), replace(request, handed_in=found)
             sys.exit(max(code, grading.rehearse(request, json_) if dry_run else grading.grade_to_the_end(request)))
@@ -173,12 +174,11 @@ def forget(
     kept = forgetting.kept(out, student, course.id)
     of = f"{', '.join(kept.chapters) or 'no chapter'}; {', '.join(str(path) for path in (*kept.folders, *kept.tables))}"
     if not yes:
-        console.print(plain(f"{student}: would remove {of}; say --yes"), highlight=False, soft_wrap=True)
-        return
+        return say(f"{student}: would remove {of}; say --yes")
     forgetting.forget(out, student, course.id)
     for chapter in released.every(out, course.id):
         with progress("pages") as advance:
             outputs.write(out, chapter, progress=advance)
-    console.print(plain(f"{student}: removed {of}"), highlight=False, soft_wrap=True)
+    say(f"{student}: removed {of}")
     for path in forgetting.mentions(out, student):
-        errors.print(f"[bold red]has the name still:[/] {plain(str(path))}", highlight=False, soft_wrap=True)
+        warn("has the name still", str(path))

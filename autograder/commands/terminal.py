@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 console = Console()
@@ -21,11 +22,14 @@ class Interrupted(BaseException):
     """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
 
 
-def plain(says: str) -> str:
-    """Text as it is: nothing in it is markup."""
-    from rich.markup import escape
+def say(line: str) -> None:
+    """Print a line as it is, and in one piece: nothing in it is markup."""
+    console.print(escape(line.rstrip()), highlight=False, soft_wrap=True)
 
-    return escape(says.strip())
+
+def warn(what: str, says: str, colour: str = "red") -> None:
+    """Print a line to stderr after what it is about: `not graded`."""
+    errors.print(f"[bold {colour}]{what}:[/] {escape(says.strip())}", highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -42,6 +46,6 @@ def progress(what: str) -> Iterator[Advance]:
         task = bar.add_task(what, total=None, whom="starting")
 
         def advance(done: int, total: int, whom: str) -> None:
-            bar.update(task, completed=done, total=total, whom=plain(whom)[:30])
+            bar.update(task, completed=done, total=total, whom=escape(whom.strip())[:30])
 
         yield advance
