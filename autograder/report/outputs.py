@@ -35,12 +35,12 @@ def write(
     marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
-    `left` before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
+    left before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
     the students whose page could not be made whole, and why: it says so itself, and so does the report. Raises CourseError
     if OUT has no gradebook or another process writes there, OSError.
     """
     with files.only_writer(out):
-        return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress, command)
+        return _write(out, chapter, roll.left(out, chapter) if faults is None else faults, workers, progress, command)
 
 
 def write_page(out: Path, chapter: Chapter, student: str) -> Path:
@@ -51,11 +51,6 @@ def write_page(out: Path, chapter: Chapter, student: str) -> Path:
                 _write_instead(out, chapter, made, why)
         return feedback.path(out, chapter.name, student)
     raise LookupError(f"{student} was not graded yet: run `autograder grade {chapter.name}`")
-
-
-def left(out: Path, chapter: Chapter) -> dict[str, str]:
-    """The students whom this machine could not grade when they were graded last, and why."""
-    return roll.left(out, chapter)
 
 
 def _write(
