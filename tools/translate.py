@@ -25,7 +25,7 @@ import messages
 from across import diagnosis
 from across._language import catalogue
 from autograder.authoring import build
-from autograder.authoring.catalogues import CODE, is_translated, prose_file
+from autograder.authoring.in_language import CODE, is_translated, prose_file
 from autograder.gradebook import record
 from autograder.job import judge
 from autograder.model.course import Course, find, students, text
