@@ -27,7 +27,7 @@ from autograder.authoring import build
 from autograder.gpu import simulated
 from autograder.job import assemble, messages, peers
 from autograder.job.forkserver import InfrastructureError
-from autograder.model.course import Course, CourseError, Exercise, Limits, near
+from autograder.model.course import Course, CourseError, Limits, near
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import ENDS
 from autograder.probe import asking
@@ -86,7 +86,6 @@ class Asked:
         Executes the chapter in this process. Raises CourseError for released cells that raise.
         """
         from autograder.job import checker
-        from autograder.probe import asking
 
         allowed = self.course.chapter(self.chapter).allowed_ops
         names, code = _names(self.course, self.chapter, cells)
@@ -140,13 +139,15 @@ def check(
 ) -> list[Said]:
     """What every test of `exercise` says of `answer`, the source of its cell; None: of the reference.
 
-    Every other cell is the reference's. Executes the chapter in this process: once in a process. Raises CourseError for
-    an exercise that there is not, or is graded by hand, and for cells that raise.
+    The cell is the one that bears the exercise's name, else the first that it looks at; every other is the reference's.
+    Executes the chapter in this process: once in a process. Raises CourseError for an exercise that there is not, or is
+    graded by hand, and for cells that raise.
     """
     found = {each.name: each for each in course.chapter(chapter).exercises if not each.manual}
     if exercise not in found:
         raise CourseError(f"{chapter}: no checked exercise {exercise!r}; {near(exercise, found)}")
-    cells = {} if answer is None else {_cell_of(found[exercise]): answer}
+    ids = found[exercise].answer_ids
+    cells = {} if answer is None else {exercise if exercise in ids else ids[0]: answer}
     return Asked(course, chapter).ask(exercise, cells, seeds)
 
 
@@ -171,11 +172,6 @@ def compiled(source: str, name: str) -> CodeType:
     file = f"<cell {name} {next(_RUNS)}>"  # each its own, or AutoGraph takes another answer's source
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     return compile(source, file, "exec")
-
-
-def _cell_of(exercise: Exercise) -> str:
-    """The cell that an answer to the exercise goes to: the one that bears its name, else the first."""
-    return exercise.name if exercise.name in exercise.answer_ids else exercise.answer_ids[0]
 
 
 def _said(

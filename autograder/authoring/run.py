@@ -17,13 +17,10 @@ from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from autograder.authoring import build, readable
-from autograder.model.course import Course, CourseError
+from autograder.model.course import Course
 from autograder.model.limits import Limits
 
 ALARMING = re.compile(r"^.*(?:\b\w*Warning: |Traceback \(most recent call last\)|^\s*WARNING\b).*$", re.MULTILINE)
@@ -42,30 +39,11 @@ class Ran:
     problems: tuple[str, ...]  # each with the cell that it is in
 
 
-def run(course: Course, names: list[str]) -> bool:
-    """Execute the solved notebooks of these chapters, print a table; whether none of them has a problem.
-
-    Raises CourseError.
-    """
-    if not names:
-        raise CourseError("solutions/ has no chapter to run")
-    screen = Console(stderr=True)
-    ran = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen) as bar:
-        for name in names:
-            notebook = build.solved(course, name)
-            chapter = course.chapter(name)
-            total = sum(cell.cell_type == "code" for cell in notebook.cells)
-            task = bar.add_task(f"running {name}", total=total)
-            on_progress = lambda done, task=task: bar.update(task, completed=done)  # noqa: E731
-            ran.append(execute(name, notebook, chapter.limits, on_progress, chapter.files))
-    console = Console()
-    console.print(table(ran))
-    for chapter in ran:
-        for problem in chapter.problems:
-            console.print(f"[bold red]{chapter.chapter}[/], {escape(problem)}", highlight=False, soft_wrap=True)
-    return not any(chapter.problems for chapter in ran)
+def run(course: Course, name: str, progress: Callable[[int, int, str], None]) -> Ran:
+    """Execute the solved notebook of a chapter. `progress`: how many code cells are done, of how many. Raises CourseError."""
+    notebook, chapter = build.solved(course, name), course.chapter(name)
+    total = sum(cell.cell_type == "code" for cell in notebook.cells)
+    return execute(name, notebook, chapter.limits, lambda done: progress(done, total, ""), chapter.files)
 
 
 def execute(

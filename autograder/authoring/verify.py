@@ -63,7 +63,6 @@ class Verified:
     digest: str
     exercises: int
     tests: int = 0
-    seeds: int = 0
     trials: int = 0
     wrong: int = 0
     right: int = 0
@@ -143,7 +142,7 @@ def verify(
     looked_at = [known[name] for name in exercises] or list(chapter.exercises)
     if not quick:
         forkserver.launch(course, chapter_name)
-    found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
+    found = Verified(chapter_name, digest(course, chapter_name), len(looked_at))
     file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
     trials = [
         each
@@ -265,9 +264,6 @@ def _judge(
         _count(file, chapter.checks, found, mutant, survived)
     found.faults = list(dict.fromkeys(found.faults))
     found.tests = len(tests)
-    variants = {trial.of for trial, _ in results if isinstance(trial.of, Variant)}
-    found.wrong = sum(not variant.correct for variant in variants)
-    found.right = len(variants) - found.wrong
     found.flakes += [
         Flake(test, f"{kind} {name}".strip(), times[True], times[False])
         for (kind, name, test), times in seen.items()

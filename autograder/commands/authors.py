@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
@@ -70,8 +71,17 @@ def run(
     from autograder.authoring import run as runner
 
     course = opened(context)
-    if not runner.run(course, [course.full_name(name) for name in chapters or course.chapters]):
-        sys.exit(AUTHOR)
+    if not (names := [course.full_name(name) for name in chapters or course.chapters]):
+        end(AUTHOR, "solutions/ has no chapter to run")
+    ran = []
+    for name in names:
+        with progress(f"running {name}") as advance:
+            ran.append(runner.run(course, name, advance))
+    console.print(runner.table(ran))
+    for each in ran:
+        for problem in each.problems:
+            console.print(f"[bold red]{each.chapter}[/], {escape(problem)}", highlight=False, soft_wrap=True)
+    sys.exit(AUTHOR if any(each.problems for each in ran) else OK)
 
 
 @app.command(rich_help_panel=AUTHORS)
