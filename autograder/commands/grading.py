@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from autograder.engine.request import Request
     from autograder.gradebook.record import Record
     from autograder.model.course import Chapter
-    from autograder.submissions.extensions import Extension
     from autograder.submissions.handed_in import HandedIn
 
 
@@ -146,7 +145,10 @@ def _graded(request: Request) -> int:
     if class_.roster:
         there = {each.student for each in intake.collect(class_.folder, chapter)}
         roll.keep_absent(out, chapter, set(class_.roster) - there - set(class_.perhaps))
-    of_nobody(request.extensions, chapter.name, {*class_.roster, *(each.student for each in after)})
+    known = {*class_.roster, *(each.student for each in after)}
+    for each in request.extensions:
+        if each.chapter in ("", chapter.name) and each.student not in known:
+            warn("extension", f"{each.where}: nobody of that id is in the class yet; it is kept", "yellow")
     if class_.enrolled:
         students.enter(out, chapter, class_.enrolled)
     roll.keep_attempts(out, chapter, class_.attempts, {*result.graded, *result.unchanged})
@@ -161,7 +163,8 @@ def _graded(request: Request) -> int:
     console.print(class_page.class_table(out, chapter, console.width))
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
-    without_a_file(roll.absent(out, chapter))
+    if absent := roll.absent(out, chapter):
+        say(f"{len(absent)} of the roster handed in nothing: {', '.join(absent)}")
     if summary := changes.summary(changes.compare(before, after)):
         say(summary)
     reports(out, chapter)
@@ -179,13 +182,6 @@ def _prepare(chapter: Chapter) -> None:
     feedback.prepare(chapter)
 
 
-def of_nobody(extensions: Collection[Extension], chapter_name: str, class_: Collection[str]) -> None:
-    """Say which extensions are of nobody: of whom nothing came yet, or a slip in the id."""
-    for each in extensions:
-        if each.chapter in ("", chapter_name) and each.student not in class_:
-            warn("extension", f"{each.where}: nobody of that id is in the class yet; it is kept", "yellow")
-
-
 def reports(out: Path, chapter: Chapter) -> None:
     """Say where the pages of the chapter and, if there are several, of the course lie."""
     from autograder.gradebook import released
@@ -194,12 +190,6 @@ def reports(out: Path, chapter: Chapter) -> None:
     say(f"report: {out / class_page.page_name(chapter)}")
     if len(released.chapters(out, chapter)) > 1:
         say(f"all chapters: {out / 'report.html'}")
-
-
-def without_a_file(absent: list[str]) -> None:
-    """Say who is on the roster, and handed in nothing."""
-    if absent:
-        say(f"{len(absent)} of the roster handed in nothing: {', '.join(absent)}")
 
 
 def left(faults: dict[str, str]) -> None:

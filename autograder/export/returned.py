@@ -55,7 +55,6 @@ LAYOUTS = {Target.CANVAS: Layout.CANVAS, Target.MOODLE: Layout.MOODLE}
 class Returned:
     """A zip of pages, and whose page is not in it."""
 
-    path: Path
     pages: int = 0
     troubles: list[str] = field(default_factory=list)
 
@@ -67,7 +66,7 @@ def write(
 
     Raises CourseError where no list says who handed in what, or it is another system's; OSError.
     """
-    made = Returned(path)
+    made = Returned()
     names = _names(out, chapter, {total.student for total in totals}, target, made)
     whole = record.records(out, chapter) if target is Target.CANVAS else []
     records = {each.student: each for each in whole}

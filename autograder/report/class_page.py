@@ -170,7 +170,9 @@ def _facts(chapter: Chapter, class_: Sequence[Record], counted: Marked) -> list[
     facts = [f"{len(class_)} submissions"]
     if counted.median is not None:
         middle = f" (the middle half {' to '.join(map(number, counted.middle))})" if counted.middle else ""
-        facts += [f"median {number(counted.median)}{middle} of {number(counted.max_points)} points{_without(counted)}"]
+        facts += [f"median {number(counted.median)}{middle} of {number(counted.max_points)} points"]
+        if names := ", ".join(harmless.line(each.name) for each in counted.left_out):
+            facts[-1] += f" without {names}, not marked yet"
     if unread := sum(nothing_read(record) and not handed_in_nothing(record) for record in class_):
         facts += [f"{unread} could not be read, and {'is' if unread == 1 else 'are'} not counted"]
     if class_:
@@ -178,11 +180,6 @@ def _facts(chapter: Chapter, class_: Sequence[Record], counted: Marked) -> list[
     if waiting := sum(row.waiting for record in class_ for row in record.rows):
         facts.append(f"{waiting} answers wait for a mark by hand")
     return facts
-
-
-def _without(counted: Marked) -> str:
-    names = ", ".join(harmless.line(each.name) for each in counted.left_out)
-    return f" without {names}, not marked yet" if names else ""
 
 
 def weak(class_: Sequence[Record]) -> list[str]:

@@ -94,7 +94,8 @@ def explain(
     for row in rows:
         style = STYLES.get(row.verdict, "red")
         worth = f", {number(row.points)} of {number(row.max_points)} points"
-        shown.append(Text.assemble(("\n" + _head(row), style), "" if row.waiting else worth))
+        head = f"\n{SIGNS[row.verdict]} {row.exercise}: {row.verdict.value}"
+        shown.append(Text.assemble((head, style), (", waits for its mark", style) if row.waiting else worth))
         changes = _changes(each for each in told if each.exercise == row.exercise)
         shown.append(_grid([*_of_row(out, chapter, record, row), *changes]))
     penalties = _changes(each for each in told if each.exercise == history.LATE)
@@ -180,11 +181,6 @@ def _left(student: str, chapter: Chapter, why: str) -> Iterator[RenderableType]:
     fault = f"{Fault.INFRASTRUCTURE.value}: {WHOSE[Fault.INFRASTRUCTURE]}"
     todo = "Run the same `autograder grade` again: what was graded is kept."
     yield _grid([("message", why), ("whose fault", fault), ("what to do", todo)])
-
-
-def _head(row: Row) -> str:
-    waits = ", waits for its mark" if row.waiting else ""
-    return f"{SIGNS[row.verdict]} {row.exercise}: {row.verdict.value}{waits}"
 
 
 def _grid(said: Iterable[tuple[str, Any]]) -> Padding:
