@@ -172,7 +172,7 @@ def verify(
                 again += [
                     replace(each, seed=seed)
                     for each in trials
-                    if _survives(chapter, each, results)
+                    if isinstance(each.of, Mutant) and _full(chapter, results[each], each.of)
                     for seed in OTHER_SEEDS
                 ]
             for done, (trial, verdict) in enumerate(graded(course, rubric, wave, workers), start=1):
@@ -198,10 +198,6 @@ def verify(
             )
     found.visible += len(seen)
     return found
-
-
-def _survives(chapter: Chapter, trial: Trial, results: dict[Trial, Verdict]) -> bool:
-    return isinstance(trial.of, Mutant) and _full(chapter, results[trial], trial.of)
 
 
 def _full(chapter: Chapter, verdict: Verdict, mutant: Mutant) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
+from autograder.commands.application import AUTHORS, ChapterName, a_file, app, end, opened
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ def check(
     context: typer.Context,
     chapter: ChapterName,
     exercise: Annotated[str, typer.Argument(help="as the check's cell names it: split")],
-    answer: Annotated[
-        Path | None,
-        typer.Option(help="a file with the cell's source; none: the reference", exists=True, dir_okay=False),
-    ] = None,
+    answer: Annotated[Path | None, a_file(help="a file with the cell's source; none: the reference")] = None,
     seeds: Annotated[int, typer.Option(help="on how many inputs", min=1)] = 3,
 ) -> None:
     """Say what the checks say of one answer, in seconds: for authors, in no sandbox.

@@ -9,16 +9,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands import grading
-from autograder.commands.application import (
-    INSTRUCTORS,
-    ChapterName,
-    Out,
-    Published,
-    app,
-    end,
-    opened,
-    published_at,
-)
+from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, published_at
 from autograder.commands.terminal import AUTHOR, OK, progress, say, warn
 
 Chapters = Annotated[
@@ -35,7 +26,10 @@ def release(
     due: Annotated[
         str | None, typer.Option(help="with --solutions, where the header says none: 2026-11-30T23:59+01:00")
     ] = None,
-    published: Published = "",
+    published: Annotated[
+        str,
+        typer.Option(help="where released folders are pushed to, https://HOST/OWNER/NAME: else as course.toml says"),
+    ] = "",
 ) -> None:
     """Write a chapter for students: its notebook, a README, and the library alone; no answer, no check, no grader.
 
@@ -57,17 +51,10 @@ def export(
     context: typer.Context,
     chapters: Chapters,
     out: Out,
-    canvas: Annotated[
-        Path | None, typer.Option(help="fill this gradebook, as Canvas exports it", exists=True, dir_okay=False)
-    ] = None,
-    moodle: Annotated[
-        Path | None,
-        typer.Option(help="fill this grading worksheet of a Moodle assignment", exists=True, dir_okay=False),
-    ] = None,
+    canvas: Annotated[Path | None, a_file(help="fill this gradebook, as Canvas exports it")] = None,
+    moodle: Annotated[Path | None, a_file(help="fill this grading worksheet of a Moodle assignment")] = None,
     to: Annotated[Path | None, typer.Option(help="the file to write; by default OUT/export/ and the same name")] = None,
-    roster: Annotated[
-        Path | None, typer.Option(help="CSV: id, lms id, name, email", exists=True, dir_okay=False)
-    ] = None,
+    roster: Annotated[Path | None, a_file(help="CSV: id, lms id, name, email")] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="with --canvas: 03=TITLE or 03=ID, where they are called otherwise")
     ] = None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from autograder.commands import grading
-from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
+from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 
 
@@ -48,19 +48,12 @@ def grade(
         str,
         typer.Option(help="cards leased for each submission, whatever the chapter says; or simulated: on no card"),
     ] = "",
-    roster: Annotated[
-        Path | None,
-        typer.Option(help="CSV of the class: which id (and name) is which lms id", exists=True, dir_okay=False),
-    ] = None,
+    roster: Annotated[Path | None, a_file(help="CSV of the class: which id (and name) is which lms id")] = None,
     handed_in: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV: which id (or lms id) handed in when; or Moodle's worksheet", exists=True, dir_okay=False
-        ),
+        Path | None, a_file(help="CSV: which id (or lms id) handed in when; or Moodle's worksheet")
     ] = None,
     extensions: Annotated[
-        Path | None,
-        typer.Option(help="CSV, kept in OUT: id, chapter, days or until, time (x limits)", exists=True, dir_okay=False),
+        Path | None, a_file(help="CSV, kept in OUT: id, chapter, days or until, time (x limits)")
     ] = None,
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
