@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -47,18 +47,6 @@ class Said:
     kind: str  # see `verdict.Outcome`
     says: str
     misconception: str
-
-
-class _Listener:
-    """In place of the checker's connection to the worker."""
-
-    def __init__(self) -> None:
-        self.ended: list[messages.TestEnds] = []
-
-    def send(self, data: bytes) -> None:
-        message = msgspec.json.decode(data, type=messages.TestBegins | messages.TestEnds)
-        if isinstance(message, messages.TestEnds):
-            self.ended.append(message)
 
 
 class Asked:
@@ -96,14 +84,14 @@ class Asked:
         for number, seed in enumerate(seeds):
             if number >= len(SEEDS) and time.monotonic() > until:
                 break
-            listener = _Listener()
-            checker.JOB.seed, checker.OUTCOMES.connection = seed, listener  # type: ignore[assignment]
+            sent: list[bytes] = []  # what the worker would be sent
+            checker.JOB.seed, checker.OUTCOMES.connection = seed, SimpleNamespace(send=sent.append)  # type: ignore[assignment]
             self._session.items[:] = items
             self._session.testsfailed = 0  # or pytest takes the last seed's failures for broken files
             self._session.shouldstop = False
             with beside(self.course, code, allowed, self._gpus) as checker.JOB.wanted:
                 self._config.hook.pytest_runtestloop(session=self._session)
-            made += _said(checker.OUTCOMES.numbers, items, seed, listener.ended)
+            made += _said(checker.OUTCOMES.numbers, items, seed, sent)
         return made
 
 
@@ -174,14 +162,14 @@ def compiled(source: str, name: str) -> CodeType:
     return compile(source, file, "exec")
 
 
-def _said(
-    numbers: dict[str, int], items: Sequence[Any], seed: int, ended: Sequence[messages.TestEnds]
-) -> Iterator[Said]:
+def _said(numbers: dict[str, int], items: Sequence[Any], seed: int, sent: Sequence[bytes]) -> Iterator[Said]:
     named = {numbers[item.nodeid]: item for item in items}
-    for message in ended:
-        item = named[message.test]
-        test = PlannedTest(item.function.exercise, item.name, item.function.weight)
-        yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
+    for data in sent:
+        message = msgspec.json.decode(data, type=messages.TestBegins | messages.TestEnds)
+        if isinstance(message, messages.TestEnds):
+            item = named[message.test]
+            test = PlannedTest(item.function.exercise, item.name, item.function.weight)
+            yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
 
 
 def executed(course: Course, chapter: str, answers: Mapping[str, str], check: str = "") -> Iterator[tuple[Any, str]]:

@@ -15,7 +15,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -214,16 +214,13 @@ def graded(
 
     Raises SandboxError, InfrastructureError (after another try).
     """
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify") as pool:
-        waiting: dict[Future[Verdict], Trial] = {}
-        try:
-            for trial in trials:
-                waiting[pool.submit(_grade, course, rubric, trial)] = trial
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify")
+    try:
+        waiting = {pool.submit(_grade, course, rubric, trial): trial for trial in trials}
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _grade(course: Course, rubric: Rubric, trial: Trial) -> Verdict:

@@ -249,7 +249,7 @@ def test_cells_that_take_long_are_run_once_for_all_answers_after_them(fixture_co
     asked = [Answered("place", "place", right, (1,)), Answered("place", "place", right + "\n1/0\n", (1,))]
     each_by_itself = unboxed.ask(fixture_course, CHAPTER, asked)
     monkeypatch.setattr(unboxed, "LONG", -1.0)
-    monkeypatch.setattr(unboxed, "_BEGUN", unboxed._Begun())
+    monkeypatch.setattr(unboxed, "_BEGUN", {})
     ran = []
     monkeypatch.setattr(
         unboxed,
