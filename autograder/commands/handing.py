@@ -72,7 +72,7 @@ def export(
     from autograder.export import canvas as canvas_file
     from autograder.export import moodle as moodle_file
     from autograder.export import spreadsheet
-    from autograder.export.filling import How
+    from autograder.export.filling import Filled
     from autograder.export.people import People
     from autograder.export.totals import totals
     from autograder.store import files
@@ -88,11 +88,11 @@ def export(
     columns = {course.full_name(name): title for name, _, title in (said.partition("=") for said in column or ())}
     class_ = [(chapter, totals(out, chapter)) for chapter in map(course.chapter, names)]
     everyone = {total.student for _, found in class_ for total in found}
-    people, how = People(out, everyone, roster), How(scale, waiting)
+    people, filled = People(out, everyone, roster), Filled(scale, waiting)
     if canvas:
-        filled = canvas_file.fill(spreadsheet.read(canvas), class_, people, how, columns)
+        canvas_file.fill(spreadsheet.read(canvas), class_, people, filled, columns)
     else:
-        filled = moodle_file.fill(spreadsheet.read(source), *class_[0], people, how)
+        moodle_file.fill(spreadsheet.read(source), *class_[0], people, filled)
     path = to or out / "export" / source.name
     if path.resolve() == source.resolve():
         end(AUTHOR, f"--to {path}: that is the download itself; give another file")
