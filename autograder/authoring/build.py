@@ -239,7 +239,7 @@ def _cell(chapter: str, line: int, node: NotebookNode) -> Cell:
 
 def _slips(course: Course, chapter: str, cells: list[Cell]) -> list[str]:
     """What is wrong in a source, a line each."""
-    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(course, cell), *_region_slips(cell))]
+    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(cell), *_region_slips(cell))]
     checks = f"{course.checks}/{course.check_file(chapter).name}"
     slips += [
         f"{cell.where}: `{edge} {region}`: students would see it, for nothing is cleared but solutions; "
@@ -274,7 +274,7 @@ def _slips(course: Course, chapter: str, cells: list[Cell]) -> list[str]:
     return slips + _show_slips(cells)
 
 
-def _header_slips(course: Course, cell: Cell) -> list[str]:
+def _header_slips(cell: Cell) -> list[str]:
     keys, slips = cell.keys, []
     for key in keys.keys() - KEYS:
         slips.append(f"unknown header key {key!r}; a header knows {', '.join(sorted(KEYS))}")

@@ -111,7 +111,7 @@ def write(
             for flag, says in FILTERS.items()
             if (count := sum(not flag or flag in line.flags for line in lines)) or not flag
         ],
-        facts=_facts(chapter, class_, counted),
+        facts=_facts(class_, counted),
         needs=needs,
         absent=absent,
         counted=counted,
@@ -166,7 +166,7 @@ def _why(explain: str, student: str, chapter: Chapter) -> str:
     return f"{explain} -- {shlex.quote(student)} {shlex.quote(chapter.name)}"
 
 
-def _facts(chapter: Chapter, class_: Sequence[Record], counted: Marked) -> list[str]:
+def _facts(class_: Sequence[Record], counted: Marked) -> list[str]:
     facts = [f"{len(class_)} submissions"]
     if counted.median is not None:
         middle = f" (the middle half {' to '.join(map(number, counted.middle))})" if counted.middle else ""
