@@ -52,7 +52,6 @@ from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError
-from autograder.store import files
 
 __all__ = ["build", "dumps", "reference", "release", "release_digest", "solution_source", "solved"]
 
@@ -105,26 +104,13 @@ def build(course: Course, check: bool = False) -> list[str]:
 
     Raises CourseError with a line for each slip of an author and, with `check`, for each notebook without a source.
     """
-    changed, slips = [], []
+    wanted, slips = dict[str, bytes](), []
     for name in course.chapters:
-        path = course.notebook(name)
         try:
-            text = dumps(release(course, name))
+            wanted[f"{name}.ipynb"] = dumps(release(course, name)).encode()
         except CourseError as error:
             slips.append(str(error))
-            continue
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        changed.append(path.name)
-        if not check:
-            files.replace(path, text.encode())
-    for name, content in _beside(course, slips).items():
-        path = course.root / "notebooks" / name
-        if path.is_file() and path.read_bytes() == content:
-            continue
-        changed.append(name)
-        if not check:
-            files.replace(path, content)
+    changed = released.write(course.root / "notebooks", wanted | _beside(course, slips), check)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
         strays = [name for name in built if name not in course.chapters]

@@ -159,18 +159,16 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _around(folder: Path, config: Mapping[str, Any]) -> tuple[list[NotebookNode], list[NotebookNode]]:
     """The cells of the course's header and footer. Raises CourseError."""
-    said = config.get("IncludeHeaderFooter", {})
-    found: list[list[NotebookNode]] = []
-    for key in ("header", "footer"):
-        if not said.get(key):
-            found.append([])
-            continue
-        path = folder / str(said[key])
-        try:
-            found.append(nbformat.reads(path.read_text(encoding="utf-8"), as_version=4).cells)
-        except Exception as error:
-            raise CourseError(f"{path}: the {key} of nbgrader_config.py cannot be read: {error}") from None
-    return found[0], found[1]
+    found: dict[str, list[NotebookNode]] = {"header": [], "footer": []}
+    for key in found:
+        if file := config.get("IncludeHeaderFooter", {}).get(key):
+            try:
+                found[key] = nbformat.reads((folder / str(file)).read_text(encoding="utf-8"), as_version=4).cells
+            except Exception as error:
+                raise CourseError(
+                    f"{folder / str(file)}: the {key} of nbgrader_config.py cannot be read: {error}"
+                ) from None
+    return found["header"], found["footer"]
 
 
 def _notebooks(folder: Path, place: Path) -> list[_Notebook]:

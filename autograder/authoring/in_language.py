@@ -22,10 +22,9 @@ from nbformat import NotebookNode
 
 from across._language import catalogue
 from across._language.catalogue import BESIDE, ENGLISH
-from autograder.authoring import build
+from autograder.authoring import build, released
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError, students
-from autograder.store import files as store
 
 CODE = "code"  # the context of the words in a chapter's pictures
 
@@ -85,15 +84,8 @@ def write(course: Course, check: bool = False) -> list[str]:
 
     Raises CourseError.
     """
-    changed = []
-    for name, text in files(course, course.chapters).items():
-        path = course.root / "notebooks" / name
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        changed.append(path.relative_to(course.root).as_posix())
-        if not check:
-            store.replace(path, text.encode())
-    return changed
+    wanted = {path.as_posix(): text.encode() for path, text in files(course, course.chapters).items()}
+    return [f"notebooks/{name}" for name in released.write(course.root / "notebooks", wanted, check)]
 
 
 def _pairs(course: Course, language: str, name: str, context: str | None = None) -> dict[str, str]:
