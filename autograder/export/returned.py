@@ -48,9 +48,6 @@ class Target(StrEnum):
     FOLDERS = "folders"
 
 
-LAYOUTS = {Target.CANVAS: Layout.CANVAS, Target.MOODLE: Layout.MOODLE}
-
-
 @dataclass
 class Returned:
     """A zip of pages, and whose page is not in it."""
@@ -133,8 +130,8 @@ def _theirs(out: Path, chapter: Chapter, students: set[str], target: Target) -> 
     if not path.is_file():
         raise CourseError(f"{path}: nothing says which file was whose; {mend}")
     layout, found = handed.files(path)
-    if layout is not LAYOUTS[target]:
-        raise CourseError(f"{path}: these are no files of {LAYOUTS[target]}; {mend}")
+    if layout is not Layout[target.name]:
+        raise CourseError(f"{path}: these are no files of {Layout[target.name]}; {mend}")
     shown = {harmless.field(student): student for student in students}
     theirs: dict[str, list[Handed]] = defaultdict(list)
     for one in found:
