@@ -31,8 +31,6 @@ DUMP = re.compile(
 )  # values as printed
 SHORTEST = 15  # characters of words on a picture
 
-OnProgress = Callable[[int], None]  # how many code cells are done
-
 
 @dataclass(frozen=True)
 class Ran:
@@ -55,7 +53,7 @@ def execute(
     name: str,
     notebook: NotebookNode,
     limits: Limits,
-    on_progress: OnProgress = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,  # how many code cells are done
     files: Sequence[tuple[str, bytes]] = (),
 ) -> Ran:
     """Execute a notebook in place, in a kernel and a working folder of its own, with `files`, under the seconds of `limits`."""

@@ -42,8 +42,6 @@ LIMITS = {  # many times the reference's: a mutant may loop
 }
 FULL = (Result.PASSED, Result.MANUAL)
 
-Progress = Callable[[int, int, str], None]  # (done, of how many, what)
-
 
 @dataclass(frozen=True)
 class Flake:
@@ -122,7 +120,7 @@ def verify(
     *,
     seeds: int = SEEDS,
     workers: int = 0,
-    progress: Progress | None = None,
+    progress: Callable[[int, int, str], None] | None = None,  # (done, of how many, what)
     exercises: Iterable[str] = (),
     quick: bool = False,
     mutated: bool = True,

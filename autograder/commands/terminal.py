@@ -15,9 +15,6 @@ errors = Console(stderr=True)
 OK, INFRASTRUCTURE, AUTHOR = 0, 1, 2  # exit codes; 2 is wrong usage, too
 
 
-Advance = Callable[..., None]
-
-
 class Interrupted(BaseException):
     """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
 
@@ -33,7 +30,7 @@ def warn(what: str, says: str, colour: str = "red") -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Advance]:
+def progress(what: str) -> Iterator[Callable[..., None]]:
     """A progress bar with the time that is left; yields what is called with (done, of how many, whom)."""
     columns = (
         TextColumn("{task.description}"),
