@@ -25,7 +25,7 @@ import messages
 from across import diagnosis
 from across._language import catalogue
 from autograder.authoring import build
-from autograder.authoring.catalogues import CODE, is_translated, prose_file
+from autograder.authoring.in_language import CODE, is_translated, prose_file
 from autograder.gradebook import record
 from autograder.job import judge
 from autograder.model.course import Course, find, students, text
@@ -109,7 +109,8 @@ def _library(language: str) -> Words:
 def _harness(language: str) -> Words:
     words = Words(HARNESS / "report" / language / "autograder.po", f"autograder/report/{language}/autograder.po")
     words.add("autograder/report/feedback.py", dict.fromkeys(filter(None, LABELS), ()))
-    words.add("autograder/report/templates/feedback.html", dict.fromkeys(rendering.said_by("feedback.html"), ()))
+    page = (rendering.TEMPLATES / "feedback.html").read_text("utf-8")
+    words.add("autograder/report/templates/feedback.html", messages.of_page(page))
     return words
 
 

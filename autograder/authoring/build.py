@@ -32,6 +32,7 @@ those lines without that mark.
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 import textwrap
@@ -41,16 +42,16 @@ from typing import Any
 
 import jupytext
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from across._language.catalogue import ENGLISH
 from across._process import global_names
-from autograder.authoring import chapter_header, hidden_regions, nbgrader_source, no_python, released
+from autograder.authoring import chapter_header, nbgrader_source, released
 from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError
-from autograder.store import files
 
 __all__ = ["build", "dumps", "reference", "release", "release_digest", "solution_source", "solved"]
 
@@ -60,6 +61,11 @@ HEADER = re.compile(r"# ?%%(?!%)")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 KEYS = {"answer", "check", "points", "answers", "covers", "tags"}
 GOES_ON = "raises-exception"  # a check that fails stops no Run All: JupyterLab, VS Code and nbclient know this tag
+# nbgrader's own marks, found anywhere in a line as its ClearHiddenTests and ClearMarkScheme do -> where that belongs here
+NOT_CLEARED = {
+    "HIDDEN TESTS": "a hidden test is a trusted check: move it to {checks}, which no student gets",
+    "MARK SCHEME": "a marking scheme stays with the author: move it out of the source",
+}
 FOLDED = 6  # lines of a check's source that are shown; a longer one is folded
 
 
@@ -98,26 +104,13 @@ def build(course: Course, check: bool = False) -> list[str]:
 
     Raises CourseError with a line for each slip of an author and, with `check`, for each notebook without a source.
     """
-    changed, slips = [], []
+    wanted, slips = dict[str, bytes](), []
     for name in course.chapters:
-        path = course.notebook(name)
         try:
-            text = dumps(release(course, name))
+            wanted[f"{name}.ipynb"] = dumps(release(course, name)).encode()
         except CourseError as error:
             slips.append(str(error))
-            continue
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        changed.append(path.name)
-        if not check:
-            files.replace(path, text.encode())
-    for name, content in _beside(course, slips).items():
-        path = course.root / "notebooks" / name
-        if path.is_file() and path.read_bytes() == content:
-            continue
-        changed.append(name)
-        if not check:
-            files.replace(path, content)
+    changed = released.write(course.root / "notebooks", wanted | _beside(course, slips), check)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
         strays = [name for name in built if name not in course.chapters]
@@ -232,9 +225,16 @@ def _cell(chapter: str, line: int, node: NotebookNode) -> Cell:
 
 def _slips(course: Course, chapter: str, cells: list[Cell]) -> list[str]:
     """What is wrong in a source, a line each."""
-    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(course, cell), *_region_slips(cell))]
+    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(cell), *_region_slips(cell))]
     checks = f"{course.checks}/{course.check_file(chapter).name}"
-    slips += [f"{cell.where}: {slip}" for cell in cells for slip in hidden_regions.slips(cell.node.source, checks)]
+    slips += [
+        f"{cell.where}: `{edge} {region}`: students would see it, for nothing is cleared but solutions; "
+        f"{mend.format(checks=checks)}"
+        for cell in cells
+        for region, mend in NOT_CLEARED.items()
+        for edge in ("BEGIN", "END")
+        if f"{edge} {region}" in cell.node.source
+    ]
     answers = [cell.name for cell in cells if cell.kind in ("answer", "prose")]
     exercises = [cell.name for cell in cells if cell.graded]
     for names, what in ((answers, "answer"), (exercises, "exercise")):
@@ -260,7 +260,7 @@ def _slips(course: Course, chapter: str, cells: list[Cell]) -> list[str]:
     return slips + _show_slips(cells)
 
 
-def _header_slips(course: Course, cell: Cell) -> list[str]:
+def _header_slips(cell: Cell) -> list[str]:
     keys, slips = cell.keys, []
     for key in keys.keys() - KEYS:
         slips.append(f"unknown header key {key!r}; a header knows {', '.join(sorted(KEYS))}")
@@ -282,15 +282,11 @@ def _header_slips(course: Course, cell: Cell) -> list[str]:
     slips += [
         f"{key}={keys[key]!r} is not a list of names; write it as in {key}={example}"
         for key, example in (("answers", '["pick"]'), ("covers", '["S15"]'), ("tags", '["show"]'))
-        if key in keys and not _is_names(keys[key])
+        if key in keys and not (isinstance(keys[key], list) and all(isinstance(item, str) for item in keys[key]))
     ]
     if cell.name and SHOW in keys.get("tags", []):
         slips.append("tagged show, but answers and checks are not mere shows; drop the tag")
     return slips
-
-
-def _is_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _region_slips(cell: Cell) -> list[str]:
@@ -326,10 +322,16 @@ def _show_slips(cells: list[Cell]) -> list[str]:
 
 
 def _stub_slips(cells: list[Cell], notebook: NotebookNode) -> list[str]:
-    """Answer cells that are no Python, as students get them or as solved."""
-    pairs = zip(cells, notebook.cells, strict=True)
-    answers = [(cell.where, reference(cell.node.source), node.source) for cell, node in pairs if cell.kind == "answer"]
-    return [slip for answer in answers for slip in no_python.slips(*answer)]
+    """Answer cells that no interpreter could run, as students get them or as solved; magics are Python."""
+    slips = []
+    for cell, node in zip(cells, notebook.cells, strict=True):
+        for source, what in ((reference(cell.node.source), "the reference"), (node.source, "the stub")):
+            try:
+                if cell.kind == "answer":
+                    ast.parse(TransformerManager().transform_cell(source))
+            except SyntaxError as error:
+                slips.append(f"{cell.where}: {what} is no Python: {error.msg}, line {error.lineno} of that cell")
+    return slips
 
 
 def _seen(source: str) -> str:
@@ -349,9 +351,8 @@ def _expanded(cell: Cell) -> NotebookNode:
         meta["jupyter"] = {"source_hidden": True}
     if tags:
         meta["tags"] = tags
-    ours: dict[str, Any] = {}
-    if covers := cell.keys.get("covers"):
-        ours["covers"] = covers
+    covers = cell.keys.get("covers")
+    ours: dict[str, Any] = {"covers": covers} if covers else {}
     if cell.name:
         meta["nbgrader"] = {
             "grade_id": cell.grade_id,

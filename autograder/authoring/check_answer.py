@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from autograder.authoring import build
 from autograder.gpu import simulated
 from autograder.job import assemble, messages, peers
 from autograder.job.forkserver import InfrastructureError
-from autograder.model.course import Course, CourseError, Exercise, Limits, near
+from autograder.model.course import Course, CourseError, Limits, near
 from autograder.model.rubric import PlannedTest
 from autograder.model.verdict import ENDS
 from autograder.probe import asking
@@ -47,18 +47,6 @@ class Said:
     kind: str  # see `verdict.Outcome`
     says: str
     misconception: str
-
-
-class _Listener:
-    """In place of the checker's connection to the worker."""
-
-    def __init__(self) -> None:
-        self.ended: list[messages.TestEnds] = []
-
-    def send(self, data: bytes) -> None:
-        message = msgspec.json.decode(data, type=messages.TestBegins | messages.TestEnds)
-        if isinstance(message, messages.TestEnds):
-            self.ended.append(message)
 
 
 class Asked:
@@ -86,7 +74,6 @@ class Asked:
         Executes the chapter in this process. Raises CourseError for released cells that raise.
         """
         from autograder.job import checker
-        from autograder.probe import asking
 
         allowed = self.course.chapter(self.chapter).allowed_ops
         names, code = _names(self.course, self.chapter, cells)
@@ -97,14 +84,14 @@ class Asked:
         for number, seed in enumerate(seeds):
             if number >= len(SEEDS) and time.monotonic() > until:
                 break
-            listener = _Listener()
-            checker.JOB.seed, checker.OUTCOMES.connection = seed, listener  # type: ignore[assignment]
+            sent: list[bytes] = []  # what the worker would be sent
+            checker.JOB.seed, checker.OUTCOMES.connection = seed, SimpleNamespace(send=sent.append)  # type: ignore[assignment]
             self._session.items[:] = items
             self._session.testsfailed = 0  # or pytest takes the last seed's failures for broken files
             self._session.shouldstop = False
             with beside(self.course, code, allowed, self._gpus) as checker.JOB.wanted:
                 self._config.hook.pytest_runtestloop(session=self._session)
-            made += _said(checker.OUTCOMES.numbers, items, seed, listener.ended)
+            made += _said(checker.OUTCOMES.numbers, items, seed, sent)
         return made
 
 
@@ -140,13 +127,15 @@ def check(
 ) -> list[Said]:
     """What every test of `exercise` says of `answer`, the source of its cell; None: of the reference.
 
-    Every other cell is the reference's. Executes the chapter in this process: once in a process. Raises CourseError for
-    an exercise that there is not, or is graded by hand, and for cells that raise.
+    The cell is the one that bears the exercise's name, else the first that it looks at; every other is the reference's.
+    Executes the chapter in this process: once in a process. Raises CourseError for an exercise that there is not, or is
+    graded by hand, and for cells that raise.
     """
     found = {each.name: each for each in course.chapter(chapter).exercises if not each.manual}
     if exercise not in found:
         raise CourseError(f"{chapter}: no checked exercise {exercise!r}; {near(exercise, found)}")
-    cells = {} if answer is None else {_cell_of(found[exercise]): answer}
+    ids = found[exercise].answer_ids
+    cells = {} if answer is None else {exercise if exercise in ids else ids[0]: answer}
     return Asked(course, chapter).ask(exercise, cells, seeds)
 
 
@@ -173,19 +162,14 @@ def compiled(source: str, name: str) -> CodeType:
     return compile(source, file, "exec")
 
 
-def _cell_of(exercise: Exercise) -> str:
-    """The cell that an answer to the exercise goes to: the one that bears its name, else the first."""
-    return exercise.name if exercise.name in exercise.answer_ids else exercise.answer_ids[0]
-
-
-def _said(
-    numbers: dict[str, int], items: Sequence[Any], seed: int, ended: Sequence[messages.TestEnds]
-) -> Iterator[Said]:
+def _said(numbers: dict[str, int], items: Sequence[Any], seed: int, sent: Sequence[bytes]) -> Iterator[Said]:
     named = {numbers[item.nodeid]: item for item in items}
-    for message in ended:
-        item = named[message.test]
-        test = PlannedTest(item.function.exercise, item.name, item.function.weight)
-        yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
+    for data in sent:
+        message = msgspec.json.decode(data, type=messages.TestBegins | messages.TestEnds)
+        if isinstance(message, messages.TestEnds):
+            item = named[message.test]
+            test = PlannedTest(item.function.exercise, item.name, item.function.weight)
+            yield Said(test, seed, message.passed, message.kind, message.says, message.misconception)
 
 
 def executed(course: Course, chapter: str, answers: Mapping[str, str], check: str = "") -> Iterator[tuple[Any, str]]:

@@ -31,15 +31,7 @@ from autograder.model.course import KERNELS_OWN, Course, CourseError
 from autograder.model.test_cells import SETTINGS, is_tests
 
 IGNORED = {"__pycache__", ".ipynb_checkpoints"}
-PRELOADED = (
-    "numpy",
-    "pandas",
-    "scipy",
-    "matplotlib",
-    "sklearn",
-    "sympy",
-    "tensorflow",
-)  # that cost a kernel's start time
+PRELOADED = "numpy pandas scipy matplotlib sklearn sympy tensorflow".split()  # that cost a kernel's start time
 FILES = 64 << 20  # bytes of what lies beside a notebook
 CHECKS = '''"""{title}: the test cells of nbgrader's notebook {notebook}, each run in the student's kernel.
 
@@ -159,18 +151,16 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _around(folder: Path, config: Mapping[str, Any]) -> tuple[list[NotebookNode], list[NotebookNode]]:
     """The cells of the course's header and footer. Raises CourseError."""
-    said = config.get("IncludeHeaderFooter", {})
-    found: list[list[NotebookNode]] = []
-    for key in ("header", "footer"):
-        if not said.get(key):
-            found.append([])
-            continue
-        path = folder / str(said[key])
-        try:
-            found.append(nbformat.reads(path.read_text(encoding="utf-8"), as_version=4).cells)
-        except Exception as error:
-            raise CourseError(f"{path}: the {key} of nbgrader_config.py cannot be read: {error}") from None
-    return found[0], found[1]
+    found: dict[str, list[NotebookNode]] = {"header": [], "footer": []}
+    for key in found:
+        if file := config.get("IncludeHeaderFooter", {}).get(key):
+            try:
+                found[key] = nbformat.reads((folder / str(file)).read_text(encoding="utf-8"), as_version=4).cells
+            except Exception as error:
+                raise CourseError(
+                    f"{folder / str(file)}: the {key} of nbgrader_config.py cannot be read: {error}"
+                ) from None
+    return found["header"], found["footer"]
 
 
 def _notebooks(folder: Path, place: Path) -> list[_Notebook]:

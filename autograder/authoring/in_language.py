@@ -3,23 +3,40 @@
 Cell ids, metadata, code and the digest of the release are the English notebook's, so that what is handed in of it is graded
 as what is handed in of the other; but for the checksum of an answer in prose, whose stub is translated, too. The words in its
 pictures are in `notebooks/zh/.words.json`, for its kernels.
+
+    solutions/zh/NAME.po        a chapter's prose, cell by cell, and (context `code`) the fixed words in its pictures
+
+`tools/translate.py` writes these catalogues. What nobody has translated, or what changed since, is shown in English, and no
+fault.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
+from across._language import catalogue
 from across._language.catalogue import BESIDE, ENGLISH
-from autograder.authoring import build, catalogues
+from autograder.authoring import build, released
 from autograder.model import stubs
 from autograder.model.course import Course, CourseError, students
-from autograder.store import files as store
+
+CODE = "code"  # the context of the words in a chapter's pictures
+
+
+def prose_file(course: Course, language: str, name: str) -> Path:
+    """The catalogue of what a student reads in a chapter's notebook."""
+    return course.root / "solutions" / language / f"{name}.po"
+
+
+def is_translated(course: Course, language: str, name: str) -> bool:
+    """Whether somebody has begun to translate a chapter."""
+    return prose_file(course, language, name).is_file()
 
 
 def chapter(course: Course, language: str, name: str, release: NotebookNode | None = None) -> NotebookNode:
@@ -27,7 +44,7 @@ def chapter(course: Course, language: str, name: str, release: NotebookNode | No
     from nbgrader.utils import compute_checksum  # 0.5 s
 
     notebook = copy.deepcopy(release or build.release(course, name))
-    prose = _read(lambda: catalogues.prose(course, language, name))
+    prose = _pairs(course, language, name)
     notebook.metadata["across"]["language"] = language
     for cell in notebook.cells:
         if cell.cell_type != "markdown":
@@ -46,29 +63,19 @@ def words(course: Course, language: str, names: Iterable[str]) -> str:
     """The file for kernels: the words in these chapters' pictures, English to translated. Raises CourseError."""
     said: dict[str, str] = {}
     for name in names:
-        said |= _read(lambda name=name: catalogues.code(course, language, name))
+        said |= _pairs(course, language, name, CODE)
     return json.dumps(said, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-def files(course: Course) -> dict[Path, str]:
-    """Every file of the course's other languages, as its sources have it now. Raises CourseError."""
+def files(course: Course, names: Iterable[str]) -> dict[Path, str]:
+    """What students get of these chapters in other languages, from their folder of notebooks. Raises CourseError."""
     found = {}
-    for language in catalogues.languages(course):
-        folder = course.root / "notebooks" / language
-        names = [name for name in course.chapters if catalogues.is_translated(course, language, name)]
-        for name in names:
-            found[folder / f"{name}.ipynb"] = build.dumps(chapter(course, language, name))
-        found[folder / BESIDE] = words(course, language, names)
-    return found
-
-
-def of_chapter(course: Course, name: str) -> dict[Path, str]:
-    """What students get of one chapter in other languages, from their folder of notebooks. Raises CourseError."""
-    found = {}
-    for language in catalogues.languages(course):
-        if catalogues.is_translated(course, language, name):
+    for language in catalogue.LANGUAGES:
+        translated = [name for name in names if is_translated(course, language, name)]
+        for name in translated:
             found[Path(language) / f"{name}.ipynb"] = build.dumps(chapter(course, language, name))
-            found[Path(language) / BESIDE] = words(course, language, [name])
+        if translated:
+            found[Path(language) / BESIDE] = words(course, language, translated)
     return found
 
 
@@ -77,18 +84,12 @@ def write(course: Course, check: bool = False) -> list[str]:
 
     Raises CourseError.
     """
-    changed = []
-    for path, text in files(course).items():
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        changed.append(path.relative_to(course.root).as_posix())
-        if not check:
-            store.replace(path, text.encode())
-    return changed
+    wanted = {path.as_posix(): text.encode() for path, text in files(course, course.chapters).items()}
+    return [f"notebooks/{name}" for name in released.write(course.root / "notebooks", wanted, check)]
 
 
-def _read(read: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
+def _pairs(course: Course, language: str, name: str, context: str | None = None) -> dict[str, str]:
     try:
-        return read()
+        return catalogue.pairs(prose_file(course, language, name), context)
     except ValueError as error:
         raise CourseError(str(error)) from None

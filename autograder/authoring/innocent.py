@@ -10,6 +10,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from autograder.authoring import unboxed
 from autograder.authoring.unboxed import Answered, Found
@@ -20,6 +21,7 @@ __all__ = ["ADDITIONS", "added", "costs"]
 
 IMPORT = "import tensorflow as tf"  # of a chapter; where it knows no TensorFlow, an answer in it does not either
 OF_TENSORFLOW = ("tf.print", "a block around it")
+SHAPE = 'getattr({0}, "shape", 0)'
 HELPER, INNER = "_helper_of_mine_", "_inner_of_mine"
 
 
@@ -66,36 +68,20 @@ def added(source: str, names: Collection[str]) -> str:
     return ast.unparse(ast.fix_missing_locations(tree)) if functions else ""
 
 
-def _first(function: ast.FunctionDef) -> str:
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    return arguments[0].arg if arguments else "None"
-
-
-def _statements(text: str) -> list[ast.stmt]:
-    return ast.parse(text).body
-
-
-def _prints(_tree: ast.Module, function: ast.FunctionDef) -> None:
-    function.body[:0] = _statements('print("so far", end="")')
-
-
-def _prints_by_tensorflow(_tree: ast.Module, function: ast.FunctionDef) -> None:
-    function.body[:0] = _statements(f'tf.print("so far", {_first(function)})')
-
-
-def _asserts(_tree: ast.Module, function: ast.FunctionDef) -> None:
-    shape = f'getattr({_first(function)}, "shape", 0)'
-    function.body[:0] = _statements(f'assert {shape} == {shape}, "an odd shape"')
+def _before(statement: str, _tree: ast.Module, function: ast.FunctionDef) -> None:
+    """`statement` stands first, with the first argument for `{0}`."""
+    arguments = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    function.body[:0] = ast.parse(statement.format(*arguments[:1] or ["None"])).body
 
 
 def _blocks(_tree: ast.Module, function: ast.FunctionDef) -> None:
-    (block,) = _statements('with tf.name_scope("mine"):\n    pass')
+    (block,) = ast.parse('with tf.name_scope("mine"):\n    pass').body
     assert isinstance(block, ast.With)
     block.body, function.body = function.body, [block]
 
 
 def _inner(_tree: ast.Module, function: ast.FunctionDef) -> None:
-    (inner, last) = _statements(f"def {INNER}():\n    pass\nreturn {INNER}()")
+    (inner, last) = ast.parse(f"def {INNER}():\n    pass\nreturn {INNER}()").body
     assert isinstance(inner, ast.FunctionDef)
     inner.body, function.body = function.body, [inner, last]
     bound = {node.id for node in ast.walk(inner) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -107,7 +93,7 @@ def _hints(_tree: ast.Module, function: ast.FunctionDef) -> None:
     for argument in function.args.args:
         argument.annotation = ast.Name("object", ast.Load())
     function.returns = ast.Name("object", ast.Load())
-    function.body[:0] = _statements('"""What it does, in words of mine."""')
+    _before('"""What it does, in words of mine."""', _tree, function)
 
 
 def _default(_tree: ast.Module, function: ast.FunctionDef) -> None:
@@ -128,9 +114,9 @@ def _helper(tree: ast.Module, function: ast.FunctionDef) -> None:
 
 
 ADDITIONS: dict[str, Callable[[ast.Module, ast.FunctionDef], None]] = {
-    "print": _prints,
-    "tf.print": _prints_by_tensorflow,
-    "an assert on a shape": _asserts,
+    "print": partial(_before, 'print("so far", end="")'),
+    "tf.print": partial(_before, 'tf.print("so far", {0})'),
+    "an assert on a shape": partial(_before, f'assert {SHAPE} == {SHAPE}, "an odd shape"'),
     "a block around it": _blocks,
     "an inner function": _inner,
     "type hints and a docstring": _hints,

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -14,6 +15,7 @@ from nbformat import NotebookNode
 
 from across._process import needed_cells
 from autograder.model import digests
+from autograder.store import files
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
@@ -36,6 +38,18 @@ def release_digest(notebook: NotebookNode | dict[str, Any]) -> str:
 def dumps(notebook: NotebookNode) -> str:
     """A notebook as text: sorted keys, one space of indent, one newline at its end."""
     return nbformat.writes(notebook, version=nbformat.NO_CONVERT, indent=1, sort_keys=True).rstrip("\n") + "\n"
+
+
+def write(folder: Path, wanted: Mapping[str, bytes], check: bool) -> list[str]:
+    """Write what is not as `wanted` below `folder`, line ends aside; return these names. With `check` only say so."""
+    changed = []
+    for name, content in wanted.items():
+        there = (folder / name).read_bytes() if (folder / name).is_file() else None
+        if there is None or content not in (there, there.replace(b"\r\n", b"\n")):
+            changed.append(name)
+            if not check:
+                files.replace(folder / name, content)
+    return changed
 
 
 def _give_ids(notebook: NotebookNode) -> None:

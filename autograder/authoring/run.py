@@ -10,26 +10,26 @@ import itertools
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from autograder.authoring import build, readable
-from autograder.model.course import Course, CourseError
+from autograder.authoring import build
+from autograder.model.course import Course
 from autograder.model.limits import Limits
 
 ALARMING = re.compile(r"^.*(?:\b\w*Warning: |Traceback \(most recent call last\)|^\s*WARNING\b).*$", re.MULTILINE)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-OnProgress = Callable[[int], None]  # how many code cells are done
+DUMP = re.compile(
+    r"\[\[|\barray\(|\bdtype=|<tf\.|<Figure|<[\w.]+ object at|(?:-?\d+\.\d{3,}[\s,]+){3}"
+)  # values as printed
+SHORTEST = 15  # characters of words on a picture
 
 
 @dataclass(frozen=True)
@@ -42,37 +42,18 @@ class Ran:
     problems: tuple[str, ...]  # each with the cell that it is in
 
 
-def run(course: Course, names: list[str]) -> bool:
-    """Execute the solved notebooks of these chapters, print a table; whether none of them has a problem.
-
-    Raises CourseError.
-    """
-    if not names:
-        raise CourseError("solutions/ has no chapter to run")
-    screen = Console(stderr=True)
-    ran = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen) as bar:
-        for name in names:
-            notebook = build.solved(course, name)
-            chapter = course.chapter(name)
-            total = sum(cell.cell_type == "code" for cell in notebook.cells)
-            task = bar.add_task(f"running {name}", total=total)
-            on_progress = lambda done, task=task: bar.update(task, completed=done)  # noqa: E731
-            ran.append(execute(name, notebook, chapter.limits, on_progress, chapter.files))
-    console = Console()
-    console.print(table(ran))
-    for chapter in ran:
-        for problem in chapter.problems:
-            console.print(f"[bold red]{chapter.chapter}[/], {escape(problem)}", highlight=False, soft_wrap=True)
-    return not any(chapter.problems for chapter in ran)
+def run(course: Course, name: str, progress: Callable[[int, int, str], None]) -> Ran:
+    """Execute the solved notebook of a chapter. `progress`: how many code cells are done, of how many. Raises CourseError."""
+    notebook, chapter = build.solved(course, name), course.chapter(name)
+    total = sum(cell.cell_type == "code" for cell in notebook.cells)
+    return execute(name, notebook, chapter.limits, lambda done: progress(done, total, ""), chapter.files)
 
 
 def execute(
     name: str,
     notebook: NotebookNode,
     limits: Limits,
-    on_progress: OnProgress = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,  # how many code cells are done
     files: Sequence[tuple[str, bytes]] = (),
 ) -> Ran:
     """Execute a notebook in place, in a kernel and a working folder of its own, with `files`, under the seconds of `limits`."""
@@ -125,8 +106,45 @@ def found(notebook: NotebookNode) -> Iterator[str]:
                 yield f"{_called(index, cell)}: writes to stderr: {_short(output.text)}"
             elif alarm := ALARMING.search(ANSI.sub("", _text(output))):
                 yield f"{_called(index, cell)}: shows a warning or a traceback: {_short(alarm[0])}"
-            for slip in readable.picture_slips(output):
+            for slip in _picture_slips(output):
                 yield f"{_called(index, cell)}: {slip}"
+
+
+class _Pictures(HTMLParser):
+    """The pictures in HTML, each with its words: None where there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep what an image or a drawing says of itself."""
+        said = dict(attrs)
+        if tag == "img":
+            self.words.append(said.get("alt"))
+        elif tag == "svg" and said.get("aria-hidden") != "true":
+            self.words.append(said.get("aria-label"))
+
+
+def _picture_slips(output: Mapping[str, Any]) -> Iterator[str]:
+    """What is missing in an executed cell's output so that its pictures are told in words."""
+    data = output.get("data", {})
+    html = data.get("text/html", "")
+    seen = _Pictures()
+    seen.feed(html if isinstance(html, str) else "".join(html))
+    words = seen.words
+    kinds = [kind for kind in data if kind.startswith("image/")]
+    if kinds and not words:
+        metadata = output.get("metadata", {})
+        words = [metadata.get(kind, {}).get("alt") for kind in kinds]
+        if any(words):  # JupyterLab shows such a picture without its words
+            yield "a picture has words in its metadata only; show it as HTML too, as across.pictures does"
+    for each in words:
+        said = (each or "").strip()
+        if len(said) < SHORTEST:
+            yield f"a picture says {said!r} of itself; give it alt text made of its data"
+        elif dump := DUMP.search(said):
+            yield f"the alt text of a picture holds values as printed ({dump[0]!r}); say in words what it shows"
 
 
 def table(ran: list[Ran]) -> Table:

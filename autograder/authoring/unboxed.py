@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -27,6 +27,8 @@ DEADLINE = 1800.0  # seconds for all answers of a chapter
 LONG = 3.0  # seconds for the cells before an answer, after which what they left is kept for the next answer
 ENOUGH = 6.0  # seconds for one answer: where checks start servers, it is asked on fewer seeds than are wished for
 TRIVIAL = ("None", "0", "1", "-1", "True", "False", '""', "[]", "{}", "()")
+# What the cells before the last answer left, names and files, where they took long: other answers go on from a copy of it
+_BEGUN: dict[tuple[str, ...], tuple[dict[str, Any], tempfile.TemporaryDirectory[str]]] = {}
 CROSS = "✗ "  # how a visible check's refusal begins; "" is a tick
 
 
@@ -116,47 +118,28 @@ def visible(course: Course, chapter: str, each: Answered) -> str:
     cells = list(check_answer.executed(course, chapter, {each.answer: each.source}, check))
     ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell, _ in cells]
     before = ids.index(each.answer) if each.answer in ids else 0
+    first = tuple(source for _, source in cells[:before])
     with tempfile.TemporaryDirectory() as folder:
-        began = _BEGUN.get(source for _, source in cells[:before])
+        began = _BEGUN.get(first)
         for name, content in course.beside(chapter) if began is None else ():
             place = Path(folder, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
-        names = check_answer.namespace() if began is None else began.into(folder)
+        names = check_answer.namespace() if began is None else dict(began[0])
+        if began is not None:
+            shutil.copytree(began[1].name, folder, dirs_exist_ok=True)
         with contextlib.chdir(folder):
             started = time.monotonic()
             for number, (cell, source) in enumerate(cells):
                 if number < before and began is not None:
                     continue
                 if number == before and began is None and time.monotonic() - started > LONG:
-                    _BEGUN.keep((source for _, source in cells[:before]), names, folder)
+                    _BEGUN.clear()
+                    _BEGUN[first] = dict(names), tempfile.TemporaryDirectory()
+                    shutil.copytree(folder, _BEGUN[first][1].name, dirs_exist_ok=True)
                 if said := _ran(source, cell, names, last=ids[number] == check):
                     return said
     return ""
-
-
-class _Begun:
-    """What the cells before an answer left, where they take long: other answers go on from a copy of it."""
-
-    def __init__(self) -> None:
-        self._key: tuple[str, ...] = ()
-        self._names: dict[str, Any] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def get(self, sources: Iterable[str]) -> _Begun | None:
-        return self if self._folder is not None and self._key == tuple(sources) else None
-
-    def keep(self, sources: Iterable[str], names: dict[str, Any], folder: str) -> None:
-        self._key, self._names, self._folder = tuple(sources), dict(names), tempfile.TemporaryDirectory()
-        shutil.copytree(folder, self._folder.name, dirs_exist_ok=True)
-
-    def into(self, folder: str) -> dict[str, Any]:
-        assert self._folder is not None
-        shutil.copytree(self._folder.name, folder, dirs_exist_ok=True)
-        return dict(self._names)
-
-
-_BEGUN = _Begun()
 
 
 def _ran(source: str, cell: Any, names: dict[str, Any], last: bool) -> str:

@@ -15,7 +15,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,8 +42,6 @@ LIMITS = {  # many times the reference's: a mutant may loop
 }
 FULL = (Result.PASSED, Result.MANUAL)
 
-Progress = Callable[[int, int, str], None]  # (done, of how many, what)
-
 
 @dataclass(frozen=True)
 class Flake:
@@ -63,7 +61,6 @@ class Verified:
     digest: str
     exercises: int
     tests: int = 0
-    seeds: int = 0
     trials: int = 0
     wrong: int = 0
     right: int = 0
@@ -123,7 +120,7 @@ def verify(
     *,
     seeds: int = SEEDS,
     workers: int = 0,
-    progress: Progress | None = None,
+    progress: Callable[[int, int, str], None] | None = None,  # (done, of how many, what)
     exercises: Iterable[str] = (),
     quick: bool = False,
     mutated: bool = True,
@@ -143,7 +140,7 @@ def verify(
     looked_at = [known[name] for name in exercises] or list(chapter.exercises)
     if not quick:
         forkserver.launch(course, chapter_name)
-    found = Verified(chapter_name, digest(course, chapter_name), len(looked_at), seeds=seeds)
+    found = Verified(chapter_name, digest(course, chapter_name), len(looked_at))
     file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
     trials = [
         each
@@ -173,7 +170,7 @@ def verify(
                 again += [
                     replace(each, seed=seed)
                     for each in trials
-                    if _survives(chapter, each, results)
+                    if isinstance(each.of, Mutant) and _full(chapter, results[each], each.of)
                     for seed in OTHER_SEEDS
                 ]
             for done, (trial, verdict) in enumerate(graded(course, rubric, wave, workers), start=1):
@@ -201,10 +198,6 @@ def verify(
     return found
 
 
-def _survives(chapter: Chapter, trial: Trial, results: dict[Trial, Verdict]) -> bool:
-    return isinstance(trial.of, Mutant) and _full(chapter, results[trial], trial.of)
-
-
 def _full(chapter: Chapter, verdict: Verdict, mutant: Mutant) -> bool:
     """Whether every exercise that looks at the mutant's cell has full points."""
     marks = {mark.exercise: mark for mark in verdict.marks}
@@ -219,16 +212,13 @@ def graded(
 
     Raises SandboxError, InfrastructureError (after another try).
     """
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify") as pool:
-        waiting: dict[Future[Verdict], Trial] = {}
-        try:
-            for trial in trials:
-                waiting[pool.submit(_grade, course, rubric, trial)] = trial
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify")
+    try:
+        waiting = {pool.submit(_grade, course, rubric, trial): trial for trial in trials}
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _grade(course: Course, rubric: Rubric, trial: Trial) -> Verdict:
@@ -265,9 +255,6 @@ def _judge(
         _count(file, chapter.checks, found, mutant, survived)
     found.faults = list(dict.fromkeys(found.faults))
     found.tests = len(tests)
-    variants = {trial.of for trial, _ in results if isinstance(trial.of, Variant)}
-    found.wrong = sum(not variant.correct for variant in variants)
-    found.right = len(variants) - found.wrong
     found.flakes += [
         Flake(test, f"{kind} {name}".strip(), times[True], times[False])
         for (kind, name, test), times in seen.items()

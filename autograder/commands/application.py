@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from autograder.commands.terminal import console, errors, plain
+from autograder.commands.terminal import console, warn
 
 if TYPE_CHECKING:
     from autograder.model.address import Address
@@ -24,16 +25,12 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 ChapterName = Annotated[str, typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER")]
 Out = Annotated[Path, typer.Option(help="the folder of the class's gradebook, feedback and reports")]
-
-Published = Annotated[
-    str,
-    typer.Option(help="where released folders are pushed to, https://HOST/OWNER/NAME: else as course.toml says"),
-]
+a_file = partial(typer.Option, exists=True, dir_okay=False)  # that is read
 
 
 def end(code: int, says: str) -> NoReturn:
     """End the command with one line that says why."""
-    errors.print(f"[bold red]autograder:[/] {plain(says)}", highlight=False, soft_wrap=True)
+    warn("autograder", says)
     sys.exit(code)
 
 

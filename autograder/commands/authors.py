@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from autograder.commands.application import AUTHORS, ChapterName, app, end, opened
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
+from autograder.commands.application import AUTHORS, ChapterName, a_file, app, end, opened
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 
 if TYPE_CHECKING:
     from autograder.model.course import Course
@@ -52,14 +53,12 @@ def import_(
 
     made = importing.import_course(folder, out, source=source)
     for chapter, notebook in made.chapters.items():
-        console.print(plain(f"imported: {notebook} as {chapter}"), highlight=False, soft_wrap=True)
+        say(f"imported: {notebook} as {chapter}")
     for note in made.notes:
-        console.print(plain(f"note: {note}"), highlight=False, soft_wrap=True)
-    console.print(
-        plain(f"its test cells are weak checks, run where the student's code runs; course: {out}"), soft_wrap=True
-    )
+        say(f"note: {note}")
+    say(f"its test cells are weak checks, run where the student's code runs; course: {out}")
     for refused in made.refused:
-        errors.print(f"[bold red]not imported:[/] {plain(refused)}", highlight=False, soft_wrap=True)
+        warn("not imported", refused)
     sys.exit(AUTHOR if made.refused else OK)
 
 
@@ -72,8 +71,17 @@ def run(
     from autograder.authoring import run as runner
 
     course = opened(context)
-    if not runner.run(course, [course.full_name(name) for name in chapters or course.chapters]):
-        sys.exit(AUTHOR)
+    if not (names := [course.full_name(name) for name in chapters or course.chapters]):
+        end(AUTHOR, "solutions/ has no chapter to run")
+    ran = []
+    for name in names:
+        with progress(f"running {name}") as advance:
+            ran.append(runner.run(course, name, advance))
+    console.print(runner.table(ran))
+    for each in ran:
+        for problem in each.problems:
+            console.print(f"[bold red]{each.chapter}[/], {escape(problem)}", highlight=False, soft_wrap=True)
+    sys.exit(AUTHOR if any(each.problems for each in ran) else OK)
 
 
 @app.command(rich_help_panel=AUTHORS)
@@ -81,10 +89,7 @@ def check(
     context: typer.Context,
     chapter: ChapterName,
     exercise: Annotated[str, typer.Argument(help="as the check's cell names it: split")],
-    answer: Annotated[
-        Path | None,
-        typer.Option(help="a file with the cell's source; none: the reference", exists=True, dir_okay=False),
-    ] = None,
+    answer: Annotated[Path | None, a_file(help="a file with the cell's source; none: the reference")] = None,
     seeds: Annotated[int, typer.Option(help="on how many inputs", min=1)] = 3,
 ) -> None:
     """Say what the checks say of one answer, in seconds: for authors, in no sandbox.
@@ -145,9 +150,9 @@ def verify(
         console.print(checks_page.table(found))
     for each in found:
         for said in verifier.complaints(each):
-            errors.print(f"[bold red]{each.chapter}:[/] {plain(said)}", highlight=False, soft_wrap=True)
+            warn(each.chapter, said)
     if written:
-        console.print(f"written: {checks_page.path(course)}", highlight=False, soft_wrap=True)
+        say(f"written: {checks_page.path(course)}")
     sys.exit(OK if all(each.good for each in found) else AUTHOR)
 
 

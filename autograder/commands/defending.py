@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, plain
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, say
 from autograder.model.course import Chapter, Course, near
 
 if TYPE_CHECKING:  # these import what takes seconds
@@ -47,7 +47,7 @@ def explain(
         said, again = explainer.explain(out, full, student, exercise, **how)
         console.print(said, highlight=False)
         if again:  # in one piece, to be copied
-            console.print(plain(again), highlight=False, soft_wrap=True)
+            say(again)
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -73,15 +73,12 @@ def replay(
     again = _again(course, kept, out, as_then=True, trust=trust)
     others = [(was, now) for was, now in again.pairs if was != now]
     then, same = kept.verdict, "another verdict than" if others else "the same verdict as"
-    said = [
-        f"{student}, {full.name}: {same} on {kept.moment}, {then.points:g} points then and {again.now.points:g} now"
-    ]
+    say(f"{student}, {full.name}: {same} on {kept.moment}, {then.points:g} points then and {again.now.points:g} now")
     if again.elsewhere:
-        said.append(f"versions and machine are others now; then: {again.elsewhere}")
+        say(f"versions and machine are others now; then: {again.elsewhere}")
     for was, now in others:
         is_ = f"{now.result}, {now.points:g}: {now.message}" if now else "no more in the chapter"
-        said.append(f"{was.exercise}: {was.result}, {was.points:g}: {was.message} Now {is_}")
-    _say(said)
+        say(f"{was.exercise}: {was.result}, {was.points:g}: {was.message} Now {is_}")
     sys.exit(INFRASTRUCTURE if others else OK)
 
 
@@ -108,17 +105,16 @@ def contest(
         return _reply(full, kept, exercise, out, reply)
     again, class_ = _again(course, kept, out, as_then=False, trust=trust), record.rows(out, full)
     since = "" if stands else "; another verdict stands since"
-    said = [f"{kept.verdict.student}, {full.name}, as recorded on {kept.moment}{since}"]
+    say(f"{kept.verdict.student}, {full.name}, as recorded on {kept.moment}{since}")
     if again.differs:
-        said.append(f"graded now by another {', '.join(again.differs)} than then")
+        say(f"graded now by another {', '.join(again.differs)} than then")
     for was, now in again.pairs:
         if was.exercise == exercise or (not exercise and was.points < was.max_points):
             is_ = f"{now.result}, {now.points:g}: {now.message}" if now else "no more in the chapter"
             also = ", ".join(contests.others(class_, kept.verdict.student, was))
-            said.append(f"{was.exercise}: {was.result}, {was.points:g} of {was.max_points:g}: {was.message}")
-            said.append(f"  now: {'the same' if was == now else is_}")
-            said.append(f"  the same mistake: {also or 'nobody else'}")
-    _say(said)
+            say(f"{was.exercise}: {was.result}, {was.points:g} of {was.max_points:g}: {was.message}")
+            say(f"  now: {'the same' if was == now else is_}")
+            say(f"  the same mistake: {also or 'nobody else'}")
 
 
 def _reply(chapter: Chapter, kept: Kept, exercise: str, out: Path, says: str) -> None:
@@ -132,12 +128,8 @@ def _reply(chapter: Chapter, kept: Kept, exercise: str, out: Path, says: str) ->
 
     shown = contests.reply(out, chapter, kept.verdict.student, exercises[exercise], says)
     page = outputs.write_page(out, chapter, kept.verdict.student)
-    where = (
-        f"shown by {page}"
-        if shown
-        else "in the mark's history alone: the exercise has no cell for a comment of nbgrader's"
-    )
-    _say([f"kept, and {where}"])
+    alone = "in the mark's history alone: the exercise has no cell for a comment of nbgrader's"
+    say(f"kept, and {f'shown by {page}' if shown else alone}")
 
 
 def _again(course: Course, kept: Kept, out: Path, *, as_then: bool, trust: bool) -> Again:
@@ -149,9 +141,3 @@ def _again(course: Course, kept: Kept, out: Path, *, as_then: bool, trust: bool)
         return again.grade(course, kept, out, reference, as_then=as_then, trust=trust)
     finally:
         class_run.close()
-
-
-def _say(lines: list[str]) -> None:
-    for line in lines:
-        indent = line[: len(line) - len(line.lstrip())]
-        console.print(indent + plain(line), highlight=False, soft_wrap=True)

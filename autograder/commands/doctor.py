@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.application import INSTRUCTORS, app, end, opened
-from autograder.commands.terminal import INFRASTRUCTURE, console, plain
+from autograder.commands.terminal import INFRASTRUCTURE, say
 
 EXPECTED = {"reference": ("passed", "manual"), "blank": ("blank", "manual")}  # student -> verdicts
 
@@ -47,11 +47,9 @@ def doctor(
         wrong = [f"grade ended with exit code {ran.returncode}"] if ran.returncode else _wrong(out)
         pages = len([*(out / "feedback").rglob("*.html")])
     if wrong:
-        console.print(plain(ran.stdout + ran.stderr), highlight=False, soft_wrap=True)
+        say(ran.stdout + ran.stderr)
         end(INFRASTRUCTURE, f"this machine does not grade {name} as it should: {'; '.join(wrong)}")
-    console.print(
-        f"{name}: its own answers and its blank are graded here as they should be; {pages} pages", highlight=False
-    )
+    say(f"{name}: its own answers and its blank are graded here as they should be; {pages} pages")
 
 
 def _wrong(out: Path) -> list[str]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, errors, plain, progress
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, progress, say, warn
 
 MOST = 40  # lines of one kind
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from autograder.engine.request import Request
     from autograder.gradebook.record import Record
     from autograder.model.course import Chapter
-    from autograder.submissions.extensions import Extension
     from autograder.submissions.handed_in import HandedIn
 
 
@@ -33,22 +31,16 @@ def tell(found: HandedIn, chapter_name: str, out: Path | None = None) -> int:
     if not found.lines:
         return OK
     for says in found.trouble():
-        errors.print(f"[bold yellow]handed in:[/] {plain(says)}", highlight=False, soft_wrap=True)
+        warn("handed in", says, "yellow")
     if out:
         where = handed_in.write_list(out, found, chapter_name)
         who = f"{len(found.students)} students from {found.layout}; " if found.students else ""
-        said = f"{who}what became of each file: {where}"
-        console.print(plain(said), highlight=False, soft_wrap=True)
+        say(f"{who}what became of each file: {where}")
     if not found.lost:
         return OK
     said = f"{found.lost} files are somebody's, but nobody of the class gets a mark for them; the others were taken"
-    errors.print(f"[bold red]handed in:[/] {plain(said)}", highlight=False, soft_wrap=True)
+    warn("handed in", said)
     return AUTHOR
-
-
-def complain(says: str) -> None:
-    """Say what is waited for."""
-    errors.print(f"[bold yellow]waiting:[/] {plain(says)}", highlight=False, soft_wrap=True)
 
 
 def watch(request: Request, arrivals: Iterator[HandedIn]) -> int:
@@ -132,7 +124,10 @@ def _graded(request: Request) -> int:
 
         before.extend(record.records(out, chapter) if database.exists(out) else [])
 
-    with progress(f"grading {chapter.name}") as advance, _pages_prepared(chapter) as prepare:
+    pages = ThreadPoolExecutor(1, thread_name_prefix="pages")
+    with progress(f"grading {chapter.name}") as advance, pages:
+        # what all pages share, made once, while submissions are graded: 0.7 s
+        prepare = cache(lambda: pages.submit(_prepare, chapter))
 
         def advanced(done: int, of: int, student: str) -> None:
             prepare()
@@ -150,14 +145,17 @@ def _graded(request: Request) -> int:
     if class_.roster:
         there = {each.student for each in intake.collect(class_.folder, chapter)}
         roll.keep_absent(out, chapter, set(class_.roster) - there - set(class_.perhaps))
-    of_nobody(request.extensions, chapter.name, {*class_.roster, *(each.student for each in after)})
+    known = {*class_.roster, *(each.student for each in after)}
+    for each in request.extensions:
+        if each.chapter in ("", chapter.name) and each.student not in known:
+            warn("extension", f"{each.where}: nobody of that id is in the class yet; it is kept", "yellow")
     if class_.enrolled:
         students.enter(out, chapter, class_.enrolled)
     roll.keep_attempts(out, chapter, class_.attempts, {*result.graded, *result.unchanged})
     faults = result.faults
     if request.students:  # of the others nothing has changed
         done = {*result.graded, *result.unchanged}
-        faults = {name: why for name, why in outputs.left(out, chapter).items() if name not in done} | faults
+        faults = {name: why for name, why in roll.left(out, chapter).items() if name not in done} | faults
     with progress("feedback") as advance:
         unmade = outputs.write(
             out, chapter, faults=faults, workers=request.workers, progress=advance, command=request.command
@@ -165,31 +163,17 @@ def _graded(request: Request) -> int:
     console.print(class_page.class_table(out, chapter, console.width))
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
-    without_a_file(roll.absent(out, chapter))
+    if absent := roll.absent(out, chapter):
+        say(f"{len(absent)} of the roster handed in nothing: {', '.join(absent)}")
     if summary := changes.summary(changes.compare(before, after)):
-        console.print(plain(summary), highlight=False, soft_wrap=True)
+        say(summary)
     reports(out, chapter)
     for (exercise, test), met in attention.broken(after).items():
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
-        errors.print(f"[bold red]a check broke:[/] {plain(says)}", highlight=False, soft_wrap=True)
+        warn("a check broke", says)
     left(result.faults)
     without_notebook(unmade)
     return INFRASTRUCTURE if result.faults or unmade else OK
-
-
-@contextmanager
-def _pages_prepared(chapter: Chapter) -> Iterator[Callable[[], None]]:
-    """Yields what has a thread make what all pages share, once, while submissions are graded: 0.7 s."""
-    with ThreadPoolExecutor(1, thread_name_prefix="pages") as pool:
-        begun: list[Future[None]] = []
-
-        def prepare() -> None:
-            if not begun:
-                begun.append(pool.submit(_prepare, chapter))
-
-        yield prepare
-        for each in begun:
-            each.result()
 
 
 def _prepare(chapter: Chapter) -> None:
@@ -198,41 +182,25 @@ def _prepare(chapter: Chapter) -> None:
     feedback.prepare(chapter)
 
 
-def of_nobody(extensions: Collection[Extension], chapter_name: str, class_: Collection[str]) -> None:
-    """Say which extensions are of nobody: of whom nothing came yet, or a slip in the id."""
-    for each in extensions:
-        if each.chapter in ("", chapter_name) and each.student not in class_:
-            says = f"{each.where}: nobody of that id is in the class yet; it is kept"
-            errors.print(f"[bold yellow]extension:[/] {plain(says)}", highlight=False, soft_wrap=True)
-
-
 def reports(out: Path, chapter: Chapter) -> None:
     """Say where the pages of the chapter and, if there are several, of the course lie."""
     from autograder.gradebook import released
     from autograder.report import class_page
 
-    console.print(f"report: {out / class_page.page_name(chapter)}", highlight=False, soft_wrap=True)
+    say(f"report: {out / class_page.page_name(chapter)}")
     if len(released.chapters(out, chapter)) > 1:
-        console.print(f"all chapters: {out / 'report.html'}", highlight=False, soft_wrap=True)
-
-
-def without_a_file(absent: list[str]) -> None:
-    """Say who is on the roster, and handed in nothing."""
-    if absent:
-        said = f"{len(absent)} of the roster handed in nothing: {', '.join(absent)}"
-        console.print(plain(said), highlight=False, soft_wrap=True)
+        say(f"all chapters: {out / 'report.html'}")
 
 
 def left(faults: dict[str, str]) -> None:
     """Say who was not graded, and why."""
     for student, why in islice(faults.items(), MOST):
-        errors.print(f"[bold red]not graded:[/] {plain(student)}: {plain(why)}", highlight=False)
+        warn("not graded", f"{student}: {why}")
     if len(faults) > MOST:
-        errors.print(f"[bold red]not graded:[/] {len(faults) - MOST:,} more", highlight=False)
+        warn("not graded", f"{len(faults) - MOST:,} more")
 
 
 def without_notebook(unmade: dict[str, str]) -> None:
     """Say whose page shows no notebook, and why."""
     for student, why in unmade.items():
-        says = f"{plain(student)}: {plain(why)}; the marks stand, the notebook is in autograded/"
-        errors.print(f"[bold red]no notebook on the page:[/] {says}", highlight=False, soft_wrap=True)
+        warn("no notebook on the page", f"{student}: {why}; the marks stand, the notebook is in autograded/")

@@ -9,17 +9,8 @@ from typing import Annotated
 import typer
 
 from autograder.commands import grading
-from autograder.commands.application import (
-    INSTRUCTORS,
-    ChapterName,
-    Out,
-    Published,
-    app,
-    end,
-    opened,
-    published_at,
-)
-from autograder.commands.terminal import AUTHOR, OK, console, errors, plain, progress
+from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, published_at
+from autograder.commands.terminal import AUTHOR, OK, progress, say, warn
 
 Chapters = Annotated[
     list[str], typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
@@ -35,7 +26,10 @@ def release(
     due: Annotated[
         str | None, typer.Option(help="with --solutions, where the header says none: 2026-11-30T23:59+01:00")
     ] = None,
-    published: Published = "",
+    published: Annotated[
+        str,
+        typer.Option(help="where released folders are pushed to, https://HOST/OWNER/NAME: else as course.toml says"),
+    ] = "",
 ) -> None:
     """Write a chapter for students: its notebook, a README, and the library alone; no answer, no check, no grader.
 
@@ -49,8 +43,7 @@ def release(
     name = course.full_name(chapter)
     address = published_at(course, published)
     written = bundle.release(course, name, out, solutions=solutions, due=due, published=address)
-    said = f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab"
-    console.print(plain(said), highlight=False, soft_wrap=True)
+    say(f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab")
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -58,17 +51,10 @@ def export(
     context: typer.Context,
     chapters: Chapters,
     out: Out,
-    canvas: Annotated[
-        Path | None, typer.Option(help="fill this gradebook, as Canvas exports it", exists=True, dir_okay=False)
-    ] = None,
-    moodle: Annotated[
-        Path | None,
-        typer.Option(help="fill this grading worksheet of a Moodle assignment", exists=True, dir_okay=False),
-    ] = None,
+    canvas: Annotated[Path | None, a_file(help="fill this gradebook, as Canvas exports it")] = None,
+    moodle: Annotated[Path | None, a_file(help="fill this grading worksheet of a Moodle assignment")] = None,
     to: Annotated[Path | None, typer.Option(help="the file to write; by default OUT/export/ and the same name")] = None,
-    roster: Annotated[
-        Path | None, typer.Option(help="CSV: id, lms id, name, email", exists=True, dir_okay=False)
-    ] = None,
+    roster: Annotated[Path | None, a_file(help="CSV: id, lms id, name, email")] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="with --canvas: 03=TITLE or 03=ID, where they are called otherwise")
     ] = None,
@@ -86,7 +72,7 @@ def export(
     from autograder.export import canvas as canvas_file
     from autograder.export import moodle as moodle_file
     from autograder.export import spreadsheet
-    from autograder.export.filling import How
+    from autograder.export.filling import Filled
     from autograder.export.people import People
     from autograder.export.totals import totals
     from autograder.store import files
@@ -102,11 +88,11 @@ def export(
     columns = {course.full_name(name): title for name, _, title in (said.partition("=") for said in column or ())}
     class_ = [(chapter, totals(out, chapter)) for chapter in map(course.chapter, names)]
     everyone = {total.student for _, found in class_ for total in found}
-    people, how = People(out, everyone, roster), How(scale, waiting)
+    people, filled = People(out, everyone, roster), Filled(scale, waiting)
     if canvas:
-        filled = canvas_file.fill(spreadsheet.read(canvas), class_, people, how, columns)
+        canvas_file.fill(spreadsheet.read(canvas), class_, people, filled, columns)
     else:
-        filled = moodle_file.fill(spreadsheet.read(source), *class_[0], people, how)
+        moodle_file.fill(spreadsheet.read(source), *class_[0], people, filled)
     path = to or out / "export" / source.name
     if path.resolve() == source.resolve():
         end(AUTHOR, f"--to {path}: that is the download itself; give another file")
@@ -117,10 +103,10 @@ def export(
             "give what waits in the formgrader, or add --waiting",
         )
     files.replace(path, filled.data, mode=0o600)
-    said = f"{path}: {filled.filled} marks, {filled.changed} of them in place of another; {filled.untouched} cells as they were"
-    console.print(plain(said), highlight=False, soft_wrap=True)
+    other = f"{filled.changed} of them in place of another; {filled.untouched} cells as they were"
+    say(f"{path}: {filled.filled} marks, {other}")
     for line in filled.said():
-        errors.print(f"[bold red]not exported:[/] {plain(line)}", highlight=False, soft_wrap=True)
+        warn("not exported", line)
     if filled.troubles:
         sys.exit(AUTHOR)
 
@@ -153,9 +139,9 @@ def feedback(
         with progress(f"feedback on {chapter.name}") as advance:
             unmade = outputs.write(out, chapter, progress=advance)  # with the marks that were given by hand meanwhile
         made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
-        console.print(plain(f"{path}: of {made.pages} students"), highlight=False, soft_wrap=True)
+        say(f"{path}: of {made.pages} students")
         grading.without_notebook(unmade)
         for line in made.troubles:
-            errors.print(f"[bold red]not in the zip:[/] {plain(line)}", highlight=False, soft_wrap=True)
+            warn("not in the zip", line)
             code = AUTHOR
     sys.exit(code)

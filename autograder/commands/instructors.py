@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from autograder.commands import grading
-from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, errors, plain, progress
+from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, spelled
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -47,19 +48,12 @@ def grade(
         str,
         typer.Option(help="cards leased for each submission, whatever the chapter says; or simulated: on no card"),
     ] = "",
-    roster: Annotated[
-        Path | None,
-        typer.Option(help="CSV of the class: which id (and name) is which lms id", exists=True, dir_okay=False),
-    ] = None,
+    roster: Annotated[Path | None, a_file(help="CSV of the class: which id (and name) is which lms id")] = None,
     handed_in: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV: which id (or lms id) handed in when; or Moodle's worksheet", exists=True, dir_okay=False
-        ),
+        Path | None, a_file(help="CSV: which id (or lms id) handed in when; or Moodle's worksheet")
     ] = None,
     extensions: Annotated[
-        Path | None,
-        typer.Option(help="CSV, kept in OUT: id, chapter, days or until, time (x limits)", exists=True, dir_okay=False),
+        Path | None, a_file(help="CSV, kept in OUT: id, chapter, days or until, time (x limits)")
     ] = None,
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
@@ -128,8 +122,8 @@ def grade(
                 late_penalty.settle(out, full, *policy, db_url=db or None)
             which["zone"] = late_penalty.zone(out)
         if watch:
-            how_long: dict[str, Any] = {"seconds": watch_for, "complain": grading.complain}
-            sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which, **how_long)))
+            which |= {"seconds": watch_for, "complain": partial(warn, "waiting", colour="yellow")}
+            sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which)))
         with downloads.gathered(submissions, full, **which) as found:
             code, request = grading.tell(found, name, None if dry_run else out), replace(request, handed_in=found)
             sys.exit(max(code, grading.rehearse(request, json_) if dry_run else grading.grade_to_the_end(request)))
@@ -173,12 +167,11 @@ def forget(
     kept = forgetting.kept(out, student, course.id)
     of = f"{', '.join(kept.chapters) or 'no chapter'}; {', '.join(str(path) for path in (*kept.folders, *kept.tables))}"
     if not yes:
-        console.print(plain(f"{student}: would remove {of}; say --yes"), highlight=False, soft_wrap=True)
-        return
+        return say(f"{student}: would remove {of}; say --yes")
     forgetting.forget(out, student, course.id)
     for chapter in released.every(out, course.id):
         with progress("pages") as advance:
             outputs.write(out, chapter, progress=advance)
-    console.print(plain(f"{student}: removed {of}"), highlight=False, soft_wrap=True)
+    say(f"{student}: removed {of}")
     for path in forgetting.mentions(out, student):
-        errors.print(f"[bold red]has the name still:[/] {plain(str(path))}", highlight=False, soft_wrap=True)
+        warn("has the name still", str(path))

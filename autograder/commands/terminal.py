@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 console = Console()
@@ -14,22 +15,22 @@ errors = Console(stderr=True)
 OK, INFRASTRUCTURE, AUTHOR = 0, 1, 2  # exit codes; 2 is wrong usage, too
 
 
-Advance = Callable[..., None]
-
-
 class Interrupted(BaseException):
     """Ctrl-C or SIGTERM. Not KeyboardInterrupt, of which typer makes its own "Aborted" before what runs has ended."""
 
 
-def plain(says: str) -> str:
-    """Text as it is: nothing in it is markup."""
-    from rich.markup import escape
+def say(line: str) -> None:
+    """Print a line as it is, and in one piece: nothing in it is markup."""
+    console.print(escape(line.rstrip()), highlight=False, soft_wrap=True)
 
-    return escape(says.strip())
+
+def warn(what: str, says: str, colour: str = "red") -> None:
+    """Print a line to stderr after what it is about: `not graded`."""
+    errors.print(f"[bold {colour}]{what}:[/] {escape(says.strip())}", highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Advance]:
+def progress(what: str) -> Iterator[Callable[..., None]]:
     """A progress bar with the time that is left; yields what is called with (done, of how many, whom)."""
     columns = (
         TextColumn("{task.description}"),
@@ -42,6 +43,6 @@ def progress(what: str) -> Iterator[Advance]:
         task = bar.add_task(what, total=None, whom="starting")
 
         def advance(done: int, total: int, whom: str) -> None:
-            bar.update(task, completed=done, total=total, whom=plain(whom)[:30])
+            bar.update(task, completed=done, total=total, whom=escape(whom.strip())[:30])
 
         yield advance

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from autograder.export import filling, spreadsheet
-from autograder.export.filling import Filled, How
+from autograder.export.filling import Filled
 from autograder.export.people import People
 from autograder.export.spreadsheet import Sheet
 from autograder.export.totals import Total
@@ -30,9 +30,9 @@ def fill(
     sheet: Sheet,
     chapters: Sequence[tuple[Chapter, Sequence[Total]]],
     people: People,
-    how: How,
+    filled: Filled,
     columns: Mapping[str, str],
-) -> Filled:
+) -> None:
     """Fill in the totals of some chapters. `columns`: chapter -> its column's title or id, where it is called otherwise.
 
     Raises CourseError for what is no gradebook of Canvas's, a column that is not there, and other points.
@@ -50,7 +50,6 @@ def fill(
     above, students = sheet.rows[: first + 1], sheet.rows[first + 1 :]
     if any(row for row in above[:-1] if not all(MANUAL.fullmatch(cell) for cell in row)):
         raise CourseError(f"{sheet.path}: a student stands above the line Points Possible; export the gradebook anew")
-    filled = Filled()
     keys = [at for name in KEYS if (at := sheet.column(name)) is not None]
     found = [people.find(row[ours].strip(), [row[at].strip() for at in keys], _name(sheet, row)) for row in students]
     owners = filling.owners(sheet.path, found, people.students, filled)
@@ -70,7 +69,7 @@ def fill(
                 filled.troubles.append(f"{student}, {total.chapter}: {why}; the cell stays")
                 continue
             where = f"{sheet.path}, {sheet.head[at]!r}"
-            said = filling.mark(total, above[-1][at].strip(), where, how, filled)
+            said = filling.mark(total, above[-1][at].strip(), where, filled)
             if said is not None:
                 filled.filled += 1
                 filled.changed += row[at].strip() not in ("", said)
@@ -78,7 +77,6 @@ def fill(
     kept = [*range(section + 1), *sorted(wanted)]
     rows = [[row[at] for at in kept] for row in (*above, *students)]
     filled.data = spreadsheet.written([sheet.head[at] for at in kept], rows, sheet.delimiter, sheet.bom)
-    return filled
 
 
 def _name(sheet: Sheet, row: list[str]) -> str:

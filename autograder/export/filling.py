@@ -15,18 +15,12 @@ from autograder.model.course import CourseError
 LISTED = 20
 
 
-@dataclass(frozen=True)
-class How:
-    """What an instructor decides."""
-
-    scale: bool = False  # to the points that the system has
-    waiting: bool = False  # what waits for a mark by hand, too, as it stands
-
-
 @dataclass
 class Filled:
-    """A file to be imported, and what is not in it."""
+    """A file to be imported, as an instructor wants it, and what is not in it."""
 
+    scale: bool = False  # to the points that the system has
+    as_it_stands: bool = False  # what waits for a mark by hand, too
     data: bytes = b""
     filled: int = 0
     changed: int = 0  # of them: another mark stood there
@@ -67,12 +61,12 @@ def owners(path: Path, found: Sequence[set[str]], students: set[str], filled: Fi
     return made
 
 
-def mark(total: Total, possible: str, where: str, how: How, filled: Filled) -> str | None:
+def mark(total: Total, possible: str, where: str, filled: Filled) -> str | None:
     """What is written for a student, None for nothing yet. `possible` are the system's points.
 
     Raises CourseError when these are not the chapter's.
     """
-    if total.fault or ((total.missing or total.waiting) and not how.waiting):
+    if total.fault or ((total.missing or total.waiting) and not filled.as_it_stands):
         why = f"{total.waiting} exercises wait for a mark by hand"
         mend = "give them in the formgrader, or add --waiting"
         if total.missing:
@@ -89,7 +83,7 @@ def mark(total: Total, possible: str, where: str, how: How, filled: Filled) -> s
         raise CourseError(f"{where}: {possible!r} are no points; let the assignment be graded by points") from None
     if abs(most - total.max_points) < 0.005:
         return number(total.points)
-    if not how.scale:
+    if not filled.scale:
         raise CourseError(
             f"{where}: {possible} points are possible there, {number(total.max_points)} here; set it to "
             f"{number(total.max_points)} there and download again, or add --scale"

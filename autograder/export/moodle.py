@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from autograder.export import filling, spreadsheet
-from autograder.export.filling import Filled, How
+from autograder.export.filling import Filled
 from autograder.export.people import People
 from autograder.export.spreadsheet import Sheet
 from autograder.export.totals import Total
@@ -24,7 +24,7 @@ CHANGEABLE = "Grade can be changed"
 PARTICIPANT = re.compile(r"\D*([0-9]{1,20})")
 
 
-def fill(sheet: Sheet, chapter: Chapter, totals: Sequence[Total], people: People, how: How) -> Filled:
+def fill(sheet: Sheet, chapter: Chapter, totals: Sequence[Total], people: People, filled: Filled) -> None:
     """Fill in the totals of a chapter. Raises CourseError for what is no worksheet of Moodle's, and for other points."""
     missing = [name for name in (IDENTIFIER, GRADE, MODIFIED, MOST) if name not in sheet.head]
     if missing:
@@ -35,7 +35,7 @@ def fill(sheet: Sheet, chapter: Chapter, totals: Sequence[Total], people: People
     where = {name: sheet.head.index(name) for name in (IDENTIFIER, GRADE, MODIFIED, MOST)}
     changeable = sheet.column(CHANGEABLE)
     keys = [at for name in KEYS if (at := sheet.column(name)) is not None]
-    filled, found = Filled(), []
+    found = []
     for row in sheet.rows:
         participant = PARTICIPANT.fullmatch(row[where[IDENTIFIER]].strip())
         found.append(people.find(participant[1] if participant else "", [row[at].strip() for at in keys], ""))
@@ -50,7 +50,7 @@ def fill(sheet: Sheet, chapter: Chapter, totals: Sequence[Total], people: People
             filled.troubles.append(f"{student}, {total.chapter}: the grade is locked there; the cell stays")
             continue
         possible = row[where[MOST]].strip()
-        said = filling.mark(total, possible, f"{sheet.path}, {MOST}", how, filled)
+        said = filling.mark(total, possible, f"{sheet.path}, {MOST}", filled)
         if said is not None:
             said = said.replace(".", ",") if "," in possible else said
             before = row[where[GRADE]].strip()
@@ -62,7 +62,6 @@ def fill(sheet: Sheet, chapter: Chapter, totals: Sequence[Total], people: People
     ]
     rows = [[row[at] for at in kept] for row in sheet.rows]
     filled.data = spreadsheet.written([sheet.head[at] for at in kept], rows, sheet.delimiter, sheet.bom)
-    return filled
 
 
 def _value(said: str) -> float | str:

@@ -48,14 +48,10 @@ class Target(StrEnum):
     FOLDERS = "folders"
 
 
-LAYOUTS = {Target.CANVAS: Layout.CANVAS, Target.MOODLE: Layout.MOODLE}
-
-
 @dataclass
 class Returned:
     """A zip of pages, and whose page is not in it."""
 
-    path: Path
     pages: int = 0
     troubles: list[str] = field(default_factory=list)
 
@@ -67,7 +63,7 @@ def write(
 
     Raises CourseError where no list says who handed in what, or it is another system's; OSError.
     """
-    made = Returned(path)
+    made = Returned()
     names = _names(out, chapter, {total.student for total in totals}, target, made)
     whole = record.records(out, chapter) if target is Target.CANVAS else []
     records = {each.student: each for each in whole}
@@ -134,8 +130,8 @@ def _theirs(out: Path, chapter: Chapter, students: set[str], target: Target) -> 
     if not path.is_file():
         raise CourseError(f"{path}: nothing says which file was whose; {mend}")
     layout, found = handed.files(path)
-    if layout is not LAYOUTS[target]:
-        raise CourseError(f"{path}: these are no files of {LAYOUTS[target]}; {mend}")
+    if layout is not Layout[target.name]:
+        raise CourseError(f"{path}: these are no files of {Layout[target.name]}; {mend}")
     shown = {harmless.field(student): student for student in students}
     theirs: dict[str, list[Handed]] = defaultdict(list)
     for one in found:

@@ -26,9 +26,9 @@ class Sheet:
     delimiter: str = ","
     bom: bool = False
 
-    def column(self, *names: str) -> int | None:
-        """Where the first of these columns is; None if there is none."""
-        return next((self.head.index(name) for name in names if name in self.head), None)
+    def column(self, name: str) -> int | None:
+        """Where a column is; None if there is none."""
+        return self.head.index(name) if name in self.head else None
 
 
 def read(path: Path) -> Sheet:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.gradebook import record
+from autograder.gradebook import record, roll
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
-from autograder.report import outputs
 
 
 @dataclass(frozen=True)
@@ -17,9 +16,7 @@ class Total:
 
     student: str
     chapter: str
-    raw: float  # before the late policy
-    penalty: float
-    points: float  # what counts
+    points: float  # what counts: less what the late policy takes off
     max_points: float
     waiting: int = 0  # exercises that wait for a mark by hand
     missing: int = 0  # exercises whose cell is not in the notebook: no mark of 0 by itself
@@ -28,13 +25,11 @@ class Total:
 
 def totals(out: Path, chapter: Chapter) -> list[Total]:
     """The totals of a chapter, by student; who was never graded has none. Raises CourseError if OUT has no gradebook."""
-    faults = outputs.left(out, chapter)
+    faults = roll.left(out, chapter)
     return [
         Total(
             each.student,
             chapter.name,
-            sum(row.points for row in each.rows),
-            each.penalty,
             each.points,
             chapter.max_points,
             sum(row.waiting for row in each.rows),

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat import NotebookNode
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -88,7 +87,7 @@ def release(
         _put(new / "README.md", readme.text(course, [*map(course.chapter, names)], solved, published))
         _put(new / "pyproject.toml", _project(course, names, _library(), published))
         _put(new / "notebooks" / f"{name}.ipynb", released)
-        for path, content in in_language.of_chapter(course, name).items():
+        for path, content in in_language.files(course, [name]).items():
             said = together.words(out / "notebooks" / path, content) if path.name == BESIDE else content
             _put(new / "notebooks" / path, said)
         for path, content in chapter.files:
@@ -99,7 +98,7 @@ def release(
             _put(answers, build.dumps(build.solved(course, name)))
         if published is not None:
             given = {
-                each: _given(out, each)
+                each: nbformat.read(out / "notebooks" / f"{each}.ipynb", as_version=4)  # as it was released before
                 for each in there.chapters
                 if not (out / COLAB_FOLDER / f"{each}.ipynb").is_file()
             }
@@ -129,11 +128,6 @@ def release(
             out.rmdir()
         os.rename(new, out)
     return files
-
-
-def _given(out: Path, name: str) -> NotebookNode:
-    """A chapter as it was released to the folder `out` before."""
-    return nbformat.read(out / "notebooks" / f"{name}.ipynb", as_version=4)
 
 
 def _over(name: str, due: str, now: datetime) -> None:

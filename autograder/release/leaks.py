@@ -30,20 +30,19 @@ class Secret:
     lines: tuple[str, ...]  # without indent, blank lines and comments
 
 
-def secrets(course: Course, name: str, *, answers: bool = True) -> list[Secret]:
-    """What a chapter's source and checks hold that its release must not; without `answers`, of its checks only.
+def secrets(course: Course, name: str) -> list[Secret]:
+    """What a chapter's source and checks hold that its release must not.
 
     Raises CourseError for a source or a list of answers that cannot be read.
     """
     found: list[Secret] = []
-    if answers:
-        stubs = {answer: set(_lines(stub)) for answer, stub in course.chapter(name).answers.items()}
-        references = build.solution_source(course, name)
-        for answer, source in references.items():
-            found.append(_unseen(Secret(f'the reference of "{answer}"', _lines(source)), stubs.get(answer, set())))
-        for variant in listed.variants(course.listed_file(name)):
-            what = f'the listed answer "{variant.name}" to "{variant.answer}"'
-            found.append(_unseen(Secret(what, _lines(_written(variant, references))), stubs.get(variant.answer, set())))
+    stubs = {answer: set(_lines(stub)) for answer, stub in course.chapter(name).answers.items()}
+    references = build.solution_source(course, name)
+    for answer, reference in references.items():
+        found.append(_unseen(Secret(f'the reference of "{answer}"', _lines(reference)), stubs.get(answer, set())))
+    for variant in listed.variants(course.listed_file(name)):
+        what = f'the listed answer "{variant.name}" to "{variant.answer}"'
+        found.append(_unseen(Secret(what, _lines(_written(variant, references))), stubs.get(variant.answer, set())))
     source = course.source(name)
     for cell in test_cells.read(source) if source.suffix == ".ipynb" else ():
         lines = cell.source.split("\n")

@@ -17,15 +17,9 @@ def text(
 
     `chapters` are as released, one at least; the answers to those whose names are in `solved` are there.
     """
-    return "\n\n".join(part for part in _parts(course, chapters, solved, published) if part) + "\n"
-
-
-def _parts(
-    course: Course, chapters: Sequence[Chapter], solved: Collection[str], published: Address | None
-) -> list[str]:
     chapter, name = chapters[0], chapters[0].name
     tensorflow = any(module.partition(".")[0] == "tensorflow" for module in course.preload)
-    return [
+    parts = [
         *(
             _one(course, chapter, name in solved)
             if len(chapters) == 1
@@ -53,6 +47,7 @@ def _parts(
         "## When something is in the way",
         _troubles(name, tensorflow),
     ]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 FORGETS = (

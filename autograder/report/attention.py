@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from autograder.gradebook.record import Record, number
+from autograder.gradebook.record import Record, Row, number
 from autograder.model.course import Chapter
 from autograder.model.verdict import LOOK, Fault, Lost, Outcome, Result
 from autograder.report import rendering
@@ -39,6 +39,16 @@ class Need:
     def students(self) -> frozenset[str]:
         """Whom it is about."""
         return frozenset(student for each in self.seen for student in each.students)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A misconception, or a message, that several students share."""
+
+    exercise: str
+    name: str  # of the listed wrong answer; empty if it is none of those
+    message: str
+    students: tuple[str, ...]
 
 
 def needs(
@@ -160,15 +170,23 @@ def _alike(class_: Iterable[Record], results: Collection[Result]) -> Iterable[Se
             yield Seen((record.student,), where, message)
 
 
-def _unlisted(class_: Iterable[Record]) -> list[Seen]:
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+def mistakes(class_: Iterable[Record], counts: Callable[[Row], bool] = lambda row: True) -> list[Mistake]:
+    """What several students got wrong in the same way, commonest first: by misconception, else by message."""
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for record in class_:
         for row in record.rows:
-            failed = row.verdict in (Result.FAILED, Result.PARTIAL) and row.fault is Fault.STUDENT
-            if failed and not row.misconception:
-                found[row.exercise, row.message].append(row.student)
-    made = [Seen(tuple(students), exercise, says) for (exercise, says), students in found.items()]
-    return sorted(made, key=lambda seen: (-len(seen.students), seen.exercise, seen.says))
+            if row.verdict in (Result.FAILED, Result.PARTIAL) and counts(row):
+                found[row.exercise, row.misconception or row.message].append(row)
+    made = [
+        Mistake(exercise, same[0].misconception, same[0].message, tuple(row.student for row in same))
+        for (exercise, _), same in found.items()
+    ]
+    return sorted(made, key=lambda mistake: (-len(mistake.students), mistake.exercise, mistake.message))
+
+
+def _unlisted(class_: Iterable[Record]) -> Iterable[Seen]:
+    for each in mistakes(class_, lambda row: row.fault is Fault.STUDENT and not row.misconception):
+        yield Seen(each.students, each.exercise, each.message)
 
 
 def _narrowly(class_: Iterable[Record]) -> Iterable[Seen]:

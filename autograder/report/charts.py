@@ -26,16 +26,6 @@ GROUPS = {  # what it is called, with a sign, so that a colour never is the only
 
 
 @dataclass(frozen=True)
-class Line:
-    """From one point to another."""
-
-    x1: float
-    y1: float
-    x2: float
-    y2: float
-
-
-@dataclass(frozen=True)
 class Bar:
     """A filled box, by its upper left corner."""
 
@@ -63,7 +53,7 @@ class Chart:
 
     says: str
     height: int
-    lines: list[Line] = field(default_factory=list)
+    floor: int = 0  # where its axis is, if it has one
     bars: list[Bar] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
 
@@ -77,7 +67,7 @@ def distribution(marked: Marked) -> Chart | None:
     counts = Counter(min(bars - 1, int(points / step)) for points in marked.points)
     highest = max(counts.values())
     width, left, floor = 94 / bars, 3.0, 180
-    chart = Chart("", floor + 24, lines=[Line(left, floor, 97, floor)])
+    chart = Chart("", floor + 24, floor)
     in_words = []
     for i in range(bars):
         height, x = 150 * counts[i] / highest, left + i * width

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,14 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.gradebook import history, roll
-from autograder.gradebook.history import Entry
 from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
 from autograder.report import attention, charts, rendering, similar
-from autograder.report.attention import Need
-from autograder.report.similar import Alike
+from autograder.report.attention import Need, mistakes
 from autograder.report.standing import Marked, handed_in_nothing, marked, nothing_read
 from autograder.store import files
 
@@ -51,16 +48,6 @@ STYLES = {
 
 ROWS = 40  # of the table in the terminal
 WIDE, BESIDE = 400, 28  # characters of a terminal; beside student and exercises: points, what was late, lines
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A misconception, or a message, that several students share."""
-
-    exercise: str
-    name: str  # of the listed wrong answer; empty if it is none of those
-    message: str
-    students: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -102,40 +89,20 @@ def write(
     absent: Sequence[str] = (),
     command: str = "autograder",
 ) -> Path:
-    """Write OUT/report_<chapter>.html. `faults`: the students whom this machine could not grade, and why.
+    """Write OUT/report_<chapter>.html, with nothing to load; the one script on it is ours, and the only one that may run.
 
-    `unmade`: those whose page could not be made whole, and why; `absent`: who handed in nothing; `command`: how the lines to
-    copy begin. Raises CourseError if OUT has no gradebook.
+    `faults`: the students whom this machine could not grade, and why; `unmade`: those whose page could not be made whole, and
+    why; `absent`: who handed in nothing; `command`: how the lines to copy begin. Raises CourseError if OUT has no gradebook.
     """
     class_ = records(out, chapter)
     with book(out, chapter) as opened:
-        lines = history.entries(opened, chapter.name)
+        told = history.entries(opened, chapter.name)
         alike = similar.of_class(opened, out, chapter)
-    changed = [each for each in lines if each.points_was is not None or each.by_hand]
+    needs = attention.needs(chapter, class_, faults or {}, unmade or {})
     explain = f"{command} explain --out {shlex.quote(str(out))}"
-    page = render(chapter, class_, faults or {}, unmade or {}, absent, explain, changed, alike)
-    return files.replace(Path(out) / page_name(chapter), page.encode("utf-8"))
-
-
-def render(
-    chapter: Chapter,
-    class_: Sequence[Record],
-    faults: Mapping[str, str],
-    unmade: Mapping[str, str] | None = None,
-    absent: Sequence[str] = (),
-    explain: str = "autograder explain",
-    changed: Sequence[Entry] = (),
-    alike: Sequence[Alike] = (),
-) -> str:
-    """Return the page as HTML, with nothing to load; the one script on it is ours, and the only one that may run.
-
-    `explain` is the beginning of the command that explains a student's marks, `changed` what the history tells of changes,
-    `alike` whose answers are alike, by exercise.
-    """
-    needs = attention.needs(chapter, class_, faults, unmade or {})
-    lines = _lines(chapter, class_, faults, absent, needs, explain)
+    lines = _lines(chapter, class_, faults or {}, absent, needs, explain)
     counted = marked(chapter, class_)
-    return rendering.render(
+    page = rendering.render(
         "class_page.html",
         script="table.js",
         chapter=chapter,
@@ -145,7 +112,7 @@ def render(
             for flag, says in FILTERS.items()
             if (count := sum(not flag or flag in line.flags for line in lines)) or not flag
         ],
-        facts=_facts(chapter, class_, counted),
+        facts=_facts(class_, counted),
         needs=needs,
         absent=absent,
         counted=counted,
@@ -157,10 +124,11 @@ def render(
         crashed=_crashed(class_),
         alike=alike,
         page_of=lambda student: feedback_link(student, chapter.name),
-        changed=changed[::-1],
+        changed=[each for each in told if each.points_was is not None or each.by_hand][::-1],
         signs=" ".join(f"{sign} {result.value}" for result, sign in SIGNS.items()),
         cell=_cell,
     )
+    return files.replace(Path(out) / page_name(chapter), page.encode("utf-8"))
 
 
 def _lines(
@@ -200,11 +168,13 @@ def _why(explain: str, student: str, chapter: Chapter) -> str:
     return f"{explain} -- {shlex.quote(student)} {shlex.quote(chapter.name)}"
 
 
-def _facts(chapter: Chapter, class_: Sequence[Record], counted: Marked) -> list[str]:
+def _facts(class_: Sequence[Record], counted: Marked) -> list[str]:
     facts = [f"{len(class_)} submissions"]
     if counted.median is not None:
         middle = f" (the middle half {' to '.join(map(number, counted.middle))})" if counted.middle else ""
-        facts += [f"median {number(counted.median)}{middle} of {number(counted.max_points)} points{_without(counted)}"]
+        facts += [f"median {number(counted.median)}{middle} of {number(counted.max_points)} points"]
+        if names := ", ".join(harmless.line(each.name) for each in counted.left_out):
+            facts[-1] += f" without {names}, not marked yet"
     if unread := sum(nothing_read(record) and not handed_in_nothing(record) for record in class_):
         facts += [f"{unread} could not be read, and {'is' if unread == 1 else 'are'} not counted"]
     if class_:
@@ -212,25 +182,6 @@ def _facts(chapter: Chapter, class_: Sequence[Record], counted: Marked) -> list[
     if waiting := sum(row.waiting for record in class_ for row in record.rows):
         facts.append(f"{waiting} answers wait for a mark by hand")
     return facts
-
-
-def _without(counted: Marked) -> str:
-    names = ", ".join(harmless.line(each.name) for each in counted.left_out)
-    return f" without {names}, not marked yet" if names else ""
-
-
-def mistakes(class_: Sequence[Record]) -> list[Mistake]:
-    """What several students got wrong in the same way, commonest first: by misconception, else by message."""
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for record in class_:
-        for row in record.rows:
-            if row.verdict in (Result.FAILED, Result.PARTIAL):
-                found[row.exercise, row.misconception or row.message].append(row)
-    made = [
-        Mistake(exercise, same[0].misconception, same[0].message, tuple(row.student for row in same))
-        for (exercise, _), same in found.items()
-    ]
-    return sorted(made, key=lambda mistake: (-len(mistake.students), mistake.exercise, mistake.message))
 
 
 def weak(class_: Sequence[Record]) -> list[str]:

@@ -65,20 +65,14 @@ class ChapterLine:
 
 
 def write(out: Path, standings: Sequence[Standing]) -> Path:
-    """Write OUT/report.html for a course of several chapters."""
-    there = {each.chapter.name for each in standings if (Path(out) / page_name(each.chapter)).is_file()}
-    return files.replace(Path(out) / "report.html", render(standings, there).encode("utf-8"))
-
-
-def render(standings: Sequence[Standing], pages: set[str]) -> str:
-    """Return the page as HTML, run by no script but ours; `pages` are the chapters with a page of their own."""
+    """Write OUT/report.html for a course of several chapters, a page run by no script but ours."""
     left = [(each.chapter, student, why) for each in standings for student, why in each.faults.items()]
     everyone = lines(standings)
-    return rendering.render(
+    page = rendering.render(
         "course_page.html",
         script="table.js",
         course=standings[0].chapter.course,
-        chapters=[_chapter(each, page_name(each.chapter) if each.chapter.name in pages else "") for each in standings],
+        chapters=[_chapter(Path(out), each) for each in standings],
         left=left,
         lines=everyone,
         filters=[
@@ -89,6 +83,7 @@ def render(standings: Sequence[Standing], pages: set[str]) -> str:
         max_points=sum(each.chapter.max_points for each in standings),
         signs=f"{NOT_GRADED} not graded: this machine failed  {ABSENT} absent  {WAITS} waits for a mark by hand",
     )
+    return files.replace(Path(out) / "report.html", page.encode("utf-8"))
 
 
 def lines(standings: Sequence[Standing]) -> list[Line]:
@@ -115,7 +110,8 @@ def _cells(standing: Standing) -> dict[str, Cell]:
     return found
 
 
-def _chapter(standing: Standing, page: str) -> ChapterLine:
+def _chapter(out: Path, standing: Standing) -> ChapterLine:
+    page = page_name(standing.chapter) if (out / page_name(standing.chapter)).is_file() else ""
     counted = marked(standing.chapter, standing.counted)
     median = "" if counted.median is None else f"{number(counted.median)} of {number(counted.max_points)}"
     if median and counted.left_out:

@@ -15,13 +15,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder.gradebook import history, past
+from autograder.gradebook import history, past, roll
 from autograder.gradebook.history import Entry
 from autograder.gradebook.record import Record, Row, book, number, records
 from autograder.model import harmless
-from autograder.model.course import Chapter, CourseError, Exercise, near
+from autograder.model.course import Chapter, CourseError, near
 from autograder.model.verdict import WEAK, Fault, Halt, Outcome, Result
-from autograder.report import feedback, outputs, rendering
+from autograder.report import feedback, rendering
 from autograder.report.class_page import SIGNS, STYLES
 
 SHORT = 12  # characters of a digest where it is shown
@@ -82,7 +82,7 @@ def explain(
 
     Raises CourseError naming the nearest there is if there is no such student or exercise.
     """
-    if at is None and (why := outputs.left(out, chapter).get(student)):
+    if at is None and (why := roll.left(out, chapter).get(student)):
         return Group(*_left(student, chapter, why)), ""
     chapter, record, rows, told = _found(out, chapter, student, exercise, at)
     shown: list[RenderableType] = [
@@ -94,16 +94,17 @@ def explain(
     for row in rows:
         style = STYLES.get(row.verdict, "red")
         worth = f", {number(row.points)} of {number(row.max_points)} points"
-        shown.append(Text.assemble(("\n" + _head(row), style), "" if row.waiting else worth))
+        head = f"\n{SIGNS[row.verdict]} {row.exercise}: {row.verdict.value}"
+        shown.append(Text.assemble((head, style), (", waits for its mark", style) if row.waiting else worth))
         changes = _changes(each for each in told if each.exercise == row.exercise)
         shown.append(_grid([*_of_row(out, chapter, record, row), *changes]))
     penalties = _changes(each for each in told if each.exercise == history.LATE)
     shown += [Text("\nsubmission"), _grid([*_of_submission(out, chapter, record), *penalties])]
+    once_more = "grade these answers once more, on the same inputs, and keep nothing of it"
     if at:
-        shown.append(Text("\nto have this verdict once more, of what was kept:"))
-        return Group(*shown), replayed(out, chapter, student, at, command)
-    shown.append(Text("\nto grade these answers once more, on the same inputs, and keep nothing of it:"))
-    return Group(*shown), again(out, chapter, record, command)
+        once_more = "have this verdict once more, of what was kept"
+    shown.append(Text(f"\nto {once_more}:"))
+    return Group(*shown), _once_more(out, chapter, record, command, at)
 
 
 def as_json(
@@ -115,23 +116,20 @@ def as_json(
     at: datetime | None = None,
 ) -> dict[str, Any]:
     """All of it that is recorded, as plain JSON values. Raises CourseError as `explain` does."""
-    if at is None and (why := outputs.left(out, chapter).get(student)):
+    if at is None and (why := roll.left(out, chapter).get(student)):
         return {"student": student, "chapter": chapter.name, "fault": Fault.INFRASTRUCTURE.value, "message": why}
     chapter, record, rows, lines = _found(out, chapter, student, exercise, at)
     told = [each for each in lines if each.exercise in (history.LATE, *(row.exercise for row in rows))]
     said = msgspec.to_builtins(replace(record, rows=rows))
-    once_more = replayed(out, chapter, student, at, command) if at else again(out, chapter, record, command)
+    once_more = _once_more(out, chapter, record, command, at)
     return {**said, "history": msgspec.to_builtins(told), "again": once_more}
 
 
-def replayed(out: Path, chapter: Chapter, student: str, at: datetime, command: str = "autograder") -> str:
-    """The command that gives the verdict of that moment once more, of what was kept."""
-    where = f"{shlex.quote(student)} {chapter.name} --out {shlex.quote(str(out))}"
-    return f"{command} replay {where} --at {at.isoformat(timespec='seconds')}"
-
-
-def again(out: Path, chapter: Chapter, record: Record, command: str = "autograder") -> str:
-    """The command that grades the same answers once more, with the very same inputs, and keeps nothing of it."""
+def _once_more(out: Path, chapter: Chapter, record: Record, command: str, at: datetime | None) -> str:
+    """The command that grades the same answers with the very same inputs and keeps nothing; or has the verdict of `at`."""
+    if at:
+        where = f"{shlex.quote(record.student)} {chapter.name} --out {shlex.quote(str(out))}"
+        return f"{command} replay {where} --at {at.isoformat(timespec='seconds')}"
     # OUT/submitted has what was taken of a submission: all of it, unless a part could not be taken
     whole = not any(mark.result in (Result.INVALID, Result.MISSING) for mark in record.verdict.marks)
     submissions = shlex.quote(str(Path(out) / "submitted")) if whole else "SUBMISSIONS"
@@ -172,18 +170,10 @@ def _found(
 
 def _changes(told: Iterable[Entry]) -> Iterator[tuple[str, str]]:
     for count, each in enumerate(told):
-        yield "" if count else "history", changed(each)
-
-
-def changed(entry: Entry) -> str:
-    """One line of the history: when, from what to what, who."""
-    was = "" if entry.points_was is None else f"{number(entry.points_was)} {entry.was}".rstrip() + " → "
-    return f"{moment(entry)}: {was}{number(entry.points_now)} {entry.now}".rstrip() + f", {entry.who}"
-
-
-def moment(entry: Entry) -> str:
-    """When a line of the history was written, in UTC."""
-    return entry.moment[:16].replace("T", " ") + " UTC"
+        when = each.moment[:16].replace("T", " ")
+        was = "" if each.points_was is None else f"{number(each.points_was)} {each.was}".rstrip() + " → "
+        now = f"{number(each.points_now)} {each.now}".rstrip()
+        yield "" if count else "history", f"{when} UTC: {was}{now}, {each.who}"
 
 
 def _left(student: str, chapter: Chapter, why: str) -> Iterator[RenderableType]:
@@ -191,11 +181,6 @@ def _left(student: str, chapter: Chapter, why: str) -> Iterator[RenderableType]:
     fault = f"{Fault.INFRASTRUCTURE.value}: {WHOSE[Fault.INFRASTRUCTURE]}"
     todo = "Run the same `autograder grade` again: what was graded is kept."
     yield _grid([("message", why), ("whose fault", fault), ("what to do", todo)])
-
-
-def _head(row: Row) -> str:
-    waits = ", waits for its mark" if row.waiting else ""
-    return f"{SIGNS[row.verdict]} {row.exercise}: {row.verdict.value}{waits}"
 
 
 def _grid(said: Iterable[tuple[str, Any]]) -> Padding:
@@ -232,12 +217,8 @@ def _outcomes(record: Record, row: Row) -> list[Outcome]:
 
 
 def _halts(chapter: Chapter, record: Record, row: Row) -> list[Halt]:
-    answers = _exercise(chapter, row).answer_ids
+    answers = next(each.answer_ids for each in chapter.exercises if each.name == row.exercise)
     return [each for each in record.verdict.evidence.halts if each.exercise == row.exercise or each.cell in answers]
-
-
-def _exercise(chapter: Chapter, row: Row) -> Exercise:
-    return next(each for each in chapter.exercises if each.name == row.exercise)
 
 
 def _test(outcome: Outcome) -> Text:

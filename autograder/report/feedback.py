@@ -230,10 +230,6 @@ def _rendered(kind: str, source: str, outputs: str, coloured: bool) -> str:
 _remembered = lru_cache(maxsize=1024)(_rendered)  # most cells are the release's; cleaning HTML is slow
 
 
-def _as_it_is(source: str) -> str:
-    return source
-
-
 def _coloured(source: str, metadata: dict[str, Any]) -> str:
     return markup.coloured(source) if metadata["coloured"] else markup.uncoloured(source)
 
@@ -242,7 +238,7 @@ def _coloured(source: str, metadata: dict[str, Any]) -> str:
 def _exporter() -> HTMLExporter:
     # nbconvert's own clean_html shows <p> and <h2> as text: ours is as strict about what could run; its search for
     # links to files/, which there are none of, takes minutes for an answer of brackets
-    ours = {"clean_html": markup.html, "strip_files_prefix": _as_it_is, "highlight_code": _coloured}
+    ours = {"clean_html": markup.html, "strip_files_prefix": lambda source: source, "highlight_code": _coloured}
     return HTMLExporter(
         template_name="basic", sanitize_html=True, exclude_anchor_links=True, exclude_input_prompt=True, filters=ours
     )

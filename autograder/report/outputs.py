@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -35,12 +35,28 @@ def write(
     marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
-    `left` before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
+    left before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
     the students whose page could not be made whole, and why: it says so itself, and so does the report. Raises CourseError
     if OUT has no gradebook or another process writes there, OSError.
     """
     with files.only_writer(out):
-        return _write(out, chapter, left(out, chapter) if faults is None else faults, workers, progress, command)
+        faults = roll.left(out, chapter) if faults is None else faults
+        class_ = record.records(out, chapter)
+        _notice(out, chapter, class_)
+        roll.keep_left(out, chapter, faults)
+        standing = Standing(chapter, class_, faults, roll.absent(out, chapter), roll.attempts(out, chapter))
+        standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
+        record.write_marks(out, [row for each in standings for row in each.rows()])
+        write_totals(out, standings)
+        said: dict[str, Any] = {"absent": standing.missing, "command": command}
+        _front(out, standings, class_page.write(out, chapter, faults, **said))
+        unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
+        for student in faults.keys() - {each.student for each in class_}:
+            if harmless.names_a_folder(student):
+                feedback.write_ungraded(out, chapter, student, faults[student])
+        if unmade:
+            _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, **said))
+        return unmade
 
 
 def write_page(out: Path, chapter: Chapter, student: str) -> Path:
@@ -51,32 +67,6 @@ def write_page(out: Path, chapter: Chapter, student: str) -> Path:
                 _write_instead(out, chapter, made, why)
         return feedback.path(out, chapter.name, student)
     raise LookupError(f"{student} was not graded yet: run `autograder grade {chapter.name}`")
-
-
-def left(out: Path, chapter: Chapter) -> dict[str, str]:
-    """The students whom this machine could not grade when they were graded last, and why."""
-    return roll.left(out, chapter)
-
-
-def _write(
-    out: Path, chapter: Chapter, faults: Mapping[str, str], workers: int, progress: Progress | None, command: str
-) -> dict[str, str]:
-    class_ = record.records(out, chapter)
-    _notice(out, chapter, class_)
-    roll.keep_left(out, chapter, faults)
-    standing = Standing(chapter, class_, faults, roll.absent(out, chapter), roll.attempts(out, chapter))
-    standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]
-    record.write_marks(out, [row for each in standings for row in each.rows()])
-    write_totals(out, standings)
-    said: dict[str, Any] = {"absent": standing.missing, "command": command}
-    _front(out, standings, class_page.write(out, chapter, faults, **said))
-    unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
-    for student in faults.keys() - {each.student for each in class_}:
-        if harmless.names_a_folder(student):
-            feedback.write_ungraded(out, chapter, student, faults[student])
-    if unmade:
-        _front(out, standings, class_page.write(out, chapter, faults, unmade=unmade, **said))
-    return unmade
 
 
 def _notice(out: Path, chapter: Chapter, class_: Iterable[Record]) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, nodes, pass_context
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
@@ -91,15 +91,6 @@ def moment(when: datetime, zone: str = "") -> str:
 def _said(context: Context, line: str, *values: object) -> Markup:
     """A line of the page in its language: `{{ say("{0} of {1} points", got, all) }}`. Values are escaped, the line is ours."""
     return Markup(context["words"].filled(line, *(escape(_seen(value)) for value in values)))
-
-
-def said_by(template: str) -> list[str]:
-    """The lines that a template says by `say`, in order, each once."""
-    tree = PAGES.parse(_file(template))
-    calls = [
-        call for call in tree.find_all(nodes.Call) if isinstance(call.node, nodes.Name) and call.node.name == "say"
-    ]
-    return list(dict.fromkeys(call.args[0].value for call in calls if isinstance(call.args[0], nodes.Const)))
 
 
 def _tenth(length: float) -> str:

@@ -8,6 +8,7 @@ import pytest
 from classroom import BLANK, FAILED, HOSTILE, INVALID, PASSED, TIMEOUT
 from rich.console import Console
 
+from autograder.gradebook import roll
 from autograder.gradebook.record import Recorder
 from autograder.model.course import CourseError
 from autograder.model.verdict import Evidence, Halt, Outcome, Result, Stop
@@ -115,7 +116,7 @@ def test_who_was_left_by_a_fault_of_this_machine_is_told_so(out):
     assert "INFRASTRUCTURE" in shown
     assert explain.as_json(out, TINY, "zed")["fault"] == "INFRASTRUCTURE"
     outputs.write(out, TINY, workers=1)  # `autograder report`: nobody was graded meanwhile
-    assert outputs.left(out, TINY) == {"zed": "no space left"}
+    assert roll.left(out, TINY) == {"zed": "no space left"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from small_course import NAME, SOURCE, command
 import messages
 import translate
 from across._language import catalogue
-from autograder.authoring import catalogues, importing, in_language
+from autograder.authoring import importing, in_language
 from autograder.gradebook import record
 from autograder.gradebook.record import Recorder
 from autograder.job.grade import Job
@@ -31,7 +31,7 @@ TINY = classroom.chapter()
 
 
 def test_no_translation_of_the_course_is_broken():
-    assert [name for name in COURSE.chapters if catalogues.is_translated(COURSE, "zh", name)] >= list(TRANSLATED)
+    assert [name for name in COURSE.chapters if in_language.is_translated(COURSE, "zh", name)] >= list(TRANSLATED)
     told = [line for each in translate.of_course(COURSE, "zh") for line in translate.state(each).broken]
     assert told == [], "edit these .po files"
 
@@ -146,7 +146,7 @@ def test_an_answer_or_code_that_repeats_translated_prose_stays_what_the_student_
 
 
 def test_a_broken_catalogue_is_its_authors_fault_and_named(own_small: Course, tmp_path: Path):
-    path = catalogues.prose_file(own_small, "zh", NAME)
+    path = in_language.prose_file(own_small, "zh", NAME)
     path.parent.mkdir(parents=True)
     path.write_text("msgid nonsense", encoding="utf-8")
     with pytest.raises(CourseError, match=rf"{NAME}.po:1: is no gettext catalogue"):
@@ -231,7 +231,7 @@ def test_values_in_a_translated_line_are_text(tmp_path: Path):
 
 
 def test_what_is_kept_of_a_course_is_read_again(own_small: Course, tmp_path: Path):
-    path = catalogues.prose_file(own_small, "zh", NAME)
+    path = in_language.prose_file(own_small, "zh", NAME)
     path.parent.mkdir(parents=True)
     path.write_text('msgid "# Small"\nmsgstr "# 小"\n', encoding="utf-8")
     words.keep(own_small, NAME, tmp_path)
@@ -298,7 +298,7 @@ assert half(4) == 2, "half of 4 is 2"
 
 def translated(course: Course, string: str) -> Path:
     """The small course's chapter in Chinese: of its one cell of prose, `string`."""
-    prose = catalogues.prose_file(course, "zh", NAME)
+    prose = in_language.prose_file(course, "zh", NAME)
     assert translate.translate(course, [NAME]) == 0
     text = prose.read_text(encoding="utf-8").replace(
         'msgid "# Small"\nmsgstr ""', f'msgid "# Small"\nmsgstr "{string}"'
