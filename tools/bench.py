@@ -1,4 +1,4 @@
-"""How long a class takes, and its students' own code: the whole command as an instructor types it, from a cold start.
+"""How long a class takes: the whole command as an instructor types it, from a cold start.
 
 uv run python tools/bench.py --students 24 --repeats 2
 
@@ -22,16 +22,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 import demo
-from autograder.job import assemble
 from autograder.model.course import Course, find
-from autograder.submissions import intake
 
 ODD = frozenset("absent corrupt double endless hog crash oscar".split())
 DEADLINE = 3600.0  # seconds for one command
@@ -48,20 +46,18 @@ class Took:
     peaks: list[float] = field(default_factory=list)  # bytes (PSS) of all processes together, looked at every second
 
 
-def write_class(course: Course, folder: Path, count: int) -> list[str]:
-    """Write a class of `count`: the demo's students, evenly and again and again, signed; the names."""
+def write_class(course: Course, folder: Path, count: int) -> None:
+    """Write a class of `count`: the demo's students, evenly and again and again, signed."""
     kinds = [student for student in demo.students(course) if student.name not in ODD]
     chapter = course.chapter(demo.chapter_of(course))
-    names: list[str] = []
     for number in range(count):
         student = kinds[(number * len(kinds) // min(count, len(kinds))) % len(kinds)]
         made = demo.notebook_bytes(student, chapter)
         assert made is not None, f"{student.name} hands nothing in"
-        names.append(f"{student.name}-{number:04}")
-        file = folder / names[-1] / chapter.name / f"{chapter.name}.ipynb"
+        name = f"{student.name}-{number:04}"
+        file = folder / name / chapter.name / f"{chapter.name}.ipynb"
         file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(demo.signed(json.loads(made), names[-1]), indent=1), encoding="utf-8")
-    return names
+        file.write_text(json.dumps(demo.signed(json.loads(made), name), indent=1), encoding="utf-8")
 
 
 def _time_once(took: Took, course: Course, submissions: Path) -> None:
@@ -104,94 +100,19 @@ def memory() -> Iterator[list[float]]:
         thread.join()
 
 
-def _floor(course: Course, submissions: Path, names: list[str]) -> Iterator[float]:
-    """CPU seconds of each submission's own code: the cells that grading executes, and the probes that call its answers.
-
-    In a process that is warm already, without a kernel, a sandbox or a record.
-    """
-    from across import fresh
-
-    chapter = course.chapter(demo.chapter_of(course))
-    for name in names:
-        submission = intake.read(intake.Found(name, submissions / name), chapter)
-        cells = assemble.assemble(submission, chapter).cells
-        executed = [cell.source for cell in cells if cell.cell_type == "code" and not _skipped(cell)]
-        yield fresh.run(own_cpu, executed, course.check_file(chapter.name))
-
-
-def _skipped(cell: Any) -> bool:
-    return assemble.SKIP in cell.metadata.get("tags", [])
-
-
-def own_cpu(sources: list[str], check_file: Path) -> float:
-    """CPU seconds of the cells `sources`, and of what the checks in `check_file` call of them; call it by `fresh.run`.
-
-    Of the processes that they start those count that have ended by then: its own children, and the fork server's.
-    """
-    import numpy as np
-    import pytest
-    from IPython.core.interactiveshell import InteractiveShell
-    from IPython.utils.capture import capture_output
-
-    from autograder.probe import answering, asking
-
-    spent, shell, reply = 0.0, InteractiveShell.instance(), answering.reply
-
-    def timed(*arguments: Any) -> bytes:
-        nonlocal spent
-        started = _used_here()
-        try:
-            return reply(*arguments)
-        finally:
-            spent += _used_here() - started
-
-    class Fixtures:
-        @pytest.fixture
-        def student(self) -> asking.Student:
-            return asking.in_process(shell.user_ns)
-
-        @pytest.fixture
-        def rng(self) -> np.random.Generator:
-            return np.random.default_rng(1)
-
-    answering.reply = timed
-    with capture_output():
-        started = _used_here()
-        for source in sources:
-            shell.run_cell(source)
-        spent += _used_here() - started
-        pytest.main([str(check_file), "-q", "-p", "no:cacheprovider", "-c", os.devnull], plugins=[Fixtures()])
-    return spent
-
-
-def _used_here() -> float:
-    """CPU seconds of this process, of its children that have ended, and of its siblings: the fork server's other children."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime + used(os.getppid())
-
-
-def used(pid: int) -> float:
-    """CPU seconds of process `pid` and of its children that have ended (Linux)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
 def main(
     students: Annotated[int, typer.Option(help="of the demo's class, again and again, each signed", min=1)] = 24,
     repeats: Annotated[int, typer.Option(help="how often one and two workers are timed, in turns", min=1)] = 2,
-    few: Annotated[int, typer.Option(help="students whose own code is timed", min=1)] = 4,
 ) -> None:
     """Print a table: medians, with the smallest and the largest."""
     course, console = find(), Console(width=120)
     all_ways = [Took(workers) for workers in (1, 2)]
     with tempfile.TemporaryDirectory(prefix="bench-") as place:
-        names = write_class(course, Path(place), students)
+        write_class(course, Path(place), students)
         for repeat in range(repeats):  # in turns, forwards and backwards: what else the machine does hits all alike
             for took in all_ways if repeat % 2 == 0 else all_ways[::-1]:
                 _time_once(took, course, Path(place))
-        floor = statistics.mean(_floor(course, Path(place), names[:few]))
-    cores = os.cpu_count() or 1
-    where = f"{cores} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+    where = f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
     made = Table(title=f"{students} submissions of {demo.chapter_of(course)}; {where}; {repeats} repeats")
     for column in ("", "wall s", "(min-max)", "wall s each", "CPU s each", "peak MB", "an hour"):
         made.add_column(column, justify="left" if column == "" else "right")
@@ -206,7 +127,6 @@ def main(
             f"{max(took.peaks) / 1e6:,.0f}",
             f"{3600 * students / wall:,.0f}",
         )
-    made.add_row(f"the students' own code, {cores} cores", "", "", f"{floor / cores:.2f}", f"{floor:.2f}")
     console.print(made)
 
 

@@ -95,10 +95,6 @@ def graded(
         yield name, "".join(_lines(trial.kind, marks[trial]) for trial in trials)
 
 
-def _told(mark: Mark) -> str:
-    return BY_A_PEER.sub("N", mark.message)
-
-
 def _lines(what: str, marks: Iterable[Mark]) -> str:
     rows = [
         (

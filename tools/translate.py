@@ -191,11 +191,6 @@ HEAD = """\
 # A number in braces stands for a value. What is to stay as it is, is repeated."""
 
 
-def code(course: Course, language: str, name: str) -> Mapping[str, str]:
-    """The fixed words in a chapter's pictures: English to translated. Raises ValueError."""
-    return catalogue.pairs(prose_file(course, language, name), CODE)
-
-
 MEND = "write code, markup and places as the English text has them, or empty the msgstr: English is shown then"
 
 

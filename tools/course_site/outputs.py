@@ -1,12 +1,13 @@
 """A released chapter, executed as students get it: what its demonstrations print and draw, and no answer.
 
-Executing all chapters takes minutes, so what came out is kept on this machine (`cache`) under a digest of all that it
-depends on: the release, the files beside it, the library that it imports, TensorFlow, the kind of machine. What is kept of
-anything else is not shown.
+Executing all chapters takes minutes, so what came out is kept for this user, in ACROSS_CACHE or where caches are kept, under
+a digest of all that it depends on: the release, the files beside it, the library that it imports, TensorFlow, the kind of
+machine. What is kept of anything else is not shown.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -26,7 +27,7 @@ import across
 from autograder.authoring import build
 from autograder.authoring.run import execute
 from autograder.model.course import Course, CourseError
-from course_site import cache
+from autograder.store import files
 
 PATIENCE: dict[str, Any] = {
     "cell_seconds": 600.0,
@@ -48,10 +49,10 @@ class Executed:
 def kept(course: Course, name: str) -> Executed | None:
     """What is kept of a chapter as it is now, or None. Raises CourseError for a slip in its source."""
     try:
-        known = json.loads(cache.read(_place(course, name)))
+        known = json.loads(_place(course, name).read_text(encoding="utf-8"))
         if known["key"] == key(course, name):
             return Executed(_notebook(known["notebook"]), known["machine"])
-    except (ValueError, KeyError, TypeError):  # none, or of another form
+    except (OSError, ValueError, KeyError, TypeError):  # none, or of another form
         pass
     return None
 
@@ -73,7 +74,9 @@ def made(course: Course, name: str, on_progress: Callable[[int], None] = lambda 
         cell.metadata.pop("papermill", None)
     notebook.metadata.pop("papermill", None)
     clean = _scrubbed(notebook, str(course.root))
-    cache.keep(_place(course, name), json.dumps({"key": key(course, name), "machine": _machine(), "notebook": clean}))
+    text = json.dumps({"key": key(course, name), "machine": _machine(), "notebook": clean})
+    with contextlib.suppress(OSError):  # if the disk lets us
+        files.replace(_place(course, name), text.encode(), 0o600)
     return Executed(_notebook(clean), _machine())
 
 
@@ -94,8 +97,10 @@ def _notebook(values: dict[str, Any]) -> NotebookNode:
     return nbformat.reads(json.dumps(values), as_version=4)
 
 
-def _place(course: Course, name: str) -> str:
-    return f"site-{course.id}-{name}.json"  # one a chapter: what is stale is overwritten
+def _place(course: Course, name: str) -> Path:
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "across"
+    folder = Path(os.environ.get("ACROSS_CACHE") or caches)
+    return folder / f"site-{course.id}-{name}.json"  # one a chapter: what is stale is overwritten
 
 
 def _library() -> str:

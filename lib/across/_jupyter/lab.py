@@ -57,8 +57,10 @@ def start(browser: bool = True, port: int | None = None, language: str = "") -> 
 def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
     """The variables that JupyterLab and its kernels need on top of `env`."""
     binaries = os.path.dirname(sys.executable)  # nbgrader and the kernels call programs by name
+    language = IN_LANGUAGE / catalogue.current()  # before the others: the first folder that says something decides
+    settings = [str(each) for each in (language, SETTINGS) if each.is_dir()]
     return {
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [*settings(), env.get("JUPYTER_CONFIG_PATH", "")])),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [*settings, env.get("JUPYTER_CONFIG_PATH", "")])),
         "JUPYTER_PATH": os.pathsep.join(filter(None, [str(DATA), env.get("JUPYTER_PATH", "")])),
         "PATH": os.pathsep.join([binaries, env.get("PATH", "")]),
     }
@@ -77,12 +79,6 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
     if _system.administrator():
         options.append("--ServerApp.allow_root=True")  # in a container one is often root
     return options
-
-
-def settings() -> list[str]:
-    """The folders of our settings, those of this process's language first, for the first that says something decides."""
-    language = IN_LANGUAGE / catalogue.current()
-    return [str(each) for each in (language, SETTINGS) if each.is_dir()]
 
 
 def free_port(wanted: int | None = None) -> int:

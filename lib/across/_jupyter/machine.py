@@ -52,14 +52,11 @@ def known() -> dict[str, Any] | None:
 
 async def facts(seconds: float = SECONDS) -> dict[str, Any]:
     """What it says, within so many seconds; {} if it failed."""
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
-        return await asyncio.to_thread(_ask, seconds)
+        ended = await asyncio.to_thread(
+            subprocess.run, COMMAND, timeout=seconds, env=env, check=True, capture_output=True
+        )
+        return json.loads(ended.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-
-
-def _ask(seconds: float) -> dict[str, Any]:
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    ended = subprocess.run(COMMAND, capture_output=True, text=True, timeout=seconds, check=True, env=env)
-    found = json.loads(ended.stdout)
-    return found if isinstance(found, dict) else {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +115,8 @@ def course() -> list[Chapter]:
     for name in chapters.names():
         notebooks = {}
         for language, path in chapters.notebooks(name).items():
-            try:
-                stamps = [(each.stat().st_mtime_ns, each.stat().st_size) for each in (path, *_kept(path))]
-                read = _read(path, tuple(stamps))
-            except OSError:  # removed meanwhile
-                continue
-            where = path.relative_to(folder).as_posix()
-            notebooks[language] = replace(read, path=where, language=language, work=where, work_language=language)
+            with contextlib.suppress(OSError):  # removed meanwhile
+                notebooks[language] = _read(path, language, path.relative_to(folder).as_posix())
         if notebooks:
             found.append(_one(notebooks))
     return found
@@ -169,20 +164,14 @@ def levels(course: Sequence[Chapter]) -> list[list[Chapter]]:
     return [[each for each in course if depth[each.name] == level] for level in sorted(set(depth.values()))]
 
 
-def _kept(path: Path) -> list[Path]:
-    said = kept.file(validation.KIND, path)
-    return [said] if said.exists() else []
-
-
-@lru_cache(maxsize=256)
-def _read(path: Path, stamps: tuple[tuple[int, int], ...]) -> Chapter:
-    """The chapter in a file, as it was when the file and what is kept of it had these `stamps`."""
-    worked = stamps[0][0] / 1e9
+def _read(path: Path, language: str, where: str) -> Chapter:
+    """The chapter in a file, which is `where` from the folder of notebooks. Raises OSError where there is no such file."""
+    worked = path.stat().st_mtime
     try:
-        notebook = json.loads(path.read_text(encoding="utf-8"))
-        return _chapter(path, notebook, worked)
+        found = _chapter(path, json.loads(path.read_text(encoding="utf-8")), worked)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # a student's file
-        return Chapter(path.stem, path.stem, "", None, (), (), worked, torn=True)
+        found = Chapter(path.stem, path.stem, "", None, (), (), worked, torn=True)
+    return replace(found, path=where, language=language, work=where, work_language=language)
 
 
 def _chapter(path: Path, notebook: Mapping[str, Any], worked: float) -> Chapter:

@@ -38,7 +38,7 @@ def reset(name: str) -> list[str]:
     said = []
     for path, content in blank.items():
         if content is not None:
-            own, aside = _keep(path), _aside(path)
+            own, aside = _keep(path), path.with_name(f".{path.name}.{os.getpid()}")
             try:
                 aside.write_bytes(content)
                 os.replace(aside, path)
@@ -106,7 +106,3 @@ def _keep(path: Path) -> Path:
     place = place.with_name(f"{place.stem}-{datetime.now():%Y%m%d-%H%M%S}.ipynb")
     place.parent.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copyfile(path, place))
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")

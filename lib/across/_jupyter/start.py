@@ -47,13 +47,6 @@ class Box:
     lines: tuple[str, ...]  # its title, cut to fit
 
 
-@dataclass(frozen=True)
-class Arrow:
-    """From a chapter to one that needs it, as an SVG path."""
-
-    path: str
-
-
 def render(
     course: list[progress.Chapter], facts: dict[str, Any] | None, base: str = "/", whole: bool = False, folder: str = ""
 ) -> str:
@@ -78,7 +71,6 @@ def render(
         place=lambda path: f"{folder}/{path}" if folder else path,
         address=lambda path: url_path_join(base, "lab/tree", url_escape(path)),
         language=catalogue.current(),
-        tag=catalogue.tag(),
         tags=catalogue.TAGS,
         say=_say,
         told_by=catalogue.said,
@@ -128,14 +120,10 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
 
 
-def _arrows(boxes: list[Box]) -> list[Arrow]:
+def _arrows(boxes: list[Box]) -> list[str]:
+    """From each chapter to those that need it, as SVG paths."""
     at = {box.chapter.name: box for box in boxes}
-    found = []
-    for box in boxes:
-        for need in box.chapter.needs:
-            if need in at:
-                found.append(Arrow(_path(at[need], box)))
-    return found
+    return [_path(at[need], box) for box in boxes for need in box.chapter.needs if need in at]
 
 
 def _path(need: Box, box: Box) -> str:

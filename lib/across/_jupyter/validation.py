@@ -13,7 +13,6 @@ import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,6 @@ class Standing:
     check: bool = True  # there is a visible check; without one a person reads it
     digest: str = ""  # of all that decided it; empty: another run may say something else
     answers: str = ""  # digest of the student's cells that it looks at
-    when: str = ""  # ISO 8601
     again: bool = True  # run just now
     seconds: float = 0.0  # that its check took; of one that is pending, the last time that it was run; 0: not known
 
@@ -91,8 +89,9 @@ def validate(
     _whole(notebook)
     last = kept.read(KIND, path).get("exercises", {})
     sources = {number: str(cell.source) for number, cell in enumerate(notebook.cells)}
+    every = slices(notebook.cells, everything=_is_imported(notebook))
     here = [platform.node(), platform.python_version(), *map(_version, PACKAGES)]
-    wanted, stays = _wanted(_slices(notebook), sources, here, {} if anew else last)
+    wanted, stays = _wanted(every, sources, here, {} if anew else last)
     needed = sorted({cell for each in wanted for cell in (*each.before, each.cell)})
     graded = [number for number, cell in enumerate(notebook.cells) if _graded(cell)]
     known = {number: _pending(notebook, number, stays, last) for number in graded}
@@ -107,16 +106,13 @@ def validate(
         reason = said("You stopped it before.")
     found = [under_way.standing(number, reason) for number in graded]
     passing = {each.exercise for each in found if each.state == PASSES}
-    digests = {each.exercise: each.digest(sources, here, passing) for each in _slices(notebook)}
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
-    found = [
-        replace(each, digest=digests[each.exercise] if each.digest else "", when=now) if each.again else each
-        for each in found
-    ]
+    digests = {each.exercise: each.digest(sources, here, passing) for each in every}
+    found = [replace(each, digest=digests[each.exercise]) if each.again and each.digest else each for each in found]
     kept.write(KIND, path, {"exercises": {each.exercise: asdict(each) for each in found}})
     code = sum(cell.cell_type == "code" for cell in notebook.cells)
     changed = tuple(_name(cell) for cell in notebook.cells if _is_changed(cell))
-    unneeded = tuple(sources[number].strip().splitlines()[0] for number in _unneeded(notebook))
+    own = [] if _is_imported(notebook) else left_out(notebook.cells, every)
+    unneeded = tuple(sources[number].strip().splitlines()[0] for number in own)
     return Validation(tuple(found), len(under_way.took), code, time.monotonic() - began, changed, unneeded)
 
 
@@ -128,12 +124,9 @@ def answers_digest(notebook: Mapping[str, Any], graded: Mapping[str, Any]) -> st
     return hashlib.sha256(json.dumps(sources).encode()).hexdigest()
 
 
-def _slices(notebook: nbformat.NotebookNode) -> list[Slice]:
-    return slices(notebook.cells, everything="assignment" in notebook.metadata.get("across", {}))
-
-
-def _unneeded(notebook: nbformat.NotebookNode) -> list[int]:
-    return [] if "assignment" in notebook.metadata.get("across", {}) else left_out(notebook.cells, _slices(notebook))
+def _is_imported(notebook: NotebookNode) -> bool:
+    """Whether it is nbgrader's own assignment: there a check needs all that stands before it."""
+    return "assignment" in notebook.metadata.get("across", {})
 
 
 def _wanted(

@@ -108,11 +108,6 @@ def translations(path: Path) -> gettext.NullTranslations:
     return gettext.GNUTranslations(compiled)
 
 
-def tag() -> str:
-    """The language of this process, as HTML names it."""
-    return TAGS[current()]
-
-
 @cache
 def page(language: str) -> dict[str, str]:
     """What the start page and the buttons in JupyterLab say, in a language; nothing in English. Raises ValueError."""

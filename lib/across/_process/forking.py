@@ -74,7 +74,7 @@ class Server:
         if os.getppid() != owner:  # the number may be another process's by now
             self.end()
         self.selector.register(self.listener, selectors.EVENT_READ, (self.accept, None))
-        self.selector.register(owner_ended, selectors.EVENT_READ, (self.owner_gone, None))
+        self.selector.register(owner_ended, selectors.EVENT_READ, (lambda *_: self.end(), None))
         if stdin:
             self.selector.register(0, selectors.EVENT_READ, (self.stdin_closed, None))
         while True:
@@ -183,10 +183,6 @@ class Server:
         """End when the standard input has; what is written to it means nothing."""
         if not os.read(0, 1):
             self.end()
-
-    def owner_gone(self, _pidfd: int, _: None) -> None:
-        """End, for whom we are there has."""
-        self.end()
 
     def end(self) -> NoReturn:
         """End every child and this process; remove the folder that its owner can no longer remove."""

@@ -251,27 +251,27 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-@lru_cache(maxsize=512)
-def imports(source: str) -> frozenset[str]:
-    """The names that a cell binds by importing."""
+def _importing(source: str) -> list[ast.Import | ast.ImportFrom]:
     try:
         tree, _ = _parsed(source)
     except UNREADABLE:
-        return frozenset()
-    found = (node.names for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
-    return frozenset((alias.asname or alias.name).partition(".")[0] for names in found for alias in names)
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+@lru_cache(maxsize=512)
+def imports(source: str) -> frozenset[str]:
+    """The names that a cell binds by importing."""
+    found = (alias.asname or alias.name for node in _importing(source) for alias in node.names)
+    return frozenset(name.partition(".")[0] for name in found)
 
 
 def modules(source: str) -> frozenset[str]:
     """The modules that a cell imports, as it names them."""
-    try:
-        tree, _ = _parsed(source)
-    except UNREADABLE:
-        return frozenset()
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in _importing(source):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif node.module and not node.level:
             found.add(node.module)
     return frozenset(found)

@@ -11,8 +11,6 @@ import asyncio
 import atexit
 import contextlib
 import os
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping
@@ -26,9 +24,7 @@ from across._process import warm
 
 NAME = "across-warm"
 CHOICE = "JUPYTER_DEFAULT_PROVISIONER_NAME"  # jupyter_client's own variable
-SOCKET = "ACROSS_WARM_KERNELS"  # a server that runs already, so that several processes share one
 EARLY = ("PYTHON", "TF_", "XLA_", "LD_", "KERAS_")  # variables that are read before a fork could set them
-STARTS = 120.0  # seconds that the server may take to start
 
 _server: warm.ForkServer | None = None
 _lock = threading.Lock()
@@ -40,7 +36,7 @@ def turn_on() -> None:
     KernelProvisionerFactory.instance().default_provisioner_name = NAME  # which reads the environment only once
     if warm.available():
         with _lock:
-            os.environ[SOCKET] = _launched().path
+            _launched()
 
 
 def turn_off() -> None:
@@ -48,8 +44,6 @@ def turn_off() -> None:
     global _server
     with _lock:
         if _server is not None:
-            if os.environ.get(SOCKET) == _server.path:
-                del os.environ[SOCKET]
             _server.close()
             _server = None
 
@@ -57,7 +51,7 @@ def turn_off() -> None:
 def _launched() -> warm.ForkServer:
     """The server of this process, launched if need be. Call with the lock held."""
     global _server
-    if _server is None or _server.process is None or _server.process.poll() is not None:
+    if _server is None or not _server.alive():
         _server = warm.ForkServer("across._process.warm_kernel").launch()
         atexit.register(turn_off)
     return _server
@@ -72,37 +66,21 @@ class ForkedKernel:
         self.child = child
         self.pid = child.pid
 
-    @property
-    def returncode(self) -> int | None:
-        """Exit code, negative for a signal, or None while it runs or is not yet asked."""
-        return self.child.returncode
-
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """The exit code, negative for a signal, or None while it runs."""
         if not self.child.alive():
             self.child.connection.close()
-        return self.returncode
+        return self.child.returncode
 
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once there is one. Raises subprocess.TimeoutExpired."""
-        try:
-            return self.child.wait(timeout)
-        except TimeoutError:
-            raise subprocess.TimeoutExpired("kernel", timeout or 0.0) from None
+    def wait(self) -> int:
+        """The exit code, once there is one."""
+        return self.child.wait(None)
 
     def send_signal(self, number: int) -> None:
         """Signal the kernel if it still runs."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """End it at once."""
-        self.send_signal(signal.SIGKILL)
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self.send_signal(signal.SIGTERM)
 
 
 class WarmProvisioner(LocalProvisioner):
@@ -148,13 +126,9 @@ def early(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _socket() -> str:
-    """A server's socket that exists; launches a server of our own if nobody shares one. Raises warm.ServerError."""
+    """The socket of this process's server, which is launched if need be. Raises warm.ServerError."""
     with _lock:
-        shared = os.environ.get(SOCKET, "")
-        ours = _server is not None and _server.path == shared
-        if shared and not ours and os.path.exists(shared):
-            return shared
-        return _launched().ready(STARTS).path
+        return _launched().ready().path
 
 
 def _descriptor(stream: Any, default: int) -> int | None:

@@ -128,27 +128,19 @@ class Group:
         self.close = weakref.finalize(self, _end, self.members, self.folder, os.getpid())
         """End every member, reap it, remove the folder. Again is nothing."""
 
-    def fork(self, name: str, server: str, message: Mapping[str, Any], fds: Sequence[int] = ()) -> Member:
-        """Have the fork server at socket `server` fork a member. It gets `message`, its stdout and stderr, then `fds`.
+    def fork(self, name: str, server: str, message: Mapping[str, Any]) -> Member:
+        """Have the fork server at socket `server` fork a member. It gets `message`, its stdout and stderr.
 
         Raises warm.ServerError.
         """
-
-        def start(stdout: int, stderr: int) -> Process:
-            return _Forked(warm.request(server, message, [stdout, stderr, *fds]))
-
-        return self._start(name, start)
+        return self._start(name, lambda *streams: warm.request(server, message, streams))
 
     def spawn(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> Member:
         """Start a member by a command; a command that is not there is a member that fails.
 
         On Linux it ends with the thread that calls this, however that ends.
         """
-
-        def start(stdout: int, stderr: int) -> Process:
-            return _Spawned(command, env, stdout, stderr)
-
-        return self._start(name, start)
+        return self._start(name, lambda *streams: _Spawned(command, env, *streams))
 
     def _start(self, name: str, start: Callable[[int, int], Process]) -> Member:
         number = len(self.members)
@@ -248,27 +240,6 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)  # None: not set from Python
         if interrupts:
             signal.raise_signal(signal.SIGINT)
-
-
-class _Forked:
-    """A child of a fork server, which kills it and its process group when our connection is closed."""
-
-    def __init__(self, child: warm.Child) -> None:
-        self.child = child
-        self.pid = child.pid
-
-    def poll(self) -> int | None:
-        self.child.alive()
-        return self.child.returncode
-
-    def fileno(self) -> int | None:
-        return self.child.connection.fileno()
-
-    def kill(self) -> None:
-        self.child.kill()
-
-    def close(self) -> None:
-        self.child.close()
 
 
 _BIND = """

@@ -25,7 +25,7 @@ INSTALL = "install bubblewrap (Debian, Ubuntu: `apt-get install bubblewrap`; Fed
 SYSCTL = Path("/proc/sys")
 
 
-def problem(deadline: float = 20.0) -> str:
+def problem() -> str:
     """Why no box can be built here, with the mend; empty where one was built. Takes some milliseconds."""
     if not _system.linux():
         return _system.NEEDS_LINUX
@@ -33,7 +33,7 @@ def problem(deadline: float = 20.0) -> str:
         return INSTALL
     command = BWRAP.replace(" --unshare-user", "") if os.getuid() == 0 else BWRAP
     try:
-        done = subprocess.run(command.split(), capture_output=True, text=True, timeout=deadline, check=False)
+        done = subprocess.run(command.split(), capture_output=True, text=True, timeout=20.0, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not run: {error}"
     if done.returncode == 0:

@@ -82,6 +82,15 @@ class Child:
                 self.receive(0)
         return self.returncode is None
 
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None while the child runs. Messages that wait are dropped."""
+        self.alive()
+        return self.returncode
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when the child sends or ends."""
+        return self.connection.fileno()
+
     def kill(self) -> None:
         """Kill the child's process group if it is alive, without waiting."""
         if self.returncode is None:
@@ -112,10 +121,9 @@ class ForkServer:
         *arguments: str,
         env: Mapping[str, str] | None = None,
         bare: bool = False,
-        log: Path | None = None,
     ) -> None:
-        """`env` adds to our environment; its output goes to `log`. A `bare` server has `env` alone, works in / and imports
-        nothing from our working folder, which may be one that somebody else has filled.
+        """`env` adds to our environment. A `bare` server has `env` alone, works in / and imports nothing from our working
+        folder, which may be one that somebody else has filled.
 
         `arguments` are the module's, see `forking.serve`; its children can read them in /proc.
         """
@@ -123,7 +131,6 @@ class ForkServer:
         self.arguments = arguments
         self.env = {**({} if bare else os.environ), **(env or {})}
         self.bare = bare
-        self.log = log
         self.process: subprocess.Popen[bytes] | None = None
         self.folder = ""
 
@@ -147,8 +154,7 @@ class ForkServer:
         """Start the server process without waiting for it (see `ready`); what one before it left is removed."""
         self.close()
         self.folder = tempfile.mkdtemp(prefix=FOLDER, dir="/tmp")  # short: a socket's path has 107 bytes
-        log = open(self.log or f"{self.folder}/log", "ab")  # noqa: SIM115
-        with log:
+        with open(f"{self.folder}/log", "ab") as log:
             self.process = subprocess.Popen(
                 [
                     *(sys.executable, *(["-P"] if self.bare else []), "-m", "across._process.warm"),
@@ -181,7 +187,7 @@ class ForkServer:
     def printed(self) -> str:
         """The end of what the server and its children have printed."""
         try:
-            return Path(self.log or f"{self.folder}/log").read_text(errors="replace")[-3000:]
+            return Path(self.folder, "log").read_text(errors="replace")[-3000:]
         except OSError:
             return ""
 
@@ -219,14 +225,14 @@ def answers(path: str) -> bool:
             return False
 
 
-def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = (), timeout: float = 30.0) -> Child:
+def request(path: str, message: Mapping[str, Any], fds: Sequence[int] = ()) -> Child:
     """Ask the server at `path` for a child; see `ForkServer.request`."""
     data = json.dumps(message).encode()
     if len(data) >= MESSAGE:
         raise ValueError(f"a request of {len(data)} bytes; send more than {MESSAGE} through a file descriptor")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.settimeout(timeout)
+        connection.settimeout(30.0)
         connection.connect(path)
         socket.send_fds(connection, [data], list(fds))
         answer = forking.values(connection.recv(MESSAGE) or b"{}")
