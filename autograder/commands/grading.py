@@ -140,7 +140,7 @@ def _graded(request: Request) -> int:
 
         begun = partial(words.keep, request.course, chapter.name, out)
         result = class_run.grade_class(request, progress=advanced, meanwhile=meanwhile, begun=begun)
-    from autograder.gradebook import record, roll, students
+    from autograder.gradebook import record, roll
     from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake
 
@@ -152,7 +152,7 @@ def _graded(request: Request) -> int:
         roll.keep_absent(out, chapter, set(class_.roster) - there - set(class_.perhaps))
     of_nobody(request.extensions, chapter.name, {*class_.roster, *(each.student for each in after)})
     if class_.enrolled:
-        students.enter(out, chapter, class_.enrolled)
+        roll.enter(out, chapter, class_.enrolled)
     roll.keep_attempts(out, chapter, class_.attempts, {*result.graded, *result.unchanged})
     faults = result.faults
     if request.students:  # of the others nothing has changed
