@@ -17,9 +17,8 @@ from autograder.model import cells as cells_of
 from autograder.model import harmless
 from autograder.model.course import Chapter, text
 
-Added = tuple[
-    str, str, str
-]  # (the release's cell below which it stands, by its id; "": above all, code or markdown, source)
+# the release's cell below which it stands, by its id, "": above all; code or markdown; its source
+Added = tuple[str, str, str]
 MOST = 200  # of one submission
 BYTES = 256 << 10  # of all of them: what they change is looked at by a process of ours
 NAMED = 3  # of those that were left out, by their first lines
@@ -34,13 +33,10 @@ def added(cells: Sequence[Any], chapter: Chapter, notes: list[str]) -> tuple[Add
     the id that its text was given: ours counts. `notes` gets a line of what is too long.
     """
     kinds = ("code", "markdown") if chapter.assignment else ("code",)
-    at = {cells_of.grade_id(cell): number for number, cell in enumerate(released(chapter))}
-    plain = [
-        (number, cell["cell_type"], text(cell).strip())
-        for number, cell in enumerate(released(chapter))
-        if cells_of.grade_id(cell) is None
-    ]
-    ids = [cell["id"] for cell in released(chapter)]
+    release = list(enumerate(chapter.release["cells"]))
+    at = {cells_of.grade_id(cell): number for number, cell in release}
+    plain = [(n, cell["cell_type"], text(cell).strip()) for n, cell in release if cells_of.grade_id(cell) is None]
+    ids = [cell["id"] for _, cell in release]
     given = {ids[number]: number for number, _, _ in plain}
     found: list[Added] = []
     last, left = -1, BYTES
@@ -99,12 +95,9 @@ def counted(
 
 def _left_out(sources: Sequence[str]) -> str:
     lines = [harmless.line(source.strip().splitlines()[0], 40) for source in sources[:NAMED]]
-    first, more = ", ".join(f"`{line}`" for line in lines), len(sources) - NAMED
-    if more > 0:
-        return (
-            f"Of your own cells these were not executed, as no answer needs what they bind: {first}, and {more} more."
-        )
-    return f"Of your own cells these were not executed, as no answer needs what they bind: {first}."
+    first = ", ".join(f"`{line}`" for line in lines)
+    more = f", and {len(sources) - NAMED} more" if len(sources) > NAMED else ""
+    return f"Of your own cells these were not executed, as no answer needs what they bind: {first}{more}."
 
 
 def needs(cells: Sequence[Mapping[str, Any]], answers: Mapping[str, str], chapter: Chapter) -> dict[str, Needed]:
@@ -138,8 +131,8 @@ def is_added(cell: Mapping[str, Any]) -> bool:
 def placed(chapter: Chapter, own: Mapping[str, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The release's cells with a student's `own`, from `as_cells`, where they stand."""
     if not own:
-        return released(chapter)
-    below = [[cell, *own.get(cell["id"], [])] for cell in released(chapter)]
+        return chapter.release["cells"]
+    below = [[cell, *own.get(cell["id"], [])] for cell in chapter.release["cells"]]
     return [*own.get("", []), *itertools.chain.from_iterable(below)]
 
 
@@ -155,11 +148,6 @@ def unique(cells: Sequence[Any]) -> list[Any]:
             seen.add(grade_id)
         made.append(cell)
     return made[::-1]
-
-
-def released(chapter: Chapter) -> list[dict[str, Any]]:
-    """The cells of the chapter as released."""
-    return chapter.release["cells"]
 
 
 def as_cells(added: Sequence[Added]) -> dict[str, list[dict[str, Any]]]:
