@@ -135,7 +135,7 @@ def _graded(request: Request) -> int:
 
         begun = partial(words.keep, request.course, chapter.name, out)
         result = class_run.grade_class(request, progress=advanced, meanwhile=meanwhile, begun=begun)
-    from autograder.gradebook import record, roll, students
+    from autograder.gradebook import record, roll
     from autograder.report import attention, changes, class_page, outputs
     from autograder.submissions import intake
 
@@ -150,7 +150,7 @@ def _graded(request: Request) -> int:
         if each.chapter in ("", chapter.name) and each.student not in known:
             warn("extension", f"{each.where}: nobody of that id is in the class yet; it is kept", "yellow")
     if class_.enrolled:
-        students.enter(out, chapter, class_.enrolled)
+        roll.enter(out, chapter, class_.enrolled)
     roll.keep_attempts(out, chapter, class_.attempts, {*result.graded, *result.unchanged})
     faults = result.faults
     if request.students:  # of the others nothing has changed

@@ -70,24 +70,16 @@ def grade(
     own = tuple(sorted(reference.items()))
     if rubric.chapter.follow_through is not None:
         rubric = replace(rubric, reference=own)
-    job = Job(kept.answers, rubric.with_time(_factor(verdict)), verdict.seed, reference=own)
-    others = _others(verdict, job)
+    factor = verdict.evidence.parts.get(TIME, "1").partition(" ")[0]
+    job = Job(kept.answers, rubric.with_time(float(factor)), verdict.seed, reference=own)
+    was, now = verdict.evidence.parts, job.parts
+    others = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
     differs = tuple(name for name in others if name != ENVIRONMENT)
     if differs and as_then:
         raise CourseError(_another(course, kept, basis, differs, out))
     with Jobs(course, 1) as run:
-        elsewhere = verdict.evidence.parts[ENVIRONMENT] if ENVIRONMENT in others else ""
+        elsewhere = was[ENVIRONMENT] if ENVIRONMENT in others else ""
         return Again(kept, run.verdict(job), elsewhere, differs)
-
-
-def _others(verdict: Verdict, job: Job) -> list[str]:
-    then, now = verdict.evidence.parts, job.parts
-    return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
-
-
-def _factor(verdict: Verdict) -> float:
-    said = verdict.evidence.parts.get(TIME, "")
-    return float(said.partition(" ")[0]) if said else 1.0
 
 
 def _another(course: Course, kept: Kept, basis: Basis, differs: tuple[str, ...], out: Path) -> str:

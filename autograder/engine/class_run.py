@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from autograder.engine.jobs import Jobs
@@ -39,11 +40,6 @@ class ClassResult:
     graded: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)  # student -> why this machine could not grade the submission
-
-    @property
-    def students(self) -> int:
-        """How many submissions there were."""
-        return len(self.graded) + len(self.unchanged) + len(self.faults)
 
 
 Progress = Callable[[int, int, str], None]  # (done, of how many, student)
@@ -91,10 +87,11 @@ def grade_class(
     chapter = rubric.chapter
     with ExitStack() as stack:
         run = stack.enter_context(Jobs(course, request.workers, executor))
-        drawn = _drawn(out)
+        drawn = files.read(out / files.SEED) or secrets.token_bytes(32)  # nothing is written yet
         passed = _passing(request, rubric, run)
         if not (request.db_url or any((out / name).exists() for name in BOOK)):
-            run.begin(_ahead(rubric, read, drawn, own))
+            # for nothing if the reference fails; what an extension or another secret makes another job is begun anew
+            run.begin(each[0] for each in _alike([_job(each, rubric, drawn, own) for each in read]).values())
         from autograder.engine import guard
         from autograder.gradebook import evidence
         from autograder.gradebook.record import Recorder, UnrecordedError  # and all of nbgrader: 0.6 s
@@ -109,38 +106,32 @@ def grade_class(
         recorder.basis = evidence.basis(out, course, rubric)
         begun()
         jobs: list[Job] = []
+
+        def keep(into: list[str], write: Callable[..., object], what: object, submission: Submission) -> None:
+            try:
+                write(what, submission.timestamp, submission)
+                receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
+                into.append(submission.student)
+            except UnrecordedError as error:  # this one's alone
+                result.faults[submission.student] = str(error)
+
         if not anyway:
             guard.check_times(read, recorder, request.handed_in.streamed)
         for submission in read:
             job = _job(submission, rubric.with_time(recorder.times.get(submission.student, 1.0)), key, own)
             if not request.again and recorder.known(submission.student) == job.digest:
-                try:
-                    recorder.renew(submission.student, submission.timestamp, submission.language, submission)
-                    receipts.keep(out, chapter.name, submission.student, secrets_[submission.student])
-                    result.unchanged.append(submission.student)
-                except UnrecordedError as error:
-                    result.faults[submission.student] = str(error)
+                keep(result.unchanged, recorder.renew, submission.student, submission)
             else:
                 jobs.append(job)
         if jobs and not anyway:
             guard.check_blanks(read, chapter)
         done = len(result.unchanged) + len(result.faults)
         alike = _alike(jobs)
-        firsts = [each[0] for each in alike.values()]
-
-        def write(verdict: Verdict, submission: Submission) -> None:
-            student = submission.student
-            try:
-                recorder.write(verdict, submission.timestamp, submission)
-                receipts.keep(out, chapter.name, student, secrets_[student])
-                result.graded.append(student)
-            except UnrecordedError as error:  # this one's alone
-                result.faults[student] = str(error)
-
+        write = partial(keep, result.graded, recorder.write)
         points = {job.submission.student: guard.recorded(recorder, job.submission.student, job.answers) for job in jobs}
         before = {student: each for student, each in points.items() if each is not None}
         with guard.Guard(len(jobs), before, write, anyway) as kept:
-            for first, verdict in run.verdicts(firsts):
+            for first, verdict in run.verdicts([each[0] for each in alike.values()]):
                 for submission in (job.submission for job in alike[first.digest]):
                     student, done = submission.student, done + 1
                     if isinstance(verdict, Verdict):
@@ -175,14 +166,6 @@ def _passing(request: Request, rubric: Rubric, run: Jobs) -> Callable[[], object
             _PASSED.add((reference.digest, servers))
 
     return passed
-
-
-def _ahead(rubric: Rubric, read: list[Submission], key: bytes, own: tuple[tuple[str, str], ...]) -> list[Job]:
-    """The jobs of a class of whom nobody was graded yet, to be begun beside the reference: if it fails they were for nothing.
-
-    What an extension or another secret makes another job is begun anew.
-    """
-    return [alike[0] for alike in _alike([_job(each, rubric, key, own) for each in read]).values()]
 
 
 def _read(found: list[Found], chapter: Chapter, class_: HandedIn, faults: dict[str, str]) -> list[Submission]:
@@ -243,14 +226,6 @@ def secret(out: Path, made: bytes = b"") -> bytes:
         if not path.exists():
             files.replace(path, made or secrets.token_bytes(32), 0o600)
         return path.read_bytes()
-
-
-def _drawn(out: Path) -> bytes:
-    """What the class's secret is, or, as nothing is written yet, will be."""
-    try:
-        return (out / files.SEED).read_bytes()
-    except FileNotFoundError:
-        return secrets.token_bytes(32)
 
 
 def try_reference(

@@ -32,6 +32,7 @@ MENDS = {
     "grader": "grading code; install the same course there and start the worker again",
 }
 
+_problem = cache(boxes.problem)
 _LOCK = threading.Lock()
 _running = 0
 _closing = False
@@ -107,11 +108,6 @@ def close() -> None:
         _closing = _running > 0
         if not _closing:
             forkserver.close()
-
-
-@cache
-def _problem() -> str:
-    return boxes.problem()
 
 
 @contextmanager

@@ -21,8 +21,6 @@ from autograder.gradebook.record import Record
 from autograder.model.course import CourseError
 from autograder.store import files
 
-BUSY = 60.0  # seconds to wait for a database that is being written
-
 
 def rehearse(request: Request, progress: Progress | None = None) -> tuple[ClassResult, list[Record], list[Record]]:
     """Grade as `engine.grade_class` does without a change in the request's OUT.
@@ -47,20 +45,20 @@ def rehearse(request: Request, progress: Progress | None = None) -> tuple[ClassR
         return result, was, then
 
 
-def _copied(database: Path, copy: Path) -> bool:
+def _copied(original: Path, copy: Path) -> bool:
     """Copy a database as it stands between two transactions; whether there was one."""
-    if not database.is_file():
+    if not original.is_file():
         return False
     try:
         # read only, or SQLite might tidy up in the original
-        readable = f"file:{quote(str(database.absolute()))}?mode=ro"
+        readable = f"file:{quote(str(original.absolute()))}?mode=ro"
         with (
-            closing(sqlite3.connect(readable, uri=True, timeout=BUSY)) as original,
+            closing(sqlite3.connect(readable, uri=True, timeout=database.BUSY)) as there,
             closing(sqlite3.connect(copy)) as made,
         ):
-            original.backup(made)
+            there.backup(made)
     except sqlite3.OperationalError:  # left in a transaction by who was killed: SQLite mends the copy
         copy.unlink(missing_ok=True)
-        for path in (database, *database.parent.glob(f"{database.name}-*")):
+        for path in (original, *original.parent.glob(f"{original.name}-*")):
             shutil.copy2(path, copy.with_name(path.name))
     return True

@@ -11,7 +11,6 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from autograder.gradebook.record import Recorder
@@ -138,9 +137,7 @@ class Guard:
     def __enter__(self) -> Guard:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             self._flush(odd=True)
         elif not isinstance(error, OddClassError):

@@ -11,8 +11,8 @@ import os
 import time
 from collections.abc import Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any
 
 from autograder.job import forkserver, grade
@@ -46,9 +46,7 @@ class Jobs:
     def __enter__(self) -> Jobs:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.end()
 
     @property
@@ -83,14 +81,11 @@ class Jobs:
     def verdict(self, job: Job) -> Verdict:
         """The verdict on one job. Raises InfrastructureError when machines have failed at it for the last time."""
         future, _ = self._ahead.pop((job.digest, job.seed), None) or (self._submit(job), 0.0)
-        for tries in range(1, TRIES + 1):
-            try:
+        for _ in range(TRIES - 1):
+            with suppress(InfrastructureError):
                 return future.result()
-            except InfrastructureError:
-                if tries == TRIES:
-                    raise
-                future = self._submit(job)
-        raise AssertionError("a loop of tries ends in itself")
+            future = self._submit(job)
+        return future.result()
 
     def verdicts(self, jobs: Iterable[Job]) -> Generator[tuple[Job, Verdict | InfrastructureError], None, None]:
         """Yield each job with its verdict as it comes back, trying again what this machine failed at."""

@@ -60,9 +60,15 @@ class Cards:
         nvml = self._nvml
         try:
             handle = nvml.nvmlDeviceGetHandleByUUID(card.uuid)
-            return self._memory_errors(handle) or self._remapped_rows(handle)
+            which = (nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC)
+            if errors := self._known(nvml.nvmlDeviceGetTotalEccErrors, handle, *which):
+                return f"{errors} uncorrected memory errors since the driver was loaded; see `nvidia-smi -q -d ECC`"
+            _, _, pending, failed = self._known(nvml.nvmlDeviceGetRemappedRows, handle) or (0, 0, 0, 0)
         except nvml.NVMLError as error:
             return _lost(error)
+        if failed:
+            return "a memory row could not be remapped; replace the card"
+        return "a memory row waits to be remapped; reset the card or reboot" if pending else ""
 
     def use(self, card: Card) -> str:
         """Who uses `card`, which was found, or what keeps its memory; empty: it is free."""
@@ -70,11 +76,7 @@ class Cards:
         try:
             handle = nvml.nvmlDeviceGetHandleByUUID(card.uuid)
             for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
-                try:
-                    running = ask(handle)
-                except nvml.NVMLError_NotSupported:
-                    continue
-                if running:
+                if running := self._known(ask, handle):
                     return _who(running[0].pid)
             # the second version leaves out what the driver reserves for itself
             used = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used
@@ -114,7 +116,7 @@ class Cards:
                 f"{', '.join(missing)} missing, which `nvidia-modprobe -u -c {minor}` makes; give a container its "
                 f"devices, as by docker's --gpus all or --device {missing[0]}"
             )
-        if self._is_cut(handle):
+        if (self._known(nvml.nvmlDeviceGetMigMode, handle) or (0,))[0] == 1:
             slices = sum(self._is_slice(handle, n) for n in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)))
             first = f"`nvidia-smi mig -i {index} -dci` and `nvidia-smi mig -i {index} -dgi` remove these, then "
             raise ValueError(
@@ -123,11 +125,12 @@ class Cards:
             )
         return Card(nvml.nvmlDeviceGetUUID(handle), nodes)
 
-    def _is_cut(self, handle: Any) -> bool:
+    def _known(self, ask: Callable[..., Any], *about: Any) -> Any:
+        """What NVML answers; None where this kind of card has no such thing."""
         try:
-            return self._nvml.nvmlDeviceGetMigMode(handle)[0] == 1
+            return ask(*about)
         except self._nvml.NVMLError_NotSupported:
-            return False
+            return None
 
     def _is_slice(self, handle: Any, number: int) -> bool:
         try:
@@ -135,26 +138,6 @@ class Cards:
         except self._nvml.NVMLError_NotFound:  # numbers that no slice has
             return False
         return True
-
-    def _memory_errors(self, handle: Any) -> str:
-        nvml = self._nvml
-        try:
-            errors = nvml.nvmlDeviceGetTotalEccErrors(
-                handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-            )
-        except nvml.NVMLError_NotSupported:  # cards without ECC
-            return ""
-        says = f"{errors} uncorrected memory errors since the driver was loaded; see `nvidia-smi -q -d ECC`"
-        return says if errors else ""
-
-    def _remapped_rows(self, handle: Any) -> str:
-        try:
-            _, _, pending, failed = self._nvml.nvmlDeviceGetRemappedRows(handle)
-        except self._nvml.NVMLError_NotSupported:
-            return ""
-        if failed:
-            return "a memory row could not be remapped; replace the card"
-        return "a memory row waits to be remapped; reset the card or reboot" if pending else ""
 
 
 def _lost(error: Exception) -> str:

@@ -88,9 +88,8 @@ def named_in_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, InvalidEntry) as error:
-        met = (
-            error.__context__ if isinstance(error, InvalidEntry) else error
-        )  # nbgrader takes any error for a bad entry
+        # nbgrader takes any error for a bad entry
+        met = error.__context__ if isinstance(error, InvalidEntry) else error
         said = " ".join(str(met.orig).split()) if isinstance(met, DBAPIError) else ""
         mend = next((mend for sign, mend in SIGNS.items() if sign in said), "")
         if not mend and not isinstance(met, (OperationalError, InterfaceError)):

@@ -23,7 +23,7 @@ import msgspec
 from sqlalchemy import func, insert, select
 from sqlalchemy.engine import Connection
 
-from autograder.gradebook import replay
+from autograder.gradebook import replay, tables
 from autograder.gradebook.schema import EVIDENCE, SECRETS
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course as courses
@@ -36,7 +36,6 @@ from autograder.submissions.intake import Submission
 FOLDER = "evidence"  # in OUT
 LOCK, CODE = "uv.lock", ("autograder", "lib")  # in a checkout of the harness
 GIT = 10.0  # seconds that git may take to say which commit it is
-BYTES = 64 << 20  # of a row's JSON that are read
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,10 @@ def basis(out: Path, course: Course, rubric: Rubric) -> str:
     chapter = rubric.chapter
     sources = [course.source(chapter.name), *course.check_sources(chapter.name)]
     sources += [course.root / courses.FILE, course.root / LOCK]
-    found = {_named(path, course.root): path.read_bytes() for path in sources if path.is_file()}
+    found = {}
+    for path in filter(Path.is_file, sources):
+        name = path.relative_to(course.root) if path.is_relative_to(course.root) else path.name
+        found[str(name)] = path.read_bytes()
     found[f"release/{chapter.name}.ipynb"] = replay.as_bytes(replay.released(chapter.release))
     found |= {f"files/{name}": content for name, content in chapter.files}
     code = [path for path in map(course.root.__truediv__, CODE) if path.is_dir()]
@@ -149,13 +151,13 @@ def latest(book: Gradebook, chapter: str) -> tuple[dict[str, Submission], str]:
 
 
 def _read(row: Any) -> Kept:
-    verdict = Verdict.from_json(_unpacked(row.verdict), {})
+    verdict = Verdict.from_json(tables.unpacked(row.verdict, "it"), {})
     return Kept(row.moment, row.timestamp, verdict, _answers(row), row.basis)
 
 
 def _answers(row: Any) -> Submission | None:
     try:
-        return msgspec.convert(_unpacked(row.answers), Submission) if row.answers else None
+        return msgspec.convert(tables.unpacked(row.answers, "it"), Submission) if row.answers else None
     except msgspec.ValidationError as error:
         raise ValueError(f"no submission: {error}") from None
 
@@ -175,11 +177,8 @@ def codes(book: Gradebook, out: Path, chapter: str) -> dict[tuple[str, str], str
         rows = connection.execute(
             select(EVIDENCE.c.student, EVIDENCE.c.digest).where(EVIDENCE.c.chapter == chapter)
         ).all()
-    try:
-        key = bytes(made) if made else (Path(out) / files.SEED).read_bytes()
-    except OSError:
-        return {}
-    return {(student, digest): _code(key, chapter, student, digest) for student, digest in rows}
+    key = bytes(made) if made else files.read(Path(out) / files.SEED)
+    return {} if key is None else {(who, digest): _code(key, chapter, who, digest) for who, digest in rows}
 
 
 def _code(key: bytes, chapter: str, student: str, digest: str) -> str:
@@ -213,18 +212,6 @@ def _packed(value: object) -> bytes:
     return zlib.compress(json.dumps(value).encode("ascii"), 6)
 
 
-def _unpacked(value: bytes) -> Any:
-    whole = zlib.decompressobj()
-    text = whole.decompress(bytes(value), BYTES)
-    if not whole.eof:
-        raise ValueError(f"it has more than {BYTES >> 20} MiB")
-    return json.loads(text)
-
-
-def _named(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
-
-
 def _keep(out: Path, content: bytes) -> str:
     name = hashlib.sha256(content).hexdigest()
     path = Path(out) / FOLDER / name
@@ -235,22 +222,22 @@ def _keep(out: Path, content: bytes) -> str:
 
 def _commit(root: Path, sources: Sequence[Path]) -> tuple[str, bool]:
     """The commit of a course's folder, and whether one of its `sources` is another by now; empty where git knows of none."""
-    try:
-        named = [str(path) for path in sources if path.is_relative_to(root)]
-        return _git(root, "rev-parse", "HEAD"), bool(_git(root, "status", "--porcelain", "--", *named))
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return "", False
+    named = [str(path) for path in sources if path.is_relative_to(root)]
+    commit, changed = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--", *named)
+    return ("", False) if commit is None or changed is None else (commit, bool(changed))
 
 
 def repository(root: Path) -> tuple[Path, Path]:
     """The folder of the repository that a course's folder is in, and where in it."""
+    top, place = (_git(root, "rev-parse", f"--show-{what}") for what in ("toplevel", "prefix"))
+    return (root, Path()) if top is None or place is None else (Path(top), Path(place))
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """What git says of a folder; None where it is missing, slow, or knows nothing of it."""
+    command, none = ["git", "-C", str(root), *arguments], subprocess.DEVNULL
     try:
-        return Path(_git(root, "rev-parse", "--show-toplevel")), Path(_git(root, "rev-parse", "--show-prefix"))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT, check=True, stdin=none)
+        return done.stdout.strip()
     except (OSError, subprocess.SubprocessError, ValueError):
-        return root, Path()
-
-
-def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=GIT, check=True, stdin=subprocess.DEVNULL)
-    return done.stdout.strip()
+        return None

@@ -11,31 +11,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from nbgrader.api import SubmittedAssignment
-from sqlalchemy import Column, Float, String, Table, Text, delete, insert, select
+from sqlalchemy import Column, Float, Text, delete, insert, select
 from sqlalchemy.engine import Connection
 
 from autograder.gradebook import tables
-from autograder.gradebook.schema import TABLES
+from autograder.gradebook.schema import of_each
 from autograder.gradebook.tables import Gradebook
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions.extensions import Extension
 
-SAID = Table(
-    "across_extension",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),  # empty: every one
-    Column("student", String(255), primary_key=True),
-    Column("seconds", Float),
-    Column("until", Text),
-    Column("time", Float),
-)
-WRITTEN = Table(  # into nbgrader's table, by us
-    "across_extended",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),
-    Column("student", String(255), primary_key=True),
-    Column("seconds", Float, nullable=False),
-)
+# of an empty chapter: every one
+SAID = of_each("across_extension", Column("seconds", Float), Column("until", Text), Column("time", Float))
+WRITTEN = of_each("across_extended", Column("seconds", Float, nullable=False))  # into nbgrader's table, by us
 
 
 class Extensions:
@@ -60,7 +47,10 @@ class Extensions:
         query = select(WRITTEN.c.student, WRITTEN.c.seconds).where(WRITTEN.c.chapter == chapter.name)
         self._written: dict[str, float] = {student: seconds for student, seconds in connection.execute(query)}
         self._theirs: dict[str, float] = {}  # as nbgrader has them
-        for student, extension in _in_nbgrader(book, chapter.name):
+        columns: Any = (SubmittedAssignment.student_id, SubmittedAssignment.extension)
+        query = select(*columns).where(SubmittedAssignment.assignment_id == book.find_assignment(chapter.name).id)
+        found: Any = book.db.execute(query).all()
+        for student, extension in found:
             if (new := self.new(student)) is not None:
                 book.find_submission(chapter.name, student).extension = new  # pyright: ignore[reportAttributeAccessIssue]
                 self.wrote(connection, student)
@@ -98,19 +88,14 @@ class Extensions:
             if self._due is None or until is None:
                 raise CourseError(f"{each.where}: nothing says when {self._chapter} is due; add --due, with an offset")
             if until < self._due:
-                raise CourseError(
-                    f"{each.where}: until {each.until} is before it is due, {_shown(self._due)}; correct it"
-                )
+                due = f"{self._due:%Y-%m-%dT%H:%M:%SZ}"
+                raise CourseError(f"{each.where}: until {each.until} is before it is due, {due}; correct it")
 
     def _seconds(self, each: Extension) -> dict[str, float]:
         until = tables.moment(each.until) if each.until else None
         if until and self._due:
             return {each.student: max(0.0, (until - self._due).total_seconds())}
         return {} if each.seconds is None else {each.student: each.seconds}
-
-
-def _shown(when: datetime) -> str:
-    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _remember(connection: Connection, each: Extension) -> None:
@@ -133,10 +118,3 @@ def _said(connection: Connection, chapter: str) -> list[Extension]:
         Extension(row["student"], row["chapter"], row["seconds"], row["until"] or "", row["time"])
         for row in connection.execute(query).mappings()
     ]
-
-
-def _in_nbgrader(book: Gradebook, chapter: str) -> list[tuple[str, timedelta | None]]:
-    columns: Any = (SubmittedAssignment.student_id, SubmittedAssignment.extension)
-    query = select(*columns).where(SubmittedAssignment.assignment_id == book.find_assignment(chapter).id)
-    found: Any = book.db.execute(query)
-    return [(student, extension) for student, extension in found]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 import shutil
@@ -42,18 +41,14 @@ def kept(out: Path, student: str, course: str) -> Kept:
         place for step in FOLDERS if harmless.names_a_folder(student) and (place := out / step / student).is_dir()
     )
     held = tuple(path for path in sorted(out.rglob("*.csv")) if _lines(path, student)[1])
-    book = tables.Gradebook(database.locate(out), course)
-    try:
-        with book.reading() as connection:
-            found = {
-                chapter
-                for table in _ours()
-                for chapter in connection.scalars(select(table.c.chapter).where(table.c.student == student))
-            }
-            with suppress(MissingEntry):
-                found |= {each.assignment.name for each in book.find_student(student).submissions}
-    finally:
-        book.shut()
+    with tables.opened(out, course) as book, book.reading() as connection:
+        found = {
+            chapter
+            for table in _ours()
+            for chapter in connection.scalars(select(table.c.chapter).where(table.c.student == student))
+        }
+        with suppress(MissingEntry):
+            found |= {each.assignment.name for each in book.find_student(student).submissions}
     if not (found or folders or held):
         raise CourseError(f"{out}: nothing is kept of a student {student!r}")
     return Kept(tuple(sorted(found)), folders, held)
@@ -67,8 +62,7 @@ def forget(out: Path, student: str, course: str) -> None:
     """
     with files.only_writer(out):
         found = kept(out, student, course)
-        book = tables.Gradebook(database.locate(out), course)
-        try:
+        with tables.opened(out, course) as book:
             with book.transaction() as connection:
                 for table in _ours():
                     take_out(connection, table, student)
@@ -77,13 +71,10 @@ def forget(out: Path, student: str, course: str) -> None:
             if not database.shared(book.url):
                 with book.engine.connect() as connection:
                     connection.exec_driver_sql("VACUUM")
-        finally:
-            book.shut()
         for folder in found.folders:
             shutil.rmtree(folder)
         for path in found.tables:
-            rest, _ = _lines(path, student)
-            files.replace(path, rest.encode(), mode=path.stat().st_mode & 0o777)
+            files.replace_table(path, _lines(path, student)[0], mode=path.stat().st_mode & 0o777)
         _forget_in_log(out / log.NAME, student)
 
 
@@ -103,21 +94,19 @@ def take_out(connection: Connection, table: Table, student: str) -> None:
         connection.execute(text(schema.KEPT[dialect].format(name=name, verb="DELETE")))
 
 
-def _lines(path: Path, student: str) -> tuple[str, int]:
-    """A CSV file without the lines whose column `student` (or `id`) says this one, and how many these are."""
+def _lines(path: Path, student: str) -> tuple[list[list[str]], int]:
+    """The rows of a CSV file without those whose column `student` (or `id`) says this one, and how many these are."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file))
     except (OSError, ValueError, csv.Error):
-        return "", 0
+        return [], 0
     columns = [i for i, name in enumerate(rows[0]) if name in ("student", "id")] if rows else []
     named = {harmless.field(student)}
     if harmless.unfield(student) == student:  # else it is how another's name is written
         named.add(student)
     rest = [row for row in rows if not any(i < len(row) and row[i] in named for i in columns)]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rest)
-    return text.getvalue(), len(rows) - len(rest)
+    return rest, len(rows) - len(rest)
 
 
 def _forget_in_log(path: Path, student: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,13 +12,14 @@ from sqlalchemy import select
 
 from autograder.gradebook.tables import Gradebook
 
+Scores = tuple[float | None, float | None, float | None]  # by machine, by hand, extra credit
+
 
 @dataclass(frozen=True)
 class Given:
     """What the gradebook says of one submission beyond the verdict: by grade id."""
 
-    # by machine, by hand, extra credit
-    scores: dict[str, tuple[float | None, float | None, float | None]] = field(default_factory=dict)
+    scores: dict[str, Scores] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     seconds_late: float = 0.0
     penalty: float = 0.0  # points
@@ -34,16 +36,9 @@ def given(book: Gradebook, chapter: str) -> dict[str, Given]:
         penalty = float(submission.late_submission_penalty or 0.0)
         due = submission.duedate if submission.assignment.duedate else None
         more = submission.extension.total_seconds() if due and submission.extension else 0.0
-        late = {"seconds_late": float(seconds_late), "penalty": penalty, "due": due, "extension": more}
-        found[submission.student_id] = Given(**late)
-    joined = (
-        select(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
-        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
-        .join(BaseCell, BaseCell.id == Grade.cell_id)
-    )
-    for student, cell, by_machine, by_hand, extra in _of(joined, book, chapter):
-        found[student].scores[cell] = (by_machine, by_hand, extra)
+        found[submission.student_id] = Given({}, {}, float(seconds_late), penalty, due, more)
+    for student, cell, its in scores(book, chapter):
+        found[student].scores[cell] = its
     said = (
         select(SubmittedAssignment.student_id, BaseCell.name, Comment.manual_comment)
         .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
@@ -51,10 +46,24 @@ def given(book: Gradebook, chapter: str) -> dict[str, Given]:
         .join(BaseCell, BaseCell.id == Comment.cell_id)
         .where(Comment.manual_comment.is_not(None))
     )
-    for student, cell, comment in _of(said, book, chapter):
+    for student, cell, comment in of(said, book, chapter):
         found[student].comments[cell] = comment
     return found
 
 
-def _of(query: Any, book: Gradebook, chapter: str) -> Any:
+def scores(book: Gradebook, chapter: str, student: str = "") -> Iterator[tuple[str, str, Scores]]:
+    """The scores of each grade cell, by student and grade id; of all, or of one student."""
+    query = (
+        select(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+        .join(BaseCell, BaseCell.id == Grade.cell_id)
+    )
+    query = query.where(SubmittedAssignment.student_id == student) if student else query
+    for who, cell, by_machine, by_hand, extra in of(query, book, chapter):
+        yield who, cell, (by_machine, by_hand, extra)
+
+
+def of(query: Any, book: Gradebook, chapter: str) -> Any:
+    """The rows of a query of submissions that are of one chapter."""
     return book.db.execute(query.where(SubmittedAssignment.assignment_id == book.find_assignment(chapter).id))

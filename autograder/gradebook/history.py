@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from nbgrader.api import BaseCell, Grade, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import SubmittedAssignment
 from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
+from autograder.gradebook import given
 from autograder.gradebook.schema import HISTORY, VERDICTS
 from autograder.gradebook.tables import Gradebook, load
 from autograder.model.course import Chapter
@@ -113,40 +114,27 @@ def notice(book: Gradebook, chapter: Chapter, class_: Iterable[tuple[str, str, S
 
 def entries(book: Gradebook, chapter: str, student: str = "") -> list[Entry]:
     """The lines of a chapter, or of one student in it, oldest first."""
+    with book.reading() as connection:
+        return _read(connection, chapter, student)
+
+
+def _read(connection: Connection, chapter: str, student: str) -> list[Entry]:
     columns = [HISTORY.c[name] for name in Entry.__dataclass_fields__]
     query = select(*columns).where(HISTORY.c.chapter == chapter).order_by(HISTORY.c.id)
-    if student:
-        query = query.where(HISTORY.c.student == student)
-    with book.reading() as connection:
-        return [Entry(*line) for line in connection.execute(query)]
+    query = query.where(HISTORY.c.student == student) if student else query
+    return [Entry(*line) for line in connection.execute(query)]
 
 
 def _last(connection: Connection, chapter: str, student: str = "") -> dict[str, dict[str, State]]:
-    columns = (HISTORY.c.student, HISTORY.c.exercise, HISTORY.c.points_now, HISTORY.c.now, HISTORY.c.by_hand)
-    query = select(*columns).where(HISTORY.c.chapter == chapter).order_by(HISTORY.c.id)
-    if student:
-        query = query.where(HISTORY.c.student == student)
     found: dict[str, dict[str, State]] = {}
-    for whose, exercise, points, verdict, by_hand in connection.execute(query):
-        found.setdefault(whose, {})[exercise] = State(points, verdict, by_hand)
+    for line in _read(connection, chapter, student):
+        found.setdefault(line.student, {})[line.exercise] = State(line.points_now, line.now, line.by_hand)
     return found
 
 
 def _standing(book: Gradebook, chapter: Chapter, verdict: Verdict) -> States:
     """What stands of a student in the gradebook: what was given by hand goes before the verdict's marks."""
-    columns = (BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit)
-    mine = (SubmittedAssignment.student_id == verdict.student) & (
-        SubmittedAssignment.assignment_id == book.find_assignment(chapter.name).id
-    )
-    joined = (
-        select(*columns)
-        .select_from(SubmittedAssignment)
-        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
-        .join(BaseCell, BaseCell.id == Grade.cell_id)
-        .where(mine)
-    )
-    scores: Any = {name: scores for name, *scores in book.db.execute(joined)}
+    scores = {cell: its for _, cell, its in given.scores(book, chapter.name, verdict.student)}
     made = {}
     for mark in verdict.marks:
         grade_id = next((each.grade_id for each in chapter.exercises if each.name == mark.exercise), "")
@@ -155,7 +143,8 @@ def _standing(book: Gradebook, chapter: Chapter, verdict: Verdict) -> States:
         how = mark.result if by_hand is None else Result.MANUAL
         made[mark.exercise] = State(points + (extra or 0.0), how.value, by_hand is not None)
     off: Any = SubmittedAssignment.late_submission_penalty
-    penalty: Any = book.db.execute(select(off).where(mine)).scalar()
+    query = select(off).where(SubmittedAssignment.student_id == verdict.student)
+    penalty: Any = given.of(query, book, chapter.name).scalar()
     return made | {LATE: State(-float(penalty or 0.0), "")}
 
 

@@ -62,14 +62,10 @@ def due(config: Config, chapter: Chapter) -> str | None:
 
 def applied(config: Config, chapter: Chapter) -> str | None:
     """What decides a penalty besides the time: as long as it is the same, a recorded penalty stands."""
-    policy = {
-        name: config[name] for name in ("AssignLatePenalties", "LateSubmissionPlugin", "LatePerDay") if config[name]
-    }
-    rest = {
-        name: {key: str(value) for key, value in said.items() if key not in ("due", "zone")}
-        for name, said in policy.items()
-    }
-    rest = {name: said for name, said in rest.items() if said}
+    rest = {}
+    for name in ("AssignLatePenalties", "LateSubmissionPlugin", "LatePerDay"):
+        if said := {key: str(value) for key, value in config[name].items() if key not in ("due", "zone")}:
+            rest[name] = said
     when = due(config, chapter)
     return f"{when} {json.dumps(rest, sort_keys=True)}" if when and rest else when
 

@@ -22,7 +22,7 @@ def keep(out: Path, chapter: str, student: str, secret: str) -> None:
     path = _submitted(out, chapter, student) / SECRET
     if not secret:
         path.unlink(missing_ok=True)
-    elif _read(path) != secret.encode():
+    elif files.read(path) != secret.encode():
         files.replace(path, secret.encode(), mode=0o600)
 
 
@@ -30,8 +30,8 @@ def beside(out: Path, chapter: str, student: str) -> dict[str, bytes]:
     """The files that must lie beside a student's page, by name."""
     submitted = _submitted(out, chapter, student)
     return {
-        TIMESTAMP: _read(submitted / TIMESTAMP) or b"",
-        SECRET: _read(submitted / SECRET) or _nobodys(out, chapter, student),
+        TIMESTAMP: files.read(submitted / TIMESTAMP) or b"",
+        SECRET: files.read(submitted / SECRET) or _nobodys(out, chapter, student),
     }
 
 
@@ -41,12 +41,5 @@ def _submitted(out: Path, chapter: str, student: str) -> Path:
 
 def _nobodys(out: Path, chapter: str, student: str) -> bytes:
     """The same each time, so that a page released twice replaces itself."""
-    key = _read(Path(out) / files.SEED) or secrets.token_bytes(32)
+    key = files.read(Path(out) / files.SEED) or secrets.token_bytes(32)
     return hmac.digest(key, f"feedback\0{chapter}\0{student}".encode(), "sha256").hex().encode()
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None

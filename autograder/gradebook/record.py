@@ -14,13 +14,10 @@ where they are missing or older.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from nbformat import NotebookNode
@@ -156,9 +153,7 @@ class Recorder:
             self._known = tables.digests(connection, self.chapter.name)
             self._evidenced = evidence.keeps(connection, self.chapter.name)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stack.close()
 
     def secret(self, made: bytes) -> bytes:
@@ -206,8 +201,8 @@ class Recorder:
             return None
         return digest
 
-    def renew(self, student: str, timestamp: str | None, language: str = "", answers: Submission | None = None) -> bool:
-        """Record a verdict again if it was handed in, or is due, at another time by now, or in another `language`.
+    def renew(self, student: str, timestamp: str | None, answers: Submission | None = None) -> bool:
+        """Record a verdict again if it was handed in, or is due, at another time by now, or in another language.
 
         So is one of which no evidence is kept: it is from before there was any.
 
@@ -217,7 +212,7 @@ class Recorder:
             return False
         with self._gradebook.reading() as connection:
             spoken = tables.language(connection, self.chapter.name, student)
-        language = language or spoken
+        language = answers.language if answers else spoken
         if spoken == language and self.timed(student, timestamp) and student in self._evidenced:
             return False
         with _of_one_submission():
@@ -274,7 +269,7 @@ class Recorder:
     def _written(self, student: str, digest: str, when: datetime | None) -> bool:
         """Whether the files say what the gradebook does: a grader may have been killed between the two."""
         handed_in = self._file("submitted", student).with_name("timestamp.txt")
-        stamped = _text(handed_in) == (tables.stamp(when) if when else None)
+        stamped = files.read(handed_in) == (tables.stamp(when).encode() if when else None)
         return stamped and replay.digest_of(self._file("autograded", student)) == digest
 
     def _files(self, student: str, notebook: NotebookNode, when: datetime | None) -> None:
@@ -311,20 +306,21 @@ def book(out: Path, chapter: Chapter) -> Iterator[Gradebook]:
     """The gradebook of OUT, open within the block. Raises CourseError if there is none."""
     if not database.exists(out):
         raise CourseError(f"{out}: nothing was graded there; run `autograder grade {chapter.name} --out {out}`")
-    opened = Gradebook(database.locate(out), chapter.course)
-    try:
+    with tables.opened(out, chapter.course) as opened:
         yield opened
-    finally:
-        opened.shut()
 
 
 def _records(book: Gradebook, chapter: Chapter, out: Path) -> list[Record]:
     with book.reading() as connection:
         found = tables.kept(connection, chapter.name)
         theirs = given.given(book, chapter.name) if found else {}
-    made = (_record(chapter, verdict, stamp, theirs.get(verdict.student, Given())) for verdict, stamp in found)
-    zone, codes = late_penalty.zone(out), evidence.codes(book, out, chapter.name)
-    return [replace(each, zone=zone, code=codes.get((each.student, each.verdict.digest), "")) for each in made]
+    zone, codes, made = late_penalty.zone(out), evidence.codes(book, out, chapter.name), []
+    for verdict, stamp in found:
+        more, marks = theirs.get(verdict.student, Given()), {mark.exercise: mark for mark in verdict.marks}
+        its = tuple(row(verdict, marks[each.name], each, more) for each in chapter.exercises if each.name in marks)
+        code = codes.get((verdict.student, verdict.digest), "")
+        made.append(Record(verdict, its, stamp, more.seconds_late, more.penalty, more.due, more.extension, zone, code))
+    return made
 
 
 def rows(out: Path, chapter: Chapter) -> list[Row]:
@@ -334,28 +330,18 @@ def rows(out: Path, chapter: Chapter) -> list[Row]:
 
 def write_marks(out: Path, found: Iterable[Row]) -> Path:
     """Write OUT/marks.csv; no field of it is hidden, spans lines or is taken for a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows: list[Sequence[str]] = [COLUMNS]
     for row in found:
         names = [harmless.field(name) for name in (row.student, row.chapter, row.exercise)]
         points = [number(row.points), number(row.max_points)]
         said = [harmless.field(text) for text in (row.message, row.misconception, row.comment)]
-        writer.writerow([*names, *points, row.verdict.value, row.fault.value, *said])
-    return files.replace(Path(out) / "marks.csv", text.getvalue().encode())
+        rows.append([*names, *points, row.verdict.value, row.fault.value, *said])
+    return files.replace_table(Path(out) / "marks.csv", rows)
 
 
 def number(points: float) -> str:
     """Points as they are written everywhere: `3`, `1.5`, `0.6667`."""
     return f"{round(points, 4):.10g}"
-
-
-def _record(chapter: Chapter, verdict: Verdict, timestamp: str | None, given: Given) -> Record:
-    marks = {mark.exercise: mark for mark in verdict.marks}
-    made = tuple(
-        row(verdict, marks[exercise.name], exercise, given) for exercise in chapter.exercises if exercise.name in marks
-    )
-    return Record(verdict, made, timestamp, given.seconds_late, given.penalty, given.due, given.extension)
 
 
 def row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -> Row:
@@ -382,13 +368,6 @@ def row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -
     if made.verdict is Result.BLANK and verdict.nothing:
         return replace(made, verdict=Result.ABSENT, message=NOTHING)
     return replace(made, message=WAITS) if made.waiting else made
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return None
 
 
 def _folder_name(student: str) -> str:

@@ -15,10 +15,7 @@ def chapters(out: Path, this: Chapter) -> list[Chapter]:
     Of the others there is what marks need: exercises, points, title. What is no chapter of ours (nbgrader's own commands may
     have put it there) is passed over.
     """
-    found = {this.name: this}
-    for path in (Path(out) / "release").glob("*/*.ipynb"):
-        if path.stem not in found and (made := chapter(out, path.parent.name, this.course)):
-            found[path.stem] = made
+    found = {each.name: each for each in (*every(out, this.course), this)}
     return [found[name] for name in sorted(found)]
 
 

@@ -1,26 +1,26 @@
-"""The roll of a chapter, beside nbgrader's gradebook: who handed in nothing, or how often, and whom this machine failed at."""
+"""The roll of a chapter: who handed in nothing, or how often, and whom this machine failed at, beside nbgrader's gradebook; and
+names and addresses of a class in its table of students, where nbgrader's formgrader and its exports take them from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table, delete, insert, select
+from sqlalchemy import Column, Table, delete, insert, select
 
 from autograder.gradebook import database, record
 from autograder.gradebook.schema import ABSENT, ATTEMPT, LEFT, VERDICTS
 from autograder.model.course import Chapter
 from autograder.model.harmless import visible
+from autograder.submissions.roster import Enrolled
 
 
 def left(out: Path, chapter: Chapter) -> dict[str, str]:
     """The students whom this machine could not grade when they were graded last, and why."""
-    if not database.exists(out):
-        return {}
-    with record.book(out, chapter) as book, book.reading() as connection:
-        query = select(LEFT.c.student, LEFT.c.why).where(LEFT.c.chapter == chapter.name).order_by(LEFT.c.student)
-        return {student: why for student, why in connection.execute(query)}
+    return _said(out, chapter, LEFT, LEFT.c.why)
 
 
 def keep_left(out: Path, chapter: Chapter, faults: Mapping[str, str]) -> None:
@@ -48,11 +48,7 @@ def keep_absent(out: Path, chapter: Chapter, students: Collection[str]) -> None:
 
 def attempts(out: Path, chapter: Chapter) -> dict[str, str]:
     """Which of a student's notebooks counted, of how many: "2 of 3"; of whom that is known."""
-    if not database.exists(out):
-        return {}
-    with record.book(out, chapter) as book, book.reading() as connection:
-        query = select(ATTEMPT.c.student, ATTEMPT.c.said).where(ATTEMPT.c.chapter == chapter.name)
-        return {student: said for student, said in connection.execute(query)}
+    return _said(out, chapter, ATTEMPT, ATTEMPT.c.said)
 
 
 def keep_attempts(out: Path, chapter: Chapter, said: Mapping[str, str], of: Collection[str]) -> None:
@@ -63,6 +59,26 @@ def keep_attempts(out: Path, chapter: Chapter, said: Mapping[str, str], of: Coll
     if now != there:
         lines = [{"chapter": chapter.name, "student": student, "said": each} for student, each in now.items()]
         _replace(out, chapter, ATTEMPT, lines)
+
+
+def enter(out: Path, chapter: Chapter, enrolled: Mapping[str, Enrolled]) -> None:
+    """Enter who is enrolled, by id; what is not said of somebody stays as it is. Raises CourseError, GradebookError."""
+    with record.book(out, chapter) as book, book.transaction():
+        there: dict[str, Any] = {str(student.id): student for student in book.students}
+        for student, each in enrolled.items():
+            said: dict[str, Any] = {name: value for name, value in asdict(each).items() if value}
+            known = there.get(student)
+            if known is None or any(getattr(known, name) != value for name, value in said.items()):
+                book.update_or_create_student(student, **said)
+
+
+def _said(out: Path, chapter: Chapter, table: Table, column: Column[Any]) -> dict[str, str]:
+    """What a column says of each student of the chapter, by name; nothing where nobody was graded yet."""
+    if not database.exists(out):
+        return {}
+    with record.book(out, chapter) as book, book.reading() as connection:
+        query = select(table.c.student, column).where(table.c.chapter == chapter.name).order_by(table.c.student)
+        return {student: said for student, said in connection.execute(query)}
 
 
 def _replace(out: Path, chapter: Chapter, table: Table, lines: list[dict[str, Any]]) -> None:

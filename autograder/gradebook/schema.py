@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    DDL,
-    Boolean,
-    Column,
-    Float,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    event,
-)
+from typing import Any
+
+from sqlalchemy import DDL, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, Text, event
 
 TABLES = MetaData()
-VERDICTS = Table(
+
+
+def of_each(name: str, *columns: Column[Any]) -> Table:
+    """A table with one row for each student of a chapter."""
+    chapter = Column("chapter", String(128), primary_key=True)
+    return Table(name, TABLES, chapter, Column("student", String(255), primary_key=True), *columns)
+
+
+VERDICTS = of_each(
     "across_verdict",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),
-    Column("student", String(255), primary_key=True),
     Column("digest", String(64), nullable=False),
     Column("timestamp", Text),  # as it was handed in
     Column("due", Text),  # what the late policy was applied to
@@ -36,19 +31,8 @@ SECRETS = Table(
     Column("value", LargeBinary, nullable=False),
 )
 
-LEFT = Table(  # whom this machine could not grade
-    "across_left",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),
-    Column("student", String(255), primary_key=True),
-    Column("why", Text, nullable=False),
-)
-ABSENT = Table(  # who is on the roster, and handed in nothing
-    "across_absent",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),
-    Column("student", String(255), primary_key=True),
-)
+LEFT = of_each("across_left", Column("why", Text, nullable=False))  # whom this machine could not grade
+ABSENT = of_each("across_absent")  # who is on the roster, and handed in nothing
 HISTORY = Table(  # of every mark: see `history`, which alone writes it
     "across_history",
     TABLES,
@@ -89,10 +73,5 @@ for _table in ADDED_TO:
         for _verb in ("UPDATE", "DELETE"):
             rule = DDL(_rule.format(name=_table.name, verb=_verb)).execute_if(dialect=_dialect)
             event.listen(_table, "after_create", rule)
-ATTEMPT = Table(  # which of a student's notebooks counted, of how many
-    "across_attempt",
-    TABLES,
-    Column("chapter", String(128), primary_key=True),
-    Column("student", String(255), primary_key=True),
-    Column("said", String(64), nullable=False),
-)
+# which of a student's notebooks counted, of how many
+ATTEMPT = of_each("across_attempt", Column("said", String(64), nullable=False))

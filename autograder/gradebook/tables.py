@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import dateutil.parser
@@ -52,7 +53,7 @@ LOG = logging.getLogger("autograder.nbgrader")
 LOG.setLevel(logging.ERROR)  # the preprocessors warn of what the record says anyway
 LOG.addHandler(logging.NullHandler())  # else what is logged before there is a grading.log is printed
 OFFSET = re.compile(r"[+-]\d\d:?\d\d$")
-NOTEBOOK = 64 << 20  # bytes of one executed notebook that are read; what is recorded has fewer: see `recorded_notebook`
+PACKED = 64 << 20  # bytes of what is kept deflated that are read; a notebook has fewer: see `recorded_notebook`
 
 
 class Gradebook(nbgrader.api.Gradebook):
@@ -62,9 +63,8 @@ class Gradebook(nbgrader.api.Gradebook):
         """Open the one at `url`, of the course with the id `course`."""
         self.url = url
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        schema = _replaced(nbgrader.api, "get_alembic_version", _schema)
         with (
-            schema,
+            _replaced(nbgrader.api, "get_alembic_version", ScriptDirectory(dbutil.ALEMBIC_DIR).get_current_head),
             _replaced(nbgrader.api, "app_log", LOG),
             database.named_in_errors(url),
             database.alone(url),
@@ -133,6 +133,16 @@ class Gradebook(nbgrader.api.Gradebook):
         super().close()
 
 
+@contextmanager
+def opened(out: Path, course: str) -> Iterator[Gradebook]:
+    """The gradebook of OUT, of the course with that id, within the block."""
+    book = Gradebook(database.locate(out), course)
+    try:
+        yield book
+    finally:
+        book.shut()
+
+
 class _Session(Session):
     """A session of `transaction`."""
 
@@ -154,10 +164,6 @@ def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(module, name, before)
-
-
-def _schema() -> str | None:
-    return ScriptDirectory(dbutil.ALEMBIC_DIR).get_current_head()
 
 
 def _create(url: str, course: str) -> None:
@@ -317,12 +323,12 @@ def packed(connection: Connection, chapter: str, student: str) -> bytes:
     return b"" if found is None else bytes(found)
 
 
-def unpacked(notebook: bytes) -> dict[str, Any]:
-    """The notebook that is kept as these bytes. Raises ValueError where it has more than NOTEBOOK of its own."""
+def unpacked(packed: bytes, what: str = "the executed notebook") -> Any:
+    """The JSON that is kept as these bytes. Raises ValueError where it has more than PACKED of its own."""
     whole = zlib.decompressobj()
-    text = whole.decompress(notebook, NOTEBOOK)
+    text = whole.decompress(bytes(packed), PACKED)
     if not whole.eof:
-        raise ValueError(f"the executed notebook has more than {NOTEBOOK >> 20} MiB")
+        raise ValueError(f"{what} has more than {PACKED >> 20} MiB")
     return json.loads(text)
 
 

@@ -52,9 +52,8 @@ class Exercise:
     grade_id: str  # of the graded cell: "check_round_robin"; a manual exercise is its own graded cell
     answer_ids: tuple[str, ...]  # grade ids of the student's cells that it looks at
     max_points: float
-    manual: bool = (
-        False  # marked by hand; without answers it is nbgrader's task: whatever the student has added is its answer
-    )
+    # marked by hand; without answers it is nbgrader's task: whatever the student has added is its answer
+    manual: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,12 +76,10 @@ class Chapter:
     follow_through: float | None = None  # see `job.carried`; None: no answer is asked again on top of the reference's
     assignment: str = ""  # nbgrader's name of what it was imported from, and of the notebook in it; empty if it was not
     notebook: str = ""
-    files: tuple[tuple[str, bytes], ...] = field(
-        default=(), repr=False
-    )  # that lie beside it, for students and kernels: path, content
-    english: stubs.English = field(
-        default_factory=dict, repr=False
-    )  # what notebooks of other languages say in its place
+    # that lie beside it, for students and kernels: path, content
+    files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    # what notebooks of other languages say in its place
+    english: stubs.English = field(default_factory=dict, repr=False)
 
     @property
     def cards(self) -> int:
@@ -150,7 +147,8 @@ class Course:
                     f'{path}: chapters: {name!r}; write names in order, as in chapters = ["01_pipes"]; a chapter that was '
                     "imported is called like its notebook in solutions/"
                 )
-        names = found.chapters or _sources(path.parent)
+        sources = (each.stem for each in (path.parent / "solutions").glob("[0-9][0-9]_*.py"))
+        names = found.chapters or tuple(sorted(sources))
         _needs(path, found.needs, names)
         return cls(
             root=path.parent,
@@ -356,11 +354,6 @@ def _needs(path: Path, needs: Mapping[str, tuple[str, ...]], chapters: tuple[str
         late = [each for each in before if chapters.index(each) >= chapters.index(name)]
         if late:
             raise CourseError(f"{path}: needs: {name} comes before {late[0]}, which it needs; change their order")
-
-
-def _sources(root: Path) -> tuple[str, ...]:
-    """Every chapter that has a source, in order."""
-    return tuple(sorted(path.stem for path in (root / "solutions").glob("[0-9][0-9]_*.py")))
 
 
 def _imported(path: Path) -> set[str]:

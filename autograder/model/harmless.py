@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from autograder.model import unseen
+import regex
+
+# What Unicode gives a renderer to ignore (fillers, joiners, marks of direction, selectors, tags); control characters, but
+# the tab and the line feed; halves of surrogate pairs, which no file can hold; separators of lines and paragraphs;
+# annotations and the controls of hieroglyphs; and letters whose glyph is empty: the blank of Braille, of notes, of Khitan.
+CHARACTERS = (
+    r"[[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cs}\p{Zl}\p{Zp}\ufff9-\ufffb\U00013430-\U00013442"
+    r"\u2800\U0001d159\U00016fe4]--[\t\n]]"
+)
+UNSEEN = regex.compile(CHARACTERS, regex.V1)
+# The same in prose, where what chooses the look of a sign before it is wanted
+IN_PROSE = regex.compile(rf"(?:(?<!\p{{So}})[\ufe0e\ufe0f]|{CHARACTERS[:-1]}--[\ufe0e\ufe0f]])", regex.V1)
 
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # the last four are as wide as Chinese characters
@@ -14,10 +25,16 @@ CELL = re.compile(rf"((?:^|;) *)(?='*[{''.join(map(re.escape, FORMULA))}])")
 QUOTED = re.compile(rf"((?:^|;) *)'(?='*[{''.join(map(re.escape, FORMULA))}])")
 
 
+def escape(character: str) -> str:
+    """A character as Python would write it in a text: `\\x1b`, `\\u202e`."""
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def visible(text: object) -> str:
     """Return `text` with everything that is not seen, or that changes how the rest is seen, written as an escape."""
     shown = text if isinstance(text, str) else repr(text)
-    return unseen.IN_PROSE.sub(lambda match: unseen.escape(match[0]), shown.replace("\r\n", "\n"))
+    return IN_PROSE.sub(lambda match: escape(match[0]), shown.replace("\r\n", "\n"))
 
 
 def line(text: object, width: int = 0) -> str:

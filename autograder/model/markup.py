@@ -21,7 +21,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from autograder.model import course, recorded_notebook, unseen
+from autograder.model import course, harmless, recorded_notebook
 from autograder.model.harmless import UNENCODABLE, visible
 
 MARKDOWN = 8_000  # characters of one cell; the time that rendering odd Markdown takes grows with their square
@@ -89,7 +89,7 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 def encodable(text: str) -> str:
     """Return `text` with what no file or page can hold, halves of surrogate pairs and zeros, written as escapes."""
-    return UNENCODABLE.sub(lambda match: unseen.escape(match[0]), text)
+    return UNENCODABLE.sub(lambda match: harmless.escape(match[0]), text)
 
 
 def coloured(source: str, language: str | None = None, metadata: dict[str, Any] | None = None) -> str:

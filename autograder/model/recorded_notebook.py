@@ -73,20 +73,16 @@ def outputs(found: Any, notebook: _Left | None = None) -> list[dict[str, Any]]:
 
     `notebook` is what the cells before it have left.
     """
-    notebook = notebook or room()
-    left = _Left(min(OUTPUTS, notebook.outputs), min(CELL_TEXT, notebook.text), notebook.images)
-    most = _Left(left.outputs, left.text, left.images)
+    left = notebook or room()
+    least_outputs, least_text = left.outputs - OUTPUTS, left.text - CELL_TEXT  # below which the cell has no more
     made: list[dict[str, Any]] = []
     for output in _joined(found if isinstance(found, list) else ()):
-        if left.outputs <= 0 or left.text <= 0:
+        if left.outputs <= max(0, least_outputs) or left.text <= max(0, least_text):
             made.append(_display({"text/plain": MORE}))
             break
         made.append(shown := _output(output, left))
         left.outputs -= 1
         left.text -= _length(shown)
-    notebook.outputs -= most.outputs - left.outputs
-    notebook.text -= most.text - left.text
-    notebook.images -= most.images - left.images
     return made
 
 

@@ -113,11 +113,7 @@ class Rubric:
 
     def exercise(self, name: str) -> Exercise:
         """The exercise of that name. Raises KeyError."""
-        return self._exercises[name]
-
-    @cached_property
-    def _exercises(self) -> dict[str, Exercise]:
-        return {exercise.name: exercise for exercise in self.chapter.exercises}
+        return {exercise.name: exercise for exercise in self.chapter.exercises}[name]
 
     def tests_of(self, exercise: str) -> tuple[PlannedTest, ...]:
         """The tests among which the points of `exercise` are shared."""

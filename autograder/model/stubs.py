@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from autograder.model.cells import source, within
+
 PROSE = {"en": "*Your answer goes here.*", "zh": "*在这里写下你的答案。*"}
 
 English = dict[str, tuple[str, ...]]  # translated prose -> the release's cells that have it, in their order
 
 
-def released(source: str, stub: str) -> str:
+def released(answer: str, stub: str) -> str:
     """An answer as it counts: one that was left as a notebook of another language has it is the release's own `stub`."""
-    return stub if stub == PROSE["en"] and source.strip() in PROSE.values() else source
+    return stub if stub == PROSE["en"] and answer.strip() in PROSE.values() else answer
 
 
 def english(notebooks: Path, name: str, release: Mapping[str, Any]) -> English:
@@ -24,7 +26,7 @@ def english(notebooks: Path, name: str, release: Mapping[str, Any]) -> English:
     for language in PROSE:
         try:
             cells = json.loads((notebooks / language / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-            pairs = [(_text(ours[cell["id"]]), _text(cell)) for cell in cells if cell.get("id") in ours]
+            pairs = [(source(ours[cell["id"]]) or "", source(cell) or "") for cell in cells if cell.get("id") in ours]
         except (OSError, ValueError, KeyError, TypeError):  # nobody has translated it, or built it
             continue
         for text, translated in pairs:
@@ -38,21 +40,12 @@ def in_english(cells: Sequence[Any], english: English) -> list[Any]:
     left = {translated: list(texts) for translated, texts in english.items()}
     made = []
     for cell in cells:
-        texts = left.get(_text(cell).strip()) if isinstance(cell, dict) and _is_given(cell) else None
+        texts = left.get((source(cell) or "").strip()) if _is_given(cell) else None
         # the last one again for a copy, which then is no more than a copy of the release's own cell
         made.append({**cell, "source": texts.pop(0) if len(texts) > 1 else texts[0]} if texts else cell)
     return made
 
 
-def _is_given(cell: Mapping[str, Any]) -> bool:
+def _is_given(cell: Any) -> bool:
     """Whether a cell, of whatever file, is prose and no answer."""
-    meta = cell.get("metadata")
-    meta = meta.get("nbgrader") if isinstance(meta, dict) else None
-    return cell.get("cell_type") == "markdown" and not (isinstance(meta, dict) and meta.get("solution"))
-
-
-def _text(cell: Mapping[str, Any]) -> str:
-    source = cell.get("source")
-    if isinstance(source, list) and all(isinstance(line, str) for line in source):
-        return "".join(source)
-    return source if isinstance(source, str) else ""
+    return within(cell, "cell_type") == "markdown" and not within(cell, "metadata", "nbgrader", "solution")

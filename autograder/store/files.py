@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import fcntl
+import io
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autograder.model.course import CourseError
@@ -57,6 +59,21 @@ def replace(path: Path, data: bytes, mode: int = 0o644) -> Path:
         # write(2) and close(2) fail without a name; what is told is the file that was meant, not the one beside it
         raise OSError(error.errno, error.strerror, str(path)) from error
     return path
+
+
+def replace_table(path: Path, rows: Iterable[Iterable[object]], mode: int = 0o644) -> Path:
+    """Write a CSV file as `replace` does."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return replace(path, text.getvalue().encode(), mode)
+
+
+def read(path: Path) -> bytes | None:
+    """What a file holds; None where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 _GUARD = threading.Lock()

@@ -8,51 +8,46 @@ Validate tells it: a helper is executed, and what only prints or tries something
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from across._process.global_names import binds
 from across._process.needed_cells import Cells, Needed, has_given_id
+from autograder.model import cells as cells_of
 from autograder.model import harmless
 from autograder.model.course import Chapter, text
 
-Added = tuple[
-    str, str, str
-]  # (the release's cell below which it stands, by its id; "": above all, code or markdown, source)
+# the release's cell below which it stands, by its id, "": above all; code or markdown; its source
+Added = tuple[str, str, str]
 MOST = 200  # of one submission
 BYTES = 256 << 10  # of all of them: what they change is looked at by a process of ours
 NAMED = 3  # of those that were left out, by their first lines
 LEFT_OUT = "Of your own cells"  # how a note begins that the student reads, too
 
 
-def added(
-    cells: Sequence[Any], chapter: Chapter, source: Callable[[Any], str | None], notes: list[str]
-) -> tuple[Added, ...]:
-    """The cells among `cells` that are none of the release's, in order; `source` reads the text of one.
+def added(cells: Sequence[Any], chapter: Chapter, notes: list[str]) -> tuple[Added, ...]:
+    """The cells among `cells` that are none of the release's, in order.
 
     A cell is the release's if it has a grade id of it, or the text of one that has none; one that has still the id that such
     a cell was given, and another text, was changed, and stands below it. Left out is the cell of an earlier release, which has
     the id that its text was given: ours counts. `notes` gets a line of what is too long.
     """
     kinds = ("code", "markdown") if chapter.assignment else ("code",)
-    at = {cell["metadata"].get("nbgrader", {}).get("grade_id"): number for number, cell in enumerate(released(chapter))}
-    plain = [
-        (number, cell["cell_type"], text(cell).strip())
-        for number, cell in enumerate(released(chapter))
-        if "grade_id" not in cell["metadata"].get("nbgrader", {})
-    ]
-    ids = [cell["id"] for cell in released(chapter)]
+    release = list(enumerate(chapter.release["cells"]))
+    at = {cells_of.grade_id(cell): number for number, cell in release}
+    plain = [(n, cell["cell_type"], text(cell).strip()) for n, cell in release if cells_of.grade_id(cell) is None]
+    ids = [cell["id"] for _, cell in release]
     given = {ids[number]: number for number, _, _ in plain}
     found: list[Added] = []
     last, left = -1, BYTES
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") not in kinds:
             continue
-        grade_id = _grade_id(cell)
+        grade_id = cells_of.grade_id(cell)
         if grade_id is not None:  # ours, or nobody's: `intake` says what becomes of it
             last = max(last, at.get(grade_id, last)) if isinstance(grade_id, str) else last
             continue
-        written = source(cell)
+        written = cells_of.source(cell)
         if written is None or not written.strip():
             continue
         same = [each for each in plain if each[1:] == (cell["cell_type"], written.strip())]
@@ -100,12 +95,9 @@ def counted(
 
 def _left_out(sources: Sequence[str]) -> str:
     lines = [harmless.line(source.strip().splitlines()[0], 40) for source in sources[:NAMED]]
-    first, more = ", ".join(f"`{line}`" for line in lines), len(sources) - NAMED
-    if more > 0:
-        return (
-            f"Of your own cells these were not executed, as no answer needs what they bind: {first}, and {more} more."
-        )
-    return f"Of your own cells these were not executed, as no answer needs what they bind: {first}."
+    first = ", ".join(f"`{line}`" for line in lines)
+    more = f", and {len(sources) - NAMED} more" if len(sources) > NAMED else ""
+    return f"Of your own cells these were not executed, as no answer needs what they bind: {first}{more}."
 
 
 def needs(cells: Sequence[Mapping[str, Any]], answers: Mapping[str, str], chapter: Chapter) -> dict[str, Needed]:
@@ -113,7 +105,7 @@ def needs(cells: Sequence[Mapping[str, Any]], answers: Mapping[str, str], chapte
 
     It needs what its answers read, and what its check asks for: the names that its answers bind, as released.
     """
-    grade_ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in cells]
+    grade_ids = [cells_of.grade_id(cell) for cell in cells]
     solved = {n for n, name in enumerate(grade_ids) if name in chapter.answers}
     own = {n for n, cell in enumerate(cells) if is_added(cell)}
     locked = {n for n, name in enumerate(grade_ids) if name is not None} - solved
@@ -139,8 +131,8 @@ def is_added(cell: Mapping[str, Any]) -> bool:
 def placed(chapter: Chapter, own: Mapping[str, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The release's cells with a student's `own`, from `as_cells`, where they stand."""
     if not own:
-        return released(chapter)
-    below = [[cell, *own.get(cell["id"], [])] for cell in released(chapter)]
+        return chapter.release["cells"]
+    below = [[cell, *own.get(cell["id"], [])] for cell in chapter.release["cells"]]
     return [*own.get("", []), *itertools.chain.from_iterable(below)]
 
 
@@ -149,18 +141,13 @@ def unique(cells: Sequence[Any]) -> list[Any]:
     seen: set[str] = set()
     made = []
     for cell in reversed(cells):
-        grade_id = _grade_id(cell) if isinstance(cell, dict) else None
+        grade_id = cells_of.grade_id(cell)
         if isinstance(grade_id, str) and grade_id in seen:
             cell = {**cell, "metadata": {}}
         elif isinstance(grade_id, str):
             seen.add(grade_id)
         made.append(cell)
     return made[::-1]
-
-
-def released(chapter: Chapter) -> list[dict[str, Any]]:
-    """The cells of the chapter as released."""
-    return chapter.release["cells"]
 
 
 def as_cells(added: Sequence[Added]) -> dict[str, list[dict[str, Any]]]:
@@ -182,9 +169,3 @@ def as_cells(added: Sequence[Added]) -> dict[str, list[dict[str, Any]]]:
 def names(added: Sequence[Added]) -> list[str]:
     """What the cells are called that `as_cells` makes."""
     return [f"across-added-{number}" for number in range(1, len(added) + 1)]
-
-
-def _grade_id(cell: Mapping[str, Any]) -> Any:
-    meta = cell.get("metadata")
-    meta = meta.get("nbgrader") if isinstance(meta, dict) else None
-    return meta.get("grade_id") if isinstance(meta, dict) else None

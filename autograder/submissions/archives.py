@@ -15,11 +15,11 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from autograder.model.course import MIB, CourseError
 from autograder.submissions import members
@@ -44,24 +44,12 @@ BROKEN = (  # what the two libraries raise for what is wrong with an archive
 )
 
 
-class Archive(Protocol):
-    """An open archive: first what its members are called, then as many of each student's as a quota takes."""
-
-    def names(self) -> Iterator[Parts]:
-        """The names of all its files, in parts; those that are not to be trusted have none."""
-        ...
-
-    def members(self, owner: Owner) -> list[Member]:
-        """Its files, in its own order, as many of each `owner` as one may have."""
-        ...
-
-
 @contextmanager
-def opened(source: Path) -> Iterator[Archive]:
-    """Open a zip, tar or tar.gz; its members can be read within the block.
+def opened(source: Path) -> Iterator[_Zip | _Tar]:
+    """Open a zip, tar or tar.gz: it says what its members are called, then gives as many of each student's as a quota takes.
 
-    Raises CourseError, which names the source and the mend, when it is none of these or broken from the start; OSError
-    for what is the disk's fault.
+    These can be read within the block. Raises CourseError, which names the source and the mend, when it is none of these or
+    broken from the start; OSError for what is the disk's fault.
     """
     with ExitStack() as stack:
         with sound(source):
@@ -75,11 +63,14 @@ def sound(source: Path) -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
-        says = " ".join(str(error).split()) or type(error).__name__
-        raise CourseError(f"{source}: the archive is broken ({says[:200]}); download it again") from error
+        raise CourseError(f"{source}: the archive is broken ({_says(error)}); download it again") from error
 
 
-def _opened(source: Path, stack: ExitStack) -> Archive:
+def _says(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _opened(source: Path, stack: ExitStack) -> _Zip | _Tar:
     with open(source, "rb") as file:
         start = file.read(512)
     if start[:4] in (b"PK\3\4", b"PK\5\6"):
@@ -91,12 +82,13 @@ def _opened(source: Path, stack: ExitStack) -> Archive:
     raise CourseError(f"{source}: neither a folder nor a zip, tar or tar.gz; unpack it and give the folder")
 
 
-def _careful(read: Callable[[], bytes]) -> bytes:
+@contextmanager
+def _careful() -> Iterator[None]:
     """A read of the libraries', whose errors say what is wrong with this member only."""
     try:
-        return read()
+        yield
     except BROKEN as error:
-        raise UnreadableError(f"is damaged ({' '.join(str(error).split())[:200] or type(error).__name__})") from None
+        raise UnreadableError(f"is damaged ({_says(error)})") from None
     except OSError as error:
         if error.errno == errno.EIO:
             raise
@@ -166,18 +158,18 @@ class _Zip:
         self._infos = [info for info in infos if not info.is_dir()]
 
     def names(self) -> Iterator[Parts]:
+        """The names of all its files, in parts; those that are not to be trusted have none."""
         return (_zip_name(info)[1] for info in self._infos)
 
     def members(self, owner: Owner) -> list[Member]:
+        """Its files, in its own order, as many of each `owner` as one may have."""
         quota = Quota(owner)
         made: list[Member] = []
         for info in self._infos:
             path, parts, why = _zip_name(info)
-            taken = quota.take(path, parts)
-            if taken is True:
-                made.append(_zipped(self._archive, info, path, parts, why, self._ends[id(info)]))
-            elif taken is not False:
-                made.append(taken)
+            refused = quota.refused(path, parts)
+            its = (self._archive, info, path, parts, why, self._ends[id(info)])
+            made += [_zipped(*its)] if refused is None else refused
         return made
 
 
@@ -204,15 +196,11 @@ def _zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str, parts: P
     if not why and info.file_size > max(SMALL, RATIO * info.compress_size):
         why = f"unpacks to {info.file_size} bytes from {info.compress_size}: no notebook does"
 
-    def take(cap: int) -> bytes:
-        def read() -> bytes:
-            with archive.open(info) as file:
-                return members.capped(file, cap)
+    def read(cap: int) -> bytes:
+        with _careful(), archive.open(info) as file:
+            return members.capped(file, cap)
 
-        return _careful(read)
-
-    read = members.cannot(why) if why else take
-    return Member(path, parts, read, _zip_time(info), why, size=info.file_size)
+    return Member(path, parts, members.cannot(why) if why else read, _zip_time(info), why, size=info.file_size)
 
 
 def _zip_time(info: zipfile.ZipInfo) -> datetime | None:
@@ -255,15 +243,12 @@ class _Tar:
             for info in _infos(archive):
                 path = info.name
                 parts, why = members.parted(path)
-                taken = quota.take(path, parts)
-                if taken is True:
-                    made.append(_tarred(archive, info, parts, why))
-                elif taken is not False:
-                    made.append(taken)
+                refused = quota.refused(path, parts)
+                made += [_tarred(archive, info, parts, why)] if refused is None else refused
         except (OSError, *BROKEN) as error:
             if not made or getattr(error, "errno", None) == errno.EIO:
                 raise
-            why = f"the archive is broken after this file ({' '.join(str(error).split())[:200]}): what follows is lost"
+            why = f"the archive is broken after this file ({_says(error)}): what follows is lost"
             made.append(Member(path, (), members.cannot(why), why_not=why))
         return made
 
@@ -284,13 +269,11 @@ def _tarred(archive: tarfile.TarFile, info: tarfile.TarInfo, parts: Parts, why: 
     if not why and (not info.isreg() or info.issparse()):
         why = "is no plain file (a link, a device or a file with holes)"
 
-    def take(cap: int) -> bytes:
-        def read() -> bytes:
+    def read(cap: int) -> bytes:
+        with _careful():
             file = archive.extractfile(info)
             return b"" if file is None else members.capped(file, cap)
 
-        return _careful(read)
-
     return Member(
-        info.name, parts, members.cannot(why) if why else take, members.moment(info.mtime), why, size=info.size
+        info.name, parts, members.cannot(why) if why else read, members.moment(info.mtime), why, size=info.size
     )

@@ -16,11 +16,9 @@ PACKED = 4  # times as many bytes as a notebook may have: a zip with pictures be
 
 def answered(member: Member, chapter: Chapter) -> bool | None:
     """Whether a notebook has an answer; None where it cannot be read."""
-    try:
-        data = member.read(chapter.limits.notebook_bytes + 1)
-    except UnreadableError:
-        return None
-    return None if _too_big(data, chapter) else _answered(data, chapter)
+    with suppress(UnreadableError):
+        return _answered(member.read(chapter.limits.notebook_bytes + 1), chapter)
+    return None
 
 
 def unwrapped(member: Member, chapter: Chapter, private: Path) -> bytes | None:
@@ -33,7 +31,7 @@ def unwrapped(member: Member, chapter: Chapter, private: Path) -> bytes | None:
             data = _only_one(member.read(PACKED * most + 1), most, private / "packed")
         else:
             return None
-        if not _too_big(data, chapter) and _answered(data, chapter) is not None:
+        if _answered(data, chapter) is not None:
             return data
     return None
 
@@ -52,12 +50,7 @@ def _only_one(data: bytes, most: int, place: Path) -> bytes:
         place.unlink()
 
 
-def _too_big(data: bytes, chapter: Chapter) -> bool:
-    return len(data) > chapter.limits.notebook_bytes
-
-
 def _answered(data: bytes, chapter: Chapter) -> bool | None:
-    found = intake.of_bytes(data, chapter, [])
-    if found.refused:
+    if len(data) > chapter.limits.notebook_bytes or (found := intake.of_bytes(data, chapter, [])).refused:
         return None
     return unanswered.blank(found, chapter) < {each.name for each in chapter.exercises}

@@ -307,10 +307,8 @@ class _Gathering:
         doubtful = self.place.layout is Layout.CANVAS and not named and bool(filenames.SIGNS.match(one.claim.file))
         if doubtful:
             one.notes.append("a number stands before that: it may be of another, whose display name ends like theirs")
-        own = (
-            one.member.time if self.place.layout not in (Layout.CANVAS, Layout.MOODLE) else None
-        )  # there it is the download's
-        changed = f"{own:{moments.FORMAT}}" if own else ""
+        downloaded = self.place.layout in (Layout.CANVAS, Layout.MOODLE)  # and its own time is that of the download
+        changed = f"{one.member.time:{moments.FORMAT}}" if one.member.time and not downloaded else ""
         return named, not doubtful, when, one.claim.submission, -len(one.member.parts), one.number, changed, one.place
 
     def _unwrap(self, ones: list[_One], private: Path) -> None:

@@ -1,6 +1,6 @@
 """Whose file it is: the names that Canvas, Moodle, nbgrader's exchange and nbgrader's folders give to what was handed in.
 
-Names are read by nbgrader's own `FileNameCollectorPlugin`, so that a pattern that serves `nbgrader zip_collect` serves
+A pattern is matched as nbgrader's own `FileNameCollectorPlugin` does it, so that one that serves `nbgrader zip_collect` serves
 `grade --name-pattern`, too. A name is taken apart from its front, which the system writes, never from its end, which the
 student does: `adalovelace_12_34_bobbrown_56_78_x.ipynb` is Ada's. Who named the files of a class is what most of them say:
 the system's front is before every file, whatever a student calls theirs.
@@ -13,7 +13,6 @@ the system's front is before every file, whatever a student calls theirs.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections import Counter
@@ -21,13 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
 
 from autograder.model.course import CourseError
-
-LOG = logging.getLogger("autograder.submissions.filenames")
-LOG.setLevel(logging.CRITICAL)  # the plugin warns of every name that does not match
-ANY = [".ipynb", ""]
 
 # Moodle writes a blank for an underscore in a name.
 # Canvas (canvas-lms, lib/content_zipper.rb) says LATE by a student's own due date, extensions included; the second number is
@@ -96,26 +90,14 @@ class Reader:
                 f"--name-pattern {expression!r}: it names no group {min(missing)}; write (?P<{min(missing)}>...), as for "
                 "nbgrader zip_collect"
             )
-        self._plugin: Any = None
-        if pattern:  # all of nbgrader comes with it, 0.5 s
-            from nbgrader.plugins.zipcollect import FileNameCollectorPlugin
-
-            self._plugin = FileNameCollectorPlugin(named_regexp=pattern, valid_ext=ANY, log=LOG)
-
-    def _groups(self, path: str) -> dict[str, str | None] | None:
-        if not self._plugin:
-            found = self._regexp.match(path)
-            return found and found.groupdict()
-        if (extension := os.path.splitext(path)[1]) not in self._plugin.valid_ext:
-            self._plugin.valid_ext = [*ANY, extension]
-        return self._plugin.collect(path)
 
     def read(self, parts: tuple[str, ...]) -> Claim | None:
         """What the path says; None where it is no name of this layout."""
         if not parts:
             return None
-        found = self._groups("/".join(parts))
-        if not found or not (file := found["file_id"]) or (name := found["student_id"]) is None or "/" in name:
+        match = self._regexp.match("/".join(parts))
+        found = match.groupdict() if match else {}
+        if not (file := found.get("file_id")) or (name := found["student_id"]) is None or "/" in name:
             return None
         if name in ("", ".", "..") and self.layout is not Layout.CANVAS:  # Canvas's number makes a name of it
             return None

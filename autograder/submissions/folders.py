@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -17,19 +16,10 @@ DEPTH = 6  # folders below a folder
 WHY = "is no plain file (a link, a pipe, a device or too deep a folder)"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What lies directly in the folder of a class."""
-
-    name: str
-    is_folder: bool
-
-
-def top(source: Path) -> list[Entry]:
-    """What lies directly in a folder, by name. Raises OSError if it cannot be listed."""
+def top(source: Path) -> list[tuple[str, bool]]:
+    """What lies directly in a folder, by name, and whether it is a folder. Raises OSError if it cannot be listed."""
     with os.scandir(source) as entries:
-        found = [Entry(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    return sorted(found, key=lambda entry: entry.name)
+        return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
 
 
 def listed(source: Path, wanted: Callable[[str], bool], owner: Owner) -> list[Member]:
@@ -41,11 +31,11 @@ def listed(source: Path, wanted: Callable[[str], bool], owner: Owner) -> list[Me
     made: list[Member] = []
     quota = Quota(owner)
     above = os.stat(source).st_uid
-    for entry in reversed(top(source)):
-        if not entry.is_folder:
-            made += _file(source, (entry.name,), quota, above)
-        elif wanted(entry.name):
-            made += _below(source, (entry.name,), quota)
+    for name, is_folder in reversed(top(source)):
+        if not is_folder:
+            made += _file(source, (name,), quota, above)
+        elif wanted(name):
+            made += _below(source, (name,), quota)
     return sorted(made, key=lambda member: member.parts)
 
 
@@ -68,8 +58,7 @@ def _below(source: Path, parts: Parts, quota: Quota) -> Iterator[Member]:
     for is_folder, name in found:
         below = (*parts, name)
         if not quota.see(below, owner):
-            if isinstance(refusal := quota.refuse(f"{path}/{name}", below, owner), Member):
-                yield refusal
+            yield from quota.beyond(f"{path}/{name}", below, owner)
             return
         if is_folder and len(below) <= DEPTH:
             yield from _below(source, below, quota)
@@ -87,10 +76,8 @@ def _unseen(path: str, parts: Parts, what: str, error: OSError) -> Member:
 
 def _file(source: Path, parts: Parts, quota: Quota, owner: int) -> Iterator[Member]:
     path = "/".join(parts)
-    taken = quota.take(path, parts, owner)
-    if taken is not True:
-        if isinstance(taken, Member):
-            yield taken
+    if (refused := quota.refused(path, parts, owner)) is not None:
+        yield from refused
         return
     try:
         status = os.lstat(source.joinpath(*parts))

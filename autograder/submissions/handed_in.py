@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -93,11 +91,7 @@ def shortened(lines: Iterable[Line]) -> tuple[Line, ...]:
 
 def write_list(out: Path, found: HandedIn, chapter: str) -> Path:
     """Write OUT/handed_in_<chapter>.csv: what became of each file, and why."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for line in found.lines[:LISTED]:
-        writer.writerow([harmless.field(getattr(line, column)) for column in COLUMNS])
+    rows = [[harmless.field(getattr(line, column)) for column in COLUMNS] for line in found.lines[:LISTED]]
     if len(found.lines) > LISTED:
-        writer.writerow([f"and {len(found.lines) - LISTED} more files", "", "", "", "", ""])
-    return files.replace(Path(out) / f"handed_in_{chapter}.csv", text.getvalue().encode())
+        rows.append([f"and {len(found.lines) - LISTED} more files", "", "", "", "", ""])
+    return files.replace_table(Path(out) / f"handed_in_{chapter}.csv", [COLUMNS, *rows])

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from autograder.model import headers
+from autograder.model.cells import grade_id, within
 from autograder.model.course import Chapter
 
 CHAPTER = re.compile(r"[0-9][0-9]_[a-z0-9_]{1,100}|[A-Za-z][A-Za-z0-9_]{0,100}")
@@ -19,17 +20,10 @@ LOOKED_AT = 100  # files of a student's folder
 
 def other_chapter(notebook: Mapping[str, Any], chapter: Chapter) -> str:
     """The chapter whose notebook it says that it is, if that is not ours; empty where all of our answer cells are in it."""
-    says = notebook.get("metadata")
-    says = says.get("across") if isinstance(says, dict) else None
-    name = says.get("chapter") if isinstance(says, dict) else None
+    name = within(notebook, "metadata", "across", "chapter")
     if not isinstance(name, str) or name == chapter.name or not CHAPTER.fullmatch(name):
         return ""
-    there: set[str] = set()
-    for cell in notebook.get("cells", ()):
-        meta = cell.get("metadata") if isinstance(cell, dict) else None
-        meta = meta.get("nbgrader") if isinstance(meta, dict) else None
-        if isinstance(meta, dict) and isinstance(meta.get("grade_id"), str):
-            there.add(meta["grade_id"])
+    there = {each for cell in notebook.get("cells", ()) if isinstance(each := grade_id(cell), str)}
     return "" if chapter.answers.keys() <= there else name
 
 

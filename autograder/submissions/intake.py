@@ -19,9 +19,10 @@ from typing import Any
 
 from across._language import catalogue
 from across._language.catalogue import ENGLISH
+from autograder.model import cells as cells_of
 from autograder.model import stubs as stubs_of
-from autograder.model.course import Chapter, Limits, text
-from autograder.model.unseen import UNSEEN
+from autograder.model.course import Chapter, text
+from autograder.model.harmless import UNSEEN
 from autograder.model.verdict import NOTHING
 from autograder.submissions import added_cells, instead, recovered, student_files
 from autograder.submissions.added_cells import Added
@@ -114,7 +115,7 @@ def read(found: Found, chapter: Chapter) -> Submission:
     Raises OSError only for what is no fault of the submission (a disk or file server that fails).
     """
     notes: list[str] = []
-    timestamp = None
+    timestamp, refused = None, ""
     try:
         with student_files.folder(found.folder, *zip(*chapter.handed_in_as, strict=True)) as folder:
             if folder is None:
@@ -123,21 +124,17 @@ def read(found: Found, chapter: Chapter) -> Submission:
             for other in (f"{each}/{chapter.name}.ipynb" for each in catalogue.LANGUAGES):
                 if student_files.there(folder, other):  # who works there, and hands in the whole folder
                     notes.append(f"{other} lies beside it and is not read: hand it in as {chapter.name}.ipynb")
-            data = student_files.first(
-                folder, [file for _, file in chapter.handed_in_as], chapter.limits.notebook_bytes
-            )
-            if data is None:
-                if file := instead.beside(folder, notebooks=not chapter.assignment):
-                    refused = instead.not_it(student_name(file), chapter)
-                    return Submission(
-                        found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes)
-                    )
+            most = chapter.limits.notebook_bytes
+            there = (student_files.read(folder, file, most) for _, file in chapter.handed_in_as)
+            if (data := next((each for each in there if each is not None), None)) is not None:
+                return replace(of_bytes(data, chapter, notes), student=found.student, timestamp=timestamp)
+            if file := instead.beside(folder, notebooks=not chapter.assignment):
+                refused = instead.not_it(student_name(file), chapter)
+            else:
                 notes.insert(0, f"{NOTHING}: no file {chapter.name}.ipynb")
-                return Submission(found.student, chapter.name, timestamp=timestamp, notes=tuple(notes))
     except RefusedError as refusal:
         refused = f"{chapter.name}.ipynb: {refusal}"
-        return Submission(found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes))
-    return replace(of_bytes(data, chapter, notes), student=found.student, timestamp=timestamp)
+    return Submission(found.student, chapter.name, refused=refused, timestamp=timestamp, notes=tuple(notes))
 
 
 def of_bytes(data: bytes, chapter: Chapter, notes: list[str]) -> Submission:
@@ -148,15 +145,13 @@ def of_bytes(data: bytes, chapter: Chapter, notes: list[str]) -> Submission:
         language = catalogue.of_notebook(notebook)
         cells = stubs_of.in_english(_cells(notebook, chapter, notes), chapter.english)
     except RefusedError as refusal:
-        refused = f"{chapter.name}.ipynb: {refusal}"
-        said = {"refused": refused, "notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter}
-        said["language"] = language
-        return Submission("", chapter.name, **said)
+        said = {"notes": tuple(notes[:NOTES]), "other_chapter": refusal.other_chapter, "language": language}
+        return Submission("", chapter.name, refused=f"{chapter.name}.ipynb: {refusal}", **said)
     if chapter.assignment:
         cells = added_cells.unique(cells)
-    cells = recovered.recovered(cells, chapter, _source, notes)
+    cells = recovered.recovered(cells, chapter, notes)
     answers, invalid = _answers(cells, chapter, notes)
-    own = added_cells.added(cells, chapter, _source, notes)
+    own = added_cells.added(cells, chapter, notes)
     own = tuple((above, kind, BROKEN.sub("\ufffd", source)) for above, kind, source in own)
     added = added_cells.counted(own, answers, chapter, notes)
     missing = tuple(name for name in chapter.answers if name not in answers and name not in invalid)
@@ -225,7 +220,7 @@ def _float(digits: str) -> float:
 
 def _cells(notebook: Any, chapter: Chapter, notes: list[str]) -> list[Any]:
     """Return the list of cells, whatever is in it. Raises RefusedError."""
-    limits: Limits = chapter.limits
+    limits = chapter.limits
     if not isinstance(notebook, dict):
         raise RefusedError(f"is {_kind(notebook)}, not a notebook; submit the chapter's own notebook")
     cells = notebook.get("cells")
@@ -239,9 +234,8 @@ def _cells(notebook: Any, chapter: Chapter, notes: list[str]) -> list[Any]:
         raise RefusedError(instead.wrong(name, chapter), name)
     if type(notebook.get("nbformat")) is not int or notebook["nbformat"] != 4:
         notes.append(f"its notebook format is {_shown(notebook.get('nbformat'))}, not 4: read all the same")
-    ours, theirs = chapter.release.get("metadata", {}), _dict(notebook.get("metadata"))
     for key, what in (("kernelspec", "name"), ("across", "release")):
-        was, now = _dict(ours.get(key)).get(what), _dict(theirs.get(key)).get(what)
+        was, now = (cells_of.within(each, "metadata", key, what) for each in (chapter.release, notebook))
         if now != was:
             notes.append(f"its {key} {what} is {_shown(now)}, ours {_shown(was)}: ours counts")
     return cells
@@ -249,21 +243,22 @@ def _cells(notebook: Any, chapter: Chapter, notes: list[str]) -> list[Any]:
 
 def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Take each answer cell by its grade id. Returns the sources and, for those that cannot be taken, the reasons."""
-    stubs, locked, kinds = _released(chapter)
+    stubs, released = chapter.answers, {cells_of.grade_id(cell): cell for cell in chapter.release["cells"]}
+    locked = {name: text(cell) for name, cell in released.items() if name is not None and name not in stubs}
     at: dict[str, list[int]] = {}
     odd = []
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict):
             odd.append(f"cell {number} is {_kind(cell)}, not a cell: ignored")
             continue
-        grade_id = _dict(_dict(cell.get("metadata")).get("nbgrader")).get("grade_id")
+        grade_id = cells_of.grade_id(cell)
         if isinstance(grade_id, str) and (grade_id in stubs or grade_id in locked):
             at.setdefault(grade_id, []).append(number)
         elif grade_id is not None:
             odd.append(f"cell {number} has the unknown grade id {_shown(grade_id)}: ignored")
     for grade_id, source in locked.items():
         numbers = at.get(grade_id, [])
-        if len(numbers) != 1 or _source(cells[numbers[0] - 1]) != source:
+        if len(numbers) != 1 or cells_of.source(cells[numbers[0] - 1]) != source:
             notes.append(f'locked cell "{grade_id}" was changed, copied or deleted: ours counts')
 
     answers, invalid = {}, {}
@@ -272,11 +267,11 @@ def _answers(cells: list[Any], chapter: Chapter, notes: list[str]) -> tuple[dict
         if not numbers:
             notes.append(f'answer cell "{grade_id}" is missing')
             continue
-        reason = _reason([cells[number - 1] for number in numbers], numbers, kinds[grade_id], chapter.limits.cell_bytes)
-        if reason:
+        kind, cap = released[grade_id]["cell_type"], chapter.limits.cell_bytes
+        if reason := _reason([cells[number - 1] for number in numbers], numbers, kind, cap):
             invalid[grade_id] = f'{chapter.name}, cell "{grade_id}": {reason}'
             continue
-        source = stubs_of.released(_source(cells[numbers[0] - 1]) or "", stubs[grade_id])
+        source = stubs_of.released(cells_of.source(cells[numbers[0] - 1]) or "", stubs[grade_id])
         answers[grade_id] = BROKEN.sub("\ufffd", source)
         if answers[grade_id] != source:
             notes.append(f'answer cell "{grade_id}" held broken characters (NUL or half a pair): replaced by \ufffd')
@@ -291,35 +286,11 @@ def _reason(cells: list[dict[str, Any]], numbers: list[int], kind: str, cap: int
         return f"{len(cells)} cells have this grade id (cells {where}); keep one, delete the copies"
     if cells[0].get("cell_type") != kind:
         return f'its type is {_shown(cells[0].get("cell_type"))}, expected "{kind}"; change it back'
-    source = _source(cells[0])
+    source = cells_of.source(cells[0])
     if source is None:
         return f"its source is {_kind(cells[0].get('source'))}, expected text; save the notebook in JupyterLab again"
     size = len(source.encode("utf-8", "surrogatepass"))
     return f"has {size} bytes, at most {cap} are read; shorten it" if size > cap else ""
-
-
-def _released(chapter: Chapter) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """The release's stubs, locked sources and cell types by grade id."""
-    stubs, locked, kinds = chapter.answers, {}, {}
-    for cell in chapter.release["cells"]:
-        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id")
-        if grade_id is not None:
-            kinds[grade_id] = cell["cell_type"]
-            if grade_id not in stubs:
-                locked[grade_id] = text(cell)
-    return stubs, locked, kinds
-
-
-def _source(cell: Any) -> str | None:
-    """A cell's source, text or a list of lines; None when it is neither."""
-    source = cell.get("source")
-    if isinstance(source, list) and all(isinstance(line, str) for line in source):
-        return "".join(source)
-    return source if isinstance(source, str) else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _kind(value: Any) -> str:

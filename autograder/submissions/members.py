@@ -56,21 +56,21 @@ class Quota:
         self._seen[who] += 1
         return self._seen[who] <= SEEN
 
-    def take(self, path: str, parts: Parts, owner: int | None = None) -> bool | Member:
-        """Whether a file is taken; the first of a student that is not is told by the member that comes back."""
+    def refused(self, path: str, parts: Parts, owner: int | None = None) -> list[Member] | None:
+        """None where a file is taken, else what stands for it: see `beyond`."""
         notebook = is_notebook(parts or (path,))
         kind = (self._owner(parts, owner), notebook)
         self._counts[kind] += 1
-        return self._counts[kind] <= (NOTEBOOKS if notebook else FILES) or self.refuse(path, parts, owner)
+        return None if self._counts[kind] <= (NOTEBOOKS if notebook else FILES) else self.beyond(path, parts, owner)
 
-    def refuse(self, path: str, parts: Parts, owner: int | None = None) -> bool | Member:
-        """The member that says so, once a student."""
+    def beyond(self, path: str, parts: Parts, owner: int | None = None) -> list[Member]:
+        """For a file that is too much: the first time of a student the member that says so, then nothing."""
         who = self._owner(parts, owner)
         if who in self._told:
-            return False
+            return []
         self._told.add(who)
         why = f"more than {NOTEBOOKS} notebooks or {FILES} other files: this one and what follows is left out"
-        return Member(path, parts, cannot(why), why_not=why, beyond=True)
+        return [Member(path, parts, cannot(why), why_not=why, beyond=True)]
 
 
 def is_notebook(parts: Parts) -> bool:

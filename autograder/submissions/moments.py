@@ -97,19 +97,15 @@ def _odd(member: Member, claim: Claim, claimed: str) -> list[str]:
 def readable(text: str) -> str:
     """A time in the one form, comparable as text; empty if it is none."""
     shown = text.strip()
+    numbers = shown.split("-")
     if (date := intake.DATE.fullmatch(shown)) and shown.endswith(("UTC", "Z", "+00:00", "+0000", date[1])):
         shown = date[1]
-    elif not (shown := _digits(shown)):
+    elif len(numbers) in (5, 6) and all(number.isascii() and number.isdigit() for number in numbers):
+        # 2016-01-30-15-00-00, as names of files have it
+        shown = f"{'-'.join(numbers[:3])} {':'.join(numbers[3:])}"
+    else:
         return ""
     try:
         return f"{datetime.fromisoformat(shown):{FORMAT}}"
     except ValueError:
         return ""
-
-
-def _digits(text: str) -> str:
-    """2016-01-30-15-00-00, as names of files have it."""
-    numbers = text.split("-")
-    if len(numbers) not in (5, 6) or not all(number.isascii() and number.isdigit() for number in numbers):
-        return ""
-    return f"{'-'.join(numbers[:3])} {':'.join(numbers[3:])}"

@@ -69,15 +69,19 @@ def located(source: Path, chapter: Chapter, names: Names) -> Place:
         return Place(source / "inbound", Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
     if layout is None:
         entries = folders.top(source)
-        inside = [_inside(source, entry.name, chapter.folders) for entry in entries if entry.is_folder]
-        loose = [(entry.name,) for entry in entries if not entry.is_folder]
+        inside = [_inside(source, name, chapter.folders) for name, is_folder in entries if is_folder]
+        loose = [(name,) for name, is_folder in entries if not is_folder]
         if source.name == "inbound" and any(filenames.fits(name, Layout.EXCHANGE, chapter.folders) for name in inside):
             return Place(source, Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
         # what lies loose among nbgrader's folders is nobody's: so folders are asked first
         layout = _most(inside, chapter.folders, (Layout.MOODLE, Layout.EXCHANGE, Layout.NBGRADER))
         layout = layout or _most(loose, chapter.folders, (Layout.MOODLE, Layout.CANVAS))
         if layout is None:
-            _not_a_root(source, [name[0] for name in inside])
+            # the folder in which the exchanges of several courses lie is none: a student's own may look like one, too
+            named = [source / name[0] for name in inside]
+            courses = [each for each in named if os.path.isdir(each / "inbound") and os.path.isdir(each / "outbound")]
+            if courses and courses == named:
+                raise CourseError(f"{source}: there are exchanges in it; give the course's own folder: {courses[0]}")
             layout = Layout.EXCHANGE if source.name == "inbound" else Layout.NBGRADER
     return Place(source, layout, Reader(layout))
 
@@ -93,26 +97,19 @@ def _most(names: Iterable[Parts], chapters: tuple[str, ...], among: tuple[Layout
     return max(among, key=counts.__getitem__) if counts else None
 
 
-def _not_a_root(source: Path, names: list[str]) -> None:
-    """Refuse the folder in which the exchanges of several courses lie: a student's own may look like one, too."""
-    courses = [name for name in names if all(os.path.isdir(source / name / each) for each in ("inbound", "outbound"))]
-    if courses and courses == names:
-        raise CourseError(f"{source}: there are exchanges in it; give the course's own folder: {source / courses[0]}")
-
-
 def occupied(place: Place, chapter: Chapter) -> None:
     """Raise CourseError, with the mend, for a folder in which no submission can be: empty, or one that holds the zips."""
-    entries = [entry for entry in folders.top(place.path) if not filenames.junk((entry.name,)) and entry.name[0] != "."]
+    entries = [each for each in folders.top(place.path) if not filenames.junk(each[:1]) and each[0][0] != "."]
     if not entries:
         raise CourseError(
             f"{place.path}: there is nothing in it; give the folder, or the zip, that holds the submissions"
         )
-    inside = [entry.name for entry in entries if entry.is_folder]
+    inside = [name for name, is_folder in entries if is_folder]
     takes = [*chapter.folders, *(file for _, file in chapter.handed_in_as)]
     there = (place.path / name / each for name in inside for each in takes)
     if place.layout is not Layout.NBGRADER or any(map(os.path.lexists, there)):
         return
-    if zips := [entry.name for entry in entries if not entry.is_folder and entry.name.lower().endswith(ARCHIVES)]:
+    if zips := [name for name, is_folder in entries if not is_folder and name.lower().endswith(ARCHIVES)]:
         which = "it" if len(zips) == 1 else f"one of the {len(zips)}"
         raise CourseError(
             f"{place.path}: it holds {zips[0]}, and no submission; give {which} by itself: --submissions {place.path / zips[0]}"
@@ -133,17 +130,17 @@ def occupied(place: Place, chapter: Chapter) -> None:
 def loose(place: Place, chapter: Chapter) -> Iterator[tuple[str, str]]:
     """Student and file of notebooks in the folders of students who have none of the chapter's name, nor its folder."""
     called = {file for _, file in chapter.handed_in_as}
-    for entry in folders.top(place.path):
-        if entry.is_folder and not any(os.path.lexists(place.path / entry.name / each) for each in chapter.folders):
-            names = _notebooks(place.path / entry.name)
-            if names and not called & set(names):
-                yield entry.name, names[0]
+    for name, is_folder in folders.top(place.path):
+        if is_folder and not any(os.path.lexists(place.path / name / each) for each in chapter.folders):
+            notebooks = _notebooks(place.path / name)
+            if notebooks and not called & set(notebooks):
+                yield name, notebooks[0]
 
 
 def _notebooks(folder: Path) -> list[str]:
     """The names of notebooks directly in a folder; none where it cannot be listed."""
     try:
-        return [each.name for each in folders.top(folder) if not each.is_folder and members.is_notebook((each.name,))]
+        return [name for name, is_folder in folders.top(folder) if not is_folder and members.is_notebook((name,))]
     except OSError:
         return []
 
@@ -167,8 +164,8 @@ def listed(place: Place, chapter: Chapter) -> list[Member]:
 def strays(place: Place, chapter: Chapter) -> list[str]:
     """What lies directly among nbgrader's folders and is named as in a download or an exchange."""
     found = []
-    for entry in folders.top(place.path):
-        parts = _inside(place.path, entry.name, chapter.folders) if entry.is_folder else (entry.name,)
+    for name, is_folder in folders.top(place.path):
+        parts = _inside(place.path, name, chapter.folders) if is_folder else (name,)
         if place.somebodys(parts, chapter.folders):
-            found.append(entry.name)
+            found.append(name)
     return found

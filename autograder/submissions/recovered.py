@@ -8,32 +8,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from autograder.model.cells import grade_id, source, within
 from autograder.model.course import Chapter, text
 from autograder.model.verdict import LOOK
 
 DEFINES = re.compile(r"^(?:async +)?(?:def|class) +([A-Za-z_]\w*)", re.MULTILINE)
-Source = Callable[[Any], str | None]
 Text = tuple[str, str]  # the cell's type, its source without outer blanks
 
 
-def recovered(cells: Sequence[Any], chapter: Chapter, source: Source, notes: list[str]) -> list[Any]:
+def recovered(cells: Sequence[Any], chapter: Chapter, notes: list[str]) -> list[Any]:
     """The cells of a file, with the grade ids that they lost where it is certain which cell is which; `notes` gets a line.
 
     Of an imported chapter they stay as they are, as nbgrader takes them.
     """
-    there = {name for cell in cells if (name := _grade_id(cell)) is not None}
+    there = {name for cell in cells if isinstance(name := grade_id(cell), str)}
     release = chapter.release["cells"]
-    ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in release]
+    ids = [grade_id(cell) for cell in release]
     gone = [number for number, name in enumerate(ids) if name in chapter.answers and name not in there]
     if not gone or chapter.assignment:
         return list(cells)
-    ours = Counter((cell["cell_type"], text(cell).strip()) for cell in release if _id(cell) not in chapter.answers)
-    texts = [_text(cell, source) for cell in cells]
+    ours = Counter((cell["cell_type"], text(cell).strip()) for cell in release if grade_id(cell) not in chapter.answers)
+    texts = [_text(cell) for cell in cells]
     at = {each: texts.index(each) for each, count in Counter(texts).items() if each and count == 1 and ours[each] == 1}
-    free = {n: each for n, each in enumerate(texts) if each and not ours[each] and _grade_id(cells[n]) is None}
+    free = {n: each for n, each in enumerate(texts) if each and not ours[each] and grade_id(cells[n]) is None}
     found = _by_definition(free, gone, ids, chapter)
     how = dict.fromkeys(found, "its def line")
 
@@ -42,7 +42,7 @@ def recovered(cells: Sequence[Any], chapter: Chapter, source: Source, notes: lis
         if not 0 <= number < len(release):
             return -1 if number < 0 else len(cells)
         if ids[number] in chapter.answers:
-            same = [n for n, cell in enumerate(cells) if _grade_id(cell) == ids[number]]
+            same = [n for n, cell in enumerate(cells) if grade_id(cell) == ids[number]]
             return found.get(number) if number in gone else same[0] if len(same) == 1 else None
         return at.get((release[number]["cell_type"], text(release[number]).strip()))
 
@@ -78,19 +78,6 @@ def _by_definition(free: dict[int, Text], gone: list[int], ids: list[Any], chapt
     return {number: where for number, where in found.items() if taken[where] == 1}
 
 
-def _text(cell: Any, source: Source) -> Text | None:
-    written = source(cell) if isinstance(cell, dict) else None
-    kind = cell.get("cell_type") if isinstance(cell, dict) else None
+def _text(cell: Any) -> Text | None:
+    written, kind = source(cell), within(cell, "cell_type")
     return (kind, written.strip()) if isinstance(kind, str) and written and written.strip() else None
-
-
-def _grade_id(cell: Any) -> Any:
-    """What a cell of a file says that its grade id is."""
-    meta = cell.get("metadata") if isinstance(cell, dict) else None
-    meta = meta.get("nbgrader") if isinstance(meta, dict) else None
-    name = meta.get("grade_id") if isinstance(meta, dict) else None
-    return name if name is None or isinstance(name, str) else str(type(name))
-
-
-def _id(cell: dict[str, Any]) -> Any:
-    return cell["metadata"].get("nbgrader", {}).get("grade_id")

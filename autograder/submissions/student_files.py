@@ -9,6 +9,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from autograder.submissions import members
+
 CONTENT_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO}
 
 
@@ -49,11 +51,6 @@ def folder(student: Path, names: Sequence[str], files: Sequence[str] = ()) -> It
             os.close(fd)
 
 
-def first(folder: int, names: Sequence[str], cap: int) -> bytes | None:
-    """Read the first of these files that there is; None when there is none. Raises RefusedError, OSError."""
-    return next((data for name in names if (data := read(folder, name, cap)) is not None), None)
-
-
 def there(folder: int, name: str) -> bool:
     """Whether a folder has something of that name, whatever it is."""
     with contextlib.suppress(OSError):
@@ -63,7 +60,7 @@ def there(folder: int, name: str) -> bool:
 
 
 def read(folder: int, name: str, cap: int) -> bytes | None:
-    """Read a regular file of at most `cap` bytes; None when there is none."""
+    """Read a regular file of at most `cap` bytes; None when there is none. Raises RefusedError, OSError."""
     try:
         if not stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode):  # opening a device may already do something
             raise RefusedError("is not a plain file (a link, folder, pipe or device); submit the notebook itself")
@@ -78,19 +75,11 @@ def read(folder: int, name: str, cap: int) -> bytes | None:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise RefusedError("is not a plain file; submit the notebook itself")
-        data = b"" if status.st_size > cap else _bytes(file.fileno(), cap + 1)
+        data = b"" if status.st_size > cap else members.capped(file, cap + 1)
         size = max(status.st_size, len(data))
     if size > cap:
         raise RefusedError(f"has {size} bytes, at most {cap} are read; clear the outputs (Kernel > Restart and Clear)")
     return data
-
-
-def _bytes(fd: int, count: int) -> bytes:
-    parts = []
-    while count > 0 and (part := os.read(fd, count)):
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
 
 
 def _trouble(error: OSError) -> str:

@@ -47,6 +47,7 @@ class Told:
 
     when: str  # in UTC, as in timestamp.txt
     late: bool | None = None  # what the system says, if the table has it
+    where: str = ""  # the file, the line and whose it is, to be named
 
 
 class Times:
@@ -61,8 +62,7 @@ class Times:
         self.path, self.zone = path, zone
         self._by_id: dict[str, Told] = {}
         self._by_number: dict[str, Told] = {}
-        self._used: set[int] = set()
-        self._lines: dict[int, str] = {}  # of each `Told`, to be named
+        self._unused: dict[str, Told] = {}  # by where they stand: of nobody who handed in, so far
         try:
             with open(path, encoding="utf-8-sig", newline="") as file:
                 first = file.readline()
@@ -95,16 +95,17 @@ class Times:
         says = cells.get("late", "").casefold()
         if says and says not in YES | NO:
             raise CourseError(f"{where}: late: {cells['late']!r}; write yes or no")
-        told = Told(f"{datetime.fromisoformat(when):{FORMAT}}", says in YES if says else None)
         number = cells.get("lms id", "")
         participant = PARTICIPANT.fullmatch(number)
         names = [(self._by_id, cells.get("id", "")), (self._by_number, participant[1] if participant else number)]
         if not any(name for _, name in names):
             raise CourseError(f"{where}: it says a time, but of nobody; write the id")
+        its = f"{where} ({' '.join(name for _, name in names if name)})"
+        told = Told(f"{datetime.fromisoformat(when):{FORMAT}}", says in YES if says else None, its)
         for table, name in names:
             if name and table.setdefault(name, told) is not told:
                 raise CourseError(f"{where}: {name} stands on an earlier line, too; keep one of them")
-        self._lines[id(told)] = f"{where} ({' '.join(name for _, name in names if name)})"
+        self._unused[its] = told
 
     def _date(self, where: str, said: str) -> str:
         """A date in UTC, of which Moodle's say neither offset nor zone."""
@@ -124,9 +125,9 @@ class Times:
         """What is said of a student, by id, else by the system's number."""
         told = self._by_id.get(student) or (self._by_number.get(lms) if lms else None)
         if told:
-            self._used.add(id(told))
+            self._unused.pop(told.where, None)
         return told
 
     def unused(self) -> list[str]:
         """The lines that are of nobody who handed in."""
-        return [where for key, where in self._lines.items() if key not in self._used]
+        return list(self._unused)

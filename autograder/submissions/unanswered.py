@@ -7,6 +7,7 @@ import itertools
 import tokenize
 from collections.abc import Iterator
 
+from autograder.model.cells import grade_id
 from autograder.model.course import Chapter, Exercise
 from autograder.submissions.intake import Submission
 
@@ -17,17 +18,13 @@ def blank(submission: Submission, chapter: Chapter) -> set[str]:
     An exercise that looks at several cells is blank when its own cell, the one that bears its name, is; if none does,
     when all are. An answer that is missing counts as left as released, one that could not be taken does not.
     """
-    kinds = {
-        grade_id: cell["cell_type"]
-        for cell in chapter.release["cells"]
-        if (grade_id := cell["metadata"].get("nbgrader", {}).get("grade_id"))
-    }
+    kinds = {grade_id(cell): cell["cell_type"] for cell in chapter.release["cells"]}
     stubs = chapter.answers
     untouched = {
-        grade_id
-        for grade_id, stub in stubs.items()
-        if grade_id not in submission.invalid
-        and (grade_id not in submission.answers or _same(submission.answers[grade_id], stub, kinds[grade_id]))
+        name
+        for name, stub in stubs.items()
+        if name not in submission.invalid
+        and (name not in submission.answers or _same(submission.answers[name], stub, kinds[name]))
     }
     found = {
         exercise.name for exercise in chapter.exercises if exercise.answer_ids and own_cells(exercise) <= untouched

@@ -152,7 +152,7 @@ def test_what_was_graded_before_evidence_was_kept_has_no_code_until_it_is_graded
         forgetting.take_out(connection, schema.EVIDENCE, "ada")
     assert [each.code for each in record.records(out, TINY)] == [""]
     with Recorder(out, TINY) as recorder:
-        assert recorder.renew("ada", None, "", Submission("ada", NAME, {"pick": "1"}))
+        assert recorder.renew("ada", None, Submission("ada", NAME, {"pick": "1"}))
         assert not recorder.renew("ada", None)
     (again,) = record.records(out, TINY)
     assert again.code or not (out / ".seed").exists()

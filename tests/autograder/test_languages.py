@@ -248,8 +248,8 @@ def test_a_course_without_a_language_gives_english_pages(tmp_path: Path):
 def test_whoever_hands_in_the_same_answers_in_another_language_gets_another_page(tmp_path: Path):
     with Recorder(tmp_path, TINY) as recorder:
         recorder.write(classroom.verdict("li"))
-        assert recorder.renew("li", None, "zh")
-        assert not recorder.renew("li", None, "zh")
+        assert recorder.renew("li", None, intake.Submission("li", TINY.name, language="zh"))
+        assert not recorder.renew("li", None, intake.Submission("li", TINY.name, language="zh"))
         assert not recorder.renew("li", None)
         assert recorder.verdict("li").language == "zh"
 

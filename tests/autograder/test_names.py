@@ -12,7 +12,7 @@ from classroom import PASSED
 from nbgrader.api import Gradebook
 from stock import nbgrader
 
-from autograder.gradebook import students
+from autograder.gradebook import roll
 from autograder.gradebook.record import Recorder
 from autograder.submissions.roster import Enrolled, Roster
 
@@ -62,8 +62,8 @@ def test_a_display_name_is_no_formula_no_markup_and_parts_no_cells(tmp_path, nam
 
 
 def test_who_is_enrolled_stands_in_nbgraders_table_and_its_export_keeps_its_columns(out):
-    students.enter(out, TINY, {"ada": Enrolled("Ada", "Lovelace", "ada@u.example"), "zoe": Enrolled("Zoe", "Zed")})
-    students.enter(out, TINY, {"ada": Enrolled("", "King")})  # what is not said stays
+    roll.enter(out, TINY, {"ada": Enrolled("Ada", "Lovelace", "ada@u.example"), "zoe": Enrolled("Zoe", "Zed")})
+    roll.enter(out, TINY, {"ada": Enrolled("", "King")})  # what is not said stays
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}", "across") as book:
         assert {each.id: (each.first_name, each.last_name, each.email) for each in book.students} == {
             "ada": ("Ada", "King", "ada@u.example"),
