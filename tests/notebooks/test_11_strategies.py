@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from across import fresh
@@ -34,36 +36,37 @@ def fitted(count: int, batch: int, replicas: int) -> tuple[list[float], float] |
     return [float(each) for weight in model.get_weights() for each in weight.ravel()], history.history["loss"][0]
 
 
-def trained(count: int, batch: int, replicas: int) -> tuple[list[float], float]:
-    found = fresh.run(fitted, count, batch, replicas, cpus=4, timeout=120)
-    assert not isinstance(found, str)
-    return found
+@pytest.fixture(scope="module")
+def trained() -> dict[tuple[int, int, int], Any]:
+    """What `fitted` gives of each, all in one process."""
+    asked = [(20, 10, 4), (14, 8, 1), (14, 8, 4), (12, 8, 1), (12, 8, 4), (8, 8, 1)]
+    return fresh.run(lambda: {each: fitted(*each) for each in asked}, cpus=4, timeout=240)
 
 
-def test_an_uneven_first_batch_fails_in_addn():
-    assert "AddN must have the same size and shape" in fresh.run(fitted, 20, 10, 4, cpus=4, timeout=120)
+def test_an_uneven_first_batch_fails_in_addn(trained):
+    assert "AddN must have the same size and shape" in trained[20, 10, 4]
 
 
-def test_an_uneven_last_batch_gives_other_weights_and_the_right_loss():
-    (alone, loss), (weights, same_loss) = trained(14, 8, 1), trained(14, 8, 4)
+def test_an_uneven_last_batch_gives_other_weights_and_the_right_loss(trained):
+    (alone, loss), (weights, same_loss) = trained[14, 8, 1], trained[14, 8, 4]
     assert same_loss == pytest.approx(loss, abs=1e-5)
     assert max(abs(a - b) for a, b in zip(alone, weights, strict=True)) > 1e-3
 
 
-def test_even_batches_train_as_one_device():
-    (alone, loss), (weights, same_loss) = trained(12, 8, 1), trained(12, 8, 4)
+def test_even_batches_train_as_one_device(trained):
+    (alone, loss), (weights, same_loss) = trained[12, 8, 1], trained[12, 8, 4]
     assert weights == pytest.approx(alone, abs=1e-5)
     assert same_loss == pytest.approx(loss, abs=1e-5)
 
 
-def test_the_checks_one_device_is_keras():
+def test_the_checks_one_device_is_keras(trained):
     import numpy as np
 
     from autograder.checks.strategies_truth import one_device
 
     x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")[:8]
     kernel, bias = one_device(x, x[:, :1] * 2 + 1, 0.1, steps=1)
-    weights, _ = trained(8, 8, 1)
+    weights, _ = trained[8, 8, 1]
     assert weights == pytest.approx([*kernel.ravel(), *bias], abs=1e-5)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-
 import numpy as np
 import pytest
 
@@ -18,22 +16,22 @@ pytestmark = pytest.mark.skipif(
 DATASETS = [(9, 8), (10, 10), (13, 6), (7, 5), (11, 4), (9, 9), (23, 10), (5, 7), (4, 4), (1, 1)]  # examples, batch
 
 
-def parts_of(n: int, asked: list[tuple[int, int]]) -> list[list[list[int]]]:
+def parts_of(n: int) -> list[list[list[int]]]:
     import tensorflow as tf
 
     strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(n)], tf.distribute.ReductionToOneDevice())
     found = []
-    for count, size in asked:
+    for count, size in DATASETS:
         spread = strategy.experimental_distribute_dataset(tf.data.Dataset.range(count).batch(size))
         found.append([[len(part) for part in strategy.experimental_local_results(batch)] for batch in spread])
     return found
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_a_batch_is_dealt_out_as_the_checks_say(n):
-    held = fresh.run(parts_of, n, DATASETS, cpus=4, timeout=60)
-    for (count, size), found in zip(DATASETS, held, strict=True):
-        assert found == [cut(min(size, count - first), n) for first in range(0, count, size)]
+def test_a_batch_is_dealt_out_as_the_checks_say():
+    dealt = fresh.run(lambda: [parts_of(replicas) for replicas in (1, 2, 3, 4)], cpus=4, timeout=60)
+    for n, held in enumerate(dealt, start=1):
+        for (count, size), found in zip(DATASETS, held, strict=True):
+            assert found == [cut(min(size, count - first), n) for first in range(0, count, size)]
 
 
 def means_by_metric() -> dict[str, float]:
@@ -117,10 +115,11 @@ def run_in_parts(stops: list[int], folder: str) -> list[np.ndarray]:
     return model.get_weights()
 
 
-def test_a_run_in_parts_ends_with_the_very_weights_of_a_run_in_one_piece():
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        straight = fresh.run(run_in_parts, [9], one, cpus=2, timeout=60)
-        broken = fresh.run(run_in_parts, [4, 9], other, cpus=2, timeout=60)
+def test_a_run_in_parts_ends_with_the_very_weights_of_a_run_in_one_piece(tmp_path):
+    def both() -> list[list[np.ndarray]]:
+        return [run_in_parts(stops, str(tmp_path / str(len(stops)))) for stops in ([9], [4, 9])]
+
+    straight, broken = fresh.run(both, cpus=2, timeout=60)
     assert all(np.array_equal(a, b) for a, b in zip(straight, broken, strict=True))
 
 
@@ -147,7 +146,7 @@ def clipped(n: int) -> float:
 
 
 def test_each_replica_clips_its_own_gradient_before_the_sum():
-    assert [fresh.run(clipped, n, cpus=4, timeout=60) for n in (1, 2, 4)] == [-1.0, -2.0, -4.0]
+    assert fresh.run(lambda: [clipped(n) for n in (1, 2, 4)], cpus=4, timeout=60) == [-1.0, -2.0, -4.0]
 
 
 def normalized() -> dict[str, list[bool]]:
