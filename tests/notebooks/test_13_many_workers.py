@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from processes import forked
 
 from across import fresh, workers
-from across._process import warm
 from across.clusters import LocalCluster
 from autograder.authoring import build
 from autograder.model.course import find
 
 CHAPTER = "13_many_workers"
 FILES = Path(__file__).parents[2] / "files" / CHAPTER
-forked = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
 
 
 def packs_of(sizes: list[int], limit: int) -> list[int]:
