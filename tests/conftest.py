@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,10 @@ bytecode.keep()  # hundreds of processes import TensorFlow
 collect_ignore = ["course"]  # the fixture course's checks: a checker runs these
 ATTACKS = Path(__file__).parent / "attacks"
 BY_CHAPTER = ("/test_checks.py", "/test_validating_chapters.py")
+LONGEST = (  # scopes, the longest first; one that is no longer among them costs seconds and no test
+    *("browser", "12_custom_training", "06_control_dependencies", "03_device_placement", "tests/test_student_page.py"),
+    *("tests/autograder/test_export.py", "tests/autograder/test_engine.py", "tests/lib/test_simulated_gpu.py"),
+)
 OPTION = "--nothing-missing"
 UNPREPARED = "--nothing-prepared"
 OF_CI = ("distributed", "selenium")  # modules that files of tests import and only the group `ci` brings
@@ -133,8 +138,15 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
+def scope(nodeid: str) -> str:
+    """What is one worker's, so that what fixtures start is started once: a file, a chapter, all that has the browser."""
+    file, _, test = nodeid.partition("::")
+    chapter = re.search(r"\[(\d\d_\w+)", test) if file.endswith(BY_CHAPTER) else None
+    return chapter[1] if chapter else "browser" if "/browser/" in file else file
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """What is one worker's, so that what fixtures start is started once: a file, a chapter, all that has the browser.
+    """Hand out tests by `scope`, in the order of `pytest_collection_modifyitems`.
 
     Not by xdist's own mark of a group: xdist 3.8 writes it into an id that pytest 9.2 has elsewhere, and nothing is grouped.
     """
@@ -142,20 +154,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
     class ByWhatIsStarted(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file, _, test = nodeid.partition("::")
-            chapter = re.search(r"\[(\d\d_\w+)", test) if file.endswith(BY_CHAPTER) else None
-            return chapter[1] if chapter else "browser" if "/browser/" in file else file
+            return scope(nodeid)
 
+    config.option.loadscopereorder = (
+        False  # by the number of tests: a chapter's nine take longer than hundreds of others
+    )
     return ByWhatIsStarted(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs."""
-    if "slow" in config.option.markexpr:
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs.
+
+    Workers begin with what takes longest: begun last, one would still be at it while the others have nothing left.
+    """
+    if "slow" not in config.option.markexpr:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    if hasattr(config, "workerinput"):
+        tests = Counter(scope(item.nodeid) for item in items)
+        others = [name for name, _ in tests.most_common() if name not in LONGEST]
+        turn = {name: number for number, name in enumerate([*LONGEST, *others])}
+        items.sort(key=lambda item: turn[scope(item.nodeid)])
 
 
 @pytest.fixture(scope="session")
@@ -164,6 +184,23 @@ def fixture_course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     import fixture
 
     return fixture.build_into(tmp_path_factory.mktemp("fixture") / "course")
+
+
+@pytest.fixture(scope="module")
+def warm_kernels() -> Iterator[None]:
+    """Kernels as `across lab` has them."""
+    from jupyter_client.provisioning.factory import KernelProvisionerFactory
+
+    from across._process import provisioner
+
+    factory = KernelProvisionerFactory.instance()
+    before, env = factory.default_provisioner_name, dict(os.environ)
+    provisioner.turn_on()
+    yield
+    provisioner.turn_off()
+    factory.default_provisioner_name = before
+    os.environ.clear()
+    os.environ.update(env)
 
 
 @pytest.fixture(scope="session", autouse=True)

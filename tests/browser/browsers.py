@@ -18,7 +18,7 @@ FLAGS = (  # one that neither needs a screen nor looks for a network
 
 
 READ = (Path(__file__).parent / "read_page.js").read_text(encoding="utf-8")
-SCREENS = [(390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")]
+SCREENS = [(390, "dark"), (1280, "light")]  # no colour depends on a width, and no width on a theme
 
 
 @contextmanager

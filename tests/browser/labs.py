@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-import re
-import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import serving as jupyter
 from PIL import Image
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains, Chrome, Keys
@@ -26,7 +21,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 CHAPTER = "03_device_placement"
-STARTS, LOADS, RUNS = 120.0, 60.0, 180.0  # seconds; deadlines
+LOADS, RUNS = 60.0, 180.0  # seconds; deadlines
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 
 
@@ -47,36 +42,11 @@ class Lab:
 @contextmanager
 def serving(home: Path, notebooks: Path, *options: str) -> Iterator[Lab]:
     """`across lab` on a folder of notebooks, for a user whose home is `home`; ended with the block."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser", "--port", str(port)]
+    command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser"]
     user = {"HOME": str(home), "JUPYTER_DATA_DIR": str(home / ".local/share/jupyter")}
     env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), **user}
-    log = home / "log"
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            [*command, *options], cwd=home, env=env, stdout=out, stderr=out, start_new_session=True
-        )
-    try:
-        yield Lab(_url(server, log), notebooks, home)
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(120)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-
-
-def _url(server: subprocess.Popen[bytes], log: Path) -> str:
-    """The address that JupyterLab prints, once it serves."""
-    until = time.monotonic() + STARTS
-    while time.monotonic() < until and server.poll() is None:
-        if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", log.read_text(errors="replace")):
-            return found[0]
-        time.sleep(0.1)
-    raise AssertionError(f"across lab did not start:\n{log.read_text(errors='replace')[-3000:]}")
+    with jupyter.serving([*command, "--port", str(jupyter.free_port()), *options], home, env, home / "log") as url:
+        yield Lab(url, notebooks, home)
 
 
 def until(browser: Chrome, seconds: float, seen: Callable[[Chrome], Any], what: str) -> Any:
@@ -93,6 +63,12 @@ def shown(browser: Chrome, css: str) -> WebElement | None:
 def opened(browser: Chrome, lab: Lab, notebook: str) -> None:
     browser.get(lab.address(notebook))
     until(browser, LOADS, has_idle_kernel, f"an idle kernel for {notebook}")
+
+
+def on_the_start_page(browser: Chrome, lab: Lab) -> None:
+    browser.get(lab.url.replace("?", "?reset&"))
+    until(browser, LOADS, lambda b: shown(b, ".across-start h1"), "the start page")
+    until(browser, LOADS, lambda b: not shown(b, ".across-start[data-looking]"), "what this machine shows")
 
 
 def has_idle_kernel(browser: Chrome) -> bool:
@@ -121,12 +97,15 @@ def executed(browser: Chrome, path: Path) -> list[dict[str, Any]] | None:
     return code if all(cell["execution_count"] for cell in code) else None
 
 
-def validated(browser: Chrome, validate: str = "Validate") -> str:
-    """Press Validate; what its dialog says."""
+def press_validate(browser: Chrome, validate: str = "Validate") -> None:
     button = f'//jp-button[contains(., "{validate}")] | //button[contains(., "{validate}")]'
     until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "the button Validate")
-    dialog = until(browser, RUNS, lambda b: shown(b, ".jp-Dialog-content"), "Validate's answer")
-    return dialog.text
+
+
+def validated(browser: Chrome, validate: str = "Validate") -> str:
+    """Press Validate; what its dialog says."""
+    press_validate(browser, validate)
+    return until(browser, RUNS, lambda b: shown(b, ".jp-Dialog-content"), "Validate's answer").text
 
 
 def errors(cells: list[dict[str, Any]]) -> list[str]:

@@ -15,6 +15,7 @@ from labs import (
     errors,
     executed,
     has_idle_kernel,
+    on_the_start_page,
     opened,
     run_all,
     shown,
@@ -51,9 +52,7 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
 def test_jupyterlab_opens_on_the_start_page_in_chinese_and_the_page_leads_to_the_chinese_chapter(
     browser: Chrome, lab: Lab, screenshots: Path
 ):
-    browser.get(lab.url.replace("?", "?reset&"))
-    until(browser, LOADS, lambda b: shown(b, ".across-start h1"), "the start page")
-    until(browser, LOADS, lambda b: not shown(b, ".across-start[data-looking]"), "what this machine shows")
+    on_the_start_page(browser, lab)
     browser.save_screenshot(screenshots / "zh_start.png")
     assert shown(browser, ".across-start h1").text == "从这里开始"
     assert "放置、拷贝和" in shown(browser, ".across-start .chapters").text

@@ -17,6 +17,7 @@ from labs import (
     executed,
     focused,
     has_idle_kernel,
+    on_the_start_page,
     opened,
     pressed,
     run_all,
@@ -120,20 +121,19 @@ def test_validate_on_the_blank_chapter_lists_every_exercise_and_leads_to_it_by_k
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_start_page_opens_first_is_used_by_keyboard_alone_and_is_current_when_one_comes_back(
-    browser: Chrome, lab: Lab, screenshots: Path, theme: str
-):
+def test_the_start_page_opens_first_and_can_be_read(browser: Chrome, lab: Lab, screenshots: Path, theme: str):
     themed(lab, theme)
-    name = theme[-5:].strip()
-    path = lab.notebooks / f"{CHAPTER}.ipynb"
-    released = path.read_bytes()
-    browser.get(lab.url.replace("?", "?reset&"))
-    until(browser, LOADS, lambda b: shown(b, ".across-start h1"), "the start page")
-    until(browser, LOADS, lambda b: not shown(b, ".across-start[data-looking]"), "what this machine shows")
-    browser.save_screenshot(screenshots / f"start_{name}.png")
+    on_the_start_page(browser, lab)
+    browser.save_screenshot(screenshots / f"start_{theme[-5:].strip()}.png")
     assert "runs on 4" in shown(browser, ".across-start .chapters").text
     for css in (".next a", ".chapters h3", ".facts", ".legend"):
         assert contrast(shown(browser, f".across-start {css}").screenshot_as_png) >= 4.5, css
+
+
+def test_the_start_page_is_used_by_keyboard_alone_and_is_current_when_one_comes_back(browser: Chrome, lab: Lab):
+    path = lab.notebooks / f"{CHAPTER}.ipynb"
+    released = path.read_bytes()
+    on_the_start_page(browser, lab)
     until(browser, LOADS, lambda b: pressed(b, Keys.TAB) or focused(b).startswith("Begin"), "the next step by Tab")
     assert focused(browser) == "Begin 03 Device placement"
     pressed(browser, Keys.ENTER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from labs import CHAPTER, LOADS, RUNS, Lab, until
+from labs import CHAPTER, LOADS, RUNS, Lab, run_all, until, validated
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
@@ -31,17 +31,11 @@ def test_a_chapter_runs_and_is_validated_in_notebook_7(browser: Chrome, lab: Lab
     browser.get(address(lab))
     until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, IDLE), "an idle kernel")
     until(browser, LOADS, lambda b: b.find_elements(By.CSS_SELECTOR, ".jp-InputPlaceholder"), "folded sources")
-    menu = '//*[contains(@class, "lm-MenuBar-itemLabel") and text()="Run"]'
-    until(browser, LOADS, lambda b: b.find_element(By.XPATH, menu).click() or True, "the menu Run")
-    item = '.lm-Menu-item[data-command="runmenu:run-all"]'
-    until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, item).click() or True, "Run All Cells")
+    run_all(browser)
     said = "//*[contains(@class, 'jp-OutputArea')]//*[contains(text(), 'not attempted yet')]"
     until(browser, RUNS, lambda b: b.find_elements(By.XPATH, said), "a check's sentence")
     until(browser, RUNS, lambda b: len(b.find_elements(By.CSS_SELECTOR, PICTURES)) > 5, "pictures with alt text")
     until(browser, RUNS, ended, "the end of the run")
     browser.save_screenshot(str(screenshots / "notebook_7.png"))
-    button = "//jp-button[contains(., 'Validate')]"
-    until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "Validate")
-    dialog = until(browser, RUNS, lambda b: b.find_element(By.CSS_SELECTOR, ".jp-Dialog-content"), "its dialog")
+    assert "Exercise" in validated(browser)
     browser.save_screenshot(str(screenshots / "notebook_7_validated.png"))
-    assert "Exercise" in dialog.text

@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from labs import LOADS, RUNS, Lab, opened, shown, until
+from labs import LOADS, RUNS, Lab, opened, press_validate, shown, until
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
@@ -42,8 +42,7 @@ def test_what_validate_does_is_said_meanwhile_and_it_can_be_stopped(
     browser: Chrome, lab: Lab, slow: Path, screenshots: Path
 ):
     opened(browser, lab, slow.name)
-    button = '//jp-button[contains(., "Validate")] | //button[contains(., "Validate")]'
-    until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "the button Validate")
+    press_validate(browser)
     until(
         browser,
         RUNS,

@@ -197,22 +197,10 @@ def test_the_parsers_see_what_they_are_there_to_see():
             assert_runs_nothing(sound.replace("</body>", bad + "</body>"))
 
 
-@examples(150)
-@given(st.lists(OUTPUTS | VALUES, max_size=4))
-def test_no_output_runs_in_the_page(outputs):
-    assert_runs_nothing(page(outputs))
-
-
-@examples(150)
-@given(st.builds(lambda *odd: "".join(odd), ODD, ODD, ODD))
-def test_no_answer_runs_in_the_page(odd):
-    assert_runs_nothing(page([], pick=odd, why=odd))
-
-
-@examples(100)
-@given(ODD)
-def test_no_message_runs_in_the_page(odd):
-    assert_runs_nothing(page([], message=odd))
+@examples(250)
+@given(st.lists(OUTPUTS | VALUES, max_size=4), st.builds(lambda *odd: "".join(odd), ODD, ODD, ODD), ODD)
+def test_no_output_answer_or_message_runs_in_the_page(outputs, answer, message):
+    assert_runs_nothing(page(outputs, pick=answer, why=answer, message=message))
 
 
 @examples(200)
@@ -356,7 +344,22 @@ UNITS += [
 ]
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=repr)
+OF_EACH_KIND = (
+    "[a](",
+    "*a ",
+    ">",
+    "`a",
+    "|a",
+    "&",
+    "a.",
+    "f'{",
+    "\x1b[31m",
+)  # that Markdown, Python or a terminal reads
+
+
+@pytest.mark.parametrize(
+    "unit", [pytest.param(each, marks=() if each in OF_EACH_KIND else pytest.mark.slow) for each in UNITS], ids=repr
+)
 def test_a_page_is_made_within_bounds_whatever_is_written_again_and_again(unit):
     answer = (unit * TINY.limits.cell_bytes)[: TINY.limits.cell_bytes]
     short = answer[: markup.COLOURED]

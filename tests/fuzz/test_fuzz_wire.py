@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzzing import bounded, damaged, damaged_bytes, examples
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -122,27 +122,11 @@ def test_an_array_of_another_type_is_refused_where_it_would_leave(odd):
         wire.encode([odd])
 
 
-@examples(200)
-@given(VALUES)
-def test_what_comes_back_is_plain(value):
-    assert_plain(opened(wire.encode(value)))
-
-
 @examples(500)
 @given(damaged_bytes(VALUES.map(wire.encode)))
 def test_a_damaged_frame_is_a_plain_value_or_a_refusal(frame):
     with contextlib.suppress(wire.WireError):
         assert_plain(opened(frame))
-
-
-@examples(250)
-@given(VALUES.map(wire.encode), VALUES.map(wire.encode), st.integers(0), st.integers(0))
-def test_two_frames_spliced_are_a_plain_value_or_a_refusal(one, other, at, then):
-    spliced = one[: at % len(one)] + other[then % len(other) :]
-    header, body = spliced[wire.HEAD.size :][: at % 60], spliced[wire.HEAD.size :][at % 60 :]
-    for frame in (spliced, wire.HEAD.pack(wire.MAGIC, len(header), len(body)) + header + body):
-        with contextlib.suppress(wire.WireError):
-            assert_plain(opened(frame))
 
 
 TAGGED = st.recursive(
@@ -225,16 +209,8 @@ BODIES = {"arrays that overlap": b"\0" * 100, "a body that nothing names": b"\0"
 
 
 OF_EACH_KIND = (
-    *("empty lists", "as many lists in lists as may come", "as many pairs as may come", "brackets only", "one text"),
-    *(
-        "numbers",
-        "numbers longer than Python reads",
-        "keys that collide",
-        "tuples as keys",
-        "a huge array",
-        "a huge length",
-    ),
-    *("arrays that overlap", "a body that nothing names"),
+    *("as many lists in lists as may come", "as many pairs as may come", "brackets only", "numbers", "one text"),
+    *("keys that collide", "a huge array", "a huge length", "arrays that overlap", "a body that nothing names"),
 )
 
 
@@ -334,6 +310,7 @@ ANSWERS = VALUES | st.fixed_dictionaries(
 
 @examples(250)
 @given(ANSWERS)
+@example({"error": np.arange(2), "says": [1]})
 def test_whatever_is_answered_a_check_gets_a_value_or_a_refusal_with_a_message(answer):
     frame = wire.encode(answer)
     student = asking.Student(lambda *_: opened(frame))
@@ -346,13 +323,8 @@ def test_whatever_is_answered_a_check_gets_a_value_or_a_refusal_with_a_message(a
     assert 0 < len(said) < 1000
 
 
-def test_an_error_that_is_no_text_is_a_refusal():
-    student = asking.Student(lambda *_: {"error": np.arange(2), "says": [1]})
-    with pytest.raises(asking.Refused, match="Your code raised"):
-        student.ask(anything, x=1)
-
-
-def graph_bytes() -> list[bytes]:
+@pytest.fixture(scope="module")
+def graphs_sent() -> list[bytes]:
     """Sound graphs of several kinds: operations, a function library, a large constant."""
     import tensorflow as tf
 
@@ -368,11 +340,6 @@ def graph_bytes() -> list[bytes]:
     return [graph.SerializeToString() for graph in (whole, plain.as_graph_def())]
 
 
-@pytest.fixture(scope="module")
-def graphs_sent() -> list[bytes]:
-    return graph_bytes()
-
-
 def test_a_damaged_graph_is_read_or_refused_and_holds_only_what_may_run(graphs_sent):
     from autograder.probe import graphs
 
@@ -386,15 +353,6 @@ def test_a_damaged_graph_is_read_or_refused_and_holds_only_what_may_run(graphs_s
             assert {node.op for node in nodes} <= graphs.ALLOWED | functions
             read += 1
     assert read > 50, "the damage is so great that nothing was tried"
-
-
-@examples(300)
-@given(st.binary(max_size=300))
-def test_bytes_that_are_no_graph_are_refused(data):
-    from autograder.probe import graphs
-
-    with contextlib.suppress(graphs.GraphError):
-        assert graphs.read(data).ByteSize() >= 0
 
 
 @examples(100)

@@ -22,14 +22,27 @@ def _a_driver() -> None:
         pytest.skip("no NVIDIA driver on this machine: not shown here what only a card shows")
 
 
-def _cards() -> int:
+def _listed() -> int:
     import tensorflow as tf
 
     return len(tf.config.list_physical_devices("GPU"))
 
 
 @pytest.fixture(scope="session")
-def card() -> None:
-    """Skip where TensorFlow sees no GPU: a driver alone does not make one."""
-    if not fresh.run(_cards, timeout=300):
+def count() -> int:
+    """How many GPUs TensorFlow sees: a driver alone does not make one."""
+    return fresh.run(_listed, timeout=300)
+
+
+@pytest.fixture(scope="session")
+def card(count: int) -> None:
+    """Skip where there is none."""
+    if not count:
         pytest.skip("TensorFlow sees no GPU on this machine: not shown here what only a card shows")
+
+
+@pytest.fixture(scope="session")
+def two_cards(count: int) -> None:
+    """Skip where two processes would have to share one."""
+    if count < 2:
+        pytest.skip("fewer than two cards on this machine: not shown here what two cards show")

@@ -11,8 +11,6 @@ from on_cards import cells
 
 from across import fresh
 from across.clusters import LocalCluster
-from autograder.authoring import build, run
-from autograder.model.course import find
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("card")]
 
@@ -98,30 +96,12 @@ def in_step(way: str, folder: str, kind: str = "GPU", *, card_each: bool = False
         assert np.allclose(losses, one, atol=1e-4)
 
 
-@pytest.fixture
-def card_each(card: None) -> None:
-    """Skip where two workers would have to share a card: NCCL refuses that."""
-    if fresh.run(cards, timeout=300) < 2:
-        pytest.skip("one card: not shown here what NCCL does, which wants a card for each worker")
-
-
-def cards() -> int:
-    import tensorflow as tf
-
-    return len(tf.config.list_physical_devices("GPU"))
-
-
 def test_two_workers_that_share_a_card_train_as_one_device(tmp_path):
     in_step("RING", str(tmp_path))
 
 
-@pytest.mark.usefixtures("card_each")
+@pytest.mark.usefixtures("two_cards")  # NCCL refuses two workers that share one
 def test_two_workers_with_a_card_each_add_by_nccl(tmp_path):
     sizes, hint, total = both(reduced(source("NCCL")), {})[0]
     assert (sizes, hint, total) == ([8320], "nccl", 2.0)
     in_step("NCCL", str(tmp_path), card_each=True)
-
-
-def test_the_chapter_runs_clean_where_there_are_cards():
-    chapter = find().chapter(CHAPTER)
-    assert run.execute(CHAPTER, build.solved(find(), CHAPTER), chapter.limits, files=chapter.files).problems == ()

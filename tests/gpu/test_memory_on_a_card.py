@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 
 from across import devices, fresh, memory, programs
-from autograder.authoring import build, run
-from autograder.model.course import find
 
 pytestmark = pytest.mark.gpu
-
-CHAPTER = "02_gpu_memory"
 
 
 def gpus_there() -> list[devices.Device]:
@@ -53,7 +49,3 @@ def test_a_growing_program_holds_little_more_than_it_needs(card: devices.Device)
 @pytest.mark.parametrize(("value", "count"), [("", 0), ("-1", 0), ("0", 1), ("0,99", 1)])
 def test_reading_of_cuda_visible_devices_stops_at_what_is_no_card(card: devices.Device, value: str, count: int):
     assert len(fresh.run(names_seen, env={"CUDA_VISIBLE_DEVICES": value}, timeout=300)) == count
-
-
-def test_the_chapter_runs_clean_on_a_card(card: devices.Device):
-    assert run.execute(CHAPTER, build.solved(find(), CHAPTER), find().chapter(CHAPTER).limits).problems == ()

@@ -1,16 +1,12 @@
-"""Chapter 05 where there is a card: launches on it stand in a timeline of threads. Elsewhere these tests skip."""
+"""Chapters 05 and 06 where there is a card: its launches in a timeline, its peak under an order. Elsewhere these tests skip."""
 
 from __future__ import annotations
 
 import pytest
 
 from across import fresh, timeline
-from autograder.authoring import build, run
-from autograder.model.course import find
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("card")]
-
-CHAPTER = "05_parallel_execution"
 
 
 def on_a_card() -> tuple[timeline.Timeline, timeline.Timeline]:
@@ -50,5 +46,25 @@ def test_the_order_of_the_callers_thread_is_the_same_beside_a_card():
     assert fresh.run(timeline.run_order, list("ABCDE"), edges, timeout=300) == list("ABCDE")
 
 
-def test_the_chapter_runs_clean_where_there_are_cards():
-    assert run.execute(CHAPTER, build.solved(find(), CHAPTER), find().chapter(CHAPTER).limits).problems == ()
+def peak(edge: bool, count: int = 8, size: int = 1 << 20) -> float:
+    """The most tensors of `size` floats that the allocator of the card held at once."""
+    import tensorflow as tf
+
+    @tf.function
+    def total() -> tf.Tensor:
+        found = tf.raw_ops.RandomUniform(shape=[size], dtype=tf.float32, seed=1, seed2=1)
+        for i in range(count - 1):
+            with tf.control_dependencies([found] if edge else []):
+                part = tf.raw_ops.RandomUniform(shape=[size], dtype=tf.float32, seed=i + 2, seed2=1)
+            found = found + part
+        return tf.reduce_sum(found)
+
+    total()
+    tf.config.experimental.reset_memory_stats("GPU:0")
+    before = tf.config.experimental.get_memory_info("GPU:0")["current"]
+    total()
+    return (tf.config.experimental.get_memory_info("GPU:0")["peak"] - before) / (4 * size)
+
+
+def test_a_control_edge_lowers_the_peak_of_a_card():
+    assert fresh.run(peak, True, timeout=300) < 4 < fresh.run(peak, False, timeout=300)

@@ -17,15 +17,12 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from processes import ended
+from processes import ended, forked
 
 from across import clusters, fresh
-from across._process import warm
 from across.clusters import LocalCluster, Logs, StartError
 
-pytestmark = pytest.mark.skipif(
-    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
-)
+pytestmark = forked
 
 
 def three_tasks(spec, target):
@@ -283,16 +280,10 @@ def starts(times: int) -> list[float]:
     return took
 
 
-def test_starts_and_stops_leave_nothing():
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
+def test_starts_and_stops_leave_nothing(times: int):
     before = snapshot()
-    starts(3)
-    assert after(before)
-
-
-@pytest.mark.slow
-def test_a_hundred_starts_and_stops_leave_nothing():
-    before = snapshot()
-    starts(100)
+    starts(times)
     assert after(before)
 
 

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from processes import across
 
 from across import doctor
 from across._jupyter import chapters, headless, lab
@@ -35,11 +35,6 @@ def taken() -> Iterator[int]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
-
-
-def across(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from across.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **env})
 
 
 def graded(source: str, exercise: str) -> nbformat.NotebookNode:

@@ -1,21 +1,26 @@
+import contextlib
+import io
+
 import pytest
+from processes import in_a_fresh_process
 
 from across import devices, fresh
 
 
-def test_simulated_cpus_are_there_and_may_be_asked_for_twice(in_four):
-    def asked():
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_simulated_cpus_are_there_may_be_asked_for_twice_and_are_listed_with_their_memory():
+    import tensorflow as tf
 
-        return (
-            devices.simulate(4),
-            devices.simulate(4),
-            [device.name for device in tf.config.list_logical_devices("CPU")],
-        )
-
-    once, twice, real = in_four(asked)
-    assert once == twice == ["/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3"]
-    assert real == [f"/device:CPU:{i}" for i in range(4)]
+    assert devices.simulate(4) == devices.simulate(4) == ["/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3"]
+    assert [device.name for device in tf.config.list_logical_devices("CPU")] == [f"/device:CPU:{i}" for i in range(4)]
+    seen = devices.here()
+    assert seen.settled
+    cpus = [device for device in seen.devices if device.type == "CPU"]
+    assert [(device.name, device.physical) for device in cpus] == [(f"/CPU:{i}", "CPU:0") for i in range(4)]
+    assert seen.devices[0].memory
+    assert "/CPU:3" in repr(seen)
+    assert "fixed until the process ends" in repr(seen)
+    assert devices.best(3, quiet=True) == ["/CPU:0", "/CPU:1", "/CPU:2"]  # no exact number is needed any more
 
 
 def test_simulating_too_late_says_how_to_mend_it_in_one_line():
@@ -37,38 +42,19 @@ def test_simulating_no_cpu_is_refused():
         devices.simulate(0)
 
 
+@in_a_fresh_process()
 def test_looking_does_not_start_tensorflow():
-    def look():
-        seen = devices.here()
-        return seen.settled, devices.started(), devices.simulate(2)
-
-    assert fresh.run(look) == (False, False, ["/CPU:0", "/CPU:1"])
+    assert not devices.here().settled
+    assert not devices.started()
+    assert devices.simulate(2) == ["/CPU:0", "/CPU:1"]
 
 
-def test_what_is_here_lists_each_logical_device_with_its_memory(in_four):
-    def look():
-        import tensorflow as tf
-
-        tf.add(1, 2)
-        seen = devices.here()
-        return seen.settled, [(device.name, device.physical, device.type) for device in seen.devices], repr(seen), seen
-
-    settled, listed, text, seen = in_four(look)
-    assert settled
-    assert [row for row in listed if row[2] == "CPU"] == [(f"/CPU:{i}", "CPU:0", "CPU") for i in range(4)]
-    assert seen.devices[0].memory > 0
-    assert "/CPU:3" in text
-    assert "fixed until the process ends" in text
-
-
-def test_the_best_devices_are_logical_cpus_where_gpus_are_too_few(capsys):
-    def ask():
-        found = len(devices.here().gpus)
-        return found, devices.best(found + 2)
-
-    found, names = fresh.run(ask)
-    assert names == [f"/CPU:{i}" for i in range(found + 2)]
-    assert f"{found + 2} logical CPUs stand in for {found + 2} devices" in capsys.readouterr().out
+@in_a_fresh_process()
+def test_the_best_devices_are_logical_cpus_where_gpus_are_too_few():
+    said, wanted = io.StringIO(), len(devices.here().gpus) + 2
+    with contextlib.redirect_stdout(said):
+        assert devices.best(wanted) == [f"/CPU:{i}" for i in range(wanted)]
+    assert f"{wanted} logical CPUs stand in for {wanted} devices" in said.getvalue()
 
 
 def test_gpus_are_preferred_and_named(monkeypatch, capsys):
@@ -77,13 +63,3 @@ def test_gpus_are_preferred_and_named(monkeypatch, capsys):
     monkeypatch.setattr(devices, "here", lambda: devices.Here((card, second), settled=False))
     assert devices.best(2) == ["/GPU:0", "/GPU:1"]
     assert capsys.readouterr().out == "2 GPUs: A card.\n"
-
-
-def test_the_best_devices_need_no_exact_number_once_tensorflow_has_started(in_four):
-    def ask():
-        import tensorflow as tf
-
-        tf.add(1, 2)
-        return devices.best(3, quiet=True)
-
-    assert in_four(ask) == ["/CPU:0", "/CPU:1", "/CPU:2"]

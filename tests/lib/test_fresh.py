@@ -1,6 +1,5 @@
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -8,31 +7,24 @@ import tempfile
 import time
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
-from processes import ended
+from processes import ended, forked
 
 from across import fresh
-from across._process import supervision, warm
+from across._process import supervision
 
-needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
-WARM, COLD = pytest.param(False, marks=needs_fork, id="warm"), pytest.param(True, id="cold")
-both = pytest.mark.parametrize("cold", [WARM, COLD])
+WARM, COLD = pytest.param(False, marks=forked, id="warm"), pytest.param(True, id="cold")
 either = pytest.mark.parametrize(
     "cold", [WARM, pytest.param(True, marks=pytest.mark.slow, id="cold")]
 )  # the same, nightly
 
 
-def add(a: int, b: int = 0) -> int:
-    return a + b
-
-
-@both
+@pytest.mark.parametrize("cold", [WARM, COLD])
 def test_a_result_comes_back_from_another_process(cold):
     there = 5
-    assert fresh.run(lambda x, y: (x + y + there, os.getpid()), 1, y=2, cold=cold, timeout=120)[0] == 8
-    assert fresh.run(os.getpid, cold=cold, timeout=120) != os.getpid()
+    result, process = fresh.run(lambda x, y: (x + y + there, os.getpid()), 1, y=2, cold=cold, timeout=120)
+    assert result == 8
+    assert process != os.getpid()
 
 
 @either
@@ -80,7 +72,7 @@ def test_an_exception_that_cannot_travel_is_described():
         fresh.run(breaks)
 
 
-@both
+@either
 def test_what_it_prints_appears_here(cold, capsys):
     def talks() -> None:
         print("to stdout: é")
@@ -117,7 +109,7 @@ def test_a_process_that_dies_says_how(cold, ending, how):
         fresh.run(ending, cold=cold, timeout=120)
 
 
-@both
+@either
 def test_a_process_that_hangs_is_ended_at_the_deadline(cold, tmp_path):
     def hangs() -> None:
         (tmp_path / "pid").write_text(str(os.getpid()))
@@ -128,15 +120,6 @@ def test_a_process_that_hangs_is_ended_at_the_deadline(cold, tmp_path):
     with pytest.raises(TimeoutError, match=f"hangs did not return within {deadline:g} s"):
         fresh.run(hangs, cold=cold, timeout=deadline)
     assert ended(int((tmp_path / "pid").read_text()))
-
-
-@either
-def test_nothing_that_it_started_outlives_it(cold, tmp_path):
-    def leaves_a_child() -> int:
-        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
-
-    pid = fresh.run(leaves_a_child, cold=cold, timeout=120)
-    assert ended(pid)
 
 
 def test_a_result_that_cannot_be_pickled_says_what_to_return():
@@ -155,12 +138,16 @@ def test_a_function_that_cannot_be_sent_is_named():
 
 
 @either
-def test_environment_variables_are_set_there_and_not_here(cold):
-    def read() -> str | None:
-        return os.environ.get("ACROSS_TEST")
+def test_environment_variables_are_the_callers_at_the_call_and_those_set_there_are_not_here(cold, monkeypatch):
+    fresh.run(int, timeout=120)  # the server is up
+    monkeypatch.setenv("ACROSS_TEST", "set after the server was started")
 
-    assert fresh.run(read, env={"ACROSS_TEST": "there"}, cold=cold, timeout=120) == "there"
-    assert "ACROSS_TEST" not in os.environ
+    def read() -> tuple[str, str]:
+        return os.environ["ACROSS_TEST"], os.environ["ACROSS_THERE"]
+
+    found = fresh.run(read, env={"ACROSS_THERE": "there"}, cold=cold, timeout=120)
+    assert found == ("set after the server was started", "there")
+    assert "ACROSS_THERE" not in os.environ
 
 
 def test_it_runs_where_the_caller_is(tmp_path, monkeypatch):
@@ -176,17 +163,7 @@ def test_it_runs_where_the_caller_is(tmp_path, monkeypatch):
     assert fresh.run(look) == (str(tmp_path), 7)
 
 
-@needs_fork
-def test_a_server_that_was_killed_is_started_again():
-    assert fresh.run(add, 1, b=2) == 3
-    server = fresh._servers[os.getpid()].process
-    assert server is not None
-    server.kill()
-    server.wait(30)
-    assert fresh.run(add, 1, b=3, timeout=120) == 4
-
-
-@needs_fork
+@forked
 def test_a_fresh_process_asks_the_server_that_forked_it():
     def nested() -> tuple[int, int]:
         return os.getppid(), fresh.run(os.getppid, timeout=100)
@@ -196,7 +173,7 @@ def test_a_fresh_process_asks_the_server_that_forked_it():
     assert fresh.run(nested, timeout=120) == (server.pid, server.pid)
 
 
-@both
+@either
 def test_temporary_files_end_with_the_process(cold):
     def leaves_files() -> list[str]:
         import tensorflow as tf
@@ -216,13 +193,6 @@ def test_temporary_files_end_with_the_process(cold):
     assert [file for file in files if os.path.exists(file)] == []
 
 
-@either
-def test_the_environment_there_is_the_callers_at_the_call(cold, monkeypatch: pytest.MonkeyPatch):
-    fresh.run(int, timeout=120)  # the server is up
-    monkeypatch.setenv("ACROSS_TEST", "set after the server was started")
-    assert fresh.run(lambda: os.environ["ACROSS_TEST"], cold=cold, timeout=120) == "set after the server was started"
-
-
 def test_of_very_much_output_the_end_is_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(supervision, "LOG", 1 << 20)
 
@@ -237,54 +207,11 @@ def test_of_very_much_output_the_end_is_kept(monkeypatch: pytest.MonkeyPatch):
     assert "was dropped here" in outcome.stdout
 
 
-CELLS = """
-import tensorflow as tf
-from across import fresh, programs
-
-@tf.function
-def up(x):
-    if x > 0:
-        x += 1
-    return x
-
-def breaks(meeting=None):
-    raise ValueError("no")  # this line
-=====
-print(fresh.run(lambda: int(up(tf.constant(1)))))
-=====
-fresh.run(breaks)
-=====
-programs.together(breaks, 2)
-"""
-
-
-@needs_fork
-def test_code_of_a_notebook_keeps_its_source():
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS.split("=====\n")]
-    NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=120, allow_errors=True).execute()
-    assert "".join(output.get("text", "?") for output in cells[1].outputs) == "2\n"  # AutoGraph read it
-    for cell, process in ((cells[2], "the fresh process"), (cells[3], "process ")):
-        remote, _, shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(cell.outputs[-1].traceback)).partition(
-            "direct cause"
-        )
-        assert re.search(r'in breaks\n +raise ValueError\("no"\)  # this line', remote)
-        assert re.search(
-            rf'ValueError: no\nin {process}.*, in breaks, line \d+: raise ValueError\("no"\)  # this', shown
-        )
-
-
 def test_importing_the_package_does_not_import_tensorflow():
     modules = "attempt, clusters, devices, fresh, pictures, placement"
     script = f"import sys; from across import {modules}; print('tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "False"
-
-
-def test_importing_tensorflow_after_the_package_logs_nothing():
-    script = "import across, tensorflow as tf; tf.add(1, 2)"
-    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_an_import_of_tensorflow_that_fails_keeps_its_log(tmp_path: Path):
@@ -298,7 +225,7 @@ def test_an_import_of_tensorflow_that_fails_keeps_its_log(tmp_path: Path):
     assert "ImportError: broken" in done.stderr
 
 
-@needs_fork
+@forked
 def test_a_process_whose_processor_others_have_gets_the_time_that_it_waits():
     cpu = min(os.sched_getaffinity(0))
 
@@ -319,13 +246,11 @@ def test_a_process_whose_processor_others_have_gets_the_time_that_it_waits():
         assert fresh.run(burns, timeout=2.0) > 2.0
 
 
-def computes() -> None:
-    while time.process_time() < 60:
-        pass
+@forked
+def test_a_process_that_wants_for_nothing_has_its_timeout():
+    def computes() -> None:
+        while time.process_time() < 60:
+            pass
 
-
-@needs_fork
-@pytest.mark.parametrize("hangs", [lambda: time.sleep(60), computes], ids=["waits", "computes"])
-def test_a_process_that_wants_for_nothing_has_its_timeout(hangs):
     fresh.server_path(time.monotonic() + 120, cold=False)
-    assert isinstance(fresh.call(hangs, timeout=2.0).error, TimeoutError)
+    assert isinstance(fresh.call(computes, timeout=2.0).error, TimeoutError)

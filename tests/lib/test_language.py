@@ -143,8 +143,3 @@ def test_a_font_counts_only_if_it_has_the_characters():
 
     assert not pictured._has(font_manager.findfont("DejaVu Sans"))
     assert not pictured._has("/nowhere.ttf")
-
-
-@pytest.mark.usefixtures("chinese")
-def test_no_font_is_said_in_the_readers_language():
-    assert "字体" in catalogue.said(pictured.NO_FONT)

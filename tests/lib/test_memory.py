@@ -6,15 +6,13 @@ from unittest import mock
 
 import pytest
 import tensorflow as tf
+from processes import in_a_fresh_process
 
 from across import fresh, memory, programs
 from across._gpu import building, loading
-from across._process import warm
 
-needs_fork = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="readings come from /proc and glibc")
 simulated = pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
-POOL = memory.POOL
 
 
 def tensor(mib: int) -> tf.Tensor:
@@ -23,16 +21,14 @@ def tensor(mib: int) -> tf.Tensor:
 
 
 @on_linux
+@in_a_fresh_process(env=memory.POOL)
 def test_a_reading_tells_what_tensors_use_and_what_is_taken_for_them():
-    def read() -> list[memory.Reading]:
-        tensor(1)  # TensorFlow starts
-        before = memory.now("CPU:0")
-        kept = tensor(32)
-        found = [before, memory.now("CPU:0")]
-        del kept
-        return [*found, memory.now("CPU:0")]
-
-    before, after, dropped = fresh.run(read, env=POOL)
+    tensor(1)  # TensorFlow starts
+    before = memory.now("CPU:0")
+    kept = tensor(32)
+    after = memory.now("CPU:0")
+    del kept
+    dropped = memory.now("CPU:0")
     assert after.used - before.used == pytest.approx(32, abs=0.1)
     assert after.taken - before.taken >= 32
     assert (dropped.used, dropped.taken) == (pytest.approx(before.used, abs=0.1), after.taken)
@@ -77,14 +73,12 @@ def test_a_growing_gpu_takes_regions_as_the_rule_says_and_gives_empty_ones_back_
 
 
 @simulated
-def test_places_tell_where_tensors_lie_and_a_small_one_goes_into_a_hole(built):
-    def places() -> list[tuple[float, float]]:
-        kept = [on_gpu(8) for _ in range(3)]
-        del kept[1]
-        kept.append(on_gpu(4))
-        return memory.places(kept)
-
-    (first, size), (third, _), (small, least) = fresh.run(places, gpus=1)
+@in_a_fresh_process(gpus=1)
+def test_places_tell_where_tensors_lie_and_a_small_one_goes_into_a_hole():
+    kept = [on_gpu(8) for _ in range(3)]
+    del kept[1]
+    kept.append(on_gpu(4))
+    (first, size), (third, _), (small, least) = memory.places(kept)
     assert (size, least) == (8, 4)
     assert (third - first, small - first) == (16, 8)
 
@@ -238,12 +232,3 @@ def test_pictures_tell_their_data_in_words():
     assert drawn.alt == "t. all: 2 tensors, 16 MiB, widest gap 0 MiB; one: 1 tensors, 8 MiB, widest gap 0 MiB."
     with pytest.raises(ValueError, match="no tensors"):
         memory.draw_places({"none": []}, title="t")
-
-
-@needs_fork
-def test_processes_that_meet_run_at_the_same_time():
-    def meet(meeting: programs.Meeting) -> int:
-        meeting.all("here")
-        return meeting.number
-
-    assert programs.together(meet, 3) == [0, 1, 2]

@@ -8,22 +8,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from serving import free_port, serving
 
 from across._jupyter import lab
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "jupyterhub.md").read_text(encoding="utf-8")
-BASE, TOKEN, STARTS = "/user/ada/", "secret", 120.0
+BASE, TOKEN = "/user/ada/", "secret"
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +31,12 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tu
     (home / "notebooks" / "zh").mkdir(parents=True)
     for name in ("notebooks/03_device_placement.ipynb", "notebooks/zh/03_device_placement.ipynb"):
         (home / name).write_bytes((ROOT / name).read_bytes())
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = {key: value for key, value in os.environ.items() if key not in ("ACROSS_COURSE", "JUPYTER_CONFIG_DIR")}
     env |= {"HOME": str(home), "JUPYTER_CONFIG_PATH": str(lab.ON_A_HUB), "JUPYTER_PATH": str(lab.DATA)}
     env |= {"JUPYTER_DEFAULT_PROVISIONER_NAME": "across-warm", "JUPYTER_DATA_DIR": str(home / ".data")}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--allow-root"]
     command += [f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={home}"]
-    log = home / ".log"
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, cwd=home, env=env, stdout=out, stderr=out)
 
     def asked(path: str) -> tuple[int, str]:
         url = f"http://127.0.0.1:{port}{BASE}{path}{'&' if '?' in path else '?'}token={TOKEN}"
@@ -53,23 +46,8 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tu
         except urllib.error.HTTPError as error:
             return error.code, ""
 
-    try:
-        until = time.monotonic() + STARTS
-        while True:
-            assert server.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            try:
-                asked("api")
-                break
-            except OSError:
-                time.sleep(0.2)
+    with serving(command, home, env, home / ".log"):
         yield asked
-    finally:
-        server.terminate()
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            server.kill()
 
 
 def test_validate_is_ours_and_the_exchange_is_nbgraders(ask: Callable[[str], tuple[int, str]]):

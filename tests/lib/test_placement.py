@@ -1,6 +1,5 @@
-import pickle
-
 import pytest
+from processes import in_a_fresh_process
 
 from across._draw import partitions
 from across._draw.partitions import short_device
@@ -23,20 +22,18 @@ def test_devices_have_the_name_a_reader_wants(long, short):
     assert short_device(long) == short
 
 
-def test_eager_ops_are_listed_where_they_ran(in_four):
-    def run() -> Trace:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_eager_ops_are_listed_where_they_ran():
+    import tensorflow as tf
 
-        def product(scale):
-            with tf.device("/CPU:1"):
-                a = tf.constant([[1.0, 2.0], [3.0, 4.0]])
-            with tf.device("/CPU:3"):
-                b = a @ a
-            return b * scale
+    def product(scale):
+        with tf.device("/CPU:1"):
+            a = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+        with tf.device("/CPU:3"):
+            b = a @ a
+        return b * scale
 
-        return trace(product, tf.constant(2.0))
-
-    found = in_four(run)
+    found = trace(product, tf.constant(2.0))
     assert [(op.type, op.device, op.dtype, op.shape) for op in found] == [
         ("Const", "CPU:1", "float32", (2, 2)),
         ("MatMul", "CPU:3", "float32", (2, 2)),
@@ -47,19 +44,17 @@ def test_eager_ops_are_listed_where_they_ran(in_four):
     assert found.available == ("CPU:0", "CPU:1", "CPU:2", "CPU:3")
 
 
-def test_an_eager_variable_and_what_is_done_to_it_stay_on_its_device(in_four):
-    def run() -> Trace:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_an_eager_variable_and_what_is_done_to_it_stay_on_its_device():
+    import tensorflow as tf
 
-        def counted():
-            with tf.device("/CPU:2"):
-                count = tf.Variable(1.0, name="count")
-            count.assign_add(2.0)
-            return count * 3.0
+    def counted():
+        with tf.device("/CPU:2"):
+            count = tf.Variable(1.0, name="count")
+        count.assign_add(2.0)
+        return count * 3.0
 
-        return trace(counted)
-
-    found = in_four(run)
+    found = trace(counted)
     assert found["count"].type == "VarHandleOp"
     assert (found["count"].dtype, found["count"].shape) == ("float32", ())
     on_its_device = [op.type for op in found.on("/CPU:2")]
@@ -67,90 +62,80 @@ def test_an_eager_variable_and_what_is_done_to_it_stay_on_its_device(in_four):
     assert [op.device for op in found.of_type("Mul")] == ["CPU:0"]
 
 
-def test_a_function_is_seen_at_every_call_and_not_retraced(in_four):
-    def run() -> tuple[list[dict[str, str]], int]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_function_is_seen_at_every_call_and_not_retraced():
+    import tensorflow as tf
 
-        @tf.function
-        def towers(x):
-            with tf.device("/CPU:1"):
-                a = tf.sin(x, name="a")
-            with tf.device("/CPU:2"):
-                b = tf.cos(a, name="b")
-            return b
+    @tf.function
+    def towers(x):
+        with tf.device("/CPU:1"):
+            a = tf.sin(x, name="a")
+        with tf.device("/CPU:2"):
+            b = tf.cos(a, name="b")
+        return b
 
-        x = tf.ones(3)
-        towers(x)
-        return [trace(towers, x).placed() for _ in range(3)], towers.experimental_get_tracing_count()
-
-    placed, traced = in_four(run)
+    x = tf.ones(3)
+    towers(x)
+    placed, traced = [trace(towers, x).placed() for _ in range(3)], towers.experimental_get_tracing_count()
     assert placed == [{"a": "CPU:1", "b": "CPU:2"}] * 3
     assert traced == 1
 
 
-def test_a_function_shows_the_ops_that_were_written_not_the_optimised_ones(in_four):
-    def run() -> tuple[list[str], list[tuple]]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_function_shows_the_ops_that_were_written_not_the_optimised_ones():
+    import tensorflow as tf
 
-        @tf.function
-        def constant():
-            with tf.device("/CPU:3"):
-                return tf.constant(2.0, name="two") * tf.constant([3.0, 4.0], name="three_four")
+    @tf.function
+    def constant():
+        with tf.device("/CPU:3"):
+            return tf.constant(2.0, name="two") * tf.constant([3.0, 4.0], name="three_four")
 
-        found = trace(constant)
-        return found.devices(), [(op.name, op.dtype, op.shape) for op in found]
-
-    devices, ops = in_four(run)
+    found = trace(constant)
+    devices, ops = found.devices(), [(op.name, op.dtype, op.shape) for op in found]
     assert devices == ["CPU:3"]
     assert ops == [("two", "float32", ()), ("three_four", "float32", (2,)), ("mul", "float32", (2,))]
 
 
-def test_tracing_leaves_the_optimiser_as_it_was(in_four):
-    def run() -> list:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_tracing_leaves_the_optimiser_as_it_was():
+    import tensorflow as tf
 
-        def option():
-            return tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
+    def option():
+        return tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
 
-        seen = [option()]
-        with pytest.raises(ZeroDivisionError):
-            trace(lambda: 1 / 0)
-        seen.append(option())
-        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-        trace(tf.ones, 2)
-        return [*seen, option()]
-
-    assert in_four(run) == [False, False, True]
+    seen = [option()]
+    with pytest.raises(ZeroDivisionError):
+        trace(lambda: 1 / 0)
+    seen.append(option())
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    trace(tf.ones, 2)
+    assert [*seen, option()] == [False, False, True]
 
 
-def test_a_renamed_kernel_keeps_the_name_that_was_asked_for(in_four):
-    def run() -> list[str]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_renamed_kernel_keeps_the_name_that_was_asked_for():
+    import tensorflow as tf
 
-        @tf.function
-        def product(x):
-            return x @ x
+    @tf.function
+    def product(x):
+        return x @ x
 
-        return [op.type for op in trace(product, tf.ones((64, 64)))]
-
-    assert in_four(run) == ["MatMul"]
+    assert [op.type for op in trace(product, tf.ones((64, 64)))] == ["MatMul"]
 
 
-def test_a_captured_variable_is_given_by_its_name_and_copied_from_its_device(in_four):
-    def run() -> Trace:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_captured_variable_is_given_by_its_name_and_copied_from_its_device():
+    import tensorflow as tf
 
-        with tf.device("/CPU:3"):
-            weights = tf.Variable(tf.ones((2, 2)), name="weights")
+    with tf.device("/CPU:3"):
+        weights = tf.Variable(tf.ones((2, 2)), name="weights")
 
-        @tf.function
-        def layer(x):
-            with tf.device("/CPU:1"):
-                return x @ weights
+    @tf.function
+    def layer(x):
+        with tf.device("/CPU:1"):
+            return x @ weights
 
-        return trace(layer, tf.ones((2, 2)))
-
-    found = in_four(run)
+    found = trace(layer, tf.ones((2, 2)))
     assert [(op.name, op.type, op.device, op.shape) for op in found.given] == [
         ("x", "Input", "CPU:0", (2, 2)),
         ("weights", "Variable", "CPU:3", (2, 2)),
@@ -160,83 +145,81 @@ def test_a_captured_variable_is_given_by_its_name_and_copied_from_its_device(in_
     assert {source for source, device in found.copies() if device == "CPU:1"} == {"x", read.name}
 
 
-def test_the_variables_of_a_keras_layer_go_by_their_names(in_four):
-    def run() -> list[tuple[str, str]]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_the_variables_of_a_keras_layer_go_by_their_names():
+    import tensorflow as tf
 
-        with tf.device("/CPU:2"):
-            layer = tf.keras.layers.Dense(2, name="dense")
-            layer.build((None, 3))
+    with tf.device("/CPU:2"):
+        layer = tf.keras.layers.Dense(2, name="dense")
+        layer.build((None, 3))
 
-        @tf.function
-        def apply(x):
-            return layer(x)
+    @tf.function
+    def apply(x):
+        return layer(x)
 
-        return [(op.name, op.device) for op in trace(apply, tf.ones((1, 3))).given]
+    assert [(op.name, op.device) for op in trace(apply, tf.ones((1, 3))).given] == [
+        ("x", "CPU:0"),
+        ("dense/kernel", "CPU:2"),
+        ("dense/bias", "CPU:2"),
+    ]
 
-    assert in_four(run) == [("x", "CPU:0"), ("dense/kernel", "CPU:2"), ("dense/bias", "CPU:2")]
 
+@in_a_fresh_process(cpus=4)
+def test_a_keras_model_that_is_traced_itself_has_named_weights_and_inputs():
+    import tensorflow as tf
 
-def test_a_keras_model_that_is_traced_itself_has_named_weights_and_inputs(in_four):
-    def run() -> Trace:
-        import tensorflow as tf
-
-        model = tf.keras.Sequential([tf.keras.layers.Dense(2, name="dense")])
-        with tf.device("/CPU:1"):
-            model.build([None, 3])
-        return trace(model, tf.ones([1, 3]))
-
-    given = {op.name: op.device for op in in_four(run).given}
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2, name="dense")])
+    with tf.device("/CPU:1"):
+        model.build([None, 3])
+    given = {op.name: op.device for op in trace(model, tf.ones([1, 3])).given}
     assert given == {"inputs": "CPU:0", "sequential/dense/kernel": "CPU:1", "sequential/dense/bias": "CPU:1"}
 
 
-def test_a_constant_that_is_made_on_each_device_that_reads_it_is_shown(in_four):
-    def run() -> Trace:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_constant_that_is_made_on_each_device_that_reads_it_is_shown():
+    import tensorflow as tf
 
-        @tf.function
-        def two_readers(x):
-            five = tf.constant(5.0)
-            with tf.device("/CPU:2"):
-                product = x * five
-            with tf.device("/CPU:3"):
-                return product, x + five
+    @tf.function
+    def two_readers(x):
+        five = tf.constant(5.0)
+        with tf.device("/CPU:2"):
+            product = x * five
+        with tf.device("/CPU:3"):
+            return product, x + five
 
-        return trace(two_readers, tf.constant(1.0))
-
-    assert sorted(op.device for op in in_four(run).of_type("Const")) == ["CPU:2", "CPU:3"]
+    assert sorted(op.device for op in trace(two_readers, tf.constant(1.0)).of_type("Const")) == ["CPU:2", "CPU:3"]
 
 
-def test_variables_in_a_dictionary_and_inputs_in_a_list_go_by_their_names(in_four):
-    def run() -> list[tuple[str, str]]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_variables_in_a_dictionary_and_inputs_in_a_list_go_by_their_names():
+    import tensorflow as tf
 
-        variables = {"w": tf.Variable(1.0, name="w"), "itself": []}
-        variables["itself"].append(variables)
+    variables = {"w": tf.Variable(1.0, name="w"), "itself": []}
+    variables["itself"].append(variables)
 
-        def scaled(parts):
-            return variables["w"] * parts[0] + parts[1]["b"]
+    def scaled(parts):
+        return variables["w"] * parts[0] + parts[1]["b"]
 
-        return [(op.name, op.type) for op in trace(scaled, [tf.constant(1.0), {"b": tf.constant(2.0)}]).given]
+    assert [(op.name, op.type) for op in trace(scaled, [tf.constant(1.0), {"b": tf.constant(2.0)}]).given] == [
+        ("w", "Variable"),
+        ("parts_0", "Input"),
+        ("parts_1_b", "Input"),
+    ]
 
-    assert in_four(run) == [("w", "Variable"), ("parts_0", "Input"), ("parts_1_b", "Input")]
 
+@in_a_fresh_process(cpus=4)
+def test_functions_called_from_eager_code_are_joined_to_it():
+    import tensorflow as tf
 
-def test_functions_called_from_eager_code_are_joined_to_it(in_four):
-    def run() -> Trace:
-        import tensorflow as tf
+    @tf.function
+    def square(x):
+        with tf.device("/CPU:2"):
+            return tf.square(x)
 
-        @tf.function
-        def square(x):
-            with tf.device("/CPU:2"):
-                return tf.square(x)
+    def both(x):
+        return square(x) + square(x)
 
-        def both(x):
-            return square(x) + square(x)
-
-        return trace(both, tf.constant(3.0))
-
-    found = in_four(run)
+    found = trace(both, tf.constant(3.0))
     assert [(op.name, op.type, op.device) for op in found] == [
         ("Square", "Square", "CPU:2"),
         ("Square_1", "Square", "CPU:2"),
@@ -250,66 +233,58 @@ def test_functions_called_from_eager_code_are_joined_to_it(in_four):
     }
 
 
-def test_an_identity_that_moves_a_tensor_is_shown(in_four):
-    def run() -> list[tuple[str, str]]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_an_identity_that_moves_a_tensor_is_shown():
+    import tensorflow as tf
 
-        @tf.function
-        def moved(x):
-            with tf.device("/CPU:1"):
-                return tf.identity(x)
+    @tf.function
+    def moved(x):
+        with tf.device("/CPU:1"):
+            return tf.identity(x)
 
-        return [(op.type, op.device) for op in trace(moved, tf.ones(2))]
-
-    assert in_four(run) == [("Identity", "CPU:1")]
+    assert [(op.type, op.device) for op in trace(moved, tf.ones(2))] == [("Identity", "CPU:1")]
 
 
-def test_a_loop_in_a_function_is_traced_and_drawn(in_four):
-    def run() -> tuple[set[str], str]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_loop_in_a_function_is_traced_and_drawn():
+    import tensorflow as tf
 
-        @tf.function
-        def loop(x):
-            with tf.device("/CPU:2"):
-                while tf.reduce_sum(x) < 10.0:
-                    x = tf.square(x) + 1.0
-            return x
+    @tf.function
+    def loop(x):
+        with tf.device("/CPU:2"):
+            while tf.reduce_sum(x) < 10.0:
+                x = tf.square(x) + 1.0
+        return x
 
-        found = trace(loop, tf.ones(2))
-        return {op.type for op in found.on("CPU:2")}, found.draw().alt
-
-    types, alt = in_four(run)
+    found = trace(loop, tf.ones(2))
+    types, alt = {op.type for op in found.on("CPU:2")}, found.draw().alt
     assert {"Square", "AddV2", "Less"} <= types
     assert "CPU:2 ran" in alt
 
 
-def test_a_function_compiled_by_xla_is_one_op(in_four):
-    def run() -> list[tuple[str, str]]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_function_compiled_by_xla_is_one_op():
+    import tensorflow as tf
 
-        @tf.function(jit_compile=True)
-        def fused(x):
-            return tf.sin(x) + 1.0
+    @tf.function(jit_compile=True)
+    def fused(x):
+        return tf.sin(x) + 1.0
 
-        return [(op.name, op.type) for op in trace(fused, tf.ones(2))]
-
-    assert in_four(run) == [("fused", "function")]
+    assert [(op.name, op.type) for op in trace(fused, tf.ones(2))] == [("fused", "function")]
 
 
-def test_a_graph_of_tensorflow_one_is_traced_in_a_session_of_its_own(in_four):
-    def run() -> tuple[Trace, Trace]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_graph_of_tensorflow_one_is_traced_in_a_session_of_its_own():
+    import tensorflow as tf
 
-        v1 = tf.compat.v1
-        with tf.Graph().as_default() as graph:
-            with tf.device("/cpu:2"):
-                a = v1.get_variable("a", shape=(2, 3))
-            x = v1.placeholder(tf.float32, (), name="x")
-            c = tf.multiply(a, x, name="c")
-        graph.finalize()
-        return trace_graph(graph, c, {x: 2.0}), trace_graph(graph, a.initializer)
-
-    run_once, initialised = in_four(run)
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        with tf.device("/cpu:2"):
+            a = v1.get_variable("a", shape=(2, 3))
+        x = v1.placeholder(tf.float32, (), name="x")
+        c = tf.multiply(a, x, name="c")
+    graph.finalize()
+    run_once, initialised = trace_graph(graph, c, {x: 2.0}), trace_graph(graph, a.initializer)
     assert run_once["a"].type == "VarHandleOp"
     assert run_once.placed() == {"a": "CPU:2", "c/ReadVariableOp": "CPU:2", "c": "CPU:0"}
     assert [(op.name, op.type, op.dtype, op.shape) for op in run_once.given] == [("x", "Input", "float32", ())]
@@ -319,56 +294,42 @@ def test_a_graph_of_tensorflow_one_is_traced_in_a_session_of_its_own(in_four):
     assert initialised["a/Assign"].type == "AssignVariableOp"
 
 
-def test_a_session_that_is_passed_in_is_used(in_four):
-    def run() -> tuple[list[str], tuple[str, ...]]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_session_that_is_passed_in_is_used():
+    import tensorflow as tf
 
-        v1 = tf.compat.v1
-        with tf.Graph().as_default() as graph, tf.device("/cpu:1"):
-            b = tf.constant(1.0) + v1.get_variable("b", initializer=3.0, use_resource=False)
-        with v1.Session(graph=graph, config=v1.ConfigProto(device_count={"CPU": 2})) as session:
-            session.run([v.initializer for v in graph.get_collection("variables")])
-            found = trace_graph(graph, b, session=session)
-        return [op.type for op in found if op.type.startswith("Var")], found.available
-
-    assert in_four(run) == (["VariableV2"], ("CPU:0", "CPU:1"))
-
-
-def test_a_device_that_is_missing_is_an_error_without_soft_placement(in_four):
-    def run() -> list[str]:
-        import tensorflow as tf
-
-        with tf.Graph().as_default() as graph, tf.device("/gpu:7"):
-            a = tf.constant(1.0, name="a") + 1.0
-        softly = trace_graph(graph, a).devices()
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
-            trace_graph(graph, a, soft=False)
-        return softly
-
-    assert in_four(run)[0] in ("CPU:0", "GPU:0")
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, tf.device("/cpu:1"):
+        b = tf.constant(1.0) + v1.get_variable("b", initializer=3.0, use_resource=False)
+    with v1.Session(graph=graph, config=v1.ConfigProto(device_count={"CPU": 2})) as session:
+        session.run([v.initializer for v in graph.get_collection("variables")])
+        found = trace_graph(graph, b, session=session)
+    assert ([op.type for op in found if op.type.startswith("Var")], found.available) == (
+        ["VariableV2"],
+        ("CPU:0", "CPU:1"),
+    )
 
 
-def test_axes_and_shapes_are_not_listed_among_the_ops(in_four):
-    def run() -> list[str]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_device_that_is_missing_is_an_error_without_soft_placement():
+    import tensorflow as tf
 
-        @tf.function
-        def flat(x):
-            return tf.reshape(tf.reduce_sum(x, axis=1), [2, 1]) + tf.constant([[1.0]])
-
-        return [op.type for op in trace(flat, tf.ones((2, 3)))]
-
-    assert in_four(run) == ["Sum", "Reshape", "Const", "AddV2"]
+    with tf.Graph().as_default() as graph, tf.device("/gpu:7"):
+        a = tf.constant(1.0, name="a") + 1.0
+    assert trace_graph(graph, a).devices()[0] in ("CPU:0", "GPU:0")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
+        trace_graph(graph, a, soft=False)
 
 
-def test_what_the_function_raises_is_raised(in_four):
-    def run() -> None:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_axes_and_shapes_are_not_listed_among_the_ops():
+    import tensorflow as tf
 
-        trace(tf.matmul, tf.ones((2, 3)), tf.ones((2, 3)))
+    @tf.function
+    def flat(x):
+        return tf.reshape(tf.reduce_sum(x, axis=1), [2, 1]) + tf.constant([[1.0]])
 
-    with pytest.raises(Exception, match="Matrix size-incompatible"):
-        in_four(run)
+    assert [op.type for op in trace(flat, tf.ones((2, 3)))] == ["Sum", "Reshape", "Const", "AddV2"]
 
 
 @pytest.fixture
@@ -412,62 +373,52 @@ def test_an_unknown_op_names_those_there_are(small):
         small["c"]
 
 
-def test_a_trace_survives_pickling(small):
-    assert pickle.loads(pickle.dumps(small)) == small
+@in_a_fresh_process(cpus=4)
+def test_ops_that_are_moved_say_what_would_be_copied():
+    import tensorflow as tf
 
+    with tf.device("/CPU:1"):
+        v = tf.Variable(2.0)
 
-def test_ops_that_are_moved_say_what_would_be_copied(in_four):
-    def run() -> tuple[Trace, Trace]:
-        import tensorflow as tf
+    @tf.function
+    def step(x):
+        with tf.device("/CPU:2"):
+            return x * v
 
-        with tf.device("/CPU:1"):
-            v = tf.Variable(2.0)
-
-        @tf.function
-        def step(x):
-            with tf.device("/CPU:2"):
-                return x * v
-
-        found = trace(step, tf.constant(1.0))
-        return found, found.moved({"ReadVariableOp": "/CPU:2", "mul": "CPU:3", "no such op": "CPU:0"})
-
-    found, moved = in_four(run)
+    found = trace(step, tf.constant(1.0))
+    moved = found.moved({"ReadVariableOp": "/CPU:2", "mul": "CPU:3", "no such op": "CPU:0"})
     assert [op.device for op in found] == ["CPU:1", "CPU:2"]
     assert [op.device for op in moved] == ["CPU:2", "CPU:3"]
     assert found.copies() == [("x", "CPU:2"), ("mul/ReadVariableOp", "CPU:2")]
     assert moved.copies() == [("Variable", "CPU:2"), ("x", "CPU:3"), ("mul/ReadVariableOp", "CPU:3")]
 
 
-def test_a_variable_that_is_the_second_operand_is_read_too(in_four):
-    def run() -> list[Trace]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_a_variable_that_is_the_second_operand_is_read_too():
+    import tensorflow as tf
 
-        with tf.device("/CPU:1"):
-            v, four = tf.Variable(3.0), tf.constant(4.0)
-        return [trace(lambda: four * v), trace(lambda: four * 3.0)]
-
-    read, constants = in_four(run)
+    with tf.device("/CPU:1"):
+        v, four = tf.Variable(3.0), tf.constant(4.0)
+    read, constants = trace(lambda: four * v), trace(lambda: four * 3.0)
     assert [(op.type, op.device) for op in read] == [("Const", "CPU:1"), ("ReadVariableOp", "CPU:1"), ("Mul", "CPU:0")]
     assert read["ReadVariableOp"].inputs == ("Variable",)
     assert [op.type for op in constants] == ["Const", "Const", "Mul"]
 
 
-def test_the_bytes_that_were_copied_are_counted_by_link(in_four):
-    def run() -> dict[tuple[str, str], int]:
-        import tensorflow as tf
+@in_a_fresh_process(cpus=4)
+def test_the_bytes_that_were_copied_are_counted_by_link():
+    import tensorflow as tf
 
-        def there_and_back():
-            with tf.device("/CPU:1"):
-                x = tf.ones([10, 3])
-            with tf.device("/CPU:2"):
-                y = tf.cast(x + x, tf.float64)
-                z = x * 2.0
-            with tf.device("/CPU:1"):
-                return y + tf.cast(x, tf.float64), z
+    def there_and_back():
+        with tf.device("/CPU:1"):
+            x = tf.ones([10, 3])
+        with tf.device("/CPU:2"):
+            y = tf.cast(x + x, tf.float64)
+            z = x * 2.0
+        with tf.device("/CPU:1"):
+            return y + tf.cast(x, tf.float64), z
 
-        return trace(there_and_back).sent()
-
-    assert in_four(run) == {("CPU:1", "CPU:2"): 120, ("CPU:2", "CPU:1"): 240}
+    assert trace(there_and_back).sent() == {("CPU:1", "CPU:2"): 120, ("CPU:2", "CPU:1"): 240}
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [("float32", (None, 3)), ("float32", None), ("string", (2,)), ("", ())])

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import ended
+from processes import ended, forked
 
 from across import fresh, programs
-from across._process import warm
 
-pytestmark = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
+pytestmark = forked
 
 
 def meet_but_one(meeting: programs.Meeting, bad: int, how: str, folder: str) -> None:
@@ -43,8 +42,7 @@ EXPECTED: dict[str, tuple[type[BaseException], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", EXPECTED)
-@pytest.mark.parametrize("bad", [0, 1, 2])
+@pytest.mark.parametrize(("bad", "how"), list(enumerate(EXPECTED)))
 def test_the_first_failure_ends_all_and_is_what_is_shown(bad: int, how: str, tmp_path: Path):
     kind, says = EXPECTED[how]
     with pytest.raises(kind, match=says.format(bad)) as caught:

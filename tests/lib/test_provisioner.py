@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
 from ast import literal_eval
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +18,32 @@ import pytest
 from jupyter_client.manager import KernelManager, start_new_kernel
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from nbclient import NotebookClient
+from processes import forked
 
 from across._gpu import building
-from across._process import provisioner, warm
+from across._process import provisioner
 
-pytestmark = pytest.mark.skipif(not warm.available(), reason="kernels are forked on Linux only")
+pytestmark = [forked, pytest.mark.usefixtures("warm_kernels")]
 
 QUIET = ["--log-level=ERROR"]
 DEADLINE = 60.0
 
 
-@pytest.fixture(scope="module")
-def turned_on() -> Iterator[None]:
-    factory = KernelProvisionerFactory.instance()
-    before, env = factory.default_provisioner_name, dict(os.environ)
-    provisioner.turn_on()
-    yield
-    provisioner.turn_off()
-    factory.default_provisioner_name = before
-    os.environ.clear()
-    os.environ.update(env)
-
-
-@pytest.fixture
-def kernel(turned_on: None) -> Iterator[tuple[KernelManager, Any]]:
-    manager, client = start_new_kernel(startup_timeout=DEADLINE, extra_arguments=QUIET)
+@contextmanager
+def started(**options: Any) -> Iterator[tuple[KernelManager, Any]]:
+    """A kernel with its client; ended with the block."""
+    manager, client = start_new_kernel(startup_timeout=DEADLINE, extra_arguments=QUIET, **options)
     try:
         yield manager, client
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def kernel() -> Iterator[tuple[KernelManager, Any]]:
+    with started() as running:
+        yield running
 
 
 def executed(*sources: str, **options: Any) -> list[Any]:
@@ -76,31 +74,25 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_a_notebook_finds_tensorflow_imported_and_can_use_it(turned_on: None):
-    first, second = executed(
-        "import sys; print('tensorflow' in sys.modules)", "import tensorflow as tf; print(tf.add(1, 2))"
+def test_a_notebook_finds_tensorflow_imported_and_can_use_it_and_a_figure_shows():
+    first, second, third = executed(
+        "import sys; print('tensorflow' in sys.modules)",
+        "import tensorflow as tf; print(tf.add(1, 2))",
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2]);",
     )
     assert first[0].text == "True\n"
     assert [(out.name, out.text) for out in second] == [("stdout", "tf.Tensor(3, shape=(), dtype=int32)\n")]
+    assert "image/png" in third[0].data
 
 
-def test_a_figure_shows(turned_on: None):
-    (outputs,) = executed("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
-    assert "image/png" in outputs[0].data
-
-
-def test_what_c_code_prints_shows(turned_on: None, monkeypatch: pytest.MonkeyPatch):
+def test_what_c_code_prints_shows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("PYTEST_CURRENT_TEST")  # with it ipykernel leaves file descriptors alone
-    manager, client = start_new_kernel(startup_timeout=DEADLINE, extra_arguments=QUIET)
-    try:
+    with started() as (_, client):
         client.execute("import os; os.write(2, b'from below\\n');")
         wait_for(lambda: "below" in client.get_iopub_msg(timeout=DEADLINE)["content"].get("text", ""), "the line")
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
-def test_a_warm_kernel_looks_for_modules_where_a_cold_one_does(turned_on: None, monkeypatch: pytest.MonkeyPatch):
+def test_a_warm_kernel_looks_for_modules_where_a_cold_one_does(monkeypatch: pytest.MonkeyPatch):
     ask = "import sys, os; print(sys.path, os.getcwd())"
     warm_says = executed(ask)[0][0].text
     monkeypatch.setattr(KernelProvisionerFactory.instance(), "default_provisioner_name", "local-provisioner")
@@ -111,8 +103,9 @@ def test_two_kernels_share_nothing(kernel: tuple[KernelManager, Any]):
     _, client = kernel
     value(client, "globals().update(mine=1)")
     drawn = value(client, "__import__('numpy').random.random()")
-    assert executed("print('mine' in globals())")[0][0].text == "False\n"
-    assert executed("print(__import__('numpy').random.random())")[0][0].text != f"{drawn}\n"
+    ((other,),) = executed("print('mine' in globals(), __import__('numpy').random.random())")
+    assert other.text.startswith("False ")
+    assert other.text != f"False {drawn}\n"
 
 
 def test_an_interrupt_ends_the_cell_and_keeps_the_kernel(kernel: tuple[KernelManager, Any]):
@@ -144,32 +137,58 @@ def test_a_kernel_that_dies_is_seen_to_be_dead(kernel: tuple[KernelManager, Any]
     wait_for(lambda: not manager.is_alive(), "the death of the kernel")
 
 
-def test_shutting_a_kernel_down_ends_what_it_started(turned_on: None):
-    manager, client = start_new_kernel(startup_timeout=DEADLINE, extra_arguments=QUIET)
-    pids = [
-        int(value(client, "__import__('os').getpid()")),
-        int(value(client, "__import__('subprocess').Popen(['sleep', '600']).pid")),
-    ]
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+def test_shutting_a_kernel_down_ends_what_it_started():
+    with started() as (_, client):
+        asked = ("__import__('os').getpid()", "__import__('subprocess').Popen(['sleep', '600']).pid")
+        pids = [int(value(client, each)) for each in asked]
     wait_for(lambda: all(map(gone, pids)), "the end of the kernel and its child")
 
 
-def test_fresh_processes_come_from_a_server_beside_the_kernel_that_ends_with_it(turned_on: None):
-    manager, client = start_new_kernel(startup_timeout=DEADLINE, extra_arguments=QUIET)
-    value(client, "__import__('tensorflow').add(1, 2)")  # from here on the kernel itself could not be forked
-    value(client, "globals().update(fresh=__import__('across.fresh').fresh, os=__import__('os'))")
-    kernel, beside, own = literal_eval(value(client, "(os.getpid(), fresh.run(os.getppid), len(fresh._servers))"))
-    assert own == 0
-    assert f"\nPPid:\t{kernel}\n" in Path(f"/proc/{beside}/status").read_text()
-    assert literal_eval(value(client, "fresh.run(eval, \"int(__import__('tensorflow').add(1, 2))\")")) == 3
-    draw = "[float(fresh.run(eval, \"__import__('numpy').random.random()\")) for _ in range(2)]"
-    assert len(set(literal_eval(value(client, draw)))) == 2
-    folder = Path(literal_eval(value(client, "os.environ['ACROSS_FORK_SERVER']")).partition(os.pathsep)[0]).parent
-    assert (folder / "warm").is_socket()
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+def test_fresh_processes_come_from_a_server_beside_the_kernel_that_ends_with_it():
+    with started() as (_, client):
+        value(client, "__import__('tensorflow').add(1, 2)")  # from here on the kernel itself could not be forked
+        value(client, "globals().update(fresh=__import__('across.fresh').fresh, os=__import__('os'))")
+        kernel, beside, own = literal_eval(value(client, "(os.getpid(), fresh.run(os.getppid), len(fresh._servers))"))
+        assert own == 0
+        assert f"\nPPid:\t{kernel}\n" in Path(f"/proc/{beside}/status").read_text()
+        assert literal_eval(value(client, "fresh.run(eval, \"int(__import__('tensorflow').add(1, 2))\")")) == 3
+        draw = "[float(fresh.run(eval, \"__import__('numpy').random.random()\")) for _ in range(2)]"
+        assert len(set(literal_eval(value(client, draw)))) == 2
+        folder = Path(literal_eval(value(client, "os.environ['ACROSS_FORK_SERVER']")).partition(os.pathsep)[0]).parent
+        assert (folder / "warm").is_socket()
     wait_for(lambda: gone(beside) and not folder.exists(), "the end of the server beside the kernel")
+
+
+CELLS = """
+import tensorflow as tf
+from across import fresh, programs
+
+@tf.function
+def up(x):
+    if x > 0:
+        x += 1
+    return x
+
+def breaks(meeting=None):
+    raise ValueError("no")  # this line
+=====
+print(fresh.run(lambda: int(up(tf.constant(1)))))
+=====
+fresh.run(breaks)
+=====
+programs.together(breaks, 2)
+"""
+
+
+def test_code_of_a_notebook_keeps_its_source_in_a_fresh_process():
+    _, up, alone, together = executed(*CELLS.split("=====\n"), allow_errors=True)
+    assert "".join(output.get("text", "?") for output in up) == "2\n"  # AutoGraph read it
+    for outputs, process in ((alone, "the fresh process"), (together, "process ")):
+        remote, _, shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(outputs[-1].traceback)).partition("direct cause")
+        assert re.search(r'in breaks\n +raise ValueError\("no"\)  # this line', remote)
+        assert re.search(
+            rf'ValueError: no\nin {process}.*, in breaks, line \d+: raise ValueError\("no"\)  # this', shown
+        )
 
 
 def test_a_kernel_whose_server_was_killed_starts_another(kernel: tuple[KernelManager, Any]):
@@ -182,7 +201,7 @@ def test_a_kernel_whose_server_was_killed_starts_another(kernel: tuple[KernelMan
     assert value(client, "len(fresh._servers)") == "1"
 
 
-def test_tensorflow_logs_in_a_kernel_as_in_a_notebook_and_beside_it_as_in_a_script(turned_on: None):
+def test_tensorflow_logs_in_a_kernel_as_in_a_notebook_and_beside_it_as_in_a_script():
     ask = (
         "import logging, tensorflow as tf\nfrom across import fresh\n"
         "def ask():\n    tf.get_logger().info('told'), tf.get_logger().warning('warned')\n"
@@ -195,14 +214,9 @@ def test_tensorflow_logs_in_a_kernel_as_in_a_notebook_and_beside_it_as_in_a_scri
     assert beside[0].text == r"TextIOWrapper 'WARNING:tensorflow:warned\n'" + "\n"
 
 
-def test_variables_that_tensorflow_reads_when_it_starts_make_a_cold_kernel(turned_on: None):
-    env = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
-    manager, client = start_new_kernel(startup_timeout=DEADLINE, extra_arguments=QUIET, env=env)
-    try:
+def test_variables_that_tensorflow_reads_when_it_starts_make_a_cold_kernel():
+    with started(env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}) as (_, client):
         assert value(client, "'tensorflow' in __import__('sys').modules") == "False"
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
 def test_another_programs_kernel_is_not_forked():
@@ -212,7 +226,7 @@ def test_another_programs_kernel_is_not_forked():
 
 
 @pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
-def test_a_warm_kernel_has_the_gpus_that_its_environment_asks_for(turned_on: None, monkeypatch: pytest.MonkeyPatch):
+def test_a_warm_kernel_has_the_gpus_that_its_environment_asks_for(monkeypatch: pytest.MonkeyPatch):
     building.build()
     monkeypatch.setenv("ACROSS_GPUS", "2")
     (cell,) = executed("import tensorflow as tf; print(len(tf.config.list_physical_devices('GPU')))")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from processes import forked, in_a_fresh_process
 
 from across import fresh, replicas
-from across._process import warm
 from across.clusters import LocalCluster
 
 INSIDE = [("read", 0), ("read", 1), ("write", 1), ("write", 0)]
-forking = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
 
 
 def test_the_steps_of_a_schedule_stand_in_the_order_of_their_writes():
@@ -45,7 +44,9 @@ def test_the_picture_of_a_global_step_says_where_it_falls():
     assert "does not fall" in replicas.draw_progress([(5.0, 0), (6.0, 90)], {}, title="A run").alt
 
 
-def halfway(assigns: bool) -> float:
+@pytest.mark.parametrize(("assigns", "left"), [(True, 6.0), (False, 3.0)])
+@in_a_fresh_process()
+def test_a_step_that_is_stopped_halfway_loses_what_came_between_only_if_it_assigns(assigns, left):
     """What a variable of 8 is when a step of -3 comes into the middle of one of -2."""
     import tensorflow as tf
 
@@ -58,57 +59,42 @@ def halfway(assigns: bool) -> float:
         kept = step.stop(session, {size: 2.0})
         session.run(step.step, {size: 3.0})
         step.go_on(session, kept, {size: 2.0})
-        return float(session.run(w))
+        assert float(session.run(w)) == left
 
 
-@pytest.mark.parametrize(("assigns", "left"), [(True, 6.0), (False, 3.0)])
-def test_a_step_that_is_stopped_halfway_loses_what_came_between_only_if_it_assigns(assigns, left):
-    assert fresh.run(halfway, assigns) == left
-
-
-def without_a_write() -> list[str]:
+@in_a_fresh_process()
+def test_a_step_that_changes_nothing_is_refused():
     import tensorflow as tf
 
     with tf.Graph().as_default():
-        said = [replicas.why_no_step(each) for each in (tf.constant(1.0), None, 3)]
-        said.append(replicas.why_no_step(tf.compat.v1.get_variable("w", initializer=1.0).assign_sub(1.0)))
-        try:
+        assert replicas.why_no_step(tf.constant(1.0)) == "returned a step that changes no variable"
+        assert replicas.why_no_step(None) == "returned None; expected an op"
+        assert replicas.why_no_step(3) == "returned a value of type int; expected an op"
+        assert replicas.why_no_step(tf.compat.v1.get_variable("w", initializer=1.0).assign_sub(1.0)) == ""
+        with pytest.raises(ValueError, match="the step changes no variable"):
             replicas.Halfway(tf.constant(1.0))
-        except ValueError as error:
-            return [*said, str(error)]
-    return said
 
 
-def test_a_step_that_changes_nothing_is_refused():
-    changes, none, number, right, refused = fresh.run(without_a_write)
-    assert changes == "returned a step that changes no variable"
-    assert (none, number) == ("returned None; expected an op", "returned a value of type int; expected an op")
-    assert right == ""
-    assert refused == "the step changes no variable"
-
-
-def late(seconds: float) -> tuple[list[float], float]:
-    """What a slow gradient is in three runs, each with another input, and how long the quickest of them took."""
+@in_a_fresh_process()
+def test_what_is_slow_is_the_same_and_comes_so_much_later():
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    with tf.Graph().as_default(), v1.Session() as session:
-        given = v1.placeholder(tf.float32, [2])
-        came = replicas.slow(2.0 * given, seconds)
-        session.run(came, {given: [0.0, 0.0]})
-        found, took = [], []
-        for number in range(3):
-            start = time.monotonic()
-            found.append(float(session.run(came, {given: [0.0, float(number)]})[1]))
-            took.append(time.monotonic() - start)
-    return found, min(took)
 
+    def took(seconds: float) -> float:
+        """How long the quickest of three runs took, each with another input."""
+        with tf.Graph().as_default(), v1.Session() as session:
+            given = v1.placeholder(tf.float32, [2])
+            came = replicas.slow(2.0 * given, seconds)
+            session.run(came, {given: [0.0, 0.0]})
+            all_took = []
+            for number in range(3):
+                start = time.monotonic()
+                assert session.run(came, {given: [0.0, float(number)]})[1] == 2.0 * number
+                all_took.append(time.monotonic() - start)
+            return min(all_took)
 
-def test_what_is_slow_is_the_same_and_comes_so_much_later():
-    found, took = fresh.run(late, 0.2)
-    assert found == [0.0, 2.0, 4.0]
-    assert took >= 0.2
-    assert fresh.run(late, 0.0)[1] < 0.2
+    assert took(0.2) >= 0.2 > took(0.0)
 
 
 def adds(target: str, clients: int, pause: float) -> replicas.Timed:
@@ -131,7 +117,7 @@ def zeroed(target: str) -> None:
         session.run([v1.get_variable(name, initializer=0).initializer for name in ("number", "ready")])
 
 
-@forking
+@forked
 def test_clients_are_timed_from_when_all_are_ready():
     with LocalCluster(ps=1, worker=2) as cluster:
         fresh.run(zeroed, cluster.target("ps", 0))
@@ -154,7 +140,7 @@ def counted(target: str, until: int) -> None:
             session.run(step.assign_add(1).op)
 
 
-@forking
+@forked
 def test_a_global_step_is_watched_while_others_change_it():
     with LocalCluster(ps=1) as cluster, replicas.watching(cluster) as watch:
         fresh.run(counted, cluster.target("ps", 0), 5)

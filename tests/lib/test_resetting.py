@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import across
 from test_start_page import change, passes, write
 
 from across._jupyter import chapters, progress, resetting, validation
@@ -117,13 +117,12 @@ def test_answers_that_were_not_saved_yet_are_no_new_beginning(course: Path):
 
 def test_the_command_says_what_it_did_and_what_it_cannot_do(course: Path):
     worked_on(course / "02_jobs.ipynb")
-    command = [sys.executable, "-c", "from across.cli import main; main()", "reset", "02"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = across("reset", "02")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "02_jobs: its predictions count as not measured yet."
     assert [each.answered for each in progress.course()] == [0, 0]
     worked_on(course / "02_jobs.ipynb")
     (course / ".git").rename(course.parent / "no_git")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = across("reset", "02")
     assert done.returncode == 2
     assert done.stderr.startswith(f"across: {course / '02_jobs.ipynb'}: git has no blank version of it; ")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import across, in_a_fresh_process
 
 from across import _system, clusters, devices, doctor, fresh, gpu_traffic, kernels, placement, timeline
 from across._gpu import building, loading
@@ -21,12 +20,6 @@ from across._jupyter import gpus_ahead, machine
 MIB = 1 << 20
 TWO = {devices.GPUS: "2"}
 needs = pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
-
-
-@pytest.fixture
-def in_two(built: Path) -> Callable[..., Any]:
-    """Run a program in a process with two simulated GPUs of 2 GiB."""
-    return lambda program, *arguments, **how: fresh.run(program, *arguments, gpus=2, timeout=120, **how)
 
 
 def said(program: Callable[[], Any], **how: Any) -> str:
@@ -39,33 +32,13 @@ def said(program: Callable[[], Any], **how: Any) -> str:
 
 
 @needs
-def test_tensorflow_lists_them_and_they_are_called_simulated(in_two):
-    def listed():
-        import tensorflow as tf
-
-        physical = tf.config.list_physical_devices("GPU")
-        details = [tf.config.experimental.get_device_details(gpu) for gpu in physical]
-        before = repr(devices.here())
-        logical = [device.name for device in tf.config.list_logical_devices("GPU")]
-        again = devices.gpus(2)
-        return (
-            [gpu.name for gpu in physical],
-            details,
-            before,
-            logical,
-            devices.simulated_gpus(),
-            devices.best(2),
-            again,
-        )
-
-    names, details, table, logical, sentence, best, again = in_two(listed)
-    assert names == [f"/physical_device:GPU:{i}" for i in range(2)]
-    assert details == [{"device_name": "simulated GPU (host memory)"}] * 2
+@in_a_fresh_process(gpus=2)
+def test_they_are_called_simulated():
+    table = repr(devices.here())
     assert "2 simulated GPUs here: no card, this machine's memory." in table
     assert table.count("2.0 GiB") == 2
-    assert logical == ["/device:GPU:0", "/device:GPU:1"]
-    assert sentence.startswith("2 simulated GPUs of 2 GiB each")
-    assert best == again == ["/GPU:0", "/GPU:1"]
+    assert devices.gpus(2) == devices.best(2) == ["/GPU:0", "/GPU:1"]
+    assert devices.simulated_gpus().startswith("2 simulated GPUs of 2 GiB each")
 
 
 @needs
@@ -92,29 +65,7 @@ def test_a_chapter_takes_logical_cpus_where_none_can_be_simulated_and_says_why()
 
 
 @needs
-def test_a_logical_gpu_has_its_bytes_and_no_others(built):
-    def split():
-        import tensorflow as tf
-
-        devices.gpus(2, memory="512 MiB")
-        first, _ = tf.config.list_physical_devices("GPU")
-        piece = tf.config.LogicalDeviceConfiguration
-        tf.config.set_logical_device_configuration(first, [piece(memory_limit=64), piece(memory_limit=128)])
-        tf.config.set_visible_devices([first], "GPU")
-        names = [device.name for device in tf.config.list_logical_devices("GPU")]
-        with tf.device("/GPU:1"):
-            kept = tf.random.normal([MIB // 4])
-        used = [tf.config.experimental.get_memory_info(f"GPU:{i}")["current"] for i in range(2)]
-        return names, used, len(kept)
-
-    names, used, _ = fresh.run(split, timeout=120)
-    assert names == ["/device:GPU:0", "/device:GPU:1"]
-    assert used[0] == 0
-    assert MIB <= used[1] <= MIB + 4096  # as BFC rounds, and a scalar or two
-
-
-@needs
-def test_keras_trains_by_its_default_compile_without_a_warning(in_two):
+def test_keras_trains_by_its_default_compile_without_a_warning(built):
     def fit():
         import warnings
 
@@ -145,112 +96,78 @@ def test_keras_trains_by_its_default_compile_without_a_warning(in_two):
 
 
 @needs
-def test_what_xla_would_compile_runs_without_it_or_is_refused_in_a_sentence(in_two):
-    def compiled():
-        import tensorflow as tf
-        from tensorflow.python.compiler.xla import jit
+@in_a_fresh_process(gpus=2)
+def test_what_xla_would_compile_runs_without_it_or_is_refused_in_a_sentence():
+    import tensorflow as tf
+    from tensorflow.python.compiler.xla import jit
 
-        jitted: Any = tf.function(jit_compile=True)
-        twice = jitted(lambda x: x + x)
+    jitted: Any = tf.function(jit_compile=True)
+    twice = jitted(lambda x: x + x)
+    with tf.device("/GPU:1"):
+        x = tf.ones([4, 4])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = twice(x)
+        gradient = tape.gradient(y, x)
+    nested = tf.function(lambda x: twice(x) * 2.0)(x)
+    tf.config.optimizer.set_jit(True)
+    clustered = tf.function(lambda x: tf.nn.relu(x @ x) + x)(x)
+    tf.config.optimizer.set_jit(False)
+    with tf.device("/CPU:0"):
+        on_cpu = twice(tf.ones([2]))  # where XLA does compile
+
+    @tf.function
+    def scoped(x):
+        with jit.experimental_jit_scope():
+            return tf.nn.relu(x @ x) + x
+
+    found = [y, gradient, nested, clustered, on_cpu]
+    assert [float(tf.reshape(each, [-1])[0]) for each in found] == [2.0, 2.0, 4.0, 5.0, 2.0]
+    assert y.device.endswith("GPU:1")
+    with pytest.raises(tf.errors.UnimplementedError, match="compiles for cards, and this is a simulated GPU"):
+        scoped(x)
+
+
+@needs
+@in_a_fresh_process(gpus=2)
+def test_a_tensor_used_on_the_other_gpu_is_one_copy_of_its_bytes():
+    import tensorflow as tf
+
+    with tf.device("/GPU:0"):
+        here = tf.ones([512, 512])  # 1 MiB
+    with gpu_traffic.counting() as counted, tf.device("/GPU:1"):
+        there = tf.identity(here)
+    with gpu_traffic.counting() as read:
+        there.numpy()
+    with gpu_traffic.counting() as nothing, tf.device("/GPU:1"):
+        tf.identity(there)
+    assert there.device.endswith("GPU:1")
+    assert dict(counted.traffic) == {("GPU:0", "GPU:1"): gpu_traffic.Copied(1, MIB)}
+    assert dict(read.traffic) == {("GPU:1", "CPU:0"): gpu_traffic.Copied(1, MIB)}
+    assert counted.traffic.kind("GPU to GPU") == gpu_traffic.Copied(1, MIB)
+    assert (dict(nothing.traffic), nothing.traffic["GPU:0", "GPU:1"]) == ({}, gpu_traffic.Copied())
+    assert (repr(nothing.traffic), "1,048,576" in repr(counted.traffic)) == ("nothing was copied", True)
+
+
+@needs
+@in_a_fresh_process(gpus=2)
+def test_slowed_copies_of_one_pair_take_latency_and_bytes_by_rate_each_after_the_other():
+    import tensorflow as tf
+
+    @tf.function
+    def both(x):
+        with tf.device("/GPU:0"):
+            doubled, tripled = x * 2.0, x * 3.0
         with tf.device("/GPU:1"):
-            x = tf.ones([4, 4])
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y = twice(x)
-            gradient = tape.gradient(y, x)
-        nested = tf.function(lambda x: twice(x) * 2.0)(x)
-        tf.config.optimizer.set_jit(True)
-        clustered = tf.function(lambda x: tf.nn.relu(x @ x) + x)(x)
-        tf.config.optimizer.set_jit(False)
-        with tf.device("/CPU:0"):
-            on_cpu = twice(tf.ones([2]))  # where XLA does compile
+            return tf.reduce_sum(doubled) + tf.reduce_sum(tripled)
 
-        @tf.function
-        def scoped(x):
-            with jit.experimental_jit_scope():
-                return tf.nn.relu(x @ x) + x
-
-        try:
-            scoped(x)
-            refused = ""
-        except tf.errors.UnimplementedError as error:
-            refused = str(error)
-        found = [y, gradient, nested, clustered, on_cpu]
-        return [float(each[0][0] if each.shape.rank == 2 else each[0]) for each in found], y.device[-5:], refused
-
-    values, device, refused = in_two(compiled)
-    assert values == [2.0, 2.0, 4.0, 5.0, 2.0]
-    assert device == "GPU:1"
-    assert "compiles for cards, and this is a simulated GPU" in refused
-
-
-@needs
-def test_functions_in_a_graph_are_written_out_and_keep_their_pins(in_two):
-    def pins():
-        import tensorflow as tf
-
-        from across import tracing
-
-        @tf.function
-        def inner(x):
-            with tf.device("/GPU:1"):
-                return tf.square(x)
-
-        def outer(x):
-            with tf.device("/CPU:0"):
-                return inner(tf.sqrt(x))
-
-        made = tracing.program(outer, tf.TensorSpec([2]))
-        return {node.op: node.device[-5:] for node in made.graph_def.node if node.op in ("Sqrt", "Square")}
-
-    assert in_two(pins) == {"Sqrt": "CPU:0", "Square": "GPU:1"}
-
-
-@needs
-def test_a_tensor_used_on_the_other_gpu_is_one_copy_of_its_bytes(in_two):
-    def copied():
-        import tensorflow as tf
-
-        with tf.device("/GPU:0"):
-            here = tf.ones([512, 512])  # 1 MiB
-        with gpu_traffic.counting() as counted, tf.device("/GPU:1"):
-            there = tf.identity(here)
-        with gpu_traffic.counting() as read:
-            there.numpy()
-        with gpu_traffic.counting() as nothing, tf.device("/GPU:1"):
-            tf.identity(there)
-        return there.device, counted.traffic, read.traffic, nothing.traffic
-
-    device, counted, read, nothing = in_two(copied)
-    assert device.endswith("GPU:1")
-    assert dict(counted) == {("GPU:0", "GPU:1"): gpu_traffic.Copied(1, MIB)}
-    assert dict(read) == {("GPU:1", "CPU:0"): gpu_traffic.Copied(1, MIB)}
-    assert counted.kind("GPU to GPU") == gpu_traffic.Copied(1, MIB)
-    assert (len(nothing), nothing["GPU:0", "GPU:1"], repr(nothing)) == (0, gpu_traffic.Copied(), "nothing was copied")
-    assert "1,048,576" in repr(counted)
-
-
-@needs
-def test_slowed_copies_of_one_pair_take_latency_and_bytes_by_rate_each_after_the_other(in_two):
-    def slowed():
-        import tensorflow as tf
-
-        @tf.function
-        def both(x):
-            with tf.device("/GPU:0"):
-                doubled, tripled = x * 2.0, x * 3.0
-            with tf.device("/GPU:1"):
-                return tf.reduce_sum(doubled) + tf.reduce_sum(tripled)
-
-        with tf.device("/GPU:0"):
-            x = tf.ones([MIB // 4])
+    with tf.device("/GPU:0"):
+        x = tf.ones([MIB // 4])
+    both(x)
+    begun = time.perf_counter()
+    with gpu_traffic.slowed(1e7, latency=0.01):
         both(x)
-        begun = time.perf_counter()
-        with gpu_traffic.slowed(1e7, latency=0.01):
-            both(x)
-        return time.perf_counter() - begun
-
-    assert in_two(slowed) >= 2 * (0.01 + MIB / 1e7)
+    assert time.perf_counter() - begun >= 2 * (0.01 + MIB / 1e7)
 
 
 @pytest.mark.parametrize(("rate", "latency"), [(0, 0), (-1.0, 0), (float("inf"), 0), (float("nan"), 0), (1.0, -1)])
@@ -260,33 +177,30 @@ def test_a_rate_that_is_none_is_refused(rate: float, latency: float):
 
 
 @needs
-def test_the_ops_of_a_gpu_run_one_after_the_other_and_the_trace_shows_it(in_two):
-    def traced():
-        import tensorflow as tf
+@in_a_fresh_process(gpus=2)
+def test_the_ops_of_a_gpu_run_one_after_the_other_and_the_trace_shows_it():
+    import tensorflow as tf
 
-        v1: Any = tf.compat.v1
-        config = v1.ConfigProto(inter_op_parallelism_threads=4, intra_op_parallelism_threads=1)
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        metadata = v1.RunMetadata()
-        with tf.Graph().as_default():
-            products = []
-            for device in ("/gpu:0", "/gpu:0", "/gpu:0", "/gpu:1", "/gpu:1", "/gpu:1"):
-                with tf.device(device):
-                    x = tf.random.normal([200, 200])
-                    products.append(x @ x)
-            with v1.Session(config=config) as session:
-                session.run(products)
-                full = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
-                session.run(products, options=full, run_metadata=metadata)
-        found = {}
-        for device in metadata.step_stats.dev_stats:
-            runs = [(n.all_start_nanos, n.all_start_nanos + n.op_end_rel_nanos) for n in device.node_stats]
-            found[device.device.partition("device:")[2]] = sorted(runs)
-        drawn = timeline.of_step(metadata.step_stats)
-        return found, [len([op for op in drawn if op.lane == f"GPU:{gpu}" and op.type == "MatMul"]) for gpu in range(2)]
-
-    found, drawn = in_two(traced)
-    assert drawn == [3, 3]  # once each, as the GPU ran them
+    v1: Any = tf.compat.v1
+    config = v1.ConfigProto(inter_op_parallelism_threads=4, intra_op_parallelism_threads=1)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    metadata = v1.RunMetadata()
+    with tf.Graph().as_default():
+        products = []
+        for device in ("/gpu:0", "/gpu:0", "/gpu:0", "/gpu:1", "/gpu:1", "/gpu:1"):
+            with tf.device(device):
+                x = tf.random.normal([200, 200])
+                products.append(x @ x)
+        with v1.Session(config=config) as session:
+            session.run(products)
+            full = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+            session.run(products, options=full, run_metadata=metadata)
+    found = {}
+    for device in metadata.step_stats.dev_stats:
+        runs = [(n.all_start_nanos, n.all_start_nanos + n.op_end_rel_nanos) for n in device.node_stats]
+        found[device.device.partition("device:")[2]] = sorted(runs)
+    drawn = [op.lane for op in timeline.of_step(metadata.step_stats) if op.type == "MatMul"]
+    assert sorted(lane for lane in drawn if lane.startswith("GPU")) == ["GPU:0"] * 3 + ["GPU:1"] * 3  # as they ran
     assert {"GPU:0", "GPU:1"} <= found.keys()  # where the host was
     for gpu in range(2):
         runs = found[f"GPU:{gpu}/stream:all"]  # when they ran
@@ -295,97 +209,71 @@ def test_the_ops_of_a_gpu_run_one_after_the_other_and_the_trace_shows_it(in_two)
 
 
 @needs
-def test_ops_that_wait_hold_no_gpu_and_nothing_ends_the_process(in_two):
-    def waiting():
-        import tensorflow as tf
-        from tensorflow.python.ops import data_flow_ops
+@in_a_fresh_process(gpus=2)
+def test_ops_that_wait_hold_no_gpu_and_no_error_ends_the_process():
+    import tensorflow as tf
+    from tensorflow.python.ops import data_flow_ops
 
-        v1: Any = tf.compat.v1
-        config = v1.ConfigProto(inter_op_parallelism_threads=1, allow_soft_placement=True)
-        with tf.Graph().as_default(), tf.device("/gpu:0"):
-            queue = v1.FIFOQueue(4, tf.float32)
-            taken, put = queue.dequeue() * 2.0, queue.enqueue(tf.constant(3.0) * 1.0)
-            area: Any = data_flow_ops.StagingArea([tf.float32])
-            staged, unstaged = area.put([tf.ones([])]), area.get()[0] * 2.0
-            with v1.Session(config=config) as session:
-                both = session.run([taken, put])[0], session.run(staged), session.run(unstaged)
-
-        @tf.function
-        def calls_python(x):
-            return tf.py_function(lambda y: (y @ y) + 1.0, [x], tf.float32) @ x
-
-        @tf.function
-        def loops(x):
-            for _ in tf.range(5):
-                x = tf.cond(tf.reduce_sum(x) > 100.0, lambda: x * 0.5, lambda: x + 1.0)  # noqa: B023
-            return x
-
-        with tf.device("/GPU:1"):
-            ones = tf.ones([2, 2])
-            numbers = [float(calls_python(ones)[0, 0]), float(loops(ones)[0, 0])]
-            errors = []
-            for wrong in (
-                lambda: tf.raw_ops.CudnnRNNParamsSize(
-                    num_layers=1, num_units=1, input_size=1, T=tf.float32, S=tf.int32
-                ),
-                lambda: tf.nn.conv2d(tf.ones([1, 3, 8, 8]), tf.ones([3, 3, 3, 2]), 1, "SAME", data_format="NCHW"),
-                lambda: tf.ones([2, 3]) @ tf.ones([2, 3]),
-                lambda: tf.debugging.check_numerics(tf.constant([float("nan")]), "found"),
-            ):
-                try:
-                    errors.append(str(wrong()))
-                except tf.errors.OpError as error:
-                    errors.append(type(error).__name__)
-        return both[0], both[2], numbers, errors
-
-    taken, unstaged, numbers, errors = in_two(waiting)
-    assert (taken, unstaged, numbers) == (6.0, 2.0, [6.0, 6.0])
-    assert errors == ["UnimplementedError"] * 2 + ["InvalidArgumentError"] * 2
+    v1: Any = tf.compat.v1
+    config = v1.ConfigProto(inter_op_parallelism_threads=1, allow_soft_placement=True)
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        queue = v1.FIFOQueue(4, tf.float32)
+        taken, put = queue.dequeue() * 2.0, queue.enqueue(tf.constant(3.0) * 1.0)
+        area: Any = data_flow_ops.StagingArea([tf.float32])
+        staged, unstaged = area.put([tf.ones([])]), area.get()[0] * 2.0
+        with v1.Session(config=config) as session:
+            both = session.run([taken, put])[0], session.run(staged), session.run(unstaged)
+    errors = []
+    for wrong in (
+        lambda: tf.raw_ops.CudnnRNNParamsSize(num_layers=1, num_units=1, input_size=1, T=tf.float32, S=tf.int32),
+        lambda: tf.ones([2, 3]) @ tf.ones([2, 3]),
+    ):
+        try:
+            errors.append(str(wrong()))
+        except tf.errors.OpError as error:
+            errors.append(type(error).__name__)
+    assert (both[0], both[2], errors) == (6.0, 2.0, ["UnimplementedError", "InvalidArgumentError"])
 
 
 @needs
-def test_a_trace_shows_gpus(in_two):
-    def traced():
-        import tensorflow as tf
+@in_a_fresh_process(gpus=2)
+def test_a_trace_shows_gpus():
+    import tensorflow as tf
 
-        @tf.function
-        def across_two(x):
-            with tf.device("/GPU:0"):
-                y = x @ x
-            with tf.device("/GPU:1"):
-                return y + y
+    @tf.function
+    def across_two(x):
+        with tf.device("/GPU:0"):
+            y = x @ x
+        with tf.device("/GPU:1"):
+            return y + y
 
-        return placement.trace(across_two, tf.ones([4, 4]))
-
-    trace = in_two(traced)
+    trace = placement.trace(across_two, tf.ones([4, 4]))
     assert {op.type: op.device for op in trace} == {"MatMul": "GPU:0", "AddV2": "GPU:1"}
     assert trace.available == ("CPU:0", "GPU:0", "GPU:1")
 
 
 @needs
-def test_what_the_registry_says_of_kernels_is_the_same_with_them(in_two):
+def test_what_the_registry_says_of_kernels_is_the_same_with_them(built):
     def matmul():
         return kernels.of("MatMul").rows(), sum(kernel.device_type == "GPU" for kernel in kernels.registered())
 
-    assert in_two(matmul) == fresh.run(matmul)
+    assert fresh.run(matmul, gpus=2) == fresh.run(matmul)
 
 
 @needs
-def test_forks_of_a_process_that_has_loaded_them_use_them(in_two):
-    def forked():
-        import tensorflow as tf
+@in_a_fresh_process(gpus=2)
+def test_forks_of_a_process_that_has_loaded_them_use_them():
+    import tensorflow as tf
 
-        codes = []
-        for gpu in range(2):
-            if (pid := os.fork()) == 0:
-                with tf.device(f"/GPU:{gpu}"):
-                    product = tf.ones([64, 64]) @ tf.ones([64, 64])
-                os._exit(0 if product.device.endswith(f"GPU:{gpu}") else 1)
-            codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        with tf.device("/GPU:1"):
-            return codes, tf.ones([1]).device[-5:]
-
-    assert in_two(forked) == ([0, 0], "GPU:1")
+    codes = []
+    for gpu in range(2):
+        if (pid := os.fork()) == 0:
+            with tf.device(f"/GPU:{gpu}"):
+                product = tf.ones([64, 64]) @ tf.ones([64, 64])
+            os._exit(0 if product.device.endswith(f"GPU:{gpu}") else 1)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    with tf.device("/GPU:1"):
+        assert (codes, tf.ones([1]).device[-5:]) == ([0, 0], "GPU:1")
 
 
 @needs
@@ -595,17 +483,10 @@ def test_two_processes_that_build_at_once_both_have_a_whole_one(built: Path, els
 
 
 @needs
-def test_the_command_builds_it_ahead_and_says_in_a_line_why_it_cannot(built: Path, elsewhere: dict[str, str]):
-    done = across("prepare", "gpu")
-    assert (done.returncode, done.stdout) == (0, f"the simulated GPU is built: {built}\n")
+def test_the_command_builds_it_ahead_and_says_in_a_line_why_it_cannot(elsewhere: dict[str, str]):
     refused = across("prepare", "gpu", **elsewhere)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "across: No simulated GPU: it is built by a C++ compiler" in refused.stderr
-
-
-def across(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from across.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **env})
 
 
 @needs

@@ -25,21 +25,13 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_without_a_driver_the_table_says_where_it_was_recorded():
+def test_without_a_driver_the_table_says_where_it_was_recorded_and_a_query_finds_no_card():
     shown = smi.read()
     assert (shown.live, "RECORDED: two H100, 2024-11-14" in repr(shown)) == (False, True)
-
-
-@pytest.mark.usefixtures("driver")
-def test_with_a_driver_its_own_table_is_shown():
-    assert smi.read().live
-
-
-@pytest.mark.usefixtures("no_driver")
-def test_without_a_driver_a_query_finds_no_card():
     assert smi.query("name") == []
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_query_gives_a_row_a_card():
+def test_with_a_driver_its_own_table_is_shown_and_a_query_gives_a_row_a_card():
+    assert smi.read().live
     assert smi.query("name", "memory.total") == [["NVIDIA L4", "23034"]]

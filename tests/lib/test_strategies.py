@@ -7,14 +7,11 @@ import math
 import time
 
 import pytest
+from processes import forked
 
 from across import fresh, strategies
-from across._process import strategy_cell, warm
+from across._process import strategy_cell
 from across._process.watched import HUNG, watched
-
-needs_warm = pytest.mark.skipif(
-    not warm.available(), reason="without warm forking a cell costs an import of TensorFlow"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +50,7 @@ def test_the_shipped_table_has_every_cell_and_says_when_and_with_what():
     assert "tf.Tensor" not in found._repr_html_().split("<p>")[1]
 
 
-@needs_warm
+@forked
 @pytest.mark.parametrize(
     ("strategy", "way", "outcome", "says"),
     [
@@ -71,20 +68,20 @@ def test_a_cell_is_what_happened(strategy, way, outcome, says):
     assert says in found.says
 
 
-@needs_warm
+@forked
 @pytest.mark.parametrize("strategy", ["MultiWorkerMirrored", "ParameterServer"])
 def test_servers_and_workers_end_with_their_cell(strategy):
     assert strategies.cell(strategy, "own loop").ok
 
 
-@needs_warm
+@forked
 @pytest.mark.parametrize("strategy", ["MultiWorkerMirrored", "ParameterServer"])
 def test_keras_2_fits_where_keras_3_fails(strategy):
     assert strategies.cell(strategy, "Keras 2 fit").ok
     assert strategies.recorded()[strategy, "Keras fit"].outcome == "fails"
 
 
-@needs_warm
+@forked
 def test_what_hangs_is_ended_tried_again_and_never_kept(monkeypatch, own_cache):
     tried = []
     once = strategies._ran
@@ -96,19 +93,19 @@ def test_what_hangs_is_ended_tried_again_and_never_kept(monkeypatch, own_cache):
     assert not list(own_cache.glob("*"))
 
 
-@needs_warm
+@forked
 def test_what_works_is_not_taken_for_hung():
     assert fresh.run(watched, 0.75, working, 3.0, timeout=120) == "done"
 
 
-@needs_warm
+@forked
 def test_what_sleeps_ends_with_a_code_of_its_own():
     error = fresh.call(watched, 0.5, sleeping, timeout=60).error
     assert isinstance(error, fresh.Died)
     assert f"exit code {HUNG}" in str(error)
 
 
-@needs_warm
+@forked
 def test_a_failure_shows_its_own_message(monkeypatch):
     monkeypatch.setattr(strategy_cell, "trained", raising)
     assert strategies.cell("OneDevice", "own loop", keep=False).says == "ValueError: of two lines"

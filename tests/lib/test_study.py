@@ -10,12 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import forked
 
 from across import study
-from across._process import warm
 from across.study import Ratio, Run, Study
-
-needs_fork = pytest.mark.skipif(not warm.available(), reason="each run would cost an import of TensorFlow")
 
 
 def quiet(text: str) -> None:
@@ -46,7 +44,7 @@ def filled(path: Path, table: dict[str, list[float | None]], took: float = 1.0) 
     return made
 
 
-@needs_fork
+@forked
 def test_each_run_is_one_line_of_the_file_and_is_not_run_again(tmp_path):
     path = tmp_path / "study.jsonl"
     first = Study(path, seconds_of, {"one": {"value": 1.5}, "two": {"value": 0.5}}, 3).run(say=quiet)
@@ -57,7 +55,7 @@ def test_each_run_is_one_line_of_the_file_and_is_not_run_again(tmp_path):
     assert path.read_bytes() == written
 
 
-@needs_fork
+@forked
 def test_the_repeats_are_the_outer_loop_and_run_in_their_orders(tmp_path):
     made = Study(tmp_path / "s", seconds_of, {"a": {"value": 1}, "b": {"value": 2}}, 3)
     wanted = [("ab"[number], repeat) for repeat, order in enumerate(study.orders(2, 3)) for number in order]
@@ -83,7 +81,7 @@ def test_a_plan_for_more_repeats_begins_like_the_one_for_fewer():
     assert study.orders(5, 6)[:4] == study.orders(5, 4)
 
 
-@needs_fork
+@forked
 def test_a_study_whose_last_line_was_cut_off_goes_on_with_that_run(tmp_path):
     path, given = tmp_path / "study.jsonl", {"one": {"value": 1.5}, "two": {"value": 0.5}}
     Study(path, seconds_of, given, 2).run(say=quiet)
@@ -94,7 +92,7 @@ def test_a_study_whose_last_line_was_cut_off_goes_on_with_that_run(tmp_path):
     assert len([line for line in path.read_bytes().splitlines() if line.endswith(b"}")]) == 6
 
 
-@needs_fork
+@forked
 def test_a_run_that_fails_or_hangs_is_recorded_and_stops_nothing(tmp_path):
     given: dict[str, dict[str, float]] = {
         name: {"value": i} for i, name in enumerate(["one", "fails", "hangs", "nan", "last"], 1)
@@ -118,16 +116,6 @@ def test_runs_of_another_program_or_with_other_arguments_are_none_of_the_study(t
     assert len(Study(path, moody, {"one": {"value": 0.0}}, 2).left()) == 2
     assert len(Study(path, seconds_of, {"one": {"value": 7.0}}, 2).left()) == 2
     assert Study(path, seconds_of, {"one": {"value": 0.0}}, 3).left() == [("one", 2)]
-
-
-def test_a_mended_function_that_the_program_calls_makes_it_another_program(tmp_path):
-    def version(source: str) -> Study:
-        scope: dict = {"__name__": "cell"}
-        exec(f"{source}\ndef program(n):\n    return helper(n)\n", scope)
-        return Study(tmp_path / "s", scope["program"], {"one": {"n": 1}})
-
-    first, same, other = map(version, ["def helper(n): return n"] * 2 + ["def helper(n): return n + n"])
-    assert first.keys == same.keys != other.keys
 
 
 def test_a_ratio_is_of_runs_of_the_same_repeat(tmp_path):
@@ -158,7 +146,7 @@ def test_what_is_left_is_reckoned_by_the_median_of_each_configuration(tmp_path):
     assert said == ["2 of 2 runs"]
 
 
-@needs_fork
+@forked
 def test_the_line_says_how_many_runs_are_done_and_what_failed(tmp_path):
     said: list[str] = []
     Study(tmp_path / "s", moody, {"fails": {"value": 2}}, 2).run(say=said.append)
@@ -166,7 +154,7 @@ def test_the_line_says_how_many_runs_are_done_and_what_failed(tmp_path):
     assert said[-1] == "2 of 2 runs; 2 failed, the first: MemoryError: no room for two"
 
 
-@needs_fork
+@forked
 def test_what_counts_is_the_prediction_before_the_first_run_and_a_later_one_shows(tmp_path):
     made = Study(tmp_path / "s", seconds_of, {"one": {"value": 1}}, 1)
     assert made.stated() is None

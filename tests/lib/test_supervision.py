@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import ended
+from processes import ended, forked
 
 from across._process import supervision, warm
 from across._process.supervision import Group, Member
 
-pytestmark = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
+pytestmark = forked
 
 MODULE = """
     import os, signal, sys, time
@@ -67,9 +67,9 @@ def test_all_that_end_well_are_no_failure(start: Start):
         assert [member.code for member in members] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("bad", [0, 1, 2])
 @pytest.mark.parametrize(
-    ("ending", "how"), [({"code": 3}, "(exit code 3)."), ({"signal": int(signal.SIGKILL)}, "(signal SIGKILL).")]
+    ("bad", "ending", "how"),
+    [(0, {"code": 3}, "(exit code 3)."), (2, {"signal": int(signal.SIGKILL)}, "(signal SIGKILL).")],
 )
 def test_the_first_that_fails_is_told_while_the_others_go_on(start: Start, bad: int, ending: dict[str, int], how: str):
     with Group() as group:

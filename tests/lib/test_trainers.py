@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from processes import forked
 
 from across import trainers
-from across._process import warm
-
-forking = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
 
 
 def test_flags_are_what_the_command_says():
@@ -39,7 +36,7 @@ def trainer(spec, job, index):
     return index
 
 
-@forking
+@forked
 def test_a_trainer_is_tried_as_each_task_in_turn():
     jobs, tasks = {"ps": 1, "worker": 2}, [("ps", 0), ("worker", 0), ("worker", 1)]
     ps, chief, other = trainers.rehearse(trainer, jobs, tasks)
@@ -51,7 +48,7 @@ def test_a_trainer_is_tried_as_each_task_in_turn():
     assert (chief.returned, other.returned) == (0, 1)
 
 
-@forking
+@forked
 def test_who_waits_for_a_chief_that_is_not_there_gives_up():
     (tried,) = trainers.rehearse(trainer, {"ps": 1, "worker": 2}, [("worker", 1)])
     assert (tried.led, tried.step, tried.returned) == (False, None, None)
@@ -66,13 +63,13 @@ def unsplit(spec, job, index):
     tf.distribute.Server(tf.train.ClusterSpec(cluster) if index == 1 else cluster, job, 0)
 
 
-@forking
+@forked
 def test_hosts_that_were_not_split_are_noted_in_each_form():
     found = trainers.rehearse(unsplit, {"ps": 1, "worker": 3}, [("worker", index) for index in range(3)])
     assert [each.unsplit for each in found] == [True, True, True]
 
 
-@forking
+@forked
 def test_a_task_is_told_apart_that_comes_when_the_global_step_is_reached():
     chief, other = trainers.rehearse(trainer, {"ps": 1, "worker": 2}, [("worker", 0), ("worker", 1)])
     assert (chief.before, chief.step, other.before, other.step) == (None, 3, 3, 6)

@@ -12,7 +12,7 @@ from across._process import unprivileged
 
 @pytest.fixture
 def refusing(tmp_path, monkeypatch):
-    """A machine whose bubblewrap is refused; returns the folder that stands for /proc/sys."""
+    """A machine whose bubblewrap is refused; sets what stands for a value of /proc/sys."""
     program = tmp_path / "bin" / "bwrap"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
@@ -20,14 +20,17 @@ def refusing(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(unprivileged, "SYSCTL", tmp_path / "sys")
     monkeypatch.setattr(os, "getuid", lambda: 1000)
-    return tmp_path / "sys"
+
+    def set_to(name: str, value: object) -> None:
+        (tmp_path / "sys" / name).parent.mkdir(parents=True)
+        (tmp_path / "sys" / name).write_text(f"{value}\n")
+
+    return set_to
 
 
 @pytest.mark.parametrize(("name", "forbids"), [(name, value) for name, (value, _) in unprivileged.SETTINGS.items()])
 def test_a_setting_that_forbids_boxes_is_named_with_the_administrators_line(refusing, name, forbids):
-    setting = refusing / name
-    setting.parent.mkdir(parents=True)
-    setting.write_text(f"{forbids}\n")
+    refusing(name, forbids)
     said = unprivileged.problem()
     assert "setting up uid map: Permission denied" in said
     assert f"{name.replace('/', '.')} is {forbids}" in said
@@ -37,16 +40,12 @@ def test_a_setting_that_forbids_boxes_is_named_with_the_administrators_line(refu
 
 
 def test_a_setting_that_allows_boxes_is_not_blamed(refusing):
-    setting = refusing / "kernel/unprivileged_userns_clone"
-    setting.parent.mkdir(parents=True)
-    setting.write_text("1\n")
+    refusing("kernel/unprivileged_userns_clone", 1)
     assert "unprivileged_userns_clone" not in unprivileged.problem()
 
 
 def test_the_line_for_ubuntu_lets_this_bubblewrap_alone(refusing, tmp_path):
-    setting = refusing / "kernel/apparmor_restrict_unprivileged_userns"
-    setting.parent.mkdir(parents=True)
-    setting.write_text("1\n")
+    refusing("kernel/apparmor_restrict_unprivileged_userns", 1)
     assert f"profile bwrap {tmp_path / 'bin' / 'bwrap'} flags=(unconfined) {{ userns, }}" in unprivileged.problem()
 
 

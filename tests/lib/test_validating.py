@@ -6,6 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from across._jupyter.validating import Asked, saved, told_under_way
 from across._jupyter.validation import NOT_YET, PASSES, PENDING, TRIED, Standing
 
@@ -20,15 +22,10 @@ async def _saved_while_written(notebook: Path, text: str) -> float:
     return time.monotonic() - start
 
 
-def test_an_emptied_file_is_waited_for_until_it_is_filled(tmp_path: Path):
+@pytest.mark.parametrize("half", ["", '{"cells": ['])
+def test_an_emptied_file_or_half_of_one_is_waited_for_until_it_is_whole(tmp_path: Path, half: str):
     notebook = tmp_path / "a.ipynb"
-    notebook.write_text("", encoding="utf-8")
-    assert asyncio.run(_saved_while_written(notebook, '{"cells": []}')) >= 0.3
-
-
-def test_half_a_file_is_waited_for(tmp_path: Path):
-    notebook = tmp_path / "a.ipynb"
-    notebook.write_text('{"cells": [', encoding="utf-8")
+    notebook.write_text(half, encoding="utf-8")
     assert asyncio.run(_saved_while_written(notebook, '{"cells": []}')) >= 0.3
 
 

@@ -15,6 +15,7 @@ from across._jupyter import validation
 from across._jupyter.running import Stop
 from across._jupyter.validation import BY_HAND, NOT_YET, OPEN, PASSES, PENDING, PREPARED, TRIED, Standing, validate
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
 STUB = 'raise NotImplementedError("your turn")'
 
 

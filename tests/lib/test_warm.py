@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import ended
+from processes import ended, forked
 
 from across._process import warm
 from across._process.warm import Child, ForkServer, ServerError
 
-pytestmark = pytest.mark.skipif(not warm.available(), reason="no warm forking on this system")
+pytestmark = forked
 
 MODULE = """
     import json, os, random, signal, socket, subprocess, sys, time
@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[ForkServer]:
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     with ForkServer("served", env={"PYTHONPATH": path}) as running:
@@ -94,10 +94,6 @@ def test_a_child_gets_the_file_descriptors(server):
 def test_a_child_that_raises_ends_with_one_and_its_traceback_is_logged(server):
     assert server.request({"do": "raise"}).wait(30) == 1
     assert "ValueError: broken" in Path(server.folder, "log").read_text()
-
-
-def test_a_child_killed_by_a_signal_tells_which(server):
-    assert server.request({"do": "kill"}).wait(30) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -194,6 +190,8 @@ def test_closing_the_server_ends_its_children_and_removes_its_folder(folder):
     assert ended(child.pid)
     assert not left.exists()
     assert child.wait(30) == -signal.SIGKILL
+    with pytest.raises(ServerError, match="does not answer"):
+        warm.request(str(left / "warm"), {"do": "exit", "code": 0})
 
 
 def test_the_server_ends_with_its_owner_also_where_a_fork_of_that_one_lives_on(folder):
@@ -227,9 +225,9 @@ def test_the_server_ends_with_its_owner_also_where_a_fork_of_that_one_lives_on(f
     assert not Path(left).exists()
 
 
-def test_children_end_with_a_server_that_was_killed(server):
-    assert server.process is not None
-    with server.request({"do": "hang"}) as child:
+def test_children_end_with_a_server_that_was_killed(folder):
+    with ForkServer("served", env={"PYTHONPATH": str(folder)}) as server, server.request({"do": "hang"}) as child:
+        assert server.process is not None
         assert child.receive(30) == {"ready": True}
         server.process.kill()
         assert ended(child.pid)
@@ -271,13 +269,6 @@ def test_a_place_that_is_gone_costs_only_that_request(server, folder):
         server.request({"do": "where", "place": str(folder / "gone")})
     with server.request({"do": "exit", "code": 7}) as child:
         assert child.wait(30) == 7
-
-
-def test_a_server_that_is_gone_is_an_error(folder):
-    with ForkServer("served", env={"PYTHONPATH": str(folder)}) as server:
-        path = server.path
-    with pytest.raises(ServerError, match="does not answer"):
-        warm.request(path, {"do": "exit", "code": 0})
 
 
 def test_starting_does_not_wait_longer_than_its_deadline(folder):

@@ -7,15 +7,14 @@ import time
 
 import pytest
 from nbclient import NotebookClient
+from processes import forked, in_a_fresh_process
 
 from across import fresh
-from across._process import warm
+from across.clusters import LocalCluster
 from autograder.authoring import build
 from autograder.model.course import find
 
-pytestmark = pytest.mark.skipif(
-    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
-)
+pytestmark = forked
 CHAPTER = "07_clusters"
 
 
@@ -74,32 +73,21 @@ def test_the_rule_for_names_with_gaps_is_tensorflows_also_where_names_begin_alik
         assert tried >= 40
 
 
-def claims() -> dict[str, object]:
-    """What the chapter says of TensorFlow, tried out where nothing has been set."""
+@in_a_fresh_process()
+def test_an_eager_op_fills_gaps_by_this_process_task_0_and_cpu_0():
     import tensorflow as tf
 
-    from across.clusters import LocalCluster
+    def device(name: str) -> str:
+        with tf.device(name):
+            return (tf.ones([]) + 1.0).device
 
-    v1 = tf.compat.v1
-    found: dict[str, object] = {"the same class": v1.train.Server is tf.distribute.Server}
+    assert tf.compat.v1.train.Server is tf.distribute.Server
     with LocalCluster(ps=1, worker=2, cpus=2) as cluster:
         tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster.spec))
-        for name in ("/job:worker", "/cpu:0", "/task:1"):
-            try:
-                with tf.device(name):
-                    found[name] = (tf.ones([]) + 1.0).device
-            except tf.errors.InvalidArgumentError:
-                found[name] = "raises"
-    return found
-
-
-def test_an_eager_op_fills_gaps_by_this_process_task_0_and_cpu_0():
-    assert fresh.run(claims, timeout=120) == {
-        "the same class": True,
-        "/job:worker": "/job:worker/replica:0/task:0/device:CPU:0",
-        "/cpu:0": "/job:localhost/replica:0/task:0/device:CPU:0",
-        "/task:1": "raises",
-    }
+        assert device("/job:worker") == "/job:worker/replica:0/task:0/device:CPU:0"
+        assert device("/cpu:0") == "/job:localhost/replica:0/task:0/device:CPU:0"
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            device("/task:1")
 
 
 def children() -> set[int]:

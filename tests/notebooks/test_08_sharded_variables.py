@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 
 import pytest
+from processes import forked, in_a_fresh_process
 
-from across import fresh
-from across._process import warm
+from across import clusters, fresh, placement
+from across.clusters import LocalCluster
 
-pytestmark = pytest.mark.skipif(
-    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
-)
+pytestmark = forked
 
 
 def session(cluster, graph):
@@ -29,7 +28,6 @@ def counted(seed: int) -> tuple[list[int], list[int]]:
     import tensorflow as tf
 
     from across import traffic
-    from across.clusters import LocalCluster
     from autograder.checks import test_08_sharded_variables as checks
 
     v1, rng = tf.compat.v1, np.random.default_rng(seed)
@@ -56,65 +54,39 @@ def test_the_model_of_bytes_is_what_a_cluster_sends():
         assert model == found
 
 
-def claims() -> dict[str, object]:
-    """What the chapter says of TensorFlow, tried out."""
+@in_a_fresh_process()
+def test_what_the_chapter_says_of_tensorflow():
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    found: dict[str, object] = {
-        "contrib": hasattr(v1, "contrib"),
-        "greedy": hasattr(v1.train, "GreedyLoadBalancingStrategy"),
-    }
+    assert not hasattr(v1, "contrib")
+    assert not hasattr(v1.train, "GreedyLoadBalancingStrategy")
     with tf.Graph().as_default(), v1.device(v1.train.replica_device_setter(ps_tasks=2)):
         model = tf.keras.Sequential([tf.keras.layers.Dense(3) for _ in range(4)])
         model.build([None, 3])
-        kernels = [layer.kernel.value.device for layer in model.layers]
         table = v1.get_variable("table", [7, 1], partitioner=v1.fixed_size_partitioner(3))
-    found["kernels"] = sorted(set(kernels))
-    found["parts"] = [part.shape[0] for part in table]
-    try:
+    assert {layer.kernel.value.device for layer in model.layers} == {"/job:ps/task:0"}
+    assert [part.shape[0] for part in table] == [3, 2, 2]
+    with pytest.raises(RuntimeError, match=r"tf\.device does not support functions"):
         tf.device(v1.train.replica_device_setter(ps_tasks=2))
-    except RuntimeError as error:
-        found["tf.device"] = str(error)
-    return found
 
 
-def test_what_the_chapter_says_of_tensorflow():
-    assert fresh.run(claims, timeout=60) == {
-        "contrib": False,
-        "greedy": False,
-        "kernels": ["/job:ps/task:0"],
-        "parts": [3, 2, 2],
-        "tf.device": "tf.device does not support functions.",
-    }
-
-
-def strategy_turns() -> list[str]:
-    """Where a ParameterServerStrategy puts the kernels of four dense layers, with two servers."""
+@in_a_fresh_process()
+def test_a_strategys_scope_takes_turns_over_variables_too():
     import tensorflow as tf
 
-    from across.clusters import LocalCluster
-
     with LocalCluster(ps=2, worker=1) as cluster:
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(cluster.spec), rpc_layer="grpc"
-        )
+        spec = tf.train.ClusterSpec(cluster.spec)
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")
         with tf.distribute.ParameterServerStrategy(resolver).scope():
             model = tf.keras.Sequential([tf.keras.layers.Dense(3) for _ in range(4)])
             model.build([None, 3])
-        return sorted({layer.kernel.value.device for layer in model.layers})
+        assert {layer.kernel.value.device for layer in model.layers} == {"/job:ps/replica:0/task:0/device:CPU:0"}
 
 
-def test_a_strategys_scope_takes_turns_over_variables_too():
-    assert fresh.run(strategy_turns, timeout=120) == ["/job:ps/replica:0/task:0/device:CPU:0"]
-
-
-def two_steps() -> tuple[int, int]:
-    """Bytes that a server sends in a step with TensorFlow's `assign_sub`, and with that of Keras."""
+@in_a_fresh_process()
+def test_kerass_own_assign_sub_reads_the_variable_again():
     import tensorflow as tf
-
-    from across import clusters, placement
-    from across.clusters import LocalCluster
 
     with LocalCluster(ps=1, worker=1) as cluster:
         tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster.spec))
@@ -122,7 +94,7 @@ def two_steps() -> tuple[int, int]:
         with tf.device(ps):
             model = tf.keras.Sequential([tf.keras.layers.Dense(8)])
             model.build([None, 8])
-        found = []
+        sent = []
         for own in (False, True):
 
             def step(x, own=own):
@@ -132,15 +104,10 @@ def two_steps() -> tuple[int, int]:
                     (kernel, _) = model.trainable_variables  # noqa: F821
                     (kernel if own else kernel.value).assign_sub(tape.gradient(loss, kernel))
 
-            sent = clusters.bytes_between(placement.trace(tf.function(step), tf.ones([2, 8])))
-            found.append(sent["ps:0", "worker:0"])
+            seen = placement.trace(tf.function(step), tf.ones([2, 8]))
+            sent.append(clusters.bytes_between(seen)["ps:0", "worker:0"])
         del model
-    return found[0], found[1]
-
-
-def test_kerass_own_assign_sub_reads_the_variable_again():
-    once, twice = fresh.run(two_steps, timeout=120)
-    assert twice - once == 8 * 8 * 4
+    assert sent[1] - sent[0] == 8 * 8 * 4
 
 
 def paced() -> tuple[float, float]:
@@ -148,8 +115,6 @@ def paced() -> tuple[float, float]:
     import time
 
     import tensorflow as tf
-
-    from across.clusters import LocalCluster
 
     v1, best = tf.compat.v1, []
     with LocalCluster(ps=2, worker=1, card=20e6) as cluster:
@@ -183,8 +148,6 @@ def test_a_card_sends_at_its_rate_and_two_cards_send_twice_as_much():
 
 
 def test_a_card_is_more_than_nothing_and_for_servers_of_ours():
-    from across.clusters import LocalCluster
-
     for card, program in ((0.0, None), (-1.0, None), (1e6, print)):
         with pytest.raises(ValueError, match="card"):
             LocalCluster(program, ps=1, card=card)
@@ -207,13 +170,10 @@ def test_greedy_stays_within_grahams_bound_on_every_drawn_model():
             assert max(held) <= balance.bound(shapes, ps) * (1 + 1e-9)
 
 
-def looked_up() -> tuple[dict[str, int], dict[str, list[str]]]:
-    """Bytes that a server sends where a row is looked up op by op, and the ops that look it up in a graph, by how."""
+@in_a_fresh_process()
+def test_op_by_op_a_whole_table_is_fetched_for_a_row_and_in_a_graph_it_is_not():
     import tensorflow as tf
     from tensorflow.python.distribute.sharded_variable import ShardedVariable
-
-    from across import clusters, placement
-    from across.clusters import LocalCluster
 
     with LocalCluster(ps=1, worker=1) as cluster:
         tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster.spec))
@@ -234,18 +194,11 @@ def looked_up() -> tuple[dict[str, int], dict[str, list[str]]]:
 
         sent, ops = {}, {}
         for how in (row, named, of_parts):
-            sent[how.__name__] = clusters.bytes_between(placement.trace(how, tf.constant([1])))["ps:0", "worker:0"]
+            sent[how] = clusters.bytes_between(placement.trace(how, tf.constant([1])))["ps:0", "worker:0"]
             graph = tf.function(how).get_concrete_function(tf.constant([1])).graph
-            kinds = {op.type for op in graph.get_operations()}
-            ops[how.__name__] = sorted(kinds & {"ReadVariableOp", "ResourceGather"})
-        return sent, ops
-
-
-def test_op_by_op_a_whole_table_is_fetched_for_a_row_and_in_a_graph_it_is_not():
-    sent, ops = fresh.run(looked_up, timeout=120)
-    assert sent["row"] == 2 * 500 * 8 * 4
-    assert ops["row"] == ["ResourceGather"]
+            ops[how] = {op.type for op in graph.get_operations()} & {"ReadVariableOp", "ResourceGather"}
+    assert (sent[row], ops[row]) == (2 * 500 * 8 * 4, {"ResourceGather"})
     # a name of one's own hides from TensorFlow that it is such a lookup; what is given the parts needs no such sign
-    assert (sent["named"], ops["named"]) == (2 * 500 * 8 * 4, ["ReadVariableOp"])
-    assert sent["of_parts"] < 500
-    assert ops["of_parts"] == ["ResourceGather"]
+    assert (sent[named], ops[named]) == (2 * 500 * 8 * 4, {"ReadVariableOp"})
+    assert sent[of_parts] < 500
+    assert ops[of_parts] == {"ResourceGather"}

@@ -7,23 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import forked, in_a_fresh_process
 
 from across import digits, fresh, placement
-from across._process import warm
 from autograder.authoring import build
 from autograder.model.course import find
 
-pytestmark = pytest.mark.skipif(
-    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
-)
+pytestmark = forked
 
 
-def queued(folder: str) -> int:
-    """How many batches the queues of 2016 give of 100 records in two epochs of batches of 32."""
+@in_a_fresh_process()
+def test_the_queues_leave_out_the_last_examples(tmp_path):
+    """Those of 2016, of 100 records in two epochs of batches of 32."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    path = digits.write_records(digits.load()[0].some(0, 100), folder)
+    path = digits.write_records(digits.load()[0].some(0, 100), str(tmp_path))
     with tf.Graph().as_default():
         names = v1.train.string_input_producer([path], num_epochs=2)
         _, record = v1.TFRecordReader().read(names)
@@ -39,18 +38,12 @@ def queued(folder: str) -> int:
             except tf.errors.OutOfRangeError:
                 coordinator.request_stop()
             coordinator.join(threads)
-    return count
+    assert count == 200 // 32
 
 
-def test_the_queues_leave_out_the_last_examples(tmp_path):
-    assert fresh.run(queued, str(tmp_path), timeout=60) == 200 // 32
-
-
-def backward_devices() -> list[list[str]]:
-    """Where the backward pass ran: gradient asked for in the block, and after it."""
+@in_a_fresh_process(cpus=2)
+def test_a_gradient_is_computed_where_it_is_asked_for():
     import tensorflow as tf
-
-    from across import placement
 
     def inside(w):
         with tf.device("/CPU:1"):
@@ -65,46 +58,33 @@ def backward_devices() -> list[list[str]]:
             loss = tf.reduce_sum(tf.matmul(w, w))
         return tape.gradient(loss, w)
 
-    found = []
-    for program in (inside, after):
-        seen = placement.trace(tf.function(program), tf.ones([3, 3]))
-        found.append(sorted({op.device for op in seen.everything if "MatMul" in op.type}))
-    return found
+    seen = [placement.trace(tf.function(program), tf.ones([3, 3])).everything for program in (inside, after)]
+    in_the_block, behind_it = ({op.device for op in ops if "MatMul" in op.type} for ops in seen)
+    assert in_the_block == {"CPU:1"}
+    assert "CPU:0" in behind_it
 
 
-def test_a_gradient_is_computed_where_it_is_asked_for():
-    inside, after = fresh.run(backward_devices, cpus=2, timeout=60)
-    assert inside == ["CPU:1"]
-    assert "CPU:0" in after
-
-
-def hidden_by_adam(size: float) -> list[float]:
+@in_a_fresh_process()
+def test_adam_hides_a_sum_in_place_of_a_mean_but_not_one_of_tiny_gradients():
     import tensorflow as tf
 
-    found = []
-    for make in (tf.keras.optimizers.SGD, tf.keras.optimizers.Adam):
-        moved = []
-        for gradient in (4.0 * size, size):
-            weight = tf.Variable(tf.zeros([]))
-            make(0.1).apply_gradients([(tf.constant(gradient), weight)])
-            moved.append(float(weight))
-        found.append(moved[0] / moved[1])
-    return found
+    def moved(make, gradient: float) -> float:
+        weight = tf.Variable(tf.zeros([]))
+        make(0.1).apply_gradients([(tf.constant(gradient), weight)])
+        return float(weight)
+
+    sgd, adam = tf.keras.optimizers.SGD, tf.keras.optimizers.Adam
+    assert moved(sgd, 4.0) / moved(sgd, 1.0) == pytest.approx(4.0, rel=1e-4)
+    assert moved(adam, 4.0) / moved(adam, 1.0) == pytest.approx(1.0, rel=1e-4)
+    assert moved(adam, 4e-8) / moved(adam, 1e-8) > 2
 
 
-def test_adam_hides_a_sum_in_place_of_a_mean():
-    assert fresh.run(hidden_by_adam, 1.0, timeout=60) == pytest.approx([4.0, 1.0], rel=1e-4)
-
-
-def test_adam_does_not_hide_a_sum_of_tiny_gradients():
-    _, adam = fresh.run(hidden_by_adam, 1e-8, timeout=60)
-    assert adam > 2
-
-
-def summed(rows: list[np.ndarray]) -> list[np.ndarray]:
+@in_a_fresh_process(cpus=4)
+def test_the_library_sums_whole_numbers_exactly():
     import tensorflow as tf
 
-    strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(len(rows))])
+    rows = np.random.default_rng(4).integers(-9, 10, size=(4, 12)).astype("float32")
+    strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(4)])
     given = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant(rows[context.replica_id_in_sync_group])
     )
@@ -113,13 +93,8 @@ def summed(rows: list[np.ndarray]) -> list[np.ndarray]:
     def total(value):
         return tf.distribute.get_replica_context().all_reduce("sum", value)
 
-    return [each.numpy() for each in strategy.experimental_local_results(strategy.run(total, args=(given,)))]
-
-
-@pytest.mark.parametrize("n", [2, 4])
-def test_the_library_sums_whole_numbers_exactly(n):
-    rows = np.random.default_rng(n).integers(-9, 10, size=(n, 12)).astype("float32")
-    assert all(np.array_equal(each, rows.sum(axis=0)) for each in fresh.run(summed, [*rows], cpus=n, timeout=60))
+    for each in strategy.experimental_local_results(strategy.run(total, args=(given,))):
+        assert np.array_equal(each, rows.sum(axis=0))
 
 
 def ring_of_the_chapter() -> str:
@@ -128,24 +103,29 @@ def ring_of_the_chapter() -> str:
     return "\n\n".join(cell for cell in cells if re.search(r"^def (schedule|all_reduce|on_each)\(", cell, re.MULTILINE))
 
 
-def sent_by_the_ring(source: str, n: int) -> dict[tuple[str, str], int]:
+def sent_by_the_ring(source: str, sizes: list[int]) -> list[dict[tuple[str, str], int]]:
     import tensorflow as tf
 
     names: dict[str, Any] = {"tf": tf}
     exec(source, names)
-    devices = [f"/CPU:{i}" for i in range(n)]
-    given = names["on_each"](devices)
-    return placement.trace(names["all_reduce"], given, devices, names["schedule"](n)).sent()
+    found = []
+    for n in sizes:
+        devices = [f"/CPU:{i}" for i in range(n)]
+        seen = placement.trace(names["all_reduce"], names["on_each"](devices), devices, names["schedule"](n))
+        found.append(seen.sent())
+    return found
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 6])
-def test_what_tensorflow_copies_for_a_ring_is_what_its_rule_says(n):
-    found = fresh.run(sent_by_the_ring, ring_of_the_chapter(), n, cpus=n, timeout=60)
-    assert found == {(f"CPU:{i}", f"CPU:{(i + 1) % n}"): 2 * (n - 1) * 4800 // n for i in range(n)}
+def test_what_tensorflow_copies_for_a_ring_is_what_its_rule_says():
+    sizes = [2, 3, 4, 6]
+    for n, found in zip(
+        sizes, fresh.run(sent_by_the_ring, ring_of_the_chapter(), sizes, cpus=6, timeout=60), strict=True
+    ):
+        assert found == {(f"CPU:{i}", f"CPU:{(i + 1) % n}"): 2 * (n - 1) * 4800 // n for i in range(n)}
 
 
-def names_of_two_towers() -> tuple[list[str], list[list[str]], int]:
-    """The weights of two towers with `reuse`; the losses in a collection, by scope and in all."""
+@in_a_fresh_process()
+def test_scopes_share_weights_and_pick_a_towers_losses():
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -157,12 +137,7 @@ def names_of_two_towers() -> tuple[list[str], list[list[str]], int]:
                 v1.add_to_collection("losses", tf.square(weight, name="loss"))
             weights.append(weight.name)
             scopes.append(scope)
-        found = [[loss.name for loss in v1.get_collection("losses", scope)] for scope in (*scopes, None)]
-        return weights, found, len(v1.global_variables())
-
-
-def test_scopes_share_weights_and_pick_a_towers_losses():
-    weights, (first, second, every), count = fresh.run(names_of_two_towers, timeout=60)
-    assert (weights, count) == (["net/weight:0"] * 2, 1)
-    assert (first, second) == (["tower_0/net/loss:0"], ["tower_1/net/loss:0"])
-    assert every == first + second
+        losses = [[loss.name for loss in v1.get_collection("losses", scope)] for scope in (*scopes, None)]
+        assert (weights, len(v1.global_variables())) == (["net/weight:0"] * 2, 1)
+    one, two = "tower_0/net/loss:0", "tower_1/net/loss:0"
+    assert losses == [[one], [two], [one, two]]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from processes import forked, in_a_fresh_process
 
 from across import fresh
-from across._process import warm
 
-pytestmark = pytest.mark.skipif(
-    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
-)
+pytestmark = forked
 
 
 def fitted(count: int, batch: int, replicas: int) -> tuple[list[float], float] | str:
@@ -34,92 +34,76 @@ def fitted(count: int, batch: int, replicas: int) -> tuple[list[float], float] |
     return [float(each) for weight in model.get_weights() for each in weight.ravel()], history.history["loss"][0]
 
 
-def trained(count: int, batch: int, replicas: int) -> tuple[list[float], float]:
-    found = fresh.run(fitted, count, batch, replicas, cpus=4, timeout=120)
-    assert not isinstance(found, str)
-    return found
+@pytest.fixture(scope="module")
+def trained() -> dict[tuple[int, int, int], Any]:
+    """What `fitted` gives of each, all in one process."""
+    asked = [(20, 10, 4), (14, 8, 1), (14, 8, 4), (12, 8, 1), (12, 8, 4), (8, 8, 1)]
+    return fresh.run(lambda: {each: fitted(*each) for each in asked}, cpus=4, timeout=240)
 
 
-def test_an_uneven_first_batch_fails_in_addn():
-    assert "AddN must have the same size and shape" in fresh.run(fitted, 20, 10, 4, cpus=4, timeout=120)
+def test_an_uneven_first_batch_fails_in_addn(trained):
+    assert "AddN must have the same size and shape" in trained[20, 10, 4]
 
 
-def test_an_uneven_last_batch_gives_other_weights_and_the_right_loss():
-    (alone, loss), (weights, same_loss) = trained(14, 8, 1), trained(14, 8, 4)
+def test_an_uneven_last_batch_gives_other_weights_and_the_right_loss(trained):
+    (alone, loss), (weights, same_loss) = trained[14, 8, 1], trained[14, 8, 4]
     assert same_loss == pytest.approx(loss, abs=1e-5)
     assert max(abs(a - b) for a, b in zip(alone, weights, strict=True)) > 1e-3
 
 
-def test_even_batches_train_as_one_device():
-    (alone, loss), (weights, same_loss) = trained(12, 8, 1), trained(12, 8, 4)
+def test_even_batches_train_as_one_device(trained):
+    (alone, loss), (weights, same_loss) = trained[12, 8, 1], trained[12, 8, 4]
     assert weights == pytest.approx(alone, abs=1e-5)
     assert same_loss == pytest.approx(loss, abs=1e-5)
 
 
-def test_the_checks_one_device_is_keras():
+def test_the_checks_one_device_is_keras(trained):
     import numpy as np
 
     from autograder.checks.strategies_truth import one_device
 
     x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")[:8]
     kernel, bias = one_device(x, x[:, :1] * 2 + 1, 0.1, steps=1)
-    weights, _ = trained(8, 8, 1)
+    weights, _ = trained[8, 8, 1]
     assert weights == pytest.approx([*kernel.ravel(), *bias], abs=1e-5)
 
 
-def claims() -> dict[str, object]:
-    """What else the chapter says of strategies, tried out."""
-    import collections
-
+@in_a_fresh_process(cpus=4)
+def test_what_the_chapter_says_of_strategies():
     import tensorflow as tf
 
     tf.get_logger().setLevel("ERROR")
     devices = [f"/CPU:{i}" for i in range(4)]
-    found: dict[str, object] = {}
 
     def adding():
         return tf.distribute.get_replica_context().all_reduce("sum", [tf.ones([2, 3]), tf.ones([3]), tf.ones([])])
 
-    for name, way in (("default", None), ("reduction", tf.distribute.ReductionToOneDevice())):
+    def adds_by(way) -> list[int]:
         strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=way)
         graph = tf.function(strategy.run).get_concrete_function(adding).graph
-        counted = collections.Counter(op.type for op in graph.get_operations())
-        found[name] = {kind: counted[kind] for kind in ("CollectiveReduceV2", "AddN", "NcclAllReduce")}
+        kinds = [op.type for op in graph.get_operations()]
+        return [kinds.count(kind) for kind in ("CollectiveReduceV2", "AddN", "NcclAllReduce")]
+
+    assert adds_by(None) == [4, 0, 0]
+    assert adds_by(tf.distribute.ReductionToOneDevice()) == [0, 3, 0]
     strategy = tf.distribute.MirroredStrategy(devices)
     first = next(iter(strategy.experimental_distribute_dataset(tf.data.Dataset.range(20).batch(10))))
-    found["ten"] = [len(part) for part in strategy.experimental_local_results(first)]
-    v1 = tf.compat.v1
+    assert [len(part) for part in strategy.experimental_local_results(first)] == [3, 3, 3, 1]
     with tf.Graph().as_default() as graph, tf.distribute.MirroredStrategy(devices[:2]).scope():
-        v1.get_variable("w", initializer=1.0)
-        found["v1"] = [op.name for op in graph.get_operations() if op.type == "VarHandleOp"]
+        tf.compat.v1.get_variable("w", initializer=1.0)
+        assert [op.name for op in graph.get_operations() if op.type == "VarHandleOp"] == ["w", "w/replica_1"]
     slip = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=[[[0, 0, 0, 0]] * 8])
     plan = tf.tpu.experimental.DeviceAssignment.build(slip, computation_shape=[1, 1, 1, 2], num_replicas=4)
-    found["slip"] = len({plan.tpu_device(replica) for replica in range(4)})
-    return found
+    assert len({plan.tpu_device(replica) for replica in range(4)}) == 1
 
 
-def test_what_the_chapter_says_of_strategies():
-    assert fresh.run(claims, cpus=4, timeout=120) == {
-        "default": {"CollectiveReduceV2": 4, "AddN": 0, "NcclAllReduce": 0},
-        "reduction": {"CollectiveReduceV2": 0, "AddN": 3, "NcclAllReduce": 0},
-        "ten": [3, 3, 3, 1],
-        "v1": ["w", "w/replica_1"],
-        "slip": 1,
-    }
-
-
-def rounds() -> list[tuple[int, ...]]:
+@in_a_fresh_process()
+def test_replicas_on_a_tpu_go_round_a_ring_of_neighbours():
     """The chips of four replicas of two cores each, by TensorFlow's plan."""
     import tensorflow as tf
 
     places = [[[x, y, 0, core] for y in range(2) for x in range(2) for core in range(2)]]
     topology = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=places)
     plan = tf.tpu.experimental.DeviceAssignment.build(topology, computation_shape=[1, 1, 1, 2], num_replicas=4)
-    return [tuple(int(each) for each in plan.coordinates(replica, 0)[:2]) for replica in range(4)]
-
-
-def test_replicas_on_a_tpu_go_round_a_ring_of_neighbours():
-    found = fresh.run(rounds, timeout=60)
-    assert found == [(0, 0), (1, 0), (1, 1), (0, 1)]
-    steps = zip(found, [*found[1:], found[0]], strict=True)
-    assert all(sum(abs(p - q) for p, q in zip(a, b, strict=True)) == 1 for a, b in steps)
+    found = [tuple(int(each) for each in plan.coordinates(replica, 0)[:2]) for replica in range(4)]
+    assert found == [(0, 0), (1, 0), (1, 1), (0, 1)]  # each a step from the next, and the last from the first

@@ -2,82 +2,60 @@
 
 from __future__ import annotations
 
-import tempfile
-
 import numpy as np
 import pytest
+from processes import forked, in_a_fresh_process
 
 from across import fresh
-from across._process import warm
 from autograder.checks.loops_truth import cut, of_each
 
-pytestmark = pytest.mark.skipif(
-    not warm.available(), reason="without warm forking a task costs an import of TensorFlow"
-)
+pytestmark = forked
 
 DATASETS = [(9, 8), (10, 10), (13, 6), (7, 5), (11, 4), (9, 9), (23, 10), (5, 7), (4, 4), (1, 1)]  # examples, batch
 
 
-def parts_of(n: int, asked: list[tuple[int, int]]) -> list[list[list[int]]]:
+@in_a_fresh_process(cpus=4)
+def test_a_batch_is_dealt_out_as_the_checks_say():
     import tensorflow as tf
 
-    strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(n)], tf.distribute.ReductionToOneDevice())
-    found = []
-    for count, size in asked:
-        spread = strategy.experimental_distribute_dataset(tf.data.Dataset.range(count).batch(size))
-        found.append([[len(part) for part in strategy.experimental_local_results(batch)] for batch in spread])
-    return found
+    for n in (1, 2, 3, 4):
+        devices = [f"/CPU:{i}" for i in range(n)]
+        strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
+        for count, size in DATASETS:
+            spread = strategy.experimental_distribute_dataset(tf.data.Dataset.range(count).batch(size))
+            found = [[len(part) for part in strategy.experimental_local_results(batch)] for batch in spread]
+            assert found == [cut(min(size, count - first), n) for first in range(0, count, size)]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_a_batch_is_dealt_out_as_the_checks_say(n):
-    held = fresh.run(parts_of, n, DATASETS, cpus=4, timeout=60)
-    for (count, size), found in zip(DATASETS, held, strict=True):
-        assert found == [cut(min(size, count - first), n) for first in range(0, count, size)]
-
-
-def means_by_metric() -> dict[str, float]:
-    """The mean of 0 to 8 by a Keras metric made in the scope, in batches of 8."""
+@in_a_fresh_process(cpus=2)
+def test_a_metric_on_central_storage_counts_the_old_value_twice():
+    """The mean of 0 to 8, by a Keras metric made in the scope, in batches of 8."""
     import tensorflow as tf
 
-    devices, found = ["/CPU:0", "/CPU:1"], {}
-    strategies = {
-        "mirrored": tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice()),
-        "central": tf.distribute.experimental.CentralStorageStrategy(devices, parameter_device="/CPU:0"),
-    }
-    for name, strategy in strategies.items():
+    devices = ["/CPU:0", "/CPU:1"]
+    for strategy, wanted in (
+        (tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice()), 4.0),
+        (tf.distribute.experimental.CentralStorageStrategy(devices, parameter_device="/CPU:0"), 64 / 17),
+    ):
         with strategy.scope():
             mean = tf.keras.metrics.Mean()
         for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.range(9).batch(8)):
             strategy.run(lambda part, mean=mean: mean.update_state(tf.cast(part, tf.float32)), args=(batch,))
-        found[name] = float(mean.result())
-    return found
+        assert float(mean.result()) == pytest.approx(wanted)
 
 
-def test_a_metric_on_central_storage_counts_the_old_value_twice():
-    found = fresh.run(means_by_metric, cpus=2, timeout=60)
-    assert found == pytest.approx({"mirrored": 4.0, "central": 64 / 17})
-
-
-def learned_from_one_output() -> tuple[list[float], float]:
+@in_a_fresh_process()
+def test_cross_entropy_over_one_output_is_0_and_so_is_its_gradient():
+    """For labels of 0 and 1; a "label" of 3 is no distribution, and its loss is 0 all the same."""
     import tensorflow as tf
 
     model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
-    losses, largest = [], 0.0
     for label in (0.0, 1.0, 3.0):
         with tf.GradientTape() as tape:
             loss = tf.nn.softmax_cross_entropy_with_logits(labels=[[label]], logits=model(tf.constant([[2.0]])))
-        losses.append(float(loss[0]))
-        gradients = [each.numpy() for each in tape.gradient(loss, model.trainable_variables)]
-        largest = max(largest, *(float(np.abs(each).max()) for each in gradients))
-    return losses, largest
-
-
-def test_cross_entropy_over_one_output_is_0_and_so_is_its_gradient():
-    """For labels of 0 and 1; a "label" of 3 is no distribution, and its loss is 0 all the same."""
-    losses, gradient = fresh.run(learned_from_one_output, timeout=60)
-    assert losses == [0.0, 0.0, 0.0]
-    assert gradient <= 2 * 2.0  # of labels that do not add up to 1 the gradient is not 0
+        assert float(loss[0]) == 0.0
+        largest = max(float(np.abs(each).max()) for each in tape.gradient(loss, model.trainable_variables))
+        assert largest <= 2 * 2.0  # of labels that do not add up to 1 the gradient is not 0
 
 
 def run_in_parts(stops: list[int], folder: str) -> list[np.ndarray]:
@@ -117,10 +95,11 @@ def run_in_parts(stops: list[int], folder: str) -> list[np.ndarray]:
     return model.get_weights()
 
 
-def test_a_run_in_parts_ends_with_the_very_weights_of_a_run_in_one_piece():
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        straight = fresh.run(run_in_parts, [9], one, cpus=2, timeout=60)
-        broken = fresh.run(run_in_parts, [4, 9], other, cpus=2, timeout=60)
+def test_a_run_in_parts_ends_with_the_very_weights_of_a_run_in_one_piece(tmp_path):
+    def both() -> list[list[np.ndarray]]:
+        return [run_in_parts(stops, str(tmp_path / str(len(stops)))) for stops in ([9], [4, 9])]
+
+    straight, broken = fresh.run(both, cpus=2, timeout=60)
     assert all(np.array_equal(a, b) for a, b in zip(straight, broken, strict=True))
 
 
@@ -133,25 +112,23 @@ def test_wrong_rules_are_told_from_the_right_one_where_they_differ(sizes):
         assert same == (len(sizes) == 1 and rule in ("own_mean", "divided_twice", "own_mean_over_replicas"))
 
 
-def clipped(n: int) -> float:
+@in_a_fresh_process(cpus=4)
+def test_each_replica_clips_its_own_gradient_before_the_sum():
     """How far a variable moves at rate 1 by gradients of 6 in all, clipped at 1."""
     import tensorflow as tf
 
-    devices = [f"/CPU:{i}" for i in range(n)]
-    strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
-    with strategy.scope():
-        variable, optimizer = tf.Variable(tf.constant(0.0)), tf.keras.optimizers.SGD(1.0, clipvalue=1.0)
-        optimizer.build([variable])
-    strategy.run(lambda: optimizer.apply([tf.constant(6.0 / n)], [variable]))
-    return float(variable.numpy())
+    for n in (1, 2, 4):
+        devices = [f"/CPU:{i}" for i in range(n)]
+        strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
+        with strategy.scope():
+            variable, optimizer = tf.Variable(tf.constant(0.0)), tf.keras.optimizers.SGD(1.0, clipvalue=1.0)
+            optimizer.build([variable])
+        strategy.run(lambda n=n, to=variable, by=optimizer: by.apply([tf.constant(6.0 / n)], [to]))
+        assert float(variable.numpy()) == -n
 
 
-def test_each_replica_clips_its_own_gradient_before_the_sum():
-    assert [fresh.run(clipped, n, cpus=4, timeout=60) for n in (1, 2, 4)] == [-1.0, -2.0, -4.0]
-
-
-def normalized() -> dict[str, list[bool]]:
-    """Whether each weight is finite on both replicas after a step in which one has no example; and the losses."""
+@in_a_fresh_process(cpus=2)
+def test_an_empty_replica_destroys_batch_normalization_and_no_loss_says_so():
     import tensorflow as tf
 
     strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"], tf.distribute.ReductionToOneDevice())
@@ -169,14 +146,11 @@ def normalized() -> dict[str, list[bool]]:
         return loss
 
     (batch,) = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensors((tf.ones([1, 3]), [1])))
-    losses = strategy.experimental_local_results(strategy.run(inside, args=batch))
-    copies = {each.name: strategy.experimental_local_results(each.value) for each in model.weights}
-    found = {name: [bool(np.isfinite(copy).all()) for copy in each] for name, each in copies.items()}
-    return {"losses": [bool(np.isfinite(loss)) for loss in losses], **found}
-
-
-def test_an_empty_replica_destroys_batch_normalization_and_no_loss_says_so():
-    found = fresh.run(normalized, cpus=2, timeout=60)
-    assert found["losses"] == found["kernel"] == found["bias"] == [True, True]
-    assert found["gamma"] == [False, False]
-    assert found["moving_mean"] == found["moving_variance"] == [True, False]
+    copies = {each.name: each.value for each in model.weights} | {"losses": strategy.run(inside, args=batch)}
+    finite = {
+        name: [bool(np.isfinite(copy).all()) for copy in strategy.experimental_local_results(each)]
+        for name, each in copies.items()
+    }
+    assert finite["losses"] == finite["kernel"] == finite["bias"] == [True, True]
+    assert finite["gamma"] == [False, False]
+    assert finite["moving_mean"] == finite["moving_variance"] == [True, False]

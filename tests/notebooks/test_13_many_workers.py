@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from processes import forked
 
 from across import fresh, workers
-from across._process import warm
 from across.clusters import LocalCluster
 from autograder.authoring import build
 from autograder.model.course import find
 
 CHAPTER = "13_many_workers"
 FILES = Path(__file__).parents[2] / "files" / CHAPTER
-forked = pytest.mark.skipif(not warm.available(), reason="without warm forking a task costs an import of TensorFlow")
 
 
 def packs_of(sizes: list[int], limit: int) -> list[int]:
@@ -53,9 +52,9 @@ def resolved(nodes: str, gpus: int) -> str:
 
 
 def test_tensorflow_sorts_the_names_of_nodes_as_text():
-    assert fresh.run(resolved, "n[1,2]", 2, timeout=120) == "n1:8888"
-    assert fresh.run(resolved, "n[2,10]", 2) == "n10:8888"
-    assert fresh.run(resolved, "n[02,10]", 2) == "n02:8888"
+    asked = ("n[1,2]", "n[2,10]", "n[02,10]")
+    found = fresh.run(lambda: [resolved(nodes, 2) for nodes in asked], timeout=120)
+    assert found == ["n1:8888", "n10:8888", "n02:8888"]
 
 
 def test_the_resolver_of_slurm_wants_gpus():
@@ -150,8 +149,10 @@ def epochs_of_keras_2(parts: list[int], folder: str) -> list[float]:
 
 def test_backup_and_restore_begins_the_data_anew(tmp_path):
     """The epochs of the chapter's two lives, killed after epoch 1, and those without a death."""
-    losses = fresh.run(epochs_of_keras_2, [0, 5], str(tmp_path / "one"), timeout=120)
-    again = fresh.run(epochs_of_keras_2, [0, 2, 5], str(tmp_path / "two"), timeout=120)
+    lives = {"one": [0, 5], "two": [0, 2, 5]}
+    losses, again = fresh.run(
+        lambda: [epochs_of_keras_2(parts, str(tmp_path / name)) for name, parts in lives.items()], timeout=120
+    )
     assert losses == pytest.approx([2.4714, 2.4594, 2.4416, 2.4404, 2.4042], abs=2e-4)
     assert again == pytest.approx([2.4714, 2.4594, 2.4348, 2.4262, 2.4077], abs=2e-4)
 

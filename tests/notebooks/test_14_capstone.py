@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from across import study
 from autograder.authoring import build
 from autograder.checks import scaling_truth
 from autograder.model.course import find
@@ -99,7 +98,3 @@ def test_the_gradients_by_numpy_are_those_of_differences():
     moved[0][1, 2] += 1e-6
     ((higher,),), _ = scaling_truth.one_device(moved, parts, 1.0, 1)
     assert (higher - loss) / 1e-6 == pytest.approx((weights[0] - after[0])[1, 2], abs=1e-4)
-
-
-def test_the_cores_are_those_that_this_process_may_use():
-    assert 1 <= study.cores() <= 4096

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kinds import chapters
 
 from across._jupyter.validation import BY_HAND, OPEN, PASSES, validate
-from across._process import provisioner
 from autograder.authoring import build
 from autograder.model.course import find
 
-
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> Iterator[None]:
-    """Kernels as `across lab` has them."""
-    provisioner.turn_on()
-    yield
-    provisioner.turn_off()
+pytestmark = pytest.mark.usefixtures("warm_kernels")
 
 
 @pytest.fixture(autouse=True)
