@@ -2,12 +2,10 @@
 
     strategies.recorded()                           # the table as it was recorded, at once; its date is under it
     strategies.cell("CentralStorage", "Keras fit")  # one cell, run now in a fresh process
-    strategies.table()                              # all of them, on this machine: some seconds, then kept
 
 A cell trains one small model for four steps, and compares its weights and its loss with those of one device. Each runs in a
 fresh process of its own. It may hang by chance: a process that uses no processor time for QUIET seconds is ended and tried
-again. What was found is kept in the user's cache, for this version of TensorFlow and Keras and this kind of machine; that
-something hung is not kept. The table that is shipped is made anew by:
+again. The table that is shipped is made anew by:
 
     python -c "from across import strategies; strategies.record()"
 """
@@ -16,24 +14,20 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
-import inspect
 import json
 import os
 import platform
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from across import fresh
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
 from across.pictures import table_html, table_text
 
-__all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded", "table"]
+__all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded"]
 
 STRATEGIES = tuple(strategy_cell.STRATEGIES)
 WAYS = ("Keras fit", "Keras 2 fit", "own loop", "Estimator")  # Keras 2 is the package tf_keras
@@ -111,33 +105,20 @@ def recorded() -> Table:
     return Table(tuple(Cell(**each) for each in json.loads(_RECORDED.read_text(encoding="utf-8"))))
 
 
-def cell(strategy: str, way: str, *, keep: bool = True) -> Cell:
-    """Run one cell now, at most TRIES times if it hangs; if `keep`, it replaces what the user's cache had of it.
-
-    Raises ValueError for a strategy or a way of another name.
-    """
+def cell(strategy: str, way: str) -> Cell:
+    """Run one cell now, at most TRIES times if it hangs. Raises ValueError for a strategy or a way of another name."""
     if strategy not in STRATEGIES or way not in WAYS:
         raise ValueError(f"{strategy!r}, {way!r}: a strategy is one of {STRATEGIES}, a way one of {WAYS}")
     outcome, says = _ran(strategy, way)
     for _ in range(TRIES - 1):
         if outcome == "hung":
             outcome, says = _ran(strategy, way)
-    found = Cell(strategy, way, outcome, says, _versions(), _machine(), datetime.date.today().isoformat())
-    if keep and outcome != "hung":
-        _keep([found])
-    return found
-
-
-def table(*, again: bool = False) -> Table:
-    """All cells on this machine: those kept by the user's cache, the others run now; with `again`, all are run."""
-    kept = {} if again else {(each.strategy, each.way): each for each in _kept()}
-    places = [(strategy, way) for strategy in STRATEGIES for way in WAYS]
-    return Table(tuple(kept.get(place) or cell(*place) for place in places))
+    return Cell(strategy, way, outcome, says, _versions(), _machine(), datetime.date.today().isoformat())
 
 
 def record() -> None:
     """Run all cells and write the table that is shipped. For authors. Raises RuntimeError if one hung."""
-    found = table(again=True)
+    found = [cell(strategy, way) for strategy in STRATEGIES for way in WAYS]
     if hung := [each for each in found if each.outcome == "hung"]:
         raise RuntimeError(f"not recorded: {hung}")
     lines = [json.dumps(dataclasses.asdict(each), ensure_ascii=False) for each in found]
@@ -200,37 +181,3 @@ def _versions() -> str:
 
 def _machine() -> str:
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-
-
-def _file() -> Path:
-    """Where the user's results are kept: a file for this version, this kind of machine and these programs."""
-    source = inspect.getsource(strategy_cell)
-    digest = hashlib.sha256(f"{_versions()} {_machine()} {source}".encode()).hexdigest()[:16]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return folder / "across" / f"strategies-{digest}.json"
-
-
-def _kept() -> list[Cell]:
-    try:
-        return [_cell(each) for each in json.loads(_file().read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):  # nothing is kept, or it was written by another version of this module
-        return []
-
-
-def _cell(fields: Any) -> Cell:
-    if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
-        raise ValueError("not a cell")
-    return Cell(**fields)
-
-
-def _keep(cells: Iterable[Cell]) -> None:
-    """Add cells to what is kept, whole or not at all; where nothing can be written, nothing is kept."""
-    merged = {(each.strategy, each.way): each for each in [*_kept(), *cells]}
-    file = _file()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False, encoding="utf-8") as new:
-            json.dump([dataclasses.asdict(each) for each in merged.values()], new)
-        os.replace(new.name, file)
-    except OSError:
-        return

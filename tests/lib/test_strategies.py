@@ -1,4 +1,4 @@
-"""A cell of the support table is what happened: compared with one device, ended when it hangs, kept by version and machine."""
+"""A cell of the support table is what happened: compared with one device, and ended when it hangs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ from across._process.watched import HUNG, watched
 needs_warm = pytest.mark.skipif(
     not warm.available(), reason="without warm forking a cell costs an import of TensorFlow"
 )
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "across"
 
 
 def sleeping(*_: object) -> strategy_cell.Trained:
@@ -85,7 +79,7 @@ def test_keras_2_fits_where_keras_3_fails(strategy):
 
 
 @needs_warm
-def test_what_hangs_is_ended_tried_again_and_never_kept(monkeypatch, own_cache):
+def test_what_hangs_is_ended_and_tried_again(monkeypatch):
     tried = []
     once = strategies._ran
     monkeypatch.setattr(strategies, "QUIET", 0.5)
@@ -93,7 +87,6 @@ def test_what_hangs_is_ended_tried_again_and_never_kept(monkeypatch, own_cache):
     monkeypatch.setattr(strategy_cell, "trained", sleeping)
     found = strategies.cell("OneDevice", "own loop")
     assert (found.outcome, len(tried)) == ("hung", strategies.TRIES)
-    assert not list(own_cache.glob("*"))
 
 
 @needs_warm
@@ -111,37 +104,7 @@ def test_what_sleeps_ends_with_a_code_of_its_own():
 @needs_warm
 def test_a_failure_shows_its_own_message(monkeypatch):
     monkeypatch.setattr(strategy_cell, "trained", raising)
-    assert strategies.cell("OneDevice", "own loop", keep=False).says == "ValueError: of two lines"
-
-
-def test_what_is_kept_is_not_run_again_until_it_is_asked_for(monkeypatch):
-    ran = []
-    monkeypatch.setattr(strategies, "_ran", lambda *place: (ran.append(place), ("fails", "no"))[1])
-    every = len(strategies.STRATEGIES) * len(strategies.WAYS)
-    strategies.table()
-    strategies.table()
-    assert len(ran) == every
-    strategies.table(again=True)
-    assert len(ran) == 2 * every
-    monkeypatch.setattr(strategies, "_versions", lambda: "TensorFlow 3")
-    assert strategies.table()["TPU", "own loop"].versions == "TensorFlow 3"
-    assert len(ran) == 3 * every
-
-
-def test_a_damaged_file_is_nothing_kept(monkeypatch, own_cache):
-    monkeypatch.setattr(strategies, "_ran", lambda *_: (strategies.SAME, ""))
-    strategies.cell("TPU", "own loop")
-    (file,) = own_cache.glob("*.json")
-    for text in ("", "[{", '[{"strategy": 3}]', '[{"other": "field"}]', "[3]"):
-        file.write_text(text)
-        assert strategies.table()["TPU", "own loop"].ok
-
-
-def test_where_nothing_can_be_written_a_cell_is_run_all_the_same(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(strategies, "_ran", lambda *_: (strategies.SAME, ""))
-    assert strategies.cell("TPU", "own loop").ok
+    assert strategies.cell("OneDevice", "own loop").says == "ValueError: of two lines"
 
 
 def test_weights_are_compared_and_losses_too():
