@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from across import _system, kernels, memory
+from across import _system, kernels, memory, smi
 from across._gpu import building, cudnn, grappler, loading
 from across._gpu.building import GPUS, NoGpu
 from across.pictures import table_html, table_text
@@ -28,7 +27,6 @@ __all__ = [
     "NoGpu",
     "TooLate",
     "about",
-    "best",
     "from_environment",
     "gpus",
     "gpus_or_cpus",
@@ -239,24 +237,12 @@ def simulated_gpus() -> str:
     return "Built: `across lab --gpus 2` opens the course with two."
 
 
-def best(n: int, *, quiet: bool = False) -> list[str]:
-    """Return the names of `n` devices: GPUs if there are as many, else logical CPUs; print one line saying which.
-
-    Pieces of a split card count as GPUs. Raises TooLate when logical CPUs are needed and TensorFlow has started with
-    fewer than `n`.
-    """
-    names, line = _best(n)
-    if not quiet:
-        print(line)
-    return names
-
-
 def gpus_or_cpus(n: int, memory: str | int = "2 GiB") -> list[str]:
     """Return the names of `n` devices: real GPUs if there are as many, else simulated ones, else logical CPUs; print which.
 
     What a chapter about GPUs calls first. Simulated GPUs have `memory` each, see `gpus`, and so do processes that are started
-    from here, by `fresh` and in clusters: ACROSS_GPUS is set. Raises ValueError as `gpus` does; TooLate when TensorFlow has
-    started with fewer devices.
+    from here, by `fresh` and in clusters: ACROSS_GPUS is set. Pieces of a split card count as GPUs. Raises ValueError as `gpus`
+    does; TooLate when TensorFlow has started with fewer devices.
     """
     missing = ""
     if loading.loaded() or not _listed():
@@ -379,9 +365,4 @@ def _ram() -> int | None:
 
 def _card_memory() -> dict[str, int]:
     """Memory in bytes of each model of NVIDIA card here; TensorFlow itself tells only what it has used."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        lines = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
-        return {name.strip(): int(mib) * MIB for name, mib in (line.rsplit(",", 1) for line in lines)}
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return {}
+    return {name: int(mib) * MIB for name, mib in smi.query("name", "memory.total") if mib.isdigit()}

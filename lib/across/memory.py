@@ -12,12 +12,11 @@ import contextlib
 import ctypes
 import itertools
 import math
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from across import pictures
+from across import pictures, smi
 from across._gpu import loading
 from across._language.catalogue import marked
 
@@ -67,10 +66,8 @@ def taken() -> float:
     """MiB of the first GPU that programs have taken: by its own count if it is simulated, else by nvidia-smi."""
     if loading.loaded():
         return (loading.now()[1] - loading.free(0)) / MIB
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return float(subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0])
-    return math.nan
+    used = [row[0] for row in smi.query("memory.used")[:1]]
+    return float(used[0]) if used and used[0].isdigit() else math.nan
 
 
 class _Mallinfo(ctypes.Structure):

@@ -61,29 +61,26 @@ def test_what_is_here_lists_each_logical_device_with_its_memory(in_four):
     assert "fixed until the process ends" in text
 
 
-def test_the_best_devices_are_logical_cpus_where_gpus_are_too_few(capsys):
-    def ask():
-        found = len(devices.here().gpus)
-        return found, devices.best(found + 2)
-
-    found, names = fresh.run(ask)
-    assert names == [f"/CPU:{i}" for i in range(found + 2)]
-    assert f"{found + 2} logical CPUs stand in for {found + 2} devices" in capsys.readouterr().out
+def test_the_devices_are_logical_cpus_where_there_are_no_gpus(capsys):
+    names = fresh.run(devices.gpus_or_cpus, 2, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert names == ["/CPU:0", "/CPU:1"]
+    assert "2 logical CPUs stand in for 2 devices" in capsys.readouterr().out
 
 
 def test_gpus_are_preferred_and_named(monkeypatch, capsys):
     card = devices.Device("/GPU:0", "GPU", "GPU:0", "A card", 1 << 30, (9, 0))
     second = devices.Device("/GPU:1", "GPU", "GPU:1", "A card", 1 << 30, (9, 0))
     monkeypatch.setattr(devices, "here", lambda: devices.Here((card, second), settled=False))
-    assert devices.best(2) == ["/GPU:0", "/GPU:1"]
+    monkeypatch.setattr(devices, "_listed", lambda: 2)
+    assert devices.gpus_or_cpus(2) == ["/GPU:0", "/GPU:1"]
     assert capsys.readouterr().out == "2 GPUs: A card.\n"
 
 
-def test_the_best_devices_need_no_exact_number_once_tensorflow_has_started(in_four):
+def test_the_devices_need_no_exact_number_once_tensorflow_has_started(in_four):
     def ask():
         import tensorflow as tf
 
         tf.add(1, 2)
-        return devices.best(3, quiet=True)
+        return devices.gpus_or_cpus(3)
 
     assert in_four(ask) == ["/CPU:0", "/CPU:1", "/CPU:2"]
