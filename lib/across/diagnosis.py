@@ -96,22 +96,15 @@ def architecture(name: str) -> tuple[str, tuple[int, int]] | None:
     return kind, (int(digits[:-1]), int(digits[-1]))
 
 
-def _code_for(capability: tuple[int, int], built_for: Sequence[str]) -> str:
-    """What a wheel built for these names has for a GPU: "machine" code, code to be "compiled" at first use, or "none".
+def has_code_for(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
+    """Whether a wheel built for these names has any code that a GPU of this compute capability runs.
 
     Each name brings machine code, for its own major version from its minor version on; "compute_75" brings intermediate
     code (PTX) besides, which the driver compiles for any later GPU (CUDA C++ Programming Guide, "Application
     Compatibility"; what a name brings: TensorFlow's configure.py).
     """
     found = [each for name in built_for if (each := architecture(name)) and each[1] <= capability]
-    if any(version[0] == capability[0] for _, version in found):
-        return "machine"
-    return "compiled" if any(kind == "compute" for kind, _ in found) else "none"
-
-
-def has_code_for(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
-    """Whether a wheel built for these names has any code that a GPU of this compute capability runs."""
-    return _code_for(capability, built_for) != "none"
+    return any(kind == "compute" or version[0] == capability[0] for kind, version in found)
 
 
 Rung = tuple[str, Callable[[Facts], bool], Finding]

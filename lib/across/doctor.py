@@ -30,13 +30,13 @@ def facts() -> dict[str, Any]:
     here = devices.here()
     names = _chapters()
     gpus = len(here.gpus)
-    finding = diagnosis.diagnose(diagnosis.gather())
+    found = diagnosis.gather()
     sandbox = unprivileged.problem()
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "packages": {name: version(name) for name in PACKAGES},
-        "cuda": _cuda(),
+        "cuda": found.cuda,
         "devices": [
             {
                 "name": device.name,
@@ -55,7 +55,7 @@ def facts() -> dict[str, Any]:
             "memory": limit("memory.max", "memory/memory.limit_in_bytes"),
             "processes": limit("pids.max", "pids/pids.max"),
         },
-        "diagnosis": dataclasses.asdict(finding),
+        "diagnosis": dataclasses.asdict(diagnosis.diagnose(found)),
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
@@ -156,10 +156,3 @@ def version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _cuda() -> str:
-    """The CUDA version that TensorFlow was built with, or ""."""
-    import tensorflow as tf
-
-    return str(tf.sysconfig.get_build_info().get("cuda_version", ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,10 +24,12 @@ class Layer:
 
 def layers(facts: Facts) -> list[Layer]:
     """The layers from the program down to the GPU, as `facts` found them."""
+    import tensorflow as tf
+
     cuda = f"built for CUDA {facts.cuda}" if facts.cuda else "built without CUDA"
     return [
         Layer(marked("your program"), "tf.matmul(a, b)", marked("runs"), True),
-        Layer("TensorFlow", marked("picks code for an op"), f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
+        Layer("TensorFlow", marked("picks code for an op"), f"{tf.__version__}, {cuda}", bool(facts.cuda)),
         _library("cuDNN, cuBLAS", marked("convolutions, matrix products"), ("cudnn", "cublas"), facts),
         _library("CUDA runtime", marked("starts work, moves memory"), ("cuda-runtime",), facts),
         Layer(
@@ -72,10 +73,3 @@ def _library(name: str, job: str, stems: tuple[str, ...], facts: Facts) -> Layer
     return Layer(
         name, job, f"no package for {', '.join(missing)} here" if missing else marked("installed"), not missing
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "of unknown version"
