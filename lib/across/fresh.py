@@ -61,12 +61,8 @@ class RemoteError(RuntimeError):
 class RemoteTraceback(Exception):  # noqa: N818
     """The traceback in the fresh process, shown as the cause of the exception that came from there."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
     def __str__(self) -> str:
-        return f'\n"""\n{self.text}"""'
+        return f'\n"""\n{self.args[0]}"""'
 
 
 @dataclass(frozen=True)

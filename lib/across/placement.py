@@ -105,19 +105,18 @@ def trace_graph(
     *,
     session: tf.compat.v1.Session | None = None,
     cpus: int | None = None,
-    soft: bool = True,
 ) -> Trace:
     """Run `fetches` of a TensorFlow 1 graph once and tell where each op ran.
 
-    Without `session`, a new one gets `cpus` CPUs (default: as many logical CPUs as TensorFlow has here), soft placement
-    unless `soft` is false, and initialised variables. A session that is passed in keeps its own configuration, Grappler's
-    rewriting included. Raises what the session raises. Follows RunOptions(output_partition_graphs=True).
+    Without `session`, a new one gets `cpus` CPUs (default: as many logical CPUs as TensorFlow has here), soft placement, and
+    initialised variables. A session that is passed in keeps its own configuration, Grappler's rewriting included. Raises what
+    the session raises. Follows RunOptions(output_partition_graphs=True).
     """
     import tensorflow as tf
 
     v1 = tf.compat.v1
     if session is None:
-        with v1.Session(graph=graph, config=_config(cpus, soft)) as own:
+        with v1.Session(graph=graph, config=_config(cpus)) as own:
             own.run([variable.initializer for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)])
             return trace_graph(graph, fetches, feed, session=own)
     metadata = v1.RunMetadata()
@@ -134,10 +133,10 @@ def _fed(op: Op, outputs: Mapping[str, Output]) -> Op:
     return replace(op, type="Input", dtype=dtype, shape=shape, kind=INPUT)
 
 
-def _config(cpus: int | None, soft: bool) -> tf.compat.v1.ConfigProto:
+def _config(cpus: int | None) -> tf.compat.v1.ConfigProto:
     import tensorflow as tf
 
-    config = tf.compat.v1.ConfigProto(allow_soft_placement=soft)
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     config.device_count["CPU"] = cpus or len(tf.config.list_logical_devices("CPU"))
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0

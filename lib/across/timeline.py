@@ -98,12 +98,6 @@ class Timeline:
             most = max(most, now)
         return most
 
-    def overlaps(self) -> list[tuple[str, str]]:
-        """The pairs of ops that ran at the same time, by name; the one that started first comes first."""
-        return [
-            (one.name, two.name) for i, one in enumerate(self.ops) for two in self.ops[i + 1 :] if two.start < one.end
-        ]
-
     def by_type(self) -> dict[str, float]:
         """Milliseconds in ops of each type, the most first."""
         found: dict[str, float] = defaultdict(float)
@@ -111,16 +105,11 @@ class Timeline:
             found[op.type] += op.end - op.start
         return dict(sorted(found.items(), key=lambda entry: -entry[1]))
 
-    def draw(self, *, title: str = "", lanes: Sequence[str] = (), until: float | None = None) -> Picture:
-        """Draw the lanes over time. Pictures to be compared get the same `lanes` and the same end, `until`, in ms.
-
-        Raises ValueError when nothing ran.
-        """
-        near = NEAR * max(self.length, until or 0.0)
-        spans = [Span(op.lane, op.start, op.end, op.label) for op in (*self.ops, *_merged(self.pieces, near))]
-        return draw_timeline(
-            spans, title=title or "what ran when", unit="milliseconds", lanes=lanes or self.lanes, until=until
-        )
+    def draw(self, *, title: str = "") -> Picture:
+        """Draw the lanes over time. Raises ValueError when nothing ran."""
+        pieces = _merged(self.pieces, NEAR * self.length)
+        spans = [Span(op.lane, op.start, op.end, op.label) for op in (*self.ops, *pieces)]
+        return draw_timeline(spans, title=title or "what ran when", unit="milliseconds", lanes=self.lanes)
 
     def save(self, path: str | Path) -> Path:
         """Write it in Chrome's trace format and return the path."""

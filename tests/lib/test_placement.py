@@ -334,16 +334,13 @@ def test_a_session_that_is_passed_in_is_used(in_four):
     assert in_four(run) == (["VariableV2"], ("CPU:0", "CPU:1"))
 
 
-def test_a_device_that_is_missing_is_an_error_without_soft_placement(in_four):
+def test_a_device_that_is_missing_is_another_by_soft_placement(in_four):
     def run() -> list[str]:
         import tensorflow as tf
 
         with tf.Graph().as_default() as graph, tf.device("/gpu:7"):
             a = tf.constant(1.0, name="a") + 1.0
-        softly = trace_graph(graph, a).devices()
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
-            trace_graph(graph, a, soft=False)
-        return softly
+        return trace_graph(graph, a).devices()
 
     assert in_four(run)[0] in ("CPU:0", "GPU:0")
 
