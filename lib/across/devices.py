@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from across import _system, kernels, memory, smi
-from across._gpu import building, cudnn, grappler, loading
+from across._gpu import building, loading, unaware
 from across._gpu.building import GPUS, NoGpu
-from across.pictures import table_html, table_text
+from across.pictures import Tabled
 
 __all__ = [
     "Device",
@@ -63,9 +63,11 @@ class Device:
     compute_capability: tuple[int, int] | None = None  # GPUs only
 
 
-@dataclass(frozen=True)
-class Here:
+@dataclass(frozen=True, repr=False)
+class Here(Tabled):
     """The devices of this process. `settled` tells whether TensorFlow has started: then they cannot change any more."""
+
+    columns = ("device", "physical device", "model", "memory", "compute capability")
 
     devices: tuple[Device, ...]
     settled: bool
@@ -92,13 +94,8 @@ class Here:
     def __len__(self) -> int:
         return len(self.devices)
 
-    def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows()) + "\n" + self._note()
-
-    def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows(), note=self._note())
-
-    def _note(self) -> str:
+    def note(self) -> str:
+        """How many GPUs there are, and whether the devices can still be configured."""
         gpus = len({device.physical for device in self.gpus})
         cards = f"{gpus} GPU{'s' * (gpus > 1)} here." if gpus else "No GPU here."
         if gpus and loading.loaded():
@@ -107,9 +104,6 @@ class Here:
         if self.settled:
             return f"{cards} TensorFlow has started: these are fixed until the process ends."
         return f"{cards} TensorFlow has not run an op yet: the devices can still be configured."
-
-
-_COLUMNS = ["device", "physical device", "model", "memory", "compute capability"]
 
 
 def here() -> Here:
@@ -305,8 +299,8 @@ def _load(count: int, size: int) -> None:
             )
         recorded = kernels.recording()
     loading.load(count, size, recorded)
-    cudnn.without()
-    grappler.by_name()
+    unaware.without_cudnn()
+    unaware.devices_by_name()
     current: Any = context.context()
     current.reinitialize_physical_devices()
 

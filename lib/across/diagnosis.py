@@ -264,15 +264,10 @@ def unmet(extra: str = "and-cuda") -> list[str]:
 
 def ladder(facts: Facts, *, title: str = marked("From the program down to the card")) -> Picture:
     """Draw the questions in order, and where `facts` leave them."""
-    from across.pictures import ALERT, FONT, INK, PALETTE, new_figure, readable_on, render
+    from across.pictures import ALERT, FONT, INK, PALETTE, readable_on, render, sheet
 
     ended = diagnose(facts)
-    height = 0.36 * len(RUNGS) + 0.5
-    figure = new_figure(7.5, height)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, 7.5)
-    axes.set_ylim(height, 0)
-    axes.axis("off")
+    figure, axes = sheet(7.5, 0.36 * len(RUNGS) + 0.5)
     axes.text(0.1, 0.25, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="center")
     reached = False
     for row, (question, _, finding) in enumerate(RUNGS):

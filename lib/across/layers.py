@@ -44,15 +44,10 @@ def layers(facts: Facts) -> list[Layer]:
 
 def draw(facts: Facts, *, title: str = marked("What is here, layer by layer")) -> Picture:
     """Draw the layers of a machine: filled where there is what is wanted, dashed where not."""
-    from across.pictures import FONT, INK, PALETTE, new_figure, readable_on, render
+    from across.pictures import FONT, INK, PALETTE, readable_on, render, sheet
 
     shown = layers(facts)
-    height = 0.5 * len(shown) + 0.45
-    figure = new_figure(7.5, height)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, 7.5)
-    axes.set_ylim(height, 0)
-    axes.axis("off")
+    figure, axes = sheet(7.5, 0.5 * len(shown) + 0.45)
     axes.text(0.1, 0.22, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="center")
     for row, layer in enumerate(shown):
         y = 0.65 + 0.5 * row

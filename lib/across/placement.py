@@ -7,7 +7,6 @@ that the program has; placing comes before that rewriting, and its answer is the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from across._draw.partitions import (
     INPUT,
     Op,
     Output,
+    fed_name,
     first_outputs,
     mark_plumbing,
     placed_ops,
@@ -25,7 +25,7 @@ from across._draw.partitions import (
 )
 from across._draw.placed import Edge, Placed, device_order
 from across._draw.recording import Recorder
-from across.pictures import Picture, table_html, table_text
+from across.pictures import Picture, Tabled
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -34,11 +34,13 @@ __all__ = ["Edge", "Op", "Trace", "short_device", "trace", "trace_graph"]
 
 
 @dataclass(frozen=True, repr=False)
-class Trace(Placed):
+class Trace(Placed, Tabled):
     """What ran where, in one run. Iterating gives the ops that ran; `given` is what they started from.
 
     A Trace holds plain values only: it can come back from another process (`fresh.run`).
     """
+
+    columns = ("op", "type", "device", "dtype", "shape")
 
     def draw(self, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
         """Draw the ops as boxes in one lane a device; what is copied between devices is dashed.
@@ -71,15 +73,6 @@ class Trace(Placed):
     def rows(self) -> list[list[str]]:
         """One row an op: name, type, device, dtype, shape."""
         return [[op.name, op.type, op.device, op.dtype, _shape_text(op)] for op in self.ops]
-
-    def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows())
-
-    def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows())
-
-
-_COLUMNS = ["op", "type", "device", "dtype", "shape"]
 
 
 def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
@@ -123,7 +116,7 @@ def trace_graph(
     session.run(fetches, feed, options=v1.RunOptions(output_partition_graphs=True), run_metadata=metadata)
     outputs = first_outputs(graph)
     ops = placed_ops(metadata.partition_graphs, outputs)
-    fed = {op.name: re.sub(r"^_(?:arg_(.+)_\d+|recv_(.+))_\d+$", r"\1\2", op.name) for op in ops if op.type == "_Arg"}
+    fed = {op.name: fed_name(op.name) for op in ops if op.type == "_Arg"}
     ops = [_fed(op, outputs) if op.type == "_Arg" else op for op in renamed(ops, fed)]
     return Trace(tuple(ops), _sorted(device.name for device in session.list_devices()))
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from across import fresh
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
-from across.pictures import table_html, table_text
+from across.pictures import Tabled
 
 __all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded"]
 
@@ -68,8 +68,10 @@ class Cell:
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Table(Tabled):
     """Cells by strategy and way of training: `found["TPU", "Keras fit"]`."""
+
+    columns = ("strategy", *WAYS)
 
     cells: tuple[Cell, ...]
 
@@ -87,17 +89,9 @@ class Table:
         """When, with what and where the cells were run."""
         return "; ".join(sorted({f"{each.date}, {each.versions}, {each.machine}" for each in self.cells}))
 
-    def _rows(self) -> tuple[list[str], list[list[str]]]:
-        ways = [way for way in WAYS if any(each.way == way for each in self.cells)]
-        names = [name for name in STRATEGIES if any(each.strategy == name for each in self.cells)]
-        found = {(each.strategy, each.way): each.short(52) for each in self.cells}
-        return ["strategy", *ways], [[name, *(found.get((name, way), "") for way in ways)] for name in names]
-
-    def __repr__(self) -> str:
-        return f"{table_text(*self._rows())}\n{self.note()}"
-
-    def _repr_html_(self) -> str:
-        return table_html(*self._rows(), note=self.note())
+    def rows(self) -> list[list[str]]:
+        """One row a strategy: its name, and what became of it in each way."""
+        return [[name, *(self[name, way].short(52) for way in WAYS)] for name in STRATEGIES]
 
 
 def recorded() -> Table:

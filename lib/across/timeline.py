@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from across._draw.partitions import op_type, short_device
-from across.pictures import Picture, Span, table_html, table_text
+from across.pictures import Picture, Span, Tabled
 from across.pictures import timeline as draw_timeline
 
 __all__ = [
@@ -72,8 +72,10 @@ class Op:
 
 
 @dataclass(frozen=True, repr=False)
-class Timeline:
+class Timeline(Tabled):
     """Ops of one run, by start, and pieces of them that ran in the intra-op pool. Plain values: it can cross processes."""
+
+    columns = ("op", "type", "lane", "start (ms)", "end (ms)")
 
     ops: tuple[Op, ...]
     pieces: tuple[Op, ...] = ()
@@ -135,15 +137,6 @@ class Timeline:
 
     def __len__(self) -> int:
         return len(self.ops)
-
-    def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows())
-
-    def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows())
-
-
-_COLUMNS = ["op", "type", "lane", "start (ms)", "end (ms)"]
 
 
 def record(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Timeline:

@@ -415,7 +415,7 @@ def test_the_environment_asks_for_them_and_what_it_says_wrong_is_told(built):
     def look():
         import tensorflow as tf
 
-        return len(tf.config.list_physical_devices("GPU")), devices.here()._note()
+        return len(tf.config.list_physical_devices("GPU")), devices.here().note()
 
     assert fresh.run(look, env=TWO)[0] == 2
     assert fresh.run(look, env={devices.GPUS: "0"})[0] == 0
@@ -429,7 +429,7 @@ def test_cuda_visible_devices_hides_them_as_it_hides_real_ones(built):
         return devices.gpus(2)
 
     assert fresh.run(names, env={"CUDA_VISIBLE_DEVICES": "1"}) == ["/GPU:0"]
-    assert "hides every GPU." in fresh.run(lambda: devices.here()._note(), env={**TWO, "CUDA_VISIBLE_DEVICES": "-1"})
+    assert "hides every GPU." in fresh.run(lambda: devices.here().note(), env={**TWO, "CUDA_VISIBLE_DEVICES": "-1"})
     assert "'-1', which hides every GPU; unset it" in said(names, env={"CUDA_VISIBLE_DEVICES": "-1"})
 
 

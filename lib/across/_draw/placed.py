@@ -102,11 +102,12 @@ class Placed:
         for name, target in self.copies():
             op = self[name]
             link = (op.device, target)
-            found[link] = found.get(link, 0) + _bytes(op)
+            found[link] = found.get(link, 0) + bytes_of(op)
         return dict(sorted(found.items()))
 
 
-def _bytes(op: Op) -> int:
+def bytes_of(op: Op) -> int:
+    """The bytes of an op's first output. Raises ValueError where they are not known."""
     import tensorflow as tf
 
     size = tf.as_dtype(op.dtype).size if op.dtype else 0
