@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from across import _system, kernels, memory, smi
@@ -349,12 +348,7 @@ def _ram() -> int | None:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            total = min(total, int(Path(path).read_text()))
-        except (OSError, ValueError):  # no such cgroup, or "max"
-            continue
-    return total
+    return min(total, _system.limit("memory.max", "memory/memory.limit_in_bytes") or total)
 
 
 def _card_memory() -> dict[str, int]:

@@ -252,14 +252,8 @@ def wanted(extra: str = "and-cuda") -> list[Requirement]:
 
 def unmet(extra: str = "and-cuda") -> list[str]:
     """Names of the packages of TensorFlow's extra that are missing in this environment or have another version."""
-    names = []
-    for each in wanted(extra):
-        try:
-            if not each.specifier.contains(importlib.metadata.version(each.name)):
-                names.append(each.name)
-        except importlib.metadata.PackageNotFoundError:
-            names.append(each.name)
-    return names
+    here = {each: _system.version(each.name) for each in wanted(extra)}
+    return [each.name for each, found in here.items() if not (found and each.specifier.contains(found))]
 
 
 def ladder(facts: Facts, *, title: str = marked("From the program down to the card")) -> Picture:

@@ -19,10 +19,9 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
-from across import fresh
+from across import _system, fresh
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
 from across.pictures import Tabled
@@ -158,19 +157,9 @@ def _line(error: BaseException) -> str:
 
 
 def _versions() -> str:
-    found = []
-    for label, names in (
-        ("TensorFlow", ("tensorflow", "tensorflow-cpu")),
-        ("Keras", ("keras",)),
-        ("tf_keras", ("tf_keras",)),
-    ):
-        for name in names:
-            try:
-                found.append(f"{label} {metadata.version(name)}")
-                break
-            except metadata.PackageNotFoundError:
-                continue
-    return ", ".join(found)
+    names = {"TensorFlow": ("tensorflow", "tensorflow-cpu"), "Keras": ("keras",), "tf_keras": ("tf_keras",)}
+    found = {label: next(filter(None, map(_system.version, several)), "") for label, several in names.items()}
+    return ", ".join(f"{label} {version}" for label, version in found.items() if version)
 
 
 def _machine() -> str:

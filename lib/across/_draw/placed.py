@@ -61,10 +61,6 @@ class Placed:
         """The ops that ran on a device, "CPU:1" or "/CPU:1"."""
         return [op for op in self.ops if op.device == short_device(device)]
 
-    def placed(self) -> dict[str, str]:
-        """Op name to device."""
-        return {op.name: op.device for op in self.ops}
-
     def edges(self) -> list[Edge]:
         """The tensors between what is shown; a way through plumbing counts as one edge."""
         known = {op.name: op for op in self.everything}
