@@ -90,9 +90,6 @@ class Here(Tabled):
             for device in self.devices
         ]
 
-    def __len__(self) -> int:
-        return len(self.devices)
-
     def note(self) -> str:
         """How many GPUs there are, and whether the devices can still be configured."""
         gpus = len({device.physical for device in self.gpus})

@@ -76,11 +76,6 @@ class Outcome(Generic[T]):
     seconds: float = field(compare=False)  # of the whole call, the process's start included
 
     @property
-    def ok(self) -> bool:
-        """Whether the function returned."""
-        return self.error is None
-
-    @property
     def output(self) -> str:
         """Everything that it printed: stdout, then stderr."""
         return self.stdout + self.stderr

@@ -19,9 +19,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from across import tracing
-from across._draw import lanes, sessions
+from across._draw import lanes
 from across._draw.partitions import INPUT, OP, VARIABLE, Op, in_order, output_of
 from across._draw.placed import Edge, Placed
+from across._draw.sessions import peak
 from across.pictures import Picture
 from across.timeline import longest_chain
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Edge", "Graph", "Op", "from_edges", "of", "of_answer", "of_graph", "peak", "simplified"]
 
-IN_THE_CALLER = -1  # of threads: none but the caller's, in which ops that are ready run first in, first out
 MOST_ORDERS = 100_000
 MOST_SETS = 100_000
 
@@ -255,14 +255,6 @@ def simplified(graph: Graph) -> Graph:
     left: Any = tf_optimizer.OptimizeGraph(config, program)
     waits = {(names[each[1:]], names[node.name]) for node in left.node for each in node.input if each[0] == "^"}
     return replace(graph, control=tuple(pair for pair in graph.control if pair in waits))
-
-
-def peak(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER) -> int:
-    """Run `function(*args)` and return the most bytes that its ops' results took at the same time; variables do not count.
-
-    `threads` is the size of the pool in which ops run, or IN_THE_CALLER. Raises what TensorFlow raises.
-    """
-    return sessions.peak(tracing.concrete(function, *args), args, threads)
 
 
 def _elements(op: Op) -> int:

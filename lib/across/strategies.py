@@ -17,7 +17,6 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,14 +49,9 @@ class Cell:
     machine: str = ""
     date: str = ""  # on which it was run
 
-    @property
-    def ok(self) -> bool:
-        """Whether weights and loss were those of one device."""
-        return self.outcome == SAME
-
     def short(self, limit: int = 80) -> str:
         """The outcome and the beginning of what it says, on one line."""
-        if self.ok:
+        if self.outcome == SAME:
             return f"✓ {self.outcome}"
         text = f"✗ {self.outcome}: {self.says}" if self.outcome != "fails" else f"✗ {self.says}"
         return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -80,9 +74,6 @@ class Table(Tabled):
             if (each.strategy, each.way) == place:
                 return each
         raise KeyError(place)
-
-    def __iter__(self) -> Iterator[Cell]:
-        return iter(self.cells)
 
     def note(self) -> str:
         """When, with what and where the cells were run."""

@@ -188,7 +188,7 @@ def test_calls_that_wait_for_one_another_are_a_row():
     assert graph.in_a_row(["a"], ["c"], ["e"]) == 1
 
 
-@pytest.mark.parametrize("threads", [graphs.IN_THE_CALLER, 1, 4])
+@pytest.mark.parametrize("threads", [-1, 1, 4])
 def test_with_an_edge_the_peak_is_two_tensors_whatever_the_threads(threads):
     assert round(graphs.peak(sums, True, threads=threads) / (4 * SIZE)) == 2
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from across import tracing
 
 
-def peak(concrete: Any, args: Sequence[Any], threads: int) -> int:
-    """The most bytes of results at once while a concrete function runs on its tensors among `args`, variables as they are.
+def peak(function: Callable[..., Any], *args: Any, threads: int = -1) -> int:
+    """Run `function(*args)` and return the most bytes that its ops' results took at the same time; variables do not count.
 
-    The variables themselves are left alone: the graph has copies of them.
+    `threads` is the size of the pool in which ops run; with -1 the caller's own thread runs them, first in, first out.
+    Variables are left alone: the graph has copies of them. Raises what TensorFlow raises.
     """
     import tensorflow as tf
 
     v1 = tf.compat.v1
+    concrete = tracing.concrete(function, *args)
     captured = [(outside, inside) for outside, inside in concrete.graph.captures]
     inside = {tensor.op.name for _, tensor in captured}
     parameters = [tensor for tensor in concrete.inputs if tensor.op.name not in inside]
