@@ -6,11 +6,15 @@ programs start cold and nobody's points depend on it: whoever needs one of these
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import socket
 import sys
+from pathlib import Path
 
 NEEDS_LINUX = "it needs Linux (on macOS and Windows: a Linux container)"
+CGROUP = Path("/sys/fs/cgroup")
+UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit
 
 
 def linux() -> bool:
@@ -31,6 +35,25 @@ def name() -> str:
 def cores() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def limit(*names: str) -> int | None:
+    """A number that this process's cgroup sets as a limit, by the names it has in v2 and v1; None if it sets none."""
+    for name in names:
+        try:
+            value = int((CGROUP / name).read_text())
+        except (OSError, ValueError):  # no such file here, or "max"
+            continue
+        return value if value < UNLIMITED else None
+    return None
+
+
+def version(package: str) -> str | None:
+    """The version of a distribution that is installed; None if it is not."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def administrator() -> bool:

@@ -119,11 +119,6 @@ def without(*functions: Any, says: str) -> Iterator[None]:
             function.__code__ = code
 
 
-def passed(name: str) -> bool:
-    """Whether the exercise `name` passed its visible check the last time it ran in this process."""
-    return name in _passed
-
-
 def count_as_passed(names: Iterable[str]) -> None:
     """Have no check wait for the exercises `names`: for whoever runs one check of a chapter alone."""
     _passed.update(names)

@@ -35,7 +35,7 @@ def main() -> None:
 
 def _version(asked: bool) -> None:
     if asked:
-        from across.doctor import version
+        from across._system import version
 
         print(f"across {version('across')}, TensorFlow {version('tensorflow')}, Python {sys.version.split()[0]}")
         raise typer.Exit

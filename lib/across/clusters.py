@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import html
 import json
-import math
 import os
 import re
 import socket
@@ -28,11 +27,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from across import fresh
 from across._draw import cluster as picture
 from across._draw.partitions import PLUMBING
+from across._draw.placed import bytes_of
 from across._process import cluster_task, supervision
 from across._process.addresses import free_address
 from across._process.cluster_task import Program
@@ -307,7 +305,7 @@ def bytes_between(trace: Trace) -> dict[tuple[str, str], int]:
             continue
         if op.shape is None or None in op.shape or not op.dtype:
             raise ValueError(f"the shape of {name} is not known before it runs, so nor are its bytes")
-        found[ends] = found.get(ends, 0) + _width(op.dtype) * math.prod(length or 0 for length in op.shape)
+        found[ends] = found.get(ends, 0) + bytes_of(op)
     return found
 
 
@@ -329,17 +327,6 @@ def _fetched(trace: Trace) -> list[tuple[str, str]]:
             elif source is not None:
                 found.append((source.name, op.device))
     return found
-
-
-def _width(dtype: str) -> int:
-    """Bytes of one number. Raises TypeError for what has no fixed width."""
-    with contextlib.suppress(TypeError):
-        return np.dtype(dtype).itemsize
-    import tensorflow as tf
-
-    if not (width := tf.as_dtype(dtype).size):
-        raise TypeError(f"a {dtype} has no fixed number of bytes")
-    return width
 
 
 def _task(device: str) -> str:

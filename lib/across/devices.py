@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from across import _system, kernels, memory
-from across._gpu import building, cudnn, grappler, loading
+from across import _system, kernels, memory, smi
+from across._gpu import building, loading, unaware
 from across._gpu.building import GPUS, NoGpu
-from across.pictures import table_html, table_text
+from across.pictures import Tabled
 
 __all__ = [
     "Device",
@@ -28,7 +26,6 @@ __all__ = [
     "NoGpu",
     "TooLate",
     "about",
-    "best",
     "from_environment",
     "gpus",
     "gpus_or_cpus",
@@ -65,9 +62,11 @@ class Device:
     compute_capability: tuple[int, int] | None = None  # GPUs only
 
 
-@dataclass(frozen=True)
-class Here:
+@dataclass(frozen=True, repr=False)
+class Here(Tabled):
     """The devices of this process. `settled` tells whether TensorFlow has started: then they cannot change any more."""
+
+    columns = ("device", "physical device", "model", "memory", "compute capability")
 
     devices: tuple[Device, ...]
     settled: bool
@@ -91,16 +90,8 @@ class Here:
             for device in self.devices
         ]
 
-    def __len__(self) -> int:
-        return len(self.devices)
-
-    def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows()) + "\n" + self._note()
-
-    def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows(), note=self._note())
-
-    def _note(self) -> str:
+    def note(self) -> str:
+        """How many GPUs there are, and whether the devices can still be configured."""
         gpus = len({device.physical for device in self.gpus})
         cards = f"{gpus} GPU{'s' * (gpus > 1)} here." if gpus else "No GPU here."
         if gpus and loading.loaded():
@@ -109,9 +100,6 @@ class Here:
         if self.settled:
             return f"{cards} TensorFlow has started: these are fixed until the process ends."
         return f"{cards} TensorFlow has not run an op yet: the devices can still be configured."
-
-
-_COLUMNS = ["device", "physical device", "model", "memory", "compute capability"]
 
 
 def here() -> Here:
@@ -239,24 +227,12 @@ def simulated_gpus() -> str:
     return "Built: `across lab --gpus 2` opens the course with two."
 
 
-def best(n: int, *, quiet: bool = False) -> list[str]:
-    """Return the names of `n` devices: GPUs if there are as many, else logical CPUs; print one line saying which.
-
-    Pieces of a split card count as GPUs. Raises TooLate when logical CPUs are needed and TensorFlow has started with
-    fewer than `n`.
-    """
-    names, line = _best(n)
-    if not quiet:
-        print(line)
-    return names
-
-
 def gpus_or_cpus(n: int, memory: str | int = "2 GiB") -> list[str]:
     """Return the names of `n` devices: real GPUs if there are as many, else simulated ones, else logical CPUs; print which.
 
     What a chapter about GPUs calls first. Simulated GPUs have `memory` each, see `gpus`, and so do processes that are started
-    from here, by `fresh` and in clusters: ACROSS_GPUS is set. Raises ValueError as `gpus` does; TooLate when TensorFlow has
-    started with fewer devices.
+    from here, by `fresh` and in clusters: ACROSS_GPUS is set. Pieces of a split card count as GPUs. Raises ValueError as `gpus`
+    does; TooLate when TensorFlow has started with fewer devices.
     """
     missing = ""
     if loading.loaded() or not _listed():
@@ -319,8 +295,8 @@ def _load(count: int, size: int) -> None:
             )
         recorded = kernels.recording()
     loading.load(count, size, recorded)
-    cudnn.without()
-    grappler.by_name()
+    unaware.without_cudnn()
+    unaware.devices_by_name()
     current: Any = context.context()
     current.reinitialize_physical_devices()
 
@@ -369,19 +345,9 @@ def _ram() -> int | None:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            total = min(total, int(Path(path).read_text()))
-        except (OSError, ValueError):  # no such cgroup, or "max"
-            continue
-    return total
+    return min(total, _system.limit("memory.max", "memory/memory.limit_in_bytes") or total)
 
 
 def _card_memory() -> dict[str, int]:
     """Memory in bytes of each model of NVIDIA card here; TensorFlow itself tells only what it has used."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        lines = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
-        return {name.strip(): int(mib) * MIB for name, mib in (line.rsplit(",", 1) for line in lines)}
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return {}
+    return {name: int(mib) * MIB for name, mib in smi.query("name", "memory.total") if mib.isdigit()}

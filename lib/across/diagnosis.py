@@ -96,22 +96,15 @@ def architecture(name: str) -> tuple[str, tuple[int, int]] | None:
     return kind, (int(digits[:-1]), int(digits[-1]))
 
 
-def _code_for(capability: tuple[int, int], built_for: Sequence[str]) -> str:
-    """What a wheel built for these names has for a GPU: "machine" code, code to be "compiled" at first use, or "none".
+def has_code_for(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
+    """Whether a wheel built for these names has any code that a GPU of this compute capability runs.
 
     Each name brings machine code, for its own major version from its minor version on; "compute_75" brings intermediate
     code (PTX) besides, which the driver compiles for any later GPU (CUDA C++ Programming Guide, "Application
     Compatibility"; what a name brings: TensorFlow's configure.py).
     """
     found = [each for name in built_for if (each := architecture(name)) and each[1] <= capability]
-    if any(version[0] == capability[0] for _, version in found):
-        return "machine"
-    return "compiled" if any(kind == "compute" for kind, _ in found) else "none"
-
-
-def has_code_for(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
-    """Whether a wheel built for these names has any code that a GPU of this compute capability runs."""
-    return _code_for(capability, built_for) != "none"
+    return any(kind == "compute" or version[0] == capability[0] for kind, version in found)
 
 
 Rung = tuple[str, Callable[[Facts], bool], Finding]
@@ -259,27 +252,16 @@ def wanted(extra: str = "and-cuda") -> list[Requirement]:
 
 def unmet(extra: str = "and-cuda") -> list[str]:
     """Names of the packages of TensorFlow's extra that are missing in this environment or have another version."""
-    names = []
-    for each in wanted(extra):
-        try:
-            if not each.specifier.contains(importlib.metadata.version(each.name)):
-                names.append(each.name)
-        except importlib.metadata.PackageNotFoundError:
-            names.append(each.name)
-    return names
+    here = {each: _system.version(each.name) for each in wanted(extra)}
+    return [each.name for each, found in here.items() if not (found and each.specifier.contains(found))]
 
 
 def ladder(facts: Facts, *, title: str = marked("From the program down to the card")) -> Picture:
     """Draw the questions in order, and where `facts` leave them."""
-    from across.pictures import ALERT, FONT, INK, PALETTE, new_figure, readable_on, render
+    from across.pictures import ALERT, FONT, INK, PALETTE, readable_on, render, sheet
 
     ended = diagnose(facts)
-    height = 0.36 * len(RUNGS) + 0.5
-    figure = new_figure(7.5, height)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, 7.5)
-    axes.set_ylim(height, 0)
-    axes.axis("off")
+    figure, axes = sheet(7.5, 0.36 * len(RUNGS) + 0.5)
     axes.text(0.1, 0.25, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="center")
     reached = False
     for row, (question, _, finding) in enumerate(RUNGS):

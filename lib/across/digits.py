@@ -18,7 +18,6 @@ import numpy as np
 __all__ = ["Digits", "load", "write_records"]
 
 _HERE = Path(__file__).with_name("digits_8x8.npz")
-_MNIST = Path.home() / ".keras" / "datasets" / "mnist.npz"  # where Keras keeps it, once somebody has downloaded it
 _TRAIN = 1_500  # of 1,797
 
 
@@ -36,13 +35,10 @@ class Digits(NamedTuple):
 def load(size: int = 8) -> tuple[Digits, Digits]:
     """Return the digits to train on and those to test with, in the same order every time.
 
-    `size` 8: as they are. `size` 28: the full MNIST (60,000 and 10,000) if Keras has downloaded it before, else the 1,797,
-    each pixel drawn as 3 x 3 with a margin of 2. Raises ValueError for another size.
+    `size` 8: as they are. `size` 28: each pixel drawn as 3 x 3, with a margin of 2. Raises ValueError for another size.
     """
     if size not in (8, 28):
         raise ValueError(f"digits.load({size}): there are digits of 8 x 8 and of 28 x 28 pixels")
-    if size == 28 and (full := _mnist()):
-        return full
     images, labels = _shipped()
     if size == 28:
         images = np.pad(np.kron(images, np.ones((3, 3, 1), np.float32)), ((0, 0), (2, 2), (2, 2), (0, 0)))
@@ -77,15 +73,3 @@ def _shipped() -> tuple[np.ndarray, np.ndarray]:
         images, labels = file["images"], file["labels"]
     order = np.random.default_rng(0).permutation(len(labels))
     return (images[order, :, :, None] / np.float32(16)).astype(np.float32), labels[order].astype(np.int64)
-
-
-def _mnist() -> tuple[Digits, Digits] | None:
-    try:
-        with np.load(_MNIST) as file:
-            found = [file[key] for key in ("x_train", "y_train", "x_test", "y_test")]
-    except (OSError, KeyError, ValueError):
-        return None
-    x, y, x_test, y_test = found
-    both = ((x, y), (x_test, y_test))
-    train, test = (Digits((i[..., None] / np.float32(255)).astype(np.float32), k.astype(np.int64)) for i, k in both)
-    return train, test

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import importlib.util
 import platform
 import shutil
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -18,11 +15,10 @@ from across._gpu import building, loading
 from across._jupyter import chapters
 from across._jupyter.machine import shows
 from across._process import unprivileged, warm
+from across._system import CGROUP, limit, version
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
 GIB = 1 << 30
-CGROUP = Path("/sys/fs/cgroup")
-UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit
 
 
 def facts() -> dict[str, Any]:
@@ -30,13 +26,13 @@ def facts() -> dict[str, Any]:
     here = devices.here()
     names = _chapters()
     gpus = len(here.gpus)
-    finding = diagnosis.diagnose(diagnosis.gather())
+    found = diagnosis.gather()
     sandbox = unprivileged.problem()
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "packages": {name: version(name) for name in PACKAGES},
-        "cuda": _cuda(),
+        "cuda": found.cuda,
         "devices": [
             {
                 "name": device.name,
@@ -55,7 +51,7 @@ def facts() -> dict[str, Any]:
             "memory": limit("memory.max", "memory/memory.limit_in_bytes"),
             "processes": limit("pids.max", "pids/pids.max"),
         },
-        "diagnosis": dataclasses.asdict(finding),
+        "diagnosis": dataclasses.asdict(diagnosis.diagnose(found)),
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
@@ -114,17 +110,6 @@ def cgroup() -> str:
     return "v1" if (CGROUP / "memory").is_dir() else ""
 
 
-def limit(*names: str) -> int | None:
-    """A number that this process's cgroup sets as a limit, by the names it has in v2 and v1; None if it sets none."""
-    for name in names:
-        try:
-            value = int((CGROUP / name).read_text())
-        except (OSError, ValueError):  # no such file here, or "max"
-            continue
-        return value if value < UNLIMITED else None
-    return None
-
-
 def cpu_limit() -> float | None:
     """How many CPUs' worth of time the cgroup allows."""
     try:
@@ -148,18 +133,3 @@ def _chapters() -> list[str]:
         return chapters.names()
     except chapters.NoSuchChapter:
         return []
-
-
-def version(package: str) -> str | None:
-    """The version of a distribution that is installed; None if it is not."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _cuda() -> str:
-    """The CUDA version that TensorFlow was built with, or ""."""
-    import tensorflow as tf
-
-    return str(tf.sysconfig.get_build_info().get("cuda_version", ""))

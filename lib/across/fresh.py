@@ -61,12 +61,8 @@ class RemoteError(RuntimeError):
 class RemoteTraceback(Exception):  # noqa: N818
     """The traceback in the fresh process, shown as the cause of the exception that came from there."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
     def __str__(self) -> str:
-        return f'\n"""\n{self.text}"""'
+        return f'\n"""\n{self.args[0]}"""'
 
 
 @dataclass(frozen=True)
@@ -78,11 +74,6 @@ class Outcome(Generic[T]):
     stdout: str  # of more than 16 MiB the end
     stderr: str
     seconds: float = field(compare=False)  # of the whole call, the process's start included
-
-    @property
-    def ok(self) -> bool:
-        """Whether the function returned."""
-        return self.error is None
 
     @property
     def output(self) -> str:

@@ -3,7 +3,6 @@
     with gpu_traffic.counting() as counted:
         step(images)
     counted.traffic["GPU:0", "GPU:1"]           # Copied(copies=1, bytes=1048576)
-    counted.traffic.kind("host to GPU")
 
 "CPU:0" is the host's memory. Where TensorFlow has real GPUs, or none, nothing is counted. A copy takes as long as the host's
 memory does, until `slowed` gives it a rate: then its duration is a MODEL (latency + bytes / rate), and what draws it says so.
@@ -19,9 +18,8 @@ from dataclasses import dataclass
 from across._gpu import loading
 from across.pictures import table_html, table_text
 
-__all__ = ["KINDS", "Copied", "Traffic", "counting", "since_start", "slowed"]
+__all__ = ["Copied", "Traffic", "counting", "since_start", "slowed"]
 
-KINDS = ("host to GPU", "GPU to host", "GPU to GPU", "within a GPU")
 _COLUMNS = ["from", "to", "copies", "bytes"]
 
 
@@ -31,9 +29,6 @@ class Copied:
 
     copies: int = 0
     bytes: int = 0
-
-    def __add__(self, other: Copied) -> Copied:
-        return Copied(self.copies + other.copies, self.bytes + other.bytes)
 
     def __sub__(self, other: Copied) -> Copied:
         return Copied(self.copies - other.copies, self.bytes - other.bytes)
@@ -58,12 +53,6 @@ class Traffic(Mapping[tuple[str, str], Copied]):
     def __sub__(self, earlier: Traffic) -> Traffic:
         return Traffic({pair: self[pair] - earlier[pair] for pair in self})
 
-    def kind(self, kind: str) -> Copied:
-        """What was copied of one of KINDS. Raises ValueError for another kind."""
-        if kind not in KINDS:
-            raise ValueError(f"kind({kind!r}): expected one of {', '.join(map(repr, KINDS))}")
-        return sum((copied for pair, copied in self._pairs.items() if _kind(*pair) == kind), Copied())
-
     def rows(self) -> list[list[str]]:
         """One row a pair: from, to, copies, bytes."""
         return [[*pair, str(copied.copies), f"{copied.bytes:,}"] for pair, copied in self._pairs.items()]
@@ -80,16 +69,12 @@ class Counting:
 
     def __init__(self) -> None:
         self._begun = since_start()
-        self._ended: Traffic | None = None
+        self.ended: Traffic | None = None  # what had been copied since the process began when the block ended
 
     @property
     def traffic(self) -> Traffic:
         """What was copied since the block began, or until it ended."""
-        return self._ended if self._ended is not None else since_start() - self._begun
-
-    def end(self) -> None:
-        """Count no further."""
-        self._ended = self.traffic
+        return (since_start() if self.ended is None else self.ended) - self._begun
 
 
 def since_start() -> Traffic:
@@ -106,7 +91,7 @@ def counting() -> Iterator[Counting]:
     try:
         yield found
     finally:
-        found.end()
+        found.ended = since_start()
 
 
 @contextlib.contextmanager
@@ -123,10 +108,3 @@ def slowed(bytes_per_second: float, latency: float = 0.0) -> Iterator[None]:
         yield
     finally:
         loading.slow(0.0, 0.0)
-
-
-def _kind(source: str, target: str) -> str:
-    if source == target:
-        return KINDS[3]
-    ends = source.startswith("GPU"), target.startswith("GPU")
-    return {(False, True): KINDS[0], (True, False): KINDS[1]}.get(ends, KINDS[2])

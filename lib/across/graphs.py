@@ -3,11 +3,10 @@
     graph = graphs.of(step, x)                 # what a tf.function, or a Python function, becomes when it is traced
     graph.ordered("AssignVariableOp", "PrintV2")    # is there a way along the arrows?
     graph.draw(critical=True)
-    graphs.ran(step, x)                        # names of ops, in the order in which they started
     graphs.peak(step, x)                       # bytes of tensors at once
 
-A `Graph` is read from the traced graph and nothing is run for it. `ran` and `peak` run that graph in a session of TensorFlow 1
-on the CPU, whose statistics tell starts and allocations; unless asked, nothing is optimized, so that the ops are the program's.
+A `Graph` is read from the traced graph and nothing is run for it. `peak` runs that graph in a session of TensorFlow 1 on the
+CPU, whose statistics tell allocations; nothing is optimized, so that the ops are the program's.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from across import tracing
 from across._draw import lanes
 from across._draw.partitions import INPUT, OP, VARIABLE, Op, in_order, output_of
 from across._draw.placed import Edge, Placed
-from across._draw.sessions import run
+from across._draw.sessions import peak
 from across.pictures import Picture
+from across.timeline import longest_chain
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-__all__ = ["Edge", "Graph", "Op", "from_edges", "of", "of_answer", "of_graph", "peak", "ran", "simplified"]
+__all__ = ["Edge", "Graph", "Op", "from_edges", "of", "of_answer", "of_graph", "peak", "simplified"]
 
-IN_THE_CALLER = -1  # of threads: none but the caller's, in which ops that are ready run first in, first out
 MOST_ORDERS = 100_000
 MOST_SETS = 100_000
 
@@ -94,20 +93,9 @@ class Graph(Placed):
         extend((), names)
         return found
 
-    def critical_path(self, cost: Mapping[str, float] | None = None) -> list[str]:
-        """The names along the longest way through the graph: however many threads there are, it takes that long.
-
-        `cost` says how long an op takes, by name or by type; others take nothing. Without it each takes 1.
-        """
-        given = {op.name for op in self.given}
-        prices = {op.name: 1.0 if cost is None else cost.get(op.name, cost.get(op.type, 0.0)) for op in self.ops}
-        ends: dict[str, float] = {}
-        way: dict[str, list[str]] = {}
-        for op in self.everything:
-            last = max((each for each in self._nearest[op.name] if each not in given), key=ends.__getitem__, default="")
-            ends[op.name] = ends.get(last, 0.0) + prices.get(op.name, 0.0)
-            way[op.name] = [*way.get(last, []), op.name]
-        return max((way[op.name] for op in self.ops), key=lambda names: ends[names[-1]], default=[])
+    def critical_path(self) -> list[str]:
+        """The names along the longest way through the graph, in ops: however many threads there are, it takes that long."""
+        return longest_chain(self._nearest, {op.name for op in self.ops})
 
     def in_a_row(self, *groups: Collection[str]) -> int:
         """How many of the `groups` of ops, at most, must end one after the other. Raises KeyError as `at_once` does."""
@@ -147,11 +135,10 @@ class Graph(Placed):
                 raise ValueError(f"more than {MOST_SETS:,} moments to try; take fewer or smaller groups")
         return most
 
-    def uses(self, variable: str, least: int = 2) -> dict[str, list[str]]:
+    def uses(self, variable: str) -> dict[str, list[str]]:
         """For each op that joins the value of `variable` with something else: what is made of its result, itself included.
 
-        That ends at results with fewer than `least` elements, and at ops that read what is made of another use. Raises
-        KeyError.
+        That ends at single numbers, and at ops that read what is made of another use. Raises KeyError.
         """
         own: set[str] = {self[variable].name}  # of the variable's value alone
         found: dict[str, list[str]] = {}
@@ -163,7 +150,7 @@ class Graph(Placed):
             if is_use := not own.isdisjoint(op.inputs):
                 found[op.name] = []
             made_of = {op.name} if is_use else {part_of[name] for name in op.inputs if name in part_of}
-            if len(made_of) == 1 and _elements(op) >= least:
+            if len(made_of) == 1 and _elements(op) > 1:
                 part_of[op.name] = min(made_of)
                 found[part_of[op.name]].append(op.name)
         return found
@@ -172,9 +159,9 @@ class Graph(Placed):
         """The same graph with ops of these types left out: who waited for one waits for what it waited for."""
         return _contracted(self, {op.name for op in self.everything if op.type in types})
 
-    def draw(self, *, title: str = "", critical: bool = False, cost: Mapping[str, float] | None = None) -> Picture:
+    def draw(self, *, title: str = "", critical: bool = False) -> Picture:
         """Draw the ops as boxes, tensors as lines and control edges dotted; with `critical`, the critical path thick."""
-        path = self.critical_path(cost) if critical else []
+        path = self.critical_path() if critical else []
         return lanes.draw(replace(self, available=("",)), title=title, path=path, alt=self._words(title, path))
 
     def _words(self, title: str, path: Sequence[str]) -> str:
@@ -268,25 +255,6 @@ def simplified(graph: Graph) -> Graph:
     left: Any = tf_optimizer.OptimizeGraph(config, program)
     waits = {(names[each[1:]], names[node.name]) for node in left.node for each in node.input if each[0] == "^"}
     return replace(graph, control=tuple(pair for pair in graph.control if pair in waits))
-
-
-def ran(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER, optimized: bool = False) -> list[str]:
-    """Run `function(*args)` and return the names of the ops that ran, in the order in which they started.
-
-    Of ops that `of` leaves out nothing is said. `optimized` lets TensorFlow rewrite the graph first, as it does in a
-    tf.function: what it replaced did not run.
-    """
-    concrete = tracing.concrete(function, *args)
-    shown = {op.name for op in of_graph(concrete.graph).ops}
-    return [name for name in run(concrete, args, threads=threads, optimized=optimized).started if name in shown]
-
-
-def peak(function: Callable[..., Any], *args: Any, threads: int = IN_THE_CALLER) -> int:
-    """Run `function(*args)` and return the most bytes that its ops' results took at the same time; variables do not count.
-
-    `threads` is the size of the pool in which ops run, or IN_THE_CALLER. Raises what TensorFlow raises.
-    """
-    return run(tracing.concrete(function, *args), args, threads=threads, optimized=False).peak
 
 
 def _elements(op: Op) -> int:

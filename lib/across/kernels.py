@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from across._gpu.loading import PRIORITY
-from across.pictures import FONT, INK, PALETTE, Picture, plot, render, table_html, table_text
+from across.pictures import FONT, INK, PALETTE, Picture, Tabled, plot, render
 
 __all__ = ["DTYPES", "RECORDED", "TYPES", "of", "record", "recording", "registered", "source"]
 
@@ -35,7 +35,6 @@ DTYPES = (
 )
 RECORDED = "2.21.0"  # the TensorFlow version, built with CUDA, whose list was recorded
 _RECORDING = Path(__file__).with_name("kernels_recorded.pb.xz")  # a KernelList, compressed
-_COLUMNS = ["op", "device", "dtypes", "in the CPU's memory"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,10 @@ class Kernel:
 
 
 @dataclass(frozen=True, repr=False)
-class Kernels:
+class Kernels(Tabled):
     """The kernels of one op."""
+
+    columns = ("op", "device", "dtypes", "in the CPU's memory")
 
     op: str
     found: tuple[Kernel, ...]
@@ -77,14 +78,8 @@ class Kernels:
         order = sorted(grouped, key=lambda key: (TYPES.index(key[0]), key[1]))
         return [[self.op, key[0], ", ".join(dict.fromkeys(grouped[key])), key[1]] for key in order]
 
-    def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows())
-
-    def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows())
-
-    def draw(self, *, title: str = "", dtypes: Sequence[str] = DTYPES, devices: Sequence[str] = ()) -> Picture:
-        """Draw device types against dtypes: a filled circle where there is a kernel, a ring where its data stay on the host.
+    def draw(self, *, title: str = "", devices: Sequence[str] = ()) -> Picture:
+        """Draw device types against DTYPES: a filled circle where there is a kernel, a ring where its data stay on the host.
 
         Rows are `devices`, so that pictures can be compared; by default those with a kernel. With several type attributes
         the first one of each kernel is drawn. Raises ValueError for an op without kernels.
@@ -92,17 +87,17 @@ class Kernels:
         if not self.found:
             raise ValueError(f"draw: {self.op} has no kernels")
         rows = devices or [device for device in TYPES if any(kernel.device == device for kernel in self.found)]
-        return _drawn(title or f"Kernels of {self.op}", {d: self._marks(d, dtypes) for d in rows}, dtypes)
+        return _drawn(title or f"Kernels of {self.op}", {device: self._marks(device) for device in rows})
 
-    def _marks(self, device: str, dtypes: Sequence[str]) -> dict[str, bool]:
+    def _marks(self, device: str) -> dict[str, bool]:
         """dtype -> whether its data stay on the host."""
         marks: dict[str, bool] = {}
         for kernel in self.found:
             if kernel.device == device:
-                attribute, allowed = next(iter(kernel.dtypes.items()), ("", tuple(dtypes)))
+                attribute, allowed = next(iter(kernel.dtypes.items()), ("", DTYPES))
                 data = _of_type(self.op, attribute)
                 on_host = bool(data) and data <= set(kernel.host)
-                marks.update({dtype: on_host for dtype in allowed if dtype in dtypes})
+                marks.update({dtype: on_host for dtype in allowed if dtype in DTYPES})
         return marks
 
 
@@ -139,16 +134,16 @@ def registered(op: str | None = None) -> list[Any]:
 
 def record(path: Path = _RECORDING) -> Path:
     """Write this TensorFlow's kernels for CPU, GPU and DEFAULT to `path`, 35 KB. Raises RuntimeError without CUDA."""
-    from tensorflow.python.framework import kernels
+    from tensorflow.core.framework import kernel_def_pb2
 
     if not _with_cuda():
         raise RuntimeError("record: TensorFlow here is built without CUDA")
-    listed = kernels.get_all_registered_kernels()
     kept = sorted(
-        (kernel for kernel in listed.kernel if kernel.device_type in TYPES and kernel.priority < PRIORITY),
+        (kernel for kernel in registered() if kernel.device_type in TYPES),
         key=lambda kernel: (kernel.op, kernel.SerializeToString(deterministic=True)),
     )
-    recording = type(listed)(kernel=kept).SerializeToString(deterministic=True)
+    listed = kernel_def_pb2.KernelList(kernel=kept)  # pyright: ignore[reportAttributeAccessIssue]
+    recording = listed.SerializeToString(deterministic=True)
     path.write_bytes(lzma.compress(recording, preset=9 | lzma.PRESET_EXTREME))
     return path
 
@@ -197,12 +192,12 @@ def _read(kernel: Any) -> Kernel:
     return Kernel(kernel.op, kernel.device_type, dtypes, tuple(kernel.host_memory_arg))
 
 
-def _drawn(title: str, marks: dict[str, dict[str, bool]], dtypes: Sequence[str]) -> Picture:
+def _drawn(title: str, marks: dict[str, dict[str, bool]]) -> Picture:
     ringed = any(on_host for found in marks.values() for on_host in found.values())
     x = "dtype" + (" (ring: its numbers stay in the CPU's memory)" if ringed else "")
     figure, axes = plot(7.4, 1.35 + 0.36 * len(marks), title=title, x=x, y="device type")
     for row, found in enumerate(marks.values()):
-        for column, dtype in enumerate(dtypes):
+        for column, dtype in enumerate(DTYPES):
             if dtype in found:
                 fill = "none" if found[dtype] else PALETTE[2]
                 axes.plot(
@@ -210,9 +205,9 @@ def _drawn(title: str, marks: dict[str, dict[str, bool]], dtypes: Sequence[str])
                 )
             else:
                 axes.plot(column, row, "_", markersize=6, color=INK, alpha=0.5)
-    axes.set_xticks(range(len(dtypes)), list(dtypes), rotation=40, ha="right", fontsize=FONT - 1)
+    axes.set_xticks(range(len(DTYPES)), DTYPES, rotation=40, ha="right", fontsize=FONT - 1)
     axes.set_yticks(range(len(marks)), list(marks))
-    axes.set_xlim(-0.6, len(dtypes) - 0.4)
+    axes.set_xlim(-0.6, len(DTYPES) - 0.4)
     axes.set_ylim(len(marks) - 0.4, -0.6)
     told = []
     for device, found in marks.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,10 +24,12 @@ class Layer:
 
 def layers(facts: Facts) -> list[Layer]:
     """The layers from the program down to the GPU, as `facts` found them."""
+    import tensorflow as tf
+
     cuda = f"built for CUDA {facts.cuda}" if facts.cuda else "built without CUDA"
     return [
         Layer(marked("your program"), "tf.matmul(a, b)", marked("runs"), True),
-        Layer("TensorFlow", marked("picks code for an op"), f"{_version('tensorflow')}, {cuda}", bool(facts.cuda)),
+        Layer("TensorFlow", marked("picks code for an op"), f"{tf.__version__}, {cuda}", bool(facts.cuda)),
         _library("cuDNN, cuBLAS", marked("convolutions, matrix products"), ("cudnn", "cublas"), facts),
         _library("CUDA runtime", marked("starts work, moves memory"), ("cuda-runtime",), facts),
         Layer(
@@ -43,15 +44,10 @@ def layers(facts: Facts) -> list[Layer]:
 
 def draw(facts: Facts, *, title: str = marked("What is here, layer by layer")) -> Picture:
     """Draw the layers of a machine: filled where there is what is wanted, dashed where not."""
-    from across.pictures import FONT, INK, PALETTE, new_figure, readable_on, render
+    from across.pictures import FONT, INK, PALETTE, readable_on, render, sheet
 
     shown = layers(facts)
-    height = 0.5 * len(shown) + 0.45
-    figure = new_figure(7.5, height)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, 7.5)
-    axes.set_ylim(height, 0)
-    axes.axis("off")
+    figure, axes = sheet(7.5, 0.5 * len(shown) + 0.45)
     axes.text(0.1, 0.22, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="center")
     for row, layer in enumerate(shown):
         y = 0.65 + 0.5 * row
@@ -72,10 +68,3 @@ def _library(name: str, job: str, stems: tuple[str, ...], facts: Facts) -> Layer
     return Layer(
         name, job, f"no package for {', '.join(missing)} here" if missing else marked("installed"), not missing
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "of unknown version"

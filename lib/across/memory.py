@@ -12,12 +12,11 @@ import contextlib
 import ctypes
 import itertools
 import math
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from across import pictures
+from across import pictures, smi
 from across._gpu import loading
 from across._language.catalogue import marked
 
@@ -67,10 +66,8 @@ def taken() -> float:
     """MiB of the first GPU that programs have taken: by its own count if it is simulated, else by nvidia-smi."""
     if loading.loaded():
         return (loading.now()[1] - loading.free(0)) / MIB
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return float(subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0])
-    return math.nan
+    used = [row[0] for row in smi.query("memory.used")[:1]]
+    return float(used[0]) if used and used[0].isdigit() else math.nan
 
 
 class _Mallinfo(ctypes.Structure):
@@ -215,12 +212,6 @@ def _said(value: Any) -> Any:
     return [_said(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def _piece(limit: float | None) -> Any:
-    from tensorflow.python.eager import context
-
-    return context.LogicalDeviceConfiguration(memory_limit=limit)
-
-
 class Paper:
     """What TensorFlow's settings would ask of GPUs that exist on paper only. Made by `paper`."""
 
@@ -239,13 +230,16 @@ class Paper:
 
     def do(self, calls: Sequence[Sequence[Any]]) -> None:
         """Make `calls` that another paper noted. Raises what TensorFlow raises, ValueError for what is no such call."""
+        import tensorflow as tf
+
         try:
             known = {_said(device): device for device in self._context.list_physical_devices()}
             for setting, devices, value in calls:
                 if setting == "set_memory_growth":
                     self._context.set_memory_growth(known[devices], value)
                 elif setting == "set_logical_device_configuration":
-                    self._context.set_logical_device_configuration(known[devices], [_piece(limit) for limit in value])
+                    pieces = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in value]
+                    self._context.set_logical_device_configuration(known[devices], pieces)
                 elif setting == "set_visible_devices":
                     wanted = devices if isinstance(devices, list) else [devices]
                     self._context.set_visible_devices([known[device] for device in wanted], value)

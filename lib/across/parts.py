@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from across._language.catalogue import marked
-from across.pictures import FONT, INK, PALETTE, Picture, new_figure, readable_on, render
+from across.pictures import FONT, INK, PALETTE, Picture, readable_on, render, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,12 +35,7 @@ def draw(cases: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Pi
     if widest > SQUARE * MOST + GAP * 8:
         raise ValueError(f"parts.draw: more than {MOST} examples in a row")
     heights = [TOP + SQUARE * (len(batches[0]) + 0.4) for batches in cases.values()]
-    figure = new_figure(SIDE + max(widest, 3.6) + 0.1, 0.3 + sum(heights) + 0.25)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    width, height = figure.get_size_inches()
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
+    figure, axes = sheet(SIDE + max(widest, 3.6) + 0.1, 0.3 + sum(heights) + 0.25)
     axes.text(0.06, 0.06, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
     y, words, kinds = 0.3, [], set()
     for (name, batches), tall in zip(cases.items(), heights, strict=True):

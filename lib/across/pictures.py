@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from across._language import pictured
 
@@ -31,12 +31,14 @@ __all__ = [
     "Picture",
     "Span",
     "Stepper",
+    "Tabled",
     "bars",
     "luminance",
     "new_figure",
     "plot",
     "readable_on",
     "render",
+    "sheet",
     "style",
     "table_html",
     "table_text",
@@ -145,6 +147,16 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def sheet(width: float, height: float, *, unit: float = 1.0) -> tuple[Figure, Axes]:
+    """An empty page without a chart's axes, in lengths of which `unit` are an inch, from its upper left corner on."""
+    figure = new_figure(width / unit, height / unit)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    return figure, axes
+
+
 def render(figure: Figure, alt: str) -> Picture:
     """Turn a figure into a Picture on a transparent background, its fixed words in the language of this process."""
     pictured.translate(figure)
@@ -227,14 +239,11 @@ class Span:
     label: str = ""
 
 
-def timeline(
-    spans: Sequence[Span], *, title: str, unit: str, lanes: Sequence[str] = (), until: float | None = None
-) -> Picture:
+def timeline(spans: Sequence[Span], *, title: str, unit: str, lanes: Sequence[str] = ()) -> Picture:
     """Spans in lanes (a device, a thread, a worker) over time in `unit`. Spans of one lane that overlap are stacked.
 
     Colour means the op: spans of one label, `MatMul` and `MatMul_1`, look alike in every lane; of no label, those of a lane.
-    Pictures that are to be compared are given the same `lanes`, idle ones too, and the same end of the time axis, `until`.
-    Raises ValueError when there is nothing to draw.
+    Pictures that are to be compared are given the same `lanes`, idle ones too. Raises ValueError when there is nothing to draw.
     """
     if not spans:
         raise ValueError("timeline: no spans")
@@ -248,7 +257,7 @@ def timeline(
         height += depth
     figure, axes = plot(7.5, 1.0 + 0.34 * height, title=title, x=unit, y="")
     axes.grid(axis="x", color=INK, alpha=0.3, linewidth=0.6)
-    first, last = min(span.start for span in spans), max([until or 0.0, *(span.end for span in spans)])
+    first, last = min(span.start for span in spans), max(span.end for span in spans)
     axes.set_xlim(first, last if last > first else first + 1)
     axes.set_ylim(height - 0.5, -0.5)
     axes.set_yticks(ticks, lanes)
@@ -324,6 +333,26 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: s
     )
     end = f"<p>{html.escape(note)}</p>" if note else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"
+
+
+class Tabled:
+    """What is shown as a table, here and in a notebook: `rows` under `columns`, and under them a `note`."""
+
+    columns: ClassVar[Sequence[str]]
+
+    def rows(self) -> list[list[str]]:
+        """The text of each row, an entry a column."""
+        raise NotImplementedError
+
+    def note(self) -> str:
+        """A line under the table; none if it is empty."""
+        return ""
+
+    def __repr__(self) -> str:
+        return "\n".join(filter(None, [table_text(self.columns, self.rows()), self.note()]))
+
+    def _repr_html_(self) -> str:
+        return table_html(self.columns, self.rows(), note=self.note())
 
 
 def _filled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

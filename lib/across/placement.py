@@ -7,7 +7,6 @@ that the program has; placing comes before that rewriting, and its answer is the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from across._draw.partitions import (
     INPUT,
     Op,
     Output,
+    fed_name,
     first_outputs,
     mark_plumbing,
     placed_ops,
@@ -25,7 +25,7 @@ from across._draw.partitions import (
 )
 from across._draw.placed import Edge, Placed, device_order
 from across._draw.recording import Recorder
-from across.pictures import Picture, table_html, table_text
+from across.pictures import Picture, Tabled
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -34,11 +34,13 @@ __all__ = ["Edge", "Op", "Trace", "short_device", "trace", "trace_graph"]
 
 
 @dataclass(frozen=True, repr=False)
-class Trace(Placed):
+class Trace(Placed, Tabled):
     """What ran where, in one run. Iterating gives the ops that ran; `given` is what they started from.
 
     A Trace holds plain values only: it can come back from another process (`fresh.run`).
     """
+
+    columns = ("op", "type", "device", "dtype", "shape")
 
     def draw(self, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
         """Draw the ops as boxes in one lane a device; what is copied between devices is dashed.
@@ -72,15 +74,6 @@ class Trace(Placed):
         """One row an op: name, type, device, dtype, shape."""
         return [[op.name, op.type, op.device, op.dtype, _shape_text(op)] for op in self.ops]
 
-    def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows())
-
-    def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows())
-
-
-_COLUMNS = ["op", "type", "device", "dtype", "shape"]
-
 
 def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     """Call `fn(*args, **kwargs)` once and tell where each op ran.
@@ -105,26 +98,25 @@ def trace_graph(
     *,
     session: tf.compat.v1.Session | None = None,
     cpus: int | None = None,
-    soft: bool = True,
 ) -> Trace:
     """Run `fetches` of a TensorFlow 1 graph once and tell where each op ran.
 
-    Without `session`, a new one gets `cpus` CPUs (default: as many logical CPUs as TensorFlow has here), soft placement
-    unless `soft` is false, and initialised variables. A session that is passed in keeps its own configuration, Grappler's
-    rewriting included. Raises what the session raises. Follows RunOptions(output_partition_graphs=True).
+    Without `session`, a new one gets `cpus` CPUs (default: as many logical CPUs as TensorFlow has here), soft placement, and
+    initialised variables. A session that is passed in keeps its own configuration, Grappler's rewriting included. Raises what
+    the session raises. Follows RunOptions(output_partition_graphs=True).
     """
     import tensorflow as tf
 
     v1 = tf.compat.v1
     if session is None:
-        with v1.Session(graph=graph, config=_config(cpus, soft)) as own:
+        with v1.Session(graph=graph, config=_config(cpus)) as own:
             own.run([variable.initializer for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)])
             return trace_graph(graph, fetches, feed, session=own)
     metadata = v1.RunMetadata()
     session.run(fetches, feed, options=v1.RunOptions(output_partition_graphs=True), run_metadata=metadata)
     outputs = first_outputs(graph)
     ops = placed_ops(metadata.partition_graphs, outputs)
-    fed = {op.name: re.sub(r"^_(?:arg_(.+)_\d+|recv_(.+))_\d+$", r"\1\2", op.name) for op in ops if op.type == "_Arg"}
+    fed = {op.name: fed_name(op.name) for op in ops if op.type == "_Arg"}
     ops = [_fed(op, outputs) if op.type == "_Arg" else op for op in renamed(ops, fed)]
     return Trace(tuple(ops), _sorted(device.name for device in session.list_devices()))
 
@@ -134,10 +126,10 @@ def _fed(op: Op, outputs: Mapping[str, Output]) -> Op:
     return replace(op, type="Input", dtype=dtype, shape=shape, kind=INPUT)
 
 
-def _config(cpus: int | None, soft: bool) -> tf.compat.v1.ConfigProto:
+def _config(cpus: int | None) -> tf.compat.v1.ConfigProto:
     import tensorflow as tf
 
-    config = tf.compat.v1.ConfigProto(allow_soft_placement=soft)
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     config.device_count["CPU"] = cpus or len(tf.config.list_logical_devices("CPU"))
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0

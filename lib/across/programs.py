@@ -164,19 +164,9 @@ def takes(names: Sequence[str], total: int) -> tuple[dict[str, int], str]:
     return found, said("by the table")
 
 
-def left_to_take(free: int, capability: int = 8) -> int:
-    """MiB that a program with no settings takes of `free`, by the GPU's compute capability: all but MinSystemMemory."""
-    kept = (
-        225
-        if free < 2048
-        else 500
-        if capability <= 6
-        else 1050
-        if capability == 7
-        else 1536
-        if capability == 8
-        else 1800
-    )
+def left_to_take(free: int) -> int:
+    """MiB that a program with no settings takes of `free`: all but MinSystemMemory of a GPU of compute capability 8."""
+    kept = 225 if free < 2048 else 1536
     return free - kept if kept < free else free
 
 

@@ -276,15 +276,11 @@ def why_no_step(answer: Any) -> str:
 
 
 def _writes(step: Any) -> list[Any]:
-    return [op for op in _needed(step) if op.type.startswith(WRITES)]
-
-
-def _needed(step: Any) -> list[Any]:
-    """Every op that runs when `step` runs."""
+    """Of all ops that run when `step` runs, those that change a variable."""
     found, left = {}, [step]
     while left:
         op = left.pop()
         if op.name not in found:
             found[op.name] = op
             left += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return list(found.values())
+    return [op for op in found.values() if op.type.startswith(WRITES)]

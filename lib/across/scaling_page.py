@@ -1,6 +1,5 @@
 """The page of a scaling study, made from its data: what was predicted, what was measured, and a picture of both.
 
-    draw(study, "1 replica", title="Strong scaling")              # the prediction dashed, each run a dot
     page(study, "1 replica", headings=["Prediction", "Difference"])
 
 `work` says how many times the examples of the base a configuration gets through: {"2 replicas, twice the batch": 2}.
@@ -16,7 +15,7 @@ from typing import Any
 from across import pictures
 from across.study import Ratio, Stated, Study, machine
 
-__all__ = ["Page", "draw", "drawn", "page"]
+__all__ = ["Page", "drawn", "page"]
 
 COLUMNS = (
     "configuration",
@@ -61,7 +60,7 @@ def page(
     shown behind the one that counts.
     """
     stated = study.stated()
-    rows = []
+    rows, shown = [], dict[str, tuple[str, float | None, Ratio | None]]()
     for name, ratio in _ratios(study, base, work).items():
         row = [name, _predicted(stated, name), "not measured", "", "0", str(_failed(study, base, name)), ""]
         if ratio:
@@ -69,31 +68,23 @@ def page(
             if chance and stated and name in stated.values:
                 row[6] = _number(chance, [each / stated.values[name] for each in ratio.values])
         rows.append(row)
+        shown[name] = (row[1], stated.values.get(name) if stated else None, ratio)
     note = f"{machine()}. Examples a second, times those of {base}, in each of {study.repeats} repeats. {_when(study)}"
     lines = [" | ".join(COLUMNS), "|".join(["---"] * len(COLUMNS)), *(" | ".join(row) for row in rows)]
     text = "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:]), "", note])
     text += "".join(f"\n\n**{heading}.** …" for heading in headings)
-    return Page(text, pictures.table_html(COLUMNS, rows, note=note), draw(study, base, work, title="Speed-up"))
-
-
-def draw(study: Study, base: str, work: Mapping[str, float] | None = None, *, title: str) -> pictures.Picture:
-    """A row for each configuration but `base`: each repeat's ratio a dot, their median a line, the prediction dashed."""
-    stated, found = study.stated(), _ratios(study, base, work)
-    rows = {
-        name: (_predicted(stated, name), stated.values.get(name) if stated else None, ratio)
-        for name, ratio in found.items()
-    }
-    return _drawn(rows, base, title)
+    return Page(text, pictures.table_html(COLUMNS, rows, note=note), _drawn(shown, base, "Speed-up"))
 
 
 def drawn(rows: Mapping[str, tuple[float, Sequence[float]]], base: str, *, title: str) -> pictures.Picture:
-    """The same of numbers that were kept: of each name the prediction, and the ratio of each repeat."""
+    """A page's picture, of numbers that were kept: of each name the prediction, and the ratio of each repeat."""
     return _drawn(
         {name: (f"{said:.2f}", said, Ratio(tuple(values), 0)) for name, (said, values) in rows.items()}, base, title
     )
 
 
 def _drawn(rows: Mapping[str, tuple[str, float | None, Ratio | None]], base: str, title: str) -> pictures.Picture:
+    """A row for each configuration but `base`: each repeat's ratio a dot, their median a line, the prediction dashed."""
     x = f"examples a second, times those of {base} (dots: each repeat; line: median; dashed: predicted)"
     figure, axes = pictures.plot(7.5, 1.1 + 0.5 * max(1, len(rows)), title=title, x=x, y="")
     axes.xaxis.label.set_fontsize(pictures.FONT - 1)

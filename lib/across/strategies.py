@@ -2,12 +2,10 @@
 
     strategies.recorded()                           # the table as it was recorded, at once; its date is under it
     strategies.cell("CentralStorage", "Keras fit")  # one cell, run now in a fresh process
-    strategies.table()                              # all of them, on this machine: some seconds, then kept
 
 A cell trains one small model for four steps, and compares its weights and its loss with those of one device. Each runs in a
 fresh process of its own. It may hang by chance: a process that uses no processor time for QUIET seconds is ended and tried
-again. What was found is kept in the user's cache, for this version of TensorFlow and Keras and this kind of machine; that
-something hung is not kept. The table that is shipped is made anew by:
+again. The table that is shipped is made anew by:
 
     python -c "from across import strategies; strategies.record()"
 """
@@ -16,24 +14,18 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
-import inspect
 import json
 import os
 import platform
-import tempfile
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-from across import fresh
+from across import _system, fresh
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
-from across.pictures import table_html, table_text
+from across.pictures import Tabled
 
-__all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded", "table"]
+__all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded"]
 
 STRATEGIES = tuple(strategy_cell.STRATEGIES)
 WAYS = ("Keras fit", "Keras 2 fit", "own loop", "Estimator")  # Keras 2 is the package tf_keras
@@ -57,14 +49,9 @@ class Cell:
     machine: str = ""
     date: str = ""  # on which it was run
 
-    @property
-    def ok(self) -> bool:
-        """Whether weights and loss were those of one device."""
-        return self.outcome == SAME
-
     def short(self, limit: int = 80) -> str:
         """The outcome and the beginning of what it says, on one line."""
-        if self.ok:
+        if self.outcome == SAME:
             return f"✓ {self.outcome}"
         text = f"✗ {self.outcome}: {self.says}" if self.outcome != "fails" else f"✗ {self.says}"
         return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -74,8 +61,10 @@ class Cell:
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Table(Tabled):
     """Cells by strategy and way of training: `found["TPU", "Keras fit"]`."""
+
+    columns = ("strategy", *WAYS)
 
     cells: tuple[Cell, ...]
 
@@ -86,24 +75,13 @@ class Table:
                 return each
         raise KeyError(place)
 
-    def __iter__(self) -> Iterator[Cell]:
-        return iter(self.cells)
-
     def note(self) -> str:
         """When, with what and where the cells were run."""
         return "; ".join(sorted({f"{each.date}, {each.versions}, {each.machine}" for each in self.cells}))
 
-    def _rows(self) -> tuple[list[str], list[list[str]]]:
-        ways = [way for way in WAYS if any(each.way == way for each in self.cells)]
-        names = [name for name in STRATEGIES if any(each.strategy == name for each in self.cells)]
-        found = {(each.strategy, each.way): each.short(52) for each in self.cells}
-        return ["strategy", *ways], [[name, *(found.get((name, way), "") for way in ways)] for name in names]
-
-    def __repr__(self) -> str:
-        return f"{table_text(*self._rows())}\n{self.note()}"
-
-    def _repr_html_(self) -> str:
-        return table_html(*self._rows(), note=self.note())
+    def rows(self) -> list[list[str]]:
+        """One row a strategy: its name, and what became of it in each way."""
+        return [[name, *(self[name, way].short(52) for way in WAYS)] for name in STRATEGIES]
 
 
 def recorded() -> Table:
@@ -111,33 +89,20 @@ def recorded() -> Table:
     return Table(tuple(Cell(**each) for each in json.loads(_RECORDED.read_text(encoding="utf-8"))))
 
 
-def cell(strategy: str, way: str, *, keep: bool = True) -> Cell:
-    """Run one cell now, at most TRIES times if it hangs; if `keep`, it replaces what the user's cache had of it.
-
-    Raises ValueError for a strategy or a way of another name.
-    """
+def cell(strategy: str, way: str) -> Cell:
+    """Run one cell now, at most TRIES times if it hangs. Raises ValueError for a strategy or a way of another name."""
     if strategy not in STRATEGIES or way not in WAYS:
         raise ValueError(f"{strategy!r}, {way!r}: a strategy is one of {STRATEGIES}, a way one of {WAYS}")
     outcome, says = _ran(strategy, way)
     for _ in range(TRIES - 1):
         if outcome == "hung":
             outcome, says = _ran(strategy, way)
-    found = Cell(strategy, way, outcome, says, _versions(), _machine(), datetime.date.today().isoformat())
-    if keep and outcome != "hung":
-        _keep([found])
-    return found
-
-
-def table(*, again: bool = False) -> Table:
-    """All cells on this machine: those kept by the user's cache, the others run now; with `again`, all are run."""
-    kept = {} if again else {(each.strategy, each.way): each for each in _kept()}
-    places = [(strategy, way) for strategy in STRATEGIES for way in WAYS]
-    return Table(tuple(kept.get(place) or cell(*place) for place in places))
+    return Cell(strategy, way, outcome, says, _versions(), _machine(), datetime.date.today().isoformat())
 
 
 def record() -> None:
     """Run all cells and write the table that is shipped. For authors. Raises RuntimeError if one hung."""
-    found = table(again=True)
+    found = [cell(strategy, way) for strategy in STRATEGIES for way in WAYS]
     if hung := [each for each in found if each.outcome == "hung"]:
         raise RuntimeError(f"not recorded: {hung}")
     lines = [json.dumps(dataclasses.asdict(each), ensure_ascii=False) for each in found]
@@ -183,54 +148,10 @@ def _line(error: BaseException) -> str:
 
 
 def _versions() -> str:
-    found = []
-    for label, names in (
-        ("TensorFlow", ("tensorflow", "tensorflow-cpu")),
-        ("Keras", ("keras",)),
-        ("tf_keras", ("tf_keras",)),
-    ):
-        for name in names:
-            try:
-                found.append(f"{label} {metadata.version(name)}")
-                break
-            except metadata.PackageNotFoundError:
-                continue
-    return ", ".join(found)
+    names = {"TensorFlow": ("tensorflow", "tensorflow-cpu"), "Keras": ("keras",), "tf_keras": ("tf_keras",)}
+    found = {label: next(filter(None, map(_system.version, several)), "") for label, several in names.items()}
+    return ", ".join(f"{label} {version}" for label, version in found.items() if version)
 
 
 def _machine() -> str:
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-
-
-def _file() -> Path:
-    """Where the user's results are kept: a file for this version, this kind of machine and these programs."""
-    source = inspect.getsource(strategy_cell)
-    digest = hashlib.sha256(f"{_versions()} {_machine()} {source}".encode()).hexdigest()[:16]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return folder / "across" / f"strategies-{digest}.json"
-
-
-def _kept() -> list[Cell]:
-    try:
-        return [_cell(each) for each in json.loads(_file().read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):  # nothing is kept, or it was written by another version of this module
-        return []
-
-
-def _cell(fields: Any) -> Cell:
-    if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
-        raise ValueError("not a cell")
-    return Cell(**fields)
-
-
-def _keep(cells: Iterable[Cell]) -> None:
-    """Add cells to what is kept, whole or not at all; where nothing can be written, nothing is kept."""
-    merged = {(each.strategy, each.way): each for each in [*_kept(), *cells]}
-    file = _file()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False, encoding="utf-8") as new:
-            json.dump([dataclasses.asdict(each) for each in merged.values()], new)
-        os.replace(new.name, file)
-    except OSError:
-        return

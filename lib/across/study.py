@@ -100,11 +100,6 @@ class Stated:
     same_program: bool  # whether the program is still the one for which it was stated
     later: tuple[Later, ...]  # what was stated afterwards
 
-    @property
-    def before(self) -> bool:
-        """Whether no run of the file had ended by then."""
-        return not self.seen
-
     def __str__(self) -> str:
         said = [f"recorded at {_clock(self.at)}, {_when(self.seen)}"]
         if not self.same_program:

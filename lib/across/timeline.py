@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from across._draw.partitions import op_type, short_device
-from across.pictures import Picture, Span, table_html, table_text
+from across.pictures import Picture, Span, Tabled
 from across.pictures import timeline as draw_timeline
 
 __all__ = [
@@ -72,8 +72,10 @@ class Op:
 
 
 @dataclass(frozen=True, repr=False)
-class Timeline:
+class Timeline(Tabled):
     """Ops of one run, by start, and pieces of them that ran in the intra-op pool. Plain values: it can cross processes."""
+
+    columns = ("op", "type", "lane", "start (ms)", "end (ms)")
 
     ops: tuple[Op, ...]
     pieces: tuple[Op, ...] = ()
@@ -98,12 +100,6 @@ class Timeline:
             most = max(most, now)
         return most
 
-    def overlaps(self) -> list[tuple[str, str]]:
-        """The pairs of ops that ran at the same time, by name; the one that started first comes first."""
-        return [
-            (one.name, two.name) for i, one in enumerate(self.ops) for two in self.ops[i + 1 :] if two.start < one.end
-        ]
-
     def by_type(self) -> dict[str, float]:
         """Milliseconds in ops of each type, the most first."""
         found: dict[str, float] = defaultdict(float)
@@ -111,16 +107,11 @@ class Timeline:
             found[op.type] += op.end - op.start
         return dict(sorted(found.items(), key=lambda entry: -entry[1]))
 
-    def draw(self, *, title: str = "", lanes: Sequence[str] = (), until: float | None = None) -> Picture:
-        """Draw the lanes over time. Pictures to be compared get the same `lanes` and the same end, `until`, in ms.
-
-        Raises ValueError when nothing ran.
-        """
-        near = NEAR * max(self.length, until or 0.0)
-        spans = [Span(op.lane, op.start, op.end, op.label) for op in (*self.ops, *_merged(self.pieces, near))]
-        return draw_timeline(
-            spans, title=title or "what ran when", unit="milliseconds", lanes=lanes or self.lanes, until=until
-        )
+    def draw(self, *, title: str = "") -> Picture:
+        """Draw the lanes over time. Raises ValueError when nothing ran."""
+        pieces = _merged(self.pieces, NEAR * self.length)
+        spans = [Span(op.lane, op.start, op.end, op.label) for op in (*self.ops, *pieces)]
+        return draw_timeline(spans, title=title or "what ran when", unit="milliseconds", lanes=self.lanes)
 
     def save(self, path: str | Path) -> Path:
         """Write it in Chrome's trace format and return the path."""
@@ -146,15 +137,6 @@ class Timeline:
 
     def __len__(self) -> int:
         return len(self.ops)
-
-    def __repr__(self) -> str:
-        return table_text(_COLUMNS, self.rows())
-
-    def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self.rows())
-
-
-_COLUMNS = ["op", "type", "lane", "start (ms)", "end (ms)"]
 
 
 def record(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Timeline:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tensorflow.core.framework.graph_pb2 import GraphDef
     from tensorflow.core.framework.node_def_pb2 import NodeDef
 
-__all__ = ["Program", "concrete", "program", "quiet", "written_out"]
+__all__ = ["Program", "as_variable", "concrete", "program", "quiet", "written_out"]
 
 SAYING = ("PrintV2", "Assert")  # never `Print`: an op that is looked for where nothing else has its effect
 RESOURCE = 20  # DT_RESOURCE
@@ -85,7 +85,7 @@ def written_out(traced: Any, weights: Mapping[str, tuple[Any, str]] | None = Non
         outside, label = held.get(node.name, (None, ""))
         if label and weights is not None:
             variable, home = weights[label]
-            _as_variable(node, label, variable, home)
+            as_variable(node, label, variable, home)
             found.append([label, node.name])
         elif outside is not None and hasattr(outside, "numpy") and node.op == "Placeholder":
             _as_constant(node, outside)
@@ -144,7 +144,8 @@ def _passes(node: Any) -> bool:
     return node.op == "Identity" and (node.attr["T"].type == RESOURCE or bool(PASSED.match(node.name)))
 
 
-def _as_variable(node: Any, label: str, variable: Any, home: str) -> None:
+def as_variable(node: Any, label: str, variable: Any, home: str = "") -> None:
+    """Make a node the handle of a variable like `variable`, shared by the name `label`, on the device `home`."""
     node.op, node.device = "VarHandleOp", home
     node.attr.clear()
     node.attr["dtype"].type = variable.dtype.as_datatype_enum

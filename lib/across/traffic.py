@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from across._draw.partitions import short_device
+from across._draw.partitions import fed_name, short_device
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Sent", "count", "sent_by"]
 
 Sent = dict[tuple[str, str], int]  # (from, to), "ps:0" and "worker:1" -> bytes
-FED = re.compile(r"^_(?:arg_(.+)_\d+|recv_(.+))_\d+$")  # TensorFlow's ops for what a client feeds
-
 SIGNAL = re.compile(r"/ctrl(?:_S_?|/_)\d+$")  # an empty tensor that stands for a control edge between devices
 
 
@@ -74,9 +72,8 @@ def _task(device: str) -> str:
 def _tensor(graph: tf.Graph, name: str) -> Any:
     """The client's own tensor for an input in a graph that ran. Raises ValueError."""
     op, _, output = name.partition(":")
-    fed = FED.match(op)
     try:
-        return graph.get_tensor_by_name(f"{fed[1] or fed[2] if fed else op}:{output or 0}")
+        return graph.get_tensor_by_name(f"{fed_name(op)}:{output or 0}")
     except (KeyError, ValueError):
         raise ValueError(f"{name} is a tensor of TensorFlow's own; is the graph rewritten before it runs?") from None
 

@@ -30,7 +30,7 @@ def product_on_best() -> tuple[str, float]:
 
     from across import devices
 
-    with tf.device(devices.best(1, quiet=True)[0]):
+    with tf.device(devices.gpus_or_cpus(1)[0]):
         product = tf.linalg.matmul(tf.ones([64, 64]), tf.ones([64, 64]))
     return product.backing_device, float(product[0, 0])
 

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from processes import across
 
-from across import doctor
+from across import _system, doctor
 from across._jupyter import chapters, headless, lab
 
 
@@ -161,5 +161,5 @@ def test_limits_are_read_from_either_kind_of_cgroup(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(doctor, "CGROUP", tmp_path)
-    assert doctor.limit("memory.max", "memory/memory.limit_in_bytes") == limit
+    monkeypatch.setattr(_system, "CGROUP", tmp_path)
+    assert _system.limit("memory.max", "memory/memory.limit_in_bytes") == limit

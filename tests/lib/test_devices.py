@@ -1,6 +1,3 @@
-import contextlib
-import io
-
 import pytest
 from processes import in_a_fresh_process
 
@@ -20,7 +17,7 @@ def test_simulated_cpus_are_there_may_be_asked_for_twice_and_are_listed_with_the
     assert seen.devices[0].memory
     assert "/CPU:3" in repr(seen)
     assert "fixed until the process ends" in repr(seen)
-    assert devices.best(3, quiet=True) == ["/CPU:0", "/CPU:1", "/CPU:2"]  # no exact number is needed any more
+    assert devices.gpus_or_cpus(3) == ["/CPU:0", "/CPU:1", "/CPU:2"]  # no exact number is needed any more
 
 
 def test_simulating_too_late_says_how_to_mend_it_in_one_line():
@@ -49,17 +46,16 @@ def test_looking_does_not_start_tensorflow():
     assert devices.simulate(2) == ["/CPU:0", "/CPU:1"]
 
 
-@in_a_fresh_process()
-def test_the_best_devices_are_logical_cpus_where_gpus_are_too_few():
-    said, wanted = io.StringIO(), len(devices.here().gpus) + 2
-    with contextlib.redirect_stdout(said):
-        assert devices.best(wanted) == [f"/CPU:{i}" for i in range(wanted)]
-    assert f"{wanted} logical CPUs stand in for {wanted} devices" in said.getvalue()
+def test_the_devices_are_logical_cpus_where_there_are_no_gpus(capsys):
+    names = fresh.run(devices.gpus_or_cpus, 2, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert names == ["/CPU:0", "/CPU:1"]
+    assert "2 logical CPUs stand in for 2 devices" in capsys.readouterr().out
 
 
 def test_gpus_are_preferred_and_named(monkeypatch, capsys):
     card = devices.Device("/GPU:0", "GPU", "GPU:0", "A card", 1 << 30, (9, 0))
     second = devices.Device("/GPU:1", "GPU", "GPU:1", "A card", 1 << 30, (9, 0))
     monkeypatch.setattr(devices, "here", lambda: devices.Here((card, second), settled=False))
-    assert devices.best(2) == ["/GPU:0", "/GPU:1"]
+    monkeypatch.setattr(devices, "_listed", lambda: 2)
+    assert devices.gpus_or_cpus(2) == ["/GPU:0", "/GPU:1"]
     assert capsys.readouterr().out == "2 GPUs: A card.\n"

@@ -139,22 +139,10 @@ def test_where_no_gpu_can_be_had_sharing_says_why(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("free", "capability", "taken"),
-    [
-        (10_000, 6, 9_500),
-        (10_000, 7, 8_950),
-        (10_000, 8, 8_464),
-        (10_000, 9, 8_200),
-        (10_000, 12, 8_200),
-        (2_048, 8, 512),
-        (2_047, 8, 1_822),
-        (226, 8, 1),
-        (225, 8, 225),
-        (1, 9, 1),
-    ],
+    ("free", "taken"), [(10_000, 8_464), (2_048, 512), (2_047, 1_822), (226, 1), (225, 225), (1, 1)]
 )
-def test_the_reserve_goes_by_compute_capability_and_is_dropped_where_nothing_else_is_left(free, capability, taken):
-    assert programs.left_to_take(free, capability) == taken
+def test_a_reserve_is_left_and_dropped_where_nothing_else_is_left(free, taken):
+    assert programs.left_to_take(free) == taken
 
 
 @pytest.mark.parametrize(

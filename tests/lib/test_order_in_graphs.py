@@ -107,11 +107,18 @@ def test_tensorflow_leaves_the_transitive_reduction_and_no_order_is_lost(seed):
 
 
 def test_what_tensorflow_runs_is_an_order_that_is_allowed():
-    assert tuple(graphs.ran(book(("b",)))) in graphs.of(book(("b",))).orders()
-
-
-def test_optimized_away_is_what_did_not_run():
-    assert graphs.ran(book(("b",)), optimized=True) == []
+    allowed = graphs.of(book(("b",))).orders()
+    v1 = tf.compat.v1
+    plain = v1.ConfigProto()
+    plain.graph_options.rewrite_options.disable_meta_optimizer = True
+    plain.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
+    seen, options = v1.RunMetadata(), v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+    with tf.Graph().as_default() as graph:
+        result = book(("b",))()
+        with v1.Session(graph=graph, config=plain) as session:
+            session.run(result, options=options, run_metadata=seen)
+    started = [op.name for op in timeline.of_step(seen.step_stats)]
+    assert tuple(name for name in started if name in allowed[0]) in allowed
 
 
 def test_automatic_edges_of_a_variable_are_seen_and_a_print_has_none_with_it():
@@ -124,7 +131,7 @@ def test_automatic_edges_of_a_variable_are_seen_and_a_print_has_none_with_it():
 
 def test_running_a_function_leaves_its_variables_alone():
     V.assign(5.0)
-    graphs.ran(lambda x: V.assign(x), tf.constant(1.0))
+    graphs.peak(lambda x: V.assign(x), tf.constant(1.0))
     assert float(V) == 5.0
 
 
@@ -135,9 +142,8 @@ def test_ways_through_what_is_left_out_stay():
 
 
 def test_the_critical_path_is_the_longest_way():
-    graph = graphs.from_edges([("a", "b"), ("b", "d"), ("a", "c"), ("c", "d")])
-    assert graph.critical_path({"a": 1, "b": 1, "c": 5, "d": 1}) == ["a", "c", "d"]
-    assert len(graph.critical_path()) == 3
+    graph = graphs.from_edges([("a", "b"), ("b", "e"), ("a", "c"), ("c", "d"), ("d", "e")])
+    assert graph.critical_path() == ["a", "c", "d", "e"]
 
 
 def test_a_control_edge_lengthens_the_critical_path():
@@ -172,7 +178,6 @@ def test_what_is_made_of_each_use_of_a_variable_ends_at_a_single_number():
 
     graph = graphs.of(program, tf.ones([4]), tf.ones([4]))
     assert [names[1:] for names in graph.uses("v").values()] == [["e"], ["s", "both"]]
-    assert [*graph.uses("v", least=5).values()] == [[], []]
     with pytest.raises(KeyError):
         graph.uses("nowhere")
 
@@ -183,7 +188,7 @@ def test_calls_that_wait_for_one_another_are_a_row():
     assert graph.in_a_row(["a"], ["c"], ["e"]) == 1
 
 
-@pytest.mark.parametrize("threads", [graphs.IN_THE_CALLER, 1, 4])
+@pytest.mark.parametrize("threads", [-1, 1, 4])
 def test_with_an_edge_the_peak_is_two_tensors_whatever_the_threads(threads):
     assert round(graphs.peak(sums, True, threads=threads) / (4 * SIZE)) == 2
 
@@ -225,10 +230,9 @@ def nap(seconds: float) -> float:
     "first",
     [
         lambda: graphs.peak(sums, True),
-        lambda: graphs.ran(sums, True),
         lambda: timeline.run_order(["a", "b"], [("a", "b")]),
     ],
-    ids=["peak", "ran", "run_order"],
+    ids=["peak", "run_order"],
 )
 def test_a_run_leaves_the_pool_of_the_process_to_later_sessions(first: Callable[[], object]):
     assert fresh.run(four_naps_after, first) > 1

@@ -176,5 +176,5 @@ def test_a_picture_can_be_saved(tmp_path):
 
 
 def test_timelines_to_be_compared_have_the_same_lanes():
-    picture = timeline([Span("CPU:2", 0.0, 1.0, "a")], title="one", unit="s", lanes=["CPU:1", "CPU:2"], until=4.0)
+    picture = timeline([Span("CPU:2", 0.0, 1.0, "a")], title="one", unit="s", lanes=["CPU:1", "CPU:2"])
     assert "CPU:1: idle; CPU:2: a 0 to 1" in picture.alt

@@ -74,11 +74,11 @@ def test_a_prediction_before_the_first_run_says_so_and_what_is_not_measured_too(
     text = scaling_page.page(made, "one").markdown
     assert "before the first run" in text
     assert "| two | 1.50 | not measured |" in text
-    assert "measured by no pair" in scaling_page.draw(made, "one", title="t").alt
+    assert "measured by no pair" in scaling_page.page(made, "one").picture.alt
 
 
 def test_the_picture_says_in_words_what_it_shows(study):
-    alt = scaling_page.draw(study, "1 replica", WORK, title="Speed-up").alt
+    alt = scaling_page.page(study, "1 replica", WORK).picture.alt
     assert "2 replicas: predicted 1.75, measured 2.00 (2.00 to 2.00, 2 pairs, 1 left out)" in alt
     assert "twice: predicted 1.50, measured 2.00 (1.60 to 2.00, 3 pairs)" in alt
 

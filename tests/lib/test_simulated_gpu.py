@@ -37,7 +37,7 @@ def test_they_are_called_simulated():
     table = repr(devices.here())
     assert "2 simulated GPUs here: no card, this machine's memory." in table
     assert table.count("2.0 GiB") == 2
-    assert devices.gpus(2) == devices.best(2) == ["/GPU:0", "/GPU:1"]
+    assert devices.gpus(2) == devices.gpus_or_cpus(2) == ["/GPU:0", "/GPU:1"]
     assert devices.simulated_gpus().startswith("2 simulated GPUs of 2 GiB each")
 
 
@@ -144,7 +144,6 @@ def test_a_tensor_used_on_the_other_gpu_is_one_copy_of_its_bytes():
     assert there.device.endswith("GPU:1")
     assert dict(counted.traffic) == {("GPU:0", "GPU:1"): gpu_traffic.Copied(1, MIB)}
     assert dict(read.traffic) == {("GPU:1", "CPU:0"): gpu_traffic.Copied(1, MIB)}
-    assert counted.traffic.kind("GPU to GPU") == gpu_traffic.Copied(1, MIB)
     assert (dict(nothing.traffic), nothing.traffic["GPU:0", "GPU:1"]) == ({}, gpu_traffic.Copied())
     assert (repr(nothing.traffic), "1,048,576" in repr(counted.traffic)) == ("nothing was copied", True)
 
@@ -304,7 +303,7 @@ def test_the_environment_asks_for_them_and_what_it_says_wrong_is_told(built):
     def look():
         import tensorflow as tf
 
-        return len(tf.config.list_physical_devices("GPU")), devices.here()._note()
+        return len(tf.config.list_physical_devices("GPU")), devices.here().note()
 
     assert fresh.run(look, env=TWO)[0] == 2
     assert fresh.run(look, env={devices.GPUS: "0"})[0] == 0
@@ -318,7 +317,7 @@ def test_cuda_visible_devices_hides_them_as_it_hides_real_ones(built):
         return devices.gpus(2)
 
     assert fresh.run(names, env={"CUDA_VISIBLE_DEVICES": "1"}) == ["/GPU:0"]
-    assert "hides every GPU." in fresh.run(lambda: devices.here()._note(), env={**TWO, "CUDA_VISIBLE_DEVICES": "-1"})
+    assert "hides every GPU." in fresh.run(lambda: devices.here().note(), env={**TWO, "CUDA_VISIBLE_DEVICES": "-1"})
     assert "'-1', which hides every GPU; unset it" in said(names, env={"CUDA_VISIBLE_DEVICES": "-1"})
 
 
@@ -504,7 +503,7 @@ def test_a_run_builds_ahead_what_its_notebook_asks_for_and_nothing_for_others(
 ):
     asked: list[Path] = []
     monkeypatch.setattr(building, "build", lambda: asked.append(tmp_path) or tmp_path)
-    for source, times in (("D = devices.gpus_or_cpus(4)", 1), ("devices.gpus(2)", 2), ("devices.best(2)", 2)):
+    for source, times in (("D = devices.gpus_or_cpus(4)", 1), ("devices.gpus(2)", 2), ("devices.here()", 2)):
         (tmp_path / "a.ipynb").write_text(source)
         gpus_ahead.build_for(tmp_path / "a.ipynb")
         assert len(asked) == times

@@ -1,4 +1,4 @@
-"""A cell of the support table is what happened: compared with one device, ended when it hangs, kept by version and machine."""
+"""A cell of the support table is what happened: compared with one device, and ended when it hangs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from processes import forked
 from across import fresh, strategies
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "across"
 
 
 def sleeping(*_: object) -> strategy_cell.Trained:
@@ -38,11 +32,11 @@ def raising(*_: object) -> strategy_cell.Trained:
 
 def test_the_shipped_table_has_every_cell_and_says_when_and_with_what():
     found = strategies.recorded()
-    assert {(each.strategy, each.way) for each in found} == {
+    assert {(each.strategy, each.way) for each in found.cells} == {
         (s, w) for s in strategies.STRATEGIES for w in strategies.WAYS
     }
-    for each in found:
-        assert each.ok or each.says, each
+    for each in found.cells:
+        assert each.outcome == strategies.SAME or each.says, each
         assert each.versions.startswith("TensorFlow 2.")
         assert each.date in found.note()
         assert each.machine in found.note()
@@ -64,25 +58,25 @@ def test_the_shipped_table_has_every_cell_and_says_when_and_with_what():
 )
 def test_a_cell_is_what_happened(strategy, way, outcome, says):
     found = strategies.cell(strategy, way)
-    assert (found.outcome, found.ok) == (outcome, outcome == "as one device"), found
+    assert found.outcome == outcome, found
     assert says in found.says
 
 
 @forked
 @pytest.mark.parametrize("strategy", ["MultiWorkerMirrored", "ParameterServer"])
 def test_servers_and_workers_end_with_their_cell(strategy):
-    assert strategies.cell(strategy, "own loop").ok
+    assert strategies.cell(strategy, "own loop").outcome == strategies.SAME
 
 
 @forked
 @pytest.mark.parametrize("strategy", ["MultiWorkerMirrored", "ParameterServer"])
 def test_keras_2_fits_where_keras_3_fails(strategy):
-    assert strategies.cell(strategy, "Keras 2 fit").ok
+    assert strategies.cell(strategy, "Keras 2 fit").outcome == strategies.SAME
     assert strategies.recorded()[strategy, "Keras fit"].outcome == "fails"
 
 
 @forked
-def test_what_hangs_is_ended_tried_again_and_never_kept(monkeypatch, own_cache):
+def test_what_hangs_is_ended_and_tried_again(monkeypatch):
     tried = []
     once = strategies._ran
     monkeypatch.setattr(strategies, "QUIET", 0.5)
@@ -90,7 +84,6 @@ def test_what_hangs_is_ended_tried_again_and_never_kept(monkeypatch, own_cache):
     monkeypatch.setattr(strategy_cell, "trained", sleeping)
     found = strategies.cell("OneDevice", "own loop")
     assert (found.outcome, len(tried)) == ("hung", strategies.TRIES)
-    assert not list(own_cache.glob("*"))
 
 
 @forked
@@ -108,37 +101,7 @@ def test_what_sleeps_ends_with_a_code_of_its_own():
 @forked
 def test_a_failure_shows_its_own_message(monkeypatch):
     monkeypatch.setattr(strategy_cell, "trained", raising)
-    assert strategies.cell("OneDevice", "own loop", keep=False).says == "ValueError: of two lines"
-
-
-def test_what_is_kept_is_not_run_again_until_it_is_asked_for(monkeypatch):
-    ran = []
-    monkeypatch.setattr(strategies, "_ran", lambda *place: (ran.append(place), ("fails", "no"))[1])
-    every = len(strategies.STRATEGIES) * len(strategies.WAYS)
-    strategies.table()
-    strategies.table()
-    assert len(ran) == every
-    strategies.table(again=True)
-    assert len(ran) == 2 * every
-    monkeypatch.setattr(strategies, "_versions", lambda: "TensorFlow 3")
-    assert strategies.table()["TPU", "own loop"].versions == "TensorFlow 3"
-    assert len(ran) == 3 * every
-
-
-def test_a_damaged_file_is_nothing_kept(monkeypatch, own_cache):
-    monkeypatch.setattr(strategies, "_ran", lambda *_: (strategies.SAME, ""))
-    strategies.cell("TPU", "own loop")
-    (file,) = own_cache.glob("*.json")
-    for text in ("", "[{", '[{"strategy": 3}]', '[{"other": "field"}]', "[3]"):
-        file.write_text(text)
-        assert strategies.table()["TPU", "own loop"].ok
-
-
-def test_where_nothing_can_be_written_a_cell_is_run_all_the_same(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(strategies, "_ran", lambda *_: (strategies.SAME, ""))
-    assert strategies.cell("TPU", "own loop").ok
+    assert strategies.cell("OneDevice", "own loop").says == "ValueError: of two lines"
 
 
 def test_weights_are_compared_and_losses_too():
@@ -160,6 +123,6 @@ def test_a_cell_that_there_is_not_is_refused():
 
 def test_a_record_is_plain_json_without_a_machines_path():
     text = strategies._RECORDED.read_text(encoding="utf-8")
-    assert len(json.loads(text)) == len(list(strategies.recorded()))
+    assert len(json.loads(text)) == len(strategies.recorded().cells)
     assert "/home" not in text
     assert "site-packages" not in text

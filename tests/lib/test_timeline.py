@@ -124,7 +124,6 @@ def test_step_statistics_give_a_lane_a_device_and_none_of_the_sessions_own_nodes
 def test_an_op_that_ends_when_another_starts_does_not_overlap_it():
     found = Timeline(OPS)
     assert found.at_once() == 2
-    assert found.overlaps() == [("one/A", "B")]
     assert Timeline(()).at_once() == 0
 
 
@@ -144,7 +143,7 @@ def test_lanes_are_sorted_by_pool_and_number():
 
 def test_the_picture_says_what_ran_when_and_pieces_in_a_row_are_one():
     pieces = tuple(Op("intra-op 1", "one/A", "MatMul", at / 10, at / 10 + 0.09) for at in range(10))
-    alt = Timeline(OPS, pieces).draw(title="two lanes", until=6.0).alt
+    alt = Timeline(OPS, pieces).draw(title="two lanes").alt
     assert alt.startswith("Timeline, two lanes, in milliseconds. ")
     assert "b: B 1 to 3" in alt
     assert "intra-op 1: A 0 to 0.99" in alt

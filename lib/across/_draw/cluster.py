@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from across._language.catalogue import marked
-from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
+from across.pictures import ALERT, FONT, INK, PALETTE, Picture, readable_on, render, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,11 +39,7 @@ def draw(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str 
     width = 2 * (MARGIN + beside) + widest * BOX + (widest - 1) * GAP
     top = 24.0 if title else 6.0
     height = top + len(rows) * HEIGHT + (len(rows) - 1) * ROW + (28.0 if moved else 10.0)
-    figure = new_figure(width / 72, height / 72)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
+    figure, axes = sheet(width, height, unit=72)
     if title:
         axes.text(4, 4, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
     colours = colours_of(list(rows))

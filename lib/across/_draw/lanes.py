@@ -19,7 +19,7 @@ from across._draw.cluster import colours_of
 from across._draw.partitions import OP, PLUMBING, Op, short_device
 from across._draw.placed import Edge, Placed
 from across._language.catalogue import marked
-from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render
+from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,11 +85,7 @@ def draw(
     legend = _legend_width(kinds, given, bool(path))
     width = max(sides[lanes[-1]][1] if lanes else 0.0, 7.0 * len(title), legend if edges else 0.0) + 4
     total_height = top + height + (22.0 if edges or trace.given else 4.0)
-    figure = new_figure(width / 72, total_height / 72)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(total_height, 0)
+    figure, axes = sheet(width, total_height, unit=72)
     if title:
         axes.text(4, 4, title, color=INK, fontsize=FONT + 1, fontweight="bold", va="top")
     for lane in lanes:

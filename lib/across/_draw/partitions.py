@@ -76,6 +76,11 @@ def short_device(device: str) -> str:
     return local if job == "localhost" else f"{job}:{parts.get('task', '0')} {local}".strip()
 
 
+def fed_name(name: str) -> str:
+    """What the client calls what it feeds: `name` is that of TensorFlow's own op for it, or the client's already."""
+    return re.sub(r"^_(?:arg_(.+)_\d+|recv_(.+))_\d+$", r"\1\2", name)
+
+
 def op_type(type_name: str) -> str:
     """The type that was asked for: oneDNN renames `MatMul` to `_MklMatMul` when it runs it."""
     return re.sub(r"^_Mkl(Native)?", "", type_name)

@@ -61,10 +61,6 @@ class Placed:
         """The ops that ran on a device, "CPU:1" or "/CPU:1"."""
         return [op for op in self.ops if op.device == short_device(device)]
 
-    def placed(self) -> dict[str, str]:
-        """Op name to device."""
-        return {op.name: op.device for op in self.ops}
-
     def edges(self) -> list[Edge]:
         """The tensors between what is shown; a way through plumbing counts as one edge."""
         known = {op.name: op for op in self.everything}
@@ -102,11 +98,12 @@ class Placed:
         for name, target in self.copies():
             op = self[name]
             link = (op.device, target)
-            found[link] = found.get(link, 0) + _bytes(op)
+            found[link] = found.get(link, 0) + bytes_of(op)
         return dict(sorted(found.items()))
 
 
-def _bytes(op: Op) -> int:
+def bytes_of(op: Op) -> int:
+    """The bytes of an op's first output. Raises ValueError where they are not known."""
     import tensorflow as tf
 
     size = tf.as_dtype(op.dtype).size if op.dtype else 0

@@ -1,29 +1,23 @@
-"""Running a traced function as a graph in a session of TensorFlow 1, whose statistics tell starts and allocations."""
+"""Running a traced function as a graph in a session of TensorFlow 1, whose statistics tell allocations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Run:
-    """One run of a graph."""
-
-    started: tuple[str, ...]  # names of ops, in the order in which they started
-    peak: int  # bytes
-    values: tuple[Any, ...]
+from across import tracing
 
 
-def run(concrete: Any, args: Sequence[Any], *, threads: int, optimized: bool) -> Run:
-    """Run a tf.function's concrete function on its tensors among `args`, with its variables' values as they are.
+def peak(function: Callable[..., Any], *args: Any, threads: int = -1) -> int:
+    """Run `function(*args)` and return the most bytes that its ops' results took at the same time; variables do not count.
 
-    The variables themselves are left alone: the graph has copies of them.
+    `threads` is the size of the pool in which ops run; with -1 the caller's own thread runs them, first in, first out.
+    Variables are left alone: the graph has copies of them. Raises what TensorFlow raises.
     """
     import tensorflow as tf
 
     v1 = tf.compat.v1
+    concrete = tracing.concrete(function, *args)
     captured = [(outside, inside) for outside, inside in concrete.graph.captures]
     inside = {tensor.op.name for _, tensor in captured}
     parameters = [tensor for tensor in concrete.inputs if tensor.op.name not in inside]
@@ -39,7 +33,7 @@ def run(concrete: Any, args: Sequence[Any], *, threads: int, optimized: bool) ->
             variables[tensor.op.name] = owner
     for node in graph_def.node:
         if node.name in variables:
-            _as_variable(node, variables[node.name])
+            tracing.as_variable(node, node.name, variables[node.name])
     values = {name: variable.numpy() for name, variable in variables.items()}
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
@@ -49,26 +43,21 @@ def run(concrete: Any, args: Sequence[Any], *, threads: int, optimized: bool) ->
         ]
     fetches = [tensor.name for tensor in concrete.outputs] or [op.name for op in graph.get_operations()]
     seen = v1.RunMetadata()
-    config, options = settings(threads, optimized=optimized)
+    config, options = settings(threads)
     options.trace_level = v1.RunOptions.FULL_TRACE
     with v1.Session(graph=graph, config=config) as session:
         session.run(first)
-        results = session.run(fetches, feed, options=options, run_metadata=seen)
+        session.run(fetches, feed, options=options, run_metadata=seen)
     nodes = [node for device in seen.step_stats.dev_stats for node in device.node_stats]
-    nodes.sort(key=lambda node: node.all_start_nanos)
-    started = tuple(node.node_name for node in nodes if not node.node_name.startswith("_"))
-    return Run(started, _peak(nodes), tuple(results))
+    records = [each for node in nodes for memory in node.memory for each in memory.allocation_records]
+    now = most = 0
+    for _, size in sorted((each.alloc_micros, each.alloc_bytes) for each in records):  # every allocation and its end
+        now += size
+        most = max(most, now)
+    return most
 
 
-def _as_variable(node: Any, variable: Any) -> None:
-    node.op = "VarHandleOp"
-    node.attr.clear()
-    node.attr["dtype"].type = variable.dtype.as_datatype_enum
-    node.attr["shape"].shape.CopyFrom(variable.shape.as_proto())
-    node.attr["shared_name"].s = node.name.encode()
-
-
-def settings(threads: int, *, optimized: bool = False) -> tuple[Any, Any]:
+def settings(threads: int) -> tuple[Any, Any]:
     """ConfigProto and RunOptions of a session on the CPU with so many inter-op threads; below 1, ops run in the caller's.
 
     Its pool is its own: a first session that takes another would settle that of all later sessions of the process.
@@ -78,17 +67,6 @@ def settings(threads: int, *, optimized: bool = False) -> tuple[Any, Any]:
     v1 = tf.compat.v1
     config = v1.ConfigProto(inter_op_parallelism_threads=max(threads, 1), use_per_session_threads=True)
     config.device_count["GPU"] = 0
-    if not optimized:
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
     return config, v1.RunOptions(inter_op_thread_pool=-1 if threads < 1 else 0)
-
-
-def _peak(nodes: Sequence[Any]) -> int:
-    """The most bytes at once: every allocation and its end, in the order of the clock."""
-    records = [each for node in nodes for memory in node.memory for each in memory.allocation_records]
-    now = most = 0
-    for _, size in sorted((each.alloc_micros, each.alloc_bytes) for each in records):
-        now += size
-        most = max(most, now)
-    return most

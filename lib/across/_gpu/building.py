@@ -113,13 +113,10 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _name() -> str:
-    return f"simulated_gpu-{_tensorflow()}-{platform.machine()}-{_digest()}.so"
-
-
-def _tensorflow() -> str:
     import tensorflow as tf
 
-    return f"{tf.__version__}-{'cuda' if tf.test.is_built_with_cuda() else 'cpu'}"
+    build = "cuda" if tf.test.is_built_with_cuda() else "cpu"
+    return f"simulated_gpu-{tf.__version__}-{build}-{platform.machine()}-{_digest()}.so"
 
 
 @functools.cache
