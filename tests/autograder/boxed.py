@@ -4,14 +4,25 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from autograder.sandbox import boxes, entering
+from autograder.sandbox import boxes, cgroups, entering
 
 needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
+needs_groups = pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
+root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 
 CAPS = boxes.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
+
+
+class Ended(NamedTuple):
+    """A box, closed by now, and what it said before."""
+
+    box: boxes.Box
+    broken: bool
+    out_of_memory: bool
 
 
 def inherited(forks=1):
@@ -22,26 +33,35 @@ def inherited(forks=1):
     return ours * forks // (forks + 1)
 
 
-def inside(function, caps=CAPS, name="test", hidden=(), forks=1):
-    """Run `function`, which has at most so many `forks` at once, in a box of its own; its value (JSON) and the exit code."""
+def fork_into(box, function, tell=None, **how):
+    """Fork a child that steps into an open box and writes `function()`, as JSON, to the pipe `tell`; its number."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            entering.enter(json.loads(json.dumps(box.request(**how))))
+            said = function()
+            if tell is not None:
+                os.write(tell, json.dumps(said).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def inside(function, caps=CAPS, forks=1, devices=()):
+    """Run `function`, which has at most so many `forks` at once, in a box of its own; its value, the exit code, the box."""
     if os.getuid() != 0:
         caps = replace(caps, memory=caps.memory + inherited(forks))
     read, write = os.pipe()
-    with boxes.Box(f"{name}-{os.getpid()}", caps, hidden=hidden) as box:
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                entering.enter(json.loads(json.dumps(box.request())))
-                os.write(write, json.dumps(function()).encode())
-                code = 0
-            finally:
-                os._exit(code)
+    with boxes.Box(f"test-{os.getpid()}", caps, devices=devices) as box:
+        child = fork_into(box, function, write)
         os.close(write)
         _, status = os.waitpid(child, 0)
+        ended = Ended(box, box.broken(), box.out_of_memory())
     with open(read) as answer:
         text = answer.read()
-        return json.loads(text) if text else None, os.waitstatus_to_exitcode(status), box
+        return json.loads(text) if text else None, os.waitstatus_to_exitcode(status), ended
 
 
 def tried(*actions):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import courses
 import pytest
+from boxed import inside, root_only
 from small_course import CHECKS, NAME, RIGHT, SOURCE
 
 from autograder.model.course import Course
@@ -56,6 +57,21 @@ def hand_in(small: Course, tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Have boxes show a folder in `tmp_path` as well."""
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+
+    def show(folder: Path) -> None:
+        before = bubblewrap.shown()
+        monkeypatch.setattr(bubblewrap, "shown", lambda: [*before, str(folder)])
+        bubblewrap.fixed.cache_clear()
+
+    yield show
+    bubblewrap.fixed.cache_clear()
+
+
+@pytest.fixture
 def as_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], object]], object]]:
     """Run a function as an ordinary user without control groups; its value (JSON)."""
     monkeypatch.setattr(bubblewrap, "shown", lambda: [])  # the interpreter of this run may lie in root's home
@@ -85,3 +101,12 @@ def as_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
     yield run
     bubblewrap.fixed.cache_clear()
+
+
+@pytest.fixture(params=["here", pytest.param("nobody", marks=root_only)])
+def in_each_box(request: pytest.FixtureRequest) -> Callable[..., list[object]]:
+    """Run a function in a box of who runs the tests, and in an ordinary user's; its value (JSON) and the exit code."""
+    if request.param == "here":
+        return lambda *what: list(inside(*what)[:2])
+    as_nobody = request.getfixturevalue("as_nobody")
+    return lambda *what: as_nobody(lambda: inside(*what)[:2])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from autograder.engine import class_run, dry_run
 from autograder.engine.class_run import ClassResult
 from autograder.engine.request import Request
 from autograder.job import forkserver
-from autograder.model.course import Course
+from autograder.job.kernel_process import KernelProcess
+from autograder.model.course import Course, Limits
 from autograder.report import changes
+from autograder.sandbox import owners
 from autograder.submissions.handed_in import HandedIn
 
 SHARED: set[Path] = set()  # the folders of courses whose warm servers live as long as the session
@@ -50,9 +53,16 @@ def hand_in(folder: Path, student: str, name: str, notebook: bytes) -> Path:
     return folder
 
 
+def handed_in(course: Course, folder: Path, name: str, class_: Mapping[str, Mapping[str, str]]) -> Path:
+    """Hand in for a class: student -> answers; returns the folder of submissions."""
+    for student, answers in class_.items():
+        hand_in(folder, student, name, answered(course, name, answers))
+    return folder
+
+
 def table(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
 
 
@@ -76,6 +86,17 @@ def rehearsed(course: Course, name: str, submissions: Path, out: Path, **options
     """The same with `--dry-run`: what the run did, and what would change."""
     result, was, then = dry_run.rehearse(asked(course, name, submissions, out, **options))
     return result, changes.compare(was, then)
+
+
+@contextmanager
+def kernel(servers: forkserver.Servers) -> Iterator[KernelProcess]:
+    """A student's kernel in a box of its own, for as long as the `with` lasts."""
+    started = KernelProcess(servers.student.path, owners.new_name("j"), Limits())
+    try:
+        started.ready()
+        yield started
+    finally:
+        started.close()
 
 
 def close(below: Path | None = None) -> None:

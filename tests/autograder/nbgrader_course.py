@@ -90,10 +90,8 @@ def put(folder: Path, path: str, *cells: Any, **metadata: Any) -> Path:
 
 def autograder(*arguments: object, code: int = 0) -> str:
     """Run the command; what it printed."""
-    done = command(*arguments, columns=250)
-    said = done.stdout + done.stderr
-    assert done.returncode == code, said
-    return said
+    done = command(*arguments, columns=250, code=code)
+    return done.stdout + done.stderr
 
 
 def imported(folder: Path, out: Path) -> Course:

@@ -9,6 +9,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import courses
 import pytest
 
 from autograder.commands import cli, terminal
@@ -47,6 +48,7 @@ assert shift(1, 2) == 3, "1 and 2 more is 3"
 # Because.
 # ### END SOLUTION
 """
+CODE = SOURCE[: SOURCE.index("# %% [markdown] answer")]  # without its prose: 5 points, none of them by hand
 CHECKS = """\
 import numpy as np
 from autograder.probe.asking import exercise, probe
@@ -71,7 +73,17 @@ def test_it_shifts(student, rng):
     x, by = int(rng.integers(200, 300)), int(rng.integers(1, 100))  # no wrong answer is another, or right, by chance
     assert student.ask(shifted, x=x, by=by) == x + by, "The sum is off."
 """
+PROBES = CHECKS[: CHECKS.index("@exercise")]
 RIGHT = {"double": "def double(x):\n    return x + x", "shift": "def shift(x, by):\n    return by + x", "why": "So."}
+OTHER = "07_other"
+
+
+def with_another(root: Path) -> Course:
+    """A course of the small chapter and another one that is like it."""
+    courses.write(
+        root, OTHER, SOURCE.replace("Small", "Other").replace("double", "triple"), CHECKS.replace("double", "triple")
+    )
+    return courses.write(root, NAME, SOURCE, CHECKS)
 
 
 def points(course: Course, out: Path) -> dict[str, dict[str, tuple[float, str]]]:
@@ -82,13 +94,16 @@ def points(course: Course, out: Path) -> dict[str, dict[str, tuple[float, str]]]
     return table
 
 
-def command(*arguments: object, root: Path | None = None, columns: int = 80) -> subprocess.CompletedProcess[str]:
+def command(
+    *arguments: object, root: Path | None = None, columns: int = 80, code: int | None = 0
+) -> subprocess.CompletedProcess[str]:
     """Run `autograder` on the course at `root`, in this process: the servers that it starts stay warm for the next one.
 
+    Fails with what was said where it does not end with `code`, unless that is None.
     What only a process of its own shows (signals, an exit by itself) is tried by `process`.
     """
     call = ["autograder", *(["--course", str(root)] if root else []), *map(str, arguments)]
-    said, complained, code = io.StringIO(), io.StringIO(), 0
+    said, complained, ended = io.StringIO(), io.StringIO(), 0
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
         patch.setattr(sys, "argv", call)
@@ -98,11 +113,12 @@ def command(*arguments: object, root: Path | None = None, columns: int = 80) -> 
         try:
             cli.main()
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            ended = end.code if isinstance(end.code, int) else int(end.code is not None)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-    return subprocess.CompletedProcess(call, code, said.getvalue(), complained.getvalue())
+    assert code in (ended, None), said.getvalue() + complained.getvalue()
+    return subprocess.CompletedProcess(call, ended, said.getvalue(), complained.getvalue())
 
 
 def process(*arguments: object, root: Path) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ DEADLINE = 180.0  # seconds for a command on a busy machine
 
 
 def nbgrader(*arguments: object, cwd: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    """Run `nbgrader` in a folder, without the settings of whoever runs the tests; `home` is the user's."""
+    """Run `nbgrader` in a folder, without the settings of whoever runs the tests; `home` is the user's. It has to succeed."""
     home.mkdir(exist_ok=True)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("JUPYTER")}
     kept |= {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -30,7 +30,9 @@ def nbgrader(*arguments: object, cwd: Path, home: Path) -> subprocess.CompletedP
             os.waitpid(child, 0)
             raise TimeoutError(f"{' '.join(call)}: no end in {DEADLINE:.0f} s\n{said[1].read_text()}")
         time.sleep(0.01)
-    return subprocess.CompletedProcess(call, os.waitstatus_to_exitcode(ended[1]), *(path.read_text() for path in said))
+    done = subprocess.CompletedProcess(call, os.waitstatus_to_exitcode(ended[1]), *(path.read_text() for path in said))
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def _run(call: list[str], cwd: Path, environment: dict[str, str], said: list[Path]) -> int:

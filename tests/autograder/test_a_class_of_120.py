@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import courses
 import lms_downloads
 import ordinary_user
 import pytest
@@ -172,14 +173,9 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(home)
 
 
-def table(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return list(csv.DictReader(file))
-
-
 @pytest.fixture(scope="module")
 def marks(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
-    return {(row["student"], row["exercise"]): row for row in table(folder / "class" / "marks.csv")}
+    return courses.marks(folder / "class")
 
 
 def test_nobody_is_lost(marks):
@@ -228,15 +224,15 @@ def expected_total(one: Truth, marks: dict[tuple[str, str], dict[str, str]]) -> 
 
 
 def test_totals_are_the_marks_less_the_penalty(folder, marks):
-    totals = {row["student"]: float(row["total"]) for row in table(folder / "class" / "totals.csv")}
+    totals = {row["student"]: float(row["total"]) for row in courses.table(folder / "class" / "totals.csv")}
     assert totals == {one.name: pytest.approx(expected_total(one, marks), abs=0.006) for one in STUDENTS}
     late = [one for one in STUDENTS if one.days and one.marked and one is not extended()]
     assert len(late) >= 4
 
 
 def test_canvas_reads_every_total_back(folder, marks):
-    with (folder / "class" / "export" / "gradebook.csv").open(newline="", encoding="utf-8-sig") as file:
-        read = {row["ID"]: row["Device placement (7001)"] for row in csv.DictReader(file) if row["ID"]}
+    rows = courses.table(folder / "class" / "export" / "gradebook.csv")
+    read = {row["ID"]: row["Device placement (7001)"] for row in rows if row["ID"]}
     assert set(read) == {str(one.number) for one in STUDENTS}
     for one in STUDENTS:
         if one.marked:
@@ -252,7 +248,7 @@ def test_an_ordinary_user_gives_the_same_marks(folder, marks):
     shutil.copy(folder / "class" / ".seed", home / "class" / ".seed")
     folder.chmod(0o755)
     autograder(home, GRADE, as_user=ordinary_user.free_number())
-    theirs = {(row["student"], row["exercise"]): row for row in table(home / "class" / "marks.csv")}
+    theirs = courses.marks(home / "class")
     differ = {key: (marks[key], row) for key, row in theirs.items() if decided(row) != decided(marks[key])}
     assert json.dumps(differ, indent=1) == "{}"
     assert set(theirs) == set(marks)

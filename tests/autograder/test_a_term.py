@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -15,16 +12,14 @@ import courses
 import lms_downloads
 import pytest
 from boxed import needs_a_box
+from followed import BLOCK, follow, page
 from small_course import CHECKS, RIGHT, SOURCE
 
-from autograder.model.course import Course, checkout
+from autograder.model.course import Course
 
 pytestmark = [pytest.mark.classes, needs_a_box]
 
-PAGE = (checkout() / "docs" / "term.md").read_text(encoding="utf-8")
-BLOCK = re.compile(
-    r"(?:^`(?P<file>[\w./]+)`\n\n)?^```(?P<language>\w+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL
-)
+PAGE = page("term.md")
 NAME = "03_small"
 HALF = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
 CLASS = {100: ("lovelaceada", RIGHT), 101: ("brownbob", HALF), 104: ("adamseve_LATE", RIGHT)}  # Cem handed in nothing
@@ -33,22 +28,6 @@ GRADEBOOK = [
     ["    Points Possible", "", "", "", "", "6"],
     *(["Somebody", number, f"s-{number}", "", "A", ""] for number in ("100", "101", "102", "104")),
 ]
-
-
-def run(folder: Path, commands: str) -> str:
-    """Run what stands in a block, in the course's folder; what it printed, on one line."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
-        ["bash", "-e", "-c", commands],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "COLUMNS": "200", "ACROSS_COURSE": str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, f"{commands}\n{done.stdout}"
-    return " ".join(done.stdout.split())
 
 
 def handed_in(folder: Path, course: Course) -> None:
@@ -62,8 +41,7 @@ def handed_in(folder: Path, course: Course) -> None:
 
 
 def totals(folder: Path) -> dict[str, float]:
-    with (folder / "class" / "totals.csv").open(newline="", encoding="utf-8") as file:
-        return {row["student"]: float(row["total"]) for row in csv.DictReader(file)}
+    return {row["student"]: float(row["total"]) for row in courses.table(folder / "class" / "totals.csv")}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +58,7 @@ def term(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
         elif block["language"] == "bash":
             if "--submissions" in content and not (folder / "submissions.zip").exists():
                 handed_in(folder, course)
-            printed[content] = run(folder, content)
+            printed[content] = follow(folder, content)
             if "--submissions" in content:
                 seen.append(totals(folder))
     return folder, printed, seen
@@ -102,9 +80,13 @@ def test_only_whose_time_changed_is_graded_again(term):
 
 
 def test_canvas_gets_every_total_of_who_handed_in(term):
-    with (term[0] / "class" / "export" / "gradebook.csv").open(newline="", encoding="utf-8-sig") as file:
-        marks = {row["ID"]: row["Small (7001)"] for row in csv.DictReader(file) if row["ID"]}
-    assert {number: float(mark) for number, mark in marks.items() if mark} == {"100": 5, "101": 2, "104": 5}
+    rows = courses.table(term[0] / "class" / "export" / "gradebook.csv")
+    marks = {row["ID"]: float(row["Small (7001)"]) for row in rows if row["ID"] and row["Small (7001)"]}
+    assert marks == {
+        "100": 5,
+        "101": 2,
+        "104": 5,
+    }
 
 
 def test_feedback_goes_back_to_everyone_who_handed_in_a_notebook(term):

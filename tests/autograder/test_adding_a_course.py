@@ -11,6 +11,7 @@ import courses
 import pytest
 from boxed import needs_a_box
 from followed import PATIENCE, follow_page, page
+from small_course import CHECKS, CODE, NAME
 
 from autograder.model import headers
 from autograder.model.course import Course
@@ -33,36 +34,16 @@ def test_the_page_explains_every_key_and_no_other(kind):
     assert set(kind.__struct_fields__) in explained
 
 
-NAME = "01_plain"
-SOURCE = """\
-# %% [markdown]
-# # Plain
-
-# %% answer="double"
-def double(x):
-    ### BEGIN SOLUTION
-    return 2 * x
-    ### END SOLUTION
-
-# %% check="double" points=2
-assert double(2) == 4, "twice 2 is 4"
-"""
-CHECKS = """\
-import sys
-
-from autograder.probe.asking import exercise, probe
-
+LOADED = """
 @probe
-def loaded(student, x):
+def loaded(student):
     import sys
-    tf_is_there = "tf" in globals()
-    return [student.double(x), sorted(name for name in sys.modules if "tensorflow" in name or "keras" in name), tf_is_there]
+    return [sorted(name for name in sys.modules if "tensorflow" in name or "keras" in name), "tf" in globals()]
 
 @exercise("double")
-def test_it_doubles(student, rng):
-    x = int(rng.integers(1, 100))
-    got, modules, tf_is_there = student.ask(loaded, x=x)
-    assert got == 2 * x, "The result is not twice the argument."
+def test_what_is_loaded(student):
+    import sys
+    modules, tf_is_there = student.ask(loaded)
     assert modules == [], f"The kernel has imported {modules}."
     assert tf_is_there is False, "A probe found tf."
     assert not [name for name in sys.modules if "tensorflow" in name], "The checker has imported TensorFlow."
@@ -89,25 +70,24 @@ class_run.close()
 """
 
 
-def test_a_course_without_tensorflow_has_it_in_no_process(tmp_path: Path):
-    course = courses.write(tmp_path, NAME, SOURCE, CHECKS)
-    ran = subprocess.run(
-        [sys.executable, "-c", GRADE, str(course.root), NAME], capture_output=True, text=True, timeout=PATIENCE
-    )
+def graded(root: Path, checks: str, *preload: str) -> list[list[bool]]:
+    """Whether NumPy and TensorFlow are in the memory of the grader, and of its servers: student's, checker's, driver's."""
+    course = courses.write(root, NAME, CODE, checks, preload)
+    call = [sys.executable, "-c", GRADE, str(course.root), NAME]
+    ran = subprocess.run(call, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     *maps, points = ran.stdout.splitlines()
-    assert points == "points 2.0"
-    assert len(maps) == 4
-    assert [line.split()[1] for line in maps] == ["False"] * 4
-    assert [line.split()[0] for line in maps[1:3]] == ["True"] * 2  # the look at a server's memory does see libraries
+    assert points == "points 5.0"
+    return [[each == "True" for each in line.split()] for line in maps]
+
+
+def test_a_course_without_tensorflow_has_it_in_no_process(tmp_path: Path):
+    maps = graded(tmp_path, CHECKS + LOADED)
+    assert [tensorflow for _, tensorflow in maps] == [False] * 4
+    assert [numpy for numpy, _ in maps[1:3]] == [True] * 2  # the look at a server's memory does see libraries
 
 
 def test_a_course_that_preloads_tensorflow_has_it_before_a_kernel_is_forked(tmp_path: Path):
-    checks = CHECKS.replace("modules == []", "'tensorflow' in modules").replace("tf_is_there is False", "tf_is_there")
-    checks = checks.replace("assert not [name", "assert [name")
-    course = courses.write(tmp_path, NAME, SOURCE, checks, ["tensorflow"])
-    ran = subprocess.run(
-        [sys.executable, "-c", GRADE, str(course.root), NAME], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert [line.split()[1] for line in ran.stdout.splitlines()[:4]] == ["False", "True", "True", "False"]
+    loaded = LOADED.replace("modules == []", "'tensorflow' in modules").replace("tf_is_there is False", "tf_is_there")
+    maps = graded(tmp_path, CHECKS + loaded.replace("assert not [name", "assert [name"), "tensorflow")
+    assert [tensorflow for _, tensorflow in maps] == [False, True, True, False]

@@ -26,47 +26,37 @@ def test_a_name_that_is_missing_is_said():
         in_process({}).ask(doubled, x=1)
 
 
-def test_an_error_of_the_student_is_said():
-    with pytest.raises(Refused, match="raised ZeroDivisionError"):
-        ask(lambda x: 1 / 0)
+class Equal:
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
 
 
-def test_a_stub_is_told_apart_from_a_mistake():
-    def stub(x):
-        raise NotImplementedError("your turn")
-
-    with pytest.raises(Refused, match="Not attempted yet"):
-        ask(stub)
+class Nasty(Exception):  # noqa: N818
+    def __str__(self):
+        raise RuntimeError
 
 
-def test_what_a_library_does_not_implement_is_no_stub():
+def raises(error):
     def double(x):
-        raise NotImplementedError("Cannot convert a symbolic tf.Tensor to a numpy array.")
+        raise error
 
-    with pytest.raises(Refused, match=r"raised NotImplementedError.*symbolic"):
-        ask(double)
-
-
-def test_an_object_that_equals_everything_cannot_cross():
-    class Equal:
-        def __eq__(self, other):
-            return True
-
-        __hash__ = None
-
-    with pytest.raises(Refused, match="type Equal;"):
-        ask(lambda x: Equal())
+    return double
 
 
-def test_an_error_whose_text_raises_is_borne():
-    class Nasty(Exception):  # noqa: N818
-        def __str__(self):
-            raise RuntimeError
-
-    def double(x):
-        raise Nasty
-
-    with pytest.raises(Refused, match="raised Nasty"):
+@pytest.mark.parametrize(
+    ("double", "says"),
+    [
+        (lambda x: 1 / 0, "raised ZeroDivisionError"),
+        (raises(NotImplementedError("your turn")), "Not attempted yet"),  # a stub, told apart from a mistake,
+        (raises(NotImplementedError("Cannot convert a symbolic tf.Tensor.")), "raised NotImplementedError.*symbolic"),
+        (raises(Nasty()), "raised Nasty"),  # whose text raises
+        (lambda x: Equal(), "type Equal;"),  # what equals everything
+    ],
+)
+def test_what_a_student_did_instead_of_answering_is_said(double, says):
+    with pytest.raises(Refused, match=says):
         ask(double)
 
 
@@ -98,7 +88,7 @@ def test_a_call_is_answered_case_by_case_and_begins_its_sentence():
     assert student.call_once("double", 2, returns=expecting.whole) == 4
 
 
-@pytest.mark.parametrize("reply", [None, 3, [], [1, 2], {"a": 1}, np.zeros(2), "abc"])
+@pytest.mark.parametrize("reply", [None, [1, 2], np.zeros(2), "abc"])
 def test_another_number_of_answers_than_of_cases_is_the_students(reply):
     student = asking.Student(lambda *_: {"value": reply})
     with pytest.raises(AssertionError, match=r"^Your notebook answered with .*; expected a list of 3 answers\.$"):

@@ -110,38 +110,21 @@ def test_checks_are_not_executed_and_shown_cells_only_when_used():
             ["base = measure()", "picture = draw(base)"],
         ),
         ("def pick(base): return base", []),
-        ("def pick(names):\n    base = 1\n    return base", []),
         ("def pick(names): return 'base'  # base", []),
         ("%time base", ["base = measure()"]),  # no Python: every word counts
         ("def pick(:\n  picture", ["base = measure()", "picture = draw(base)"]),
-        ("class Pick:\n    first = base", ["base = measure()"]),
-        ("pick = lambda names: [base for _ in names]", ["base = measure()"]),
-        ("base += 1", ["base = measure()"]),
         ("if pick:\n    del base", ["base = measure()"]),
-        ("def pick(names):\n    global base\n    base += 1", ["base = measure()"]),
-        ("def pick(names):\n    base = 0\n    base += 1", []),
-        # a class's body reads the global name until it has bound its own, also inside of a function
-        ("class Pick:\n    base = base", ["base = measure()"]),
-        ("class Pick:\n    class Inner:\n        base = base", ["base = measure()"]),
-        ("class Pick:\n    base += 1", ["base = measure()"]),
-        ("def pick(names):\n    class Inner:\n        base = base", ["base = measure()"]),
-        ("def pick(names):\n    base = 0\n    class Inner:\n        base += 1", ["base = measure()"]),
         # looked up by its text
         ("from __main__ import base\nbase()", ["base = measure()"]),
         ("import __main__\nbase = __main__.base\nbase()", ["base = measure()"]),
+        ("import sys\nx = sys.modules['__main__'].base", ["base = measure()"]),
         ("base = globals()['base']\nbase()", ["base = measure()"]),
         ("base = get_ipython().user_ns['base']\nbase()", ["base = measure()"]),
-        ("def pick(names):\n    return eval('base + 1')", ["base = measure()"]),
         ("exec('x = base')", ["base = measure()"]),
         # its own helper: a shown cell further down that has the name for something else would take it away
-        ("def base(n): return n\n\ndef pick(names):\n    return base(names)", []),
         ("import base\n\ndef pick(names):\n    return base.first(names)", []),
-        ("base = 3\n\ndef pick(names):\n    return names[base]", []),
         ("def pick(names):\n    return base(names)\n\ndef base(n): return base(n - 1)", []),
         ("def pick(names):\n    return base\n\npick(3)\nbase = 3", ["base = measure()"]),
-        ("def pick(names):\n    return base(names)\n\nx = pick(3)\ndef base(n): return n", ["base = measure()"]),
-        ("if pick:\n    base = 3\n\ndef pick(names):\n    return names[base]", ["base = measure()"]),
-        ("import sys\nx = sys.modules['__main__'].base", ["base = measure()"]),
     ],
 )
 def test_a_shown_cell_is_executed_when_an_answer_uses_what_it_binds(source, shown):
@@ -150,46 +133,14 @@ def test_a_shown_cell_is_executed_when_an_answer_uses_what_it_binds(source, show
 
 
 @pytest.mark.parametrize(
-    ("shown", "uses"),
-    [
-        ("import numpy as n", "n"),
-        ("for i in range(3): pass", "i"),
-        ("with open(f) as (a, b): pass", "b"),
-        ("def helper(): pass", "helper"),
-        ("class Thing: pass", "Thing"),
-        ("if (x := 3): pass", "x"),
-        ("def make():\n    global made\n    made = 1\nmake()", "made"),
-        ("from os import path, sep as s", "s"),
-        ("try:\n    pass\nexcept OSError as e:\n    y = e", "y"),
-        ("%magic z", "z"),
-    ],
-)
-def test_every_way_of_binding_a_name_is_seen(shown, uses):
-    assert executed(["show", "plain"], [shown, f"print({uses})"]) == [True, True]
-
-
-@pytest.mark.parametrize(
     ("source", "own"),
     [
-        ("import x\nx.y()", True),
         ("import x.y\nx.y()", True),
         ("from y import z as x\nx()", True),
-        ("x = 1\nprint(x)\nx += 1", True),
-        ("def x(n): return n\nx(3)", True),
         ("class x: pass\nx()", True),
-        ("def pick():\n    x = 1\n    return x\nx = 2\nprint(x)", True),
-        ("print(x)\nx = 1", False),
-        ("x = x + 1\nprint(x)", False),
-        ("x += 1", False),
         ("x = 1\ndef pick(): return x", False),  # called later: it reads what another cell has bound by then
-        ("x = 1\npick = lambda: x", False),
-        ("x = 1\n[x for _ in range(3)]", True),
-        ("x = 1\n(x for _ in range(3))", False),
-        ("def x(n): return x(n - 1)", False),
-        ("if y:\n    x = 1\nprint(x)", False),
+        ("x = x + 1\nprint(x)", False),
         ("try:\n    import x\nexcept ImportError:\n    pass\nprint(x)", False),
-        ("for x in y: pass\nprint(x)", True),
-        ("with y as x: pass\nprint(x)", True),
         ("x: int\nprint(x)", False),
         ("from y import *\nprint(x)", False),
         ("@x\ndef x(): pass", False),

@@ -1,6 +1,5 @@
 """What a box takes of the machine: its own room for bytes and files, bounded, and nothing that a neighbour would miss."""
 
-import json
 import os
 import resource
 import secrets
@@ -12,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, inherited, inside, needs_a_box, tried
+from boxed import CAPS, fork_into, inherited, inside, needs_a_box, needs_groups, root_only, tried
 from test_full_disk import MAY
 
-from autograder.sandbox import boxes, bubblewrap, cgroups, entering
+from autograder.sandbox import boxes, bubblewrap
 
 HERE = Path(__file__).parent
 pytestmark = needs_a_box
-root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 PLACES = ("/box", "/tmp", "/dev/shm")
 
 
@@ -51,22 +49,15 @@ def name_files():
     return made
 
 
-def test_it_has_room_for_so_many_bytes_and_no_more():
-    written, _, _ = inside(fill)
+def test_it_has_room_for_so_many_bytes_and_no_more(in_each_box):
+    written, _ = in_each_box(fill)
     assert all(CAPS.tmp - (1 << 20) <= size <= CAPS.tmp for size in written.values()), written
 
 
-def test_it_has_room_for_so_many_files_and_no_more():
-    made, _, _ = inside(name_files)
+def test_it_has_room_for_so_many_files_and_no_more(in_each_box):
+    made, _ = in_each_box(name_files)
     most = bubblewrap.files(CAPS.tmp)
     assert all(most[place] - 8 <= count <= most[place] for place, count in made.items()), made
-
-
-@root_only
-def test_an_ordinary_users_box_has_no_more_room(as_nobody):
-    written, made = as_nobody(lambda: [inside(fill)[0], inside(name_files)[0]])
-    assert all(CAPS.tmp - (1 << 20) <= size <= CAPS.tmp for size in written.values()), written
-    assert all(count <= bubblewrap.files(CAPS.tmp)["/box"] for count in made.values()), made
 
 
 def elsewhere():
@@ -80,13 +71,8 @@ def elsewhere():
     return found
 
 
-def test_nowhere_else_can_a_file_be_made():
-    assert inside(elsewhere)[0] == []
-
-
-@root_only
-def test_nowhere_else_can_a_file_be_made_in_an_ordinary_users_box(as_nobody):
-    assert as_nobody(lambda: inside(elsewhere)[0]) == []
+def test_nowhere_else_can_a_file_be_made(in_each_box):
+    assert in_each_box(elsewhere) == [[], 0]
 
 
 def environments():
@@ -177,21 +163,14 @@ def refusals(function, enough):
     """How many forks were refused to `function`, asked until it is done or that is `enough`."""
     # each is a fork of pytest: its tables of pages alone may fill a small box
     with boxes.Box(f"forks-{os.getpid()}", replace(CAPS, memory=(8 << 30) + CAPS.pids * inherited())) as box:
-        request = box.request()
-        child = os.fork()
-        if child == 0:
-            try:
-                entering.enter(request)
-                function()
-            finally:
-                os._exit(0)
+        child = fork_into(box, function)
         until = time.monotonic() + 20.0
         while box.forks_refused() < enough and os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < until:
             time.sleep(0.01)
         return box.forks_refused()
 
 
-@pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
+@needs_groups
 def test_it_tells_that_forks_were_refused():
     assert refusals(bomb, 5) >= 5
     assert refusals(lambda: None, 1) == 0
@@ -209,41 +188,21 @@ def store():
     time.sleep(60)
 
 
-def killed(function, caps):
-    """Whether the box was killed for its memory."""
-    found = []
-    close = boxes.Box.close
-    boxes.Box.close = lambda box: (found.append(box.out_of_memory()), close(box))[1]
-    try:
-        inside(function, caps)
-    finally:
-        boxes.Box.close = close
-    return found[0]
-
-
 @root_only
 @pytest.mark.parametrize(("function", "outcome"), [(store, True), (lambda: time.sleep(0.5), False)])
-def test_without_control_groups_memory_that_is_a_files_counts_as_well(
-    as_nobody,
-    function,
-    outcome,
-):
+def test_without_control_groups_memory_that_is_a_files_counts_as_well(as_nobody, function, outcome):
     caps = replace(CAPS, memory=400 << 20, tmp=300 << 20)  # no one place holds too much, and all of them do
-    assert as_nobody(lambda: killed(function, caps)) is outcome
+    assert as_nobody(lambda: inside(function, caps)[2].out_of_memory) is outcome
 
 
 def test_a_folder_inside_is_opened_and_nothing_that_only_leads_away():
+    def makes():
+        os.mkdir("/box/run")
+        os.symlink("/etc", "/box/away")
+        Path("/box/run/x").write_text("here")
+
     with boxes.Box(f"folders-{os.getpid()}", CAPS) as box:
-        child = os.fork()
-        if child == 0:
-            try:
-                entering.enter(json.loads(json.dumps(box.request())))
-                os.mkdir("/box/run")
-                os.symlink("/etc", "/box/away")
-                Path("/box/run/x").write_text("here")
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
+        os.waitpid(fork_into(box, makes), 0)
         folder = box.open_inside("run")
         with open(os.open("x", os.O_RDONLY, dir_fd=folder)) as file:
             assert file.read() == "here"

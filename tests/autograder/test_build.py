@@ -75,12 +75,16 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
+@pytest.fixture
+def course(write: Write) -> Course:
+    return write(SOURCE)
+
+
 def cell(notebook: NotebookNode, grade_id: str) -> NotebookNode:
     return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
 
 
-def test_students_get_stubs_and_never_the_reference(write: Write):
-    course = write(SOURCE)
+def test_students_get_stubs_and_never_the_reference(course: Course):
     notebook = build.release(course, NAME)
     assert cell(notebook, "pick").source == 'def pick(devices):\n    raise NotImplementedError("your turn")'
     assert cell(notebook, "repair").source == "def repair(n):\n    if n > 0:\n        return n"
@@ -89,8 +93,7 @@ def test_students_get_stubs_and_never_the_reference(write: Write):
         assert secret not in text
 
 
-def test_the_reference_is_the_region_without_marks_and_without_what_only_students_see(write: Write):
-    course = write(SOURCE)
+def test_the_reference_is_the_region_without_marks_and_without_what_only_students_see(course: Course):
     sources = build.solution_source(course, NAME)
     assert sources == {
         "pick": "def pick(devices):\n    return devices[0]",
@@ -99,8 +102,7 @@ def test_the_reference_is_the_region_without_marks_and_without_what_only_student
     }
 
 
-def test_the_solved_notebook_differs_from_the_release_in_the_answers_only(write: Write):
-    course = write(SOURCE)
+def test_the_solved_notebook_differs_from_the_release_in_the_answers_only(course: Course):
     released, solved = build.release(course, NAME), build.solved(course, NAME)
     changed = [(a, b) for a, b in zip(released.cells, solved.cells, strict=True) if a != b]
     assert [b.metadata.nbgrader.grade_id for _, b in changed] == ["pick", "repair", "explain"]
@@ -108,8 +110,7 @@ def test_the_solved_notebook_differs_from_the_release_in_the_answers_only(write:
     assert released.metadata == solved.metadata
 
 
-def test_the_course_reads_exercises_points_and_answers_from_what_was_built(write: Write):
-    course = write(SOURCE)
+def test_the_course_reads_exercises_points_and_answers_from_what_was_built(course: Course):
     assert build.build(course) == [f"{NAME}.ipynb"]
     chapter = course.chapter(NAME)
     assert [(e.name, e.grade_id, e.answer_ids, e.max_points, e.manual) for e in chapter.exercises] == [
@@ -121,8 +122,7 @@ def test_the_course_reads_exercises_points_and_answers_from_what_was_built(write
     assert set(chapter.answers) == {"pick", "repair", "explain"}
 
 
-def test_nbgrader_finds_checksums_locks_and_an_unanswered_explanation(write: Write):
-    course = write(SOURCE)
+def test_nbgrader_finds_checksums_locks_and_an_unanswered_explanation(course: Course):
     released, solved = build.release(course, NAME), build.solved(course, NAME)
     for grade_id in ("pick", "check_pick", "explain"):
         node = cell(released, grade_id)
@@ -134,8 +134,7 @@ def test_nbgrader_finds_checksums_locks_and_an_unanswered_explanation(write: Wri
     assert determine_grade(cell(solved, "explain")) == (None, 3.0)
 
 
-def test_building_twice_gives_the_same_bytes(write: Write):
-    course = write(SOURCE)
+def test_building_twice_gives_the_same_bytes(course: Course):
     build.build(course)
     first = course.notebook(NAME).read_bytes()
     assert build.build(course) == []
@@ -171,8 +170,7 @@ def test_check_says_which_notebook_is_stale_and_writes_nothing(write: Write):
     assert course.notebook(NAME).read_bytes() == old
 
 
-def test_what_lies_beside_a_chapter_lies_in_notebooks_too(write: Write):
-    course = write(SOURCE)
+def test_what_lies_beside_a_chapter_lies_in_notebooks_too(course: Course):
     beside = course.files(NAME) / "data" / "digits.csv"
     beside.parent.mkdir(parents=True)
     beside.write_bytes(b"1,2\r\n")
@@ -187,8 +185,7 @@ def test_what_lies_beside_a_chapter_lies_in_notebooks_too(write: Write):
     assert copy.read_text() == "a student's"
 
 
-def test_two_chapters_cannot_have_another_file_of_one_name_beside_them(write: Write):
-    course = write(SOURCE)
+def test_two_chapters_cannot_have_another_file_of_one_name_beside_them(course: Course):
     course.source("91_other").write_text(SOURCE)
     course = Course.read(course.root)
     for name in (NAME, "91_other"):
@@ -202,8 +199,7 @@ def test_two_chapters_cannot_have_another_file_of_one_name_beside_them(write: Wr
     )
 
 
-def test_check_says_which_notebook_has_no_source(write: Write):
-    course = write(SOURCE)
+def test_check_says_which_notebook_has_no_source(course: Course):
     build.build(course)
     stray = course.notebook("91_gone")
     stray.write_bytes(course.notebook(NAME).read_bytes())
@@ -211,8 +207,7 @@ def test_check_says_which_notebook_has_no_source(write: Write):
         build.build(course, check=True)
 
 
-def test_no_cell_tagged_show_is_executed_for_the_reference(write: Write):
-    course = write(SOURCE)
+def test_no_cell_tagged_show_is_executed_for_the_reference(course: Course):
     build.build(course)
     submission = Submission(NAME, NAME, build.solution_source(course, NAME))
     executed = [
@@ -221,6 +216,8 @@ def test_no_cell_tagged_show_is_executed_for_the_reference(write: Write):
     assert any("drawing" in source for source in executed)
 
 
+HIDDEN = "### BEGIN HIDDEN TESTS\nassert pick([1]) == 1\n### END HIDDEN TESTS\n"
+SCHEME = "#\n# === BEGIN MARK SCHEME ===\n# 2 points for\n# === END MARK SCHEME ===\n"
 SLIPS = {
     "unknown key": ("points=2", "point=2", ['cell "check_pick" (line 14)', "unknown header key 'point'"]),
     "no points": (" points=2", "", ["points=None", "as in points=3"]),
@@ -244,6 +241,21 @@ SLIPS = {
         ["the stub is no Python", "line 2"],
     ),
     "a reference that is no Python": ("return math.fabs(n)", "return math.(n)", ["the reference is no Python"]),
+    "a hidden test": (
+        "import math\n",
+        f"import math\n{HIDDEN}",
+        ["code cell (line 5): `BEGIN HIDDEN TESTS`", "students would see it", f"checks/test_{NAME}.py"],
+    ),
+    "a hidden test in a check": (
+        '"expected the first"\n',
+        f'"expected the first"\n{HIDDEN.replace("### ", "    #")}',
+        ['cell "check_pick" (line 14): `BEGIN HIDDEN TESTS`'],
+    ),
+    "a marking scheme": (
+        "# A question.\n",
+        f"# A question.\n{SCHEME}",
+        ["`BEGIN MARK SCHEME`", "students would see it"],
+    ),
 }
 
 
@@ -267,8 +279,7 @@ def test_all_slips_are_told_at_once(write: Write):
     assert "'cover'" in str(caught.value)
 
 
-def test_a_slip_in_one_chapter_keeps_no_other_from_being_built(write: Write):
-    course = write(SOURCE)
+def test_a_slip_in_one_chapter_keeps_no_other_from_being_built(course: Course):
     course.source("89_broken").write_text(SOURCE.replace("points=2", ""))
     course = Course.read(course.root)
     with pytest.raises(CourseError, match="89_broken"):

@@ -1,6 +1,5 @@
 """Nothing is lost, doubled or half-written, whatever is killed and whenever; nobody is marked down for it."""
 
-import json
 import os
 import random
 import shutil
@@ -29,7 +28,6 @@ CLASS = {
     "eve": RIGHT | {"double": "import os; os._exit(3)"},
     "fay": RIGHT | {"shift": "def shift(x, by):\n    import os, signal; os.kill(os.getpid(), signal.SIGKILL)"},
     "gil": RIGHT | {"why": "Because I say so."},
-    "hal": None,  # what was handed in is no notebook
 }
 
 
@@ -38,28 +36,17 @@ class Class:
 
     def __init__(self, folder):
         self.folder, self.root = folder, folder / "course"
-        courses.write(self.root, NAME, SOURCE, CHECKS)
-        self.submissions = folder / "submissions"
-        for student, answers in CLASS.items():
-            self.hand_in(student, answers)
+        course = courses.write(self.root, NAME, SOURCE, CHECKS)
+        self.submissions = courses.handed_in(course, folder / "submissions", NAME, CLASS)
+        courses.hand_in(self.submissions, "hal", NAME, b"{")  # what was handed in is no notebook
+        for student in ("ada", "fay"):
+            (self.submissions / student / NAME / "timestamp.txt").write_text("2026-03-01 10:00:00 UTC")
         self.runs = 0
         calm = self.grade(folder / "calm")
         assert calm.end() == 0, calm.said
         self.seconds = time.monotonic() - calm.began
         self.wanted = chaos.meaning(folder / "calm")
         assert chaos.leftovers(calm.mark, [calm.process.pid]) == []
-
-    def hand_in(self, student, answers):
-        notebook = json.loads((self.root / "notebooks" / f"{NAME}.ipynb").read_text())
-        for cell in notebook["cells"]:
-            meta = cell["metadata"].get("nbgrader", {})
-            if answers and meta.get("solution") and meta["grade_id"] in answers:
-                cell["source"] = answers[meta["grade_id"]]
-        place = self.submissions / student / NAME
-        place.mkdir(parents=True)
-        (place / f"{NAME}.ipynb").write_text("{" if answers is None else json.dumps(notebook))
-        if student in ("ada", "fay"):
-            (place / "timestamp.txt").write_text("2026-03-01 10:00:00 UTC")
 
     def grade(self, out, prefix=(), **environment):
         """Start the command on `out`; the class's secret is the same in every OUT, so that marks can be compared."""

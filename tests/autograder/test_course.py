@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +23,6 @@ from autograder.model import digests
 from autograder.model.course import Chapter, Course, CourseError, Limits, find
 from autograder.model.limits import CheckerCaps, read_limits
 from autograder.model.rubric import Rubric
-from autograder.probe import asking
-from autograder.sandbox import bubblewrap
 from autograder.submissions.intake import Submission
 
 NAME = "01_first"
@@ -277,18 +276,6 @@ def test_an_operation_that_a_chapter_allows_is_let_into_its_graphs_and_into_no_o
     assert "may not hold here: Bincount" in refused.message
 
 
-def test_in_process_an_author_sees_the_same(tmp_path: Path):
-    import tensorflow  # noqa: F401 -- the probe's scope has it where it is imported
-
-    names: dict[str, object] = {}
-    exec(COUNTS, names)
-    source = "def built(student):\n    with tf.Graph().as_default() as graph:\n        student.one()\n"
-    probe = asking.Probe("built", source + "    return graph.as_graph_def()\n", 1)
-    assert asking.in_process(names, ["Bincount"]).ask(probe).node
-    with pytest.raises(asking.Refused, match="Bincount"):
-        asking.in_process(names).ask(probe)
-
-
 SEES = """\
 from autograder.probe.asking import exercise
 
@@ -299,22 +286,14 @@ def test_it_sees_its_neighbours_alone(student):
 
 
 @needs_a_box
-def test_a_course_in_a_folder_that_boxes_show_is_hidden_from_students(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
+def test_a_course_in_a_folder_that_boxes_show_is_hidden_from_students(tmp_path: Path, shown: Callable[[Path], None]):
     (tmp_path / "neighbour").touch()
-    shown = bubblewrap.shown()
-    monkeypatch.setattr(bubblewrap, "shown", lambda: [*shown, str(tmp_path)])
-    bubblewrap.fixed.cache_clear()
+    shown(tmp_path)
     course = courses.write(tmp_path / "course", NAME, SOURCE, SEES)
     looks = [str(tmp_path / "neighbour"), str(course.check_file(NAME))]
-    submission = Submission(
-        "ann", NAME, {"one": f"import os\ndef one():\n    return [os.path.exists(p) for p in {looks}]"}
-    )
-    try:
-        (mark,) = grade.grade_job(Job(submission, forkserver.make_rubric(course, NAME), 1), course).marks
-    finally:
-        bubblewrap.fixed.cache_clear()
+    answer = f"import os\ndef one():\n    return [os.path.exists(p) for p in {looks}]"
+    rubric = forkserver.make_rubric(course, NAME)
+    (mark,) = grade.grade_job(Job(Submission("ann", NAME, {"one": answer}), rubric, 1), course).marks
     assert mark.points == 1.0, mark.message
 
 

@@ -63,11 +63,22 @@ def cluster(tls, root, workers, mark="", **more):
         yield made, made.scheduler_address.replace("tls://", "dask://")
 
 
-@pytest.fixture
-def class_(hand_in):
-    for student, answers in CLASS.items():
-        folder = hand_in(student, answers)
-    return folder
+@pytest.fixture(scope="module")
+def one_worker(tls, small):
+    """A cluster of one worker, and its address, for the tests that leave both as they are."""
+    with cluster(tls, small.root, 1) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def class_(small, tmp_path_factory):
+    return courses.handed_in(small, tmp_path_factory.mktemp("class"), NAME, CLASS)
+
+
+@pytest.fixture(scope="module")
+def wanted(small, class_, tmp_path_factory):
+    """What this machine makes of the class."""
+    return graded(small, class_, tmp_path_factory.mktemp("local") / "out")
 
 
 def graded(small, folder, out, executor=None, **how):
@@ -85,33 +96,30 @@ def alike(one, other):
     return [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)] == []
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_workers_give_the_gradebook_that_this_machine_gives(tls, small, class_, tmp_path, workers):
-    wanted = graded(small, class_, tmp_path / "local")
+def test_workers_give_the_gradebook_that_this_machine_gives(tls, small, class_, wanted, tmp_path):
     elsewhere = shutil.copytree(small.root, tmp_path / "elsewhere")
     with (
-        cluster(tls, elsewhere, workers, local_directory=str(tmp_path / "work")) as (_, address),
+        cluster(tls, elsewhere, 3, local_directory=str(tmp_path / "work")) as (_, address),
         executors.opened(address, small, NAME, tls) as executor,
     ):
         assert alike(graded(small, class_, tmp_path / "dask", executor), wanted)
         assert len(points(small, tmp_path / "dask")) == len(CLASS)
 
 
-def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, class_, tmp_path, monkeypatch):
-    real = class_run.Jobs
+def test_jobs_carry_the_answers_and_not_where_they_lie(tls, small, one_worker, tmp_path, monkeypatch):
+    real, folder = class_run.Jobs, courses.handed_in(small, tmp_path / "in", NAME, CLASS)
 
     def gone(*arguments):
-        shutil.rmtree(class_)
+        shutil.rmtree(folder)
         return real(*arguments)
 
     monkeypatch.setattr(class_run, "Jobs", gone)
-    with cluster(tls, small.root, 1) as (_, address), executors.opened(address, small, NAME, tls) as executor:
-        courses.graded(small, NAME, class_, tmp_path / "out", executor=executor)
+    with executors.opened(one_worker[1], small, NAME, tls) as executor:
+        courses.graded(small, NAME, folder, tmp_path / "out", executor=executor)
     assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
-def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_, tmp_path):
-    wanted = graded(small, class_, tmp_path / "local")
+def test_a_killed_worker_costs_no_mark_and_leaves_no_process(tls, small, class_, wanted, tmp_path):
     mark = tmp_path / "mark-of-the-workers"
     mark.mkdir()
     killed = []
@@ -210,8 +218,9 @@ print("tcp", [line for line in _tcp if any(f"socket:[{{line.split()[9]}}]" in li
 """
 
 
-def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, small, hand_in, tmp_path):
-    with cluster(tls, small.root, 1) as (made, address), executors.opened(address, small, NAME, tls) as executor:
+def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, small, one_worker, hand_in, tmp_path):
+    made, address = one_worker
+    with executors.opened(address, small, NAME, tls) as executor:
         workers = [*executor.client.scheduler_info()["workers"]]
         addresses = [
             (host, int(port))
@@ -243,19 +252,13 @@ def reached(host, port):
     return True
 
 
-def test_nobody_without_the_certificate_gets_in(tls, small, tmp_path):
+def test_nobody_without_the_certificate_gets_in(one_worker, tmp_path):
     others = dask_tls.write(tmp_path / "others")
-    with (
-        cluster(tls, small.root, 1) as (_, address),
-        pytest.raises(InfrastructureError, match="no certificate of ours"),
-    ):
-        DaskExecutor(address.replace("dask", "tls"), dask_executor.security(others))
+    with pytest.raises(InfrastructureError, match="no certificate of ours"):
+        DaskExecutor(one_worker[1], dask_executor.security(others))
 
 
-def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small):
-    with (
-        cluster(tls, small.root, 1) as (_, address),
-        pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1"),
-        executors.opened(address, small, NAME, tls, gpus=1),
-    ):
+def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small, one_worker):
+    refused = pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1")
+    with refused, executors.opened(one_worker[1], small, NAME, tls, gpus=1):
         pass

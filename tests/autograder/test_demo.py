@@ -1,6 +1,5 @@
 """The demo: a class of 30 invented submissions gets, student by student, the marks that it was made for."""
 
-import csv
 import json
 import os
 import signal
@@ -8,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import courses
 import pytest
 
 import demo
@@ -50,9 +50,8 @@ def out(tmp_path_factory) -> Path:
 def marks(out) -> dict[str, dict[str, dict[str, str]]]:
     """The rows of marks.csv: student -> exercise -> row."""
     found: dict[str, dict[str, dict[str, str]]] = {}
-    with open(out / "marks.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            found.setdefault(row["student"], {})[row["exercise"]] = row
+    for row in courses.table(out / "marks.csv"):
+        found.setdefault(row["student"], {})[row["exercise"]] = row
     return found
 
 

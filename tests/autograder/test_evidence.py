@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import classroom
 import courses
 import pytest
-from classroom import BLANK, FAILED, NAME
+from classroom import BLANK, FAILED, NAME, TINY
 from small_course import CHECKS, RIGHT, command
 from small_course import NAME as SMALL
 from sqlalchemy import text
@@ -21,7 +21,6 @@ from autograder.model.verdict import Result
 from autograder.report import outputs
 from autograder.submissions.intake import Submission
 
-TINY = classroom.chapter()
 HALF_RIGHT = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
 LENIENT = CHECKS.replace("def test_it_shifts(student, rng):", "def test_it_shifts(student, rng):\n    return")
 
@@ -38,8 +37,7 @@ def committed(own_small):
 
 
 def run(course, *arguments, code=0):
-    done = command(*arguments, root=course.root, columns=400)
-    assert done.returncode == code, done.stdout + done.stderr
+    done = command(*arguments, root=course.root, columns=400, code=code)
     return done.stdout + done.stderr
 
 
@@ -168,9 +166,7 @@ def test_a_reply_without_a_cell_to_comment_on_is_in_the_history_alone(out):
 
 
 def test_who_waits_or_is_blank_has_no_mistake(out):
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("bo", FAILED, BLANK))
-        recorder.write(classroom.verdict("cy", FAILED, BLANK))
+    classroom.record(out, classroom.verdict("bo", FAILED, BLANK), classroom.verdict("cy", FAILED, BLANK))
     class_ = record.rows(out, TINY)
     marks = {mark.exercise: mark for mark in classroom.verdict("cy", FAILED, BLANK).marks}
     assert contests.others(class_, "cy", marks["pick"]) == ["bo"]

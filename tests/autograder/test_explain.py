@@ -5,16 +5,14 @@ import json
 
 import classroom
 import pytest
-from classroom import BLANK, FAILED, HOSTILE, INVALID, PASSED, TIMEOUT
+from classroom import BLANK, FAILED, HOSTILE, INVALID, PASSED, TIMEOUT, TINY
 from rich.console import Console
 
 from autograder.gradebook import roll
-from autograder.gradebook.record import Recorder
 from autograder.model.course import CourseError
 from autograder.model.verdict import Evidence, Halt, Outcome, Result, Stop
 from autograder.report import explain, outputs
 
-TINY = classroom.chapter()
 PARTS = {"answers": "a" * 64, "release": "b" * 64, "limits": "c" * 64, "checks": "e" * 64, "environment": "python 3"}
 SLOW = Halt(Stop.TIMEOUT, "pick", life=2, limit="cell_seconds", value=60.0, note="no end")
 TESTS = (
@@ -32,9 +30,7 @@ DI = classroom.verdict(
 
 @pytest.fixture
 def out(tmp_path):
-    with Recorder(tmp_path, TINY) as recorder:
-        for verdict in (classroom.verdict("ada"), DI, classroom.verdict("eve", INVALID, INVALID, INVALID)):
-            recorder.write(verdict)
+    classroom.record(tmp_path, *(classroom.verdict("ada"), DI, classroom.verdict("eve", INVALID, INVALID, INVALID)))
     return tmp_path
 
 
@@ -66,8 +62,7 @@ def test_each_checks_message_is_told(out):
 
 def test_a_check_that_broke_is_named_with_its_file(out):
     broken = Evidence((Outcome("pick", "test_it", False, kind="TypeError: no len()", says="Not yet: it."),))
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("flo", FAILED, evidence=broken))
+    classroom.record(out, classroom.verdict("flo", FAILED, evidence=broken))
     shown = said(out, "flo", "pick")
     assert "test_it broke: TypeError: no len()" in shown
     assert "Mend test_it in checks/test_01_tiny.py" in shown
@@ -82,16 +77,16 @@ def test_the_same_inputs_can_be_had_again_by_a_command(out):
 @pytest.mark.parametrize("result", [each for each in Result if each is not Result.PASSED])
 def test_every_end_has_something_to_do(out, result):
     share = 0.5 if result is Result.PARTIAL else 0.0
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("gus", (result, share, "This."), why=(result, share, "This.")))
+    classroom.record(out, classroom.verdict("gus", (result, share, "This."), why=(result, share, "This.")))
     assert "what to do" in said(out, "gus", "why" if result is Result.MANUAL else "pick")
 
 
 def test_an_explanation_shows_no_markup_and_nothing_hidden(out):
     tests = (Outcome("pick", HOSTILE, False, kind=HOSTILE, says="[red]" + HOSTILE),)
     evidence = Evidence(tests, (Halt(Stop.CRASHED, "pick", note=HOSTILE),), 1, 4, {}, PARTS)
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("eve", (*FAILED[:2], "[red]" + HOSTILE), notes=(HOSTILE,), evidence=evidence))
+    classroom.record(
+        out, classroom.verdict("eve", (*FAILED[:2], "[red]" + HOSTILE), notes=(HOSTILE,), evidence=evidence)
+    )
     shown = said(out, "eve")
     assert "[red]\\ud800 \\x00 \\x1b[2J" in shown
     assert not set(shown) & set("\ud800\x00\x1b\u202e")
@@ -143,6 +138,5 @@ def test_limits_are_said_as_people_say_them(limit, value, said):
 
 
 def test_blank_is_nobody_elses_fault(out):
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("hal", BLANK, PASSED))
+    classroom.record(out, classroom.verdict("hal", BLANK, PASSED))
     assert "Nothing: there is no answer." in said(out, "hal", "pick")

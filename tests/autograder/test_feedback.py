@@ -7,14 +7,12 @@ import classroom
 import nbformat.v4 as v4
 import pytest
 from bs4 import BeautifulSoup
-from classroom import BLANK, FAILED, HOSTILE, INVALID, TIMEOUT
+from classroom import BLANK, FAILED, HOSTILE, INVALID, TIMEOUT, TINY
 
 from autograder.gradebook import late_penalty, record
-from autograder.gradebook.record import Recorder
 from autograder.model.verdict import Evidence, Fault, Outcome
 from autograder.report import feedback
 
-TINY = classroom.chapter()
 ATTACKS = [
     "<script>alert(1)</script>",
     "<svg onload=alert(1)><script>alert(1)</script></svg>",
@@ -34,10 +32,9 @@ ATTACKS = [
 @pytest.fixture
 def page(tmp_path):
     def made(*args, **more):
-        with Recorder(tmp_path, TINY) as recorder:
-            recorder.write(classroom.verdict("ada", *args, **more))
+        classroom.record(tmp_path, classroom.verdict("ada", *args, **more))
         [kept] = record.whole(tmp_path, TINY)
-        return BeautifulSoup(feedback.write(tmp_path, TINY, kept).read_text(encoding="utf-8"), "html.parser")
+        return classroom.shown(feedback.write(tmp_path, TINY, kept))
 
     return made
 
@@ -106,8 +103,7 @@ def test_an_exercise_leads_to_its_cell_in_the_notebook(page):
 
 
 def commented(tmp_path, said):
-    with Recorder(tmp_path, TINY) as recorder:
-        recorder.write(classroom.verdict("ada"))
+    classroom.record(tmp_path, classroom.verdict("ada"))
     with record.book(tmp_path, TINY) as book:
         book.find_comment("why", TINY.name, TINY.name, "ada").manual_comment = said
         book.db.commit()
@@ -137,12 +133,10 @@ def test_nothing_of_a_comment_that_quotes_a_student_runs_or_loads(tmp_path, atta
 
 def test_who_is_late_reads_which_due_date_counted_where_the_class_is(tmp_path):
     late_penalty.settle(tmp_path, TINY, "2026-03-02T01:00+01:00", "10%", None)
-    with Recorder(tmp_path, TINY) as recorder:
-        recorder.write(classroom.verdict("ada"), "2026-03-04 12:30:00 UTC")
+    classroom.record(tmp_path, classroom.verdict("ada"), at="2026-03-04 12:30:00 UTC")
     with record.book(tmp_path, TINY) as book:  # as the formgrader grants it
         book.grant_extension(TINY.name, "ada", days=1)
-    with Recorder(tmp_path, TINY) as recorder:
-        recorder.write(classroom.verdict("ada"), "2026-03-04 12:30:00 UTC")
+    classroom.record(tmp_path, classroom.verdict("ada"), at="2026-03-04 12:30:00 UTC")
     [kept] = record.whole(tmp_path, TINY)
     said = BeautifulSoup(feedback.render(TINY, kept), "html.parser").text
     assert "due on 2026-03-03 01:00 +01:00 and came on 2026-03-04 13:30 +01:00, 1 d 12 h 30 min late" in said

@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from boxed import CAPS, inherited, inside, needs_a_box
 
 from across._process import pristine, warm
 
 pytestmark = needs_a_box
-root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 
 
 def rights():
@@ -55,18 +53,9 @@ def parent(pid):
         return 0
 
 
-EXPECTED = [[], True, True, [], 7]
-
-
-def test_what_it_forks_is_in_the_box_and_has_the_kernels_rights_and_limits():
-    found, code, _ = inside(leave_and_ask)
-    assert (found, code) == (EXPECTED, 0)
-
-
-@root_only
-def test_in_an_ordinary_users_box_as_well(as_nobody):
+def test_what_it_forks_is_in_the_box_and_has_the_kernels_rights_and_limits(in_each_box):
     caps = replace(CAPS, memory=CAPS.memory + 3 * inherited())  # the server and what it forks are forks of pytest, too
-    assert as_nobody(lambda: inside(leave_and_ask, caps)[:2]) == [EXPECTED, 0]
+    assert in_each_box(leave_and_ask, caps) == [[[], True, True, [], 7], 0]
 
 
 def test_where_no_process_is_to_be_had_there_is_none_and_nothing_is_left():

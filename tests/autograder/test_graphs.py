@@ -61,32 +61,44 @@ def calling(calls: dict[str, list[str]], first: list[str]) -> Any:
 # What may be in it
 
 
-def test_a_graph_that_writes_a_file_does_not():
-    with pytest.raises(graphs.GraphError, match="WriteFile"):
-        graphs.read(sent("WriteFile").SerializeToString())
-
-
-def test_a_graph_that_hides_the_write_in_a_function_does_not():
-    graph = sent("NoOp")
+def with_function(graph: Any, name: str, *ops: str) -> Any:
+    """The graph with one more function in its library."""
     function = graph.library.function.add()
-    function.signature.name = "innocent"
-    function.node_def.add(name="w", op="WriteFile")
-    with pytest.raises(graphs.GraphError, match="WriteFile"):
-        graphs.read(graph.SerializeToString())
+    function.signature.name = name
+    for op in ops:
+        function.node_def.add(name="w", op=op)
+    return graph
 
 
-def test_a_function_with_the_name_of_an_op_does_not_come_in():
-    graph = sent("WriteFile")
-    graph.library.function.add().signature.name = "WriteFile"
-    with pytest.raises(graphs.GraphError, match="WriteFile"):
-        graphs.read(graph.SerializeToString())
-
-
-def test_a_constant_that_is_made_by_a_decoder_of_its_own_does_not():
+def constant(dtype: int, *dims: int) -> Any:
+    """A constant that is written as one number, or as something of an odd type."""
     graph = sent("Const")
-    graph.node[0].attr["value"].tensor.dtype = 21  # DT_VARIANT
-    with pytest.raises(graphs.GraphError, match="neither of numbers nor of texts"):
-        graphs.read(graph.SerializeToString())
+    tensor = graph.node[0].attr["value"].tensor
+    tensor.dtype, tensor.float_val[:] = dtype, [1.0]
+    for size in dims:
+        tensor.tensor_shape.dim.add().size = size
+    return graph
+
+
+CHAIN = {f"f{i}": [f"f{i + 1}"] for i in range(400)} | {"f400": []}
+
+
+@pytest.mark.parametrize(
+    ("graph", "says"),
+    [
+        (with_function(sent("NoOp"), "innocent", "WriteFile"), "WriteFile"),  # hidden in a function
+        (with_function(sent("WriteFile"), "WriteFile"), "WriteFile"),  # as if it were a function's name
+        (constant(21), "neither of numbers nor of texts"),  # DT_VARIANT: it is made by a decoder of its own
+        (constant(1, 28_000, 28_000), "constants of your graph have 2,991 MiB"),  # written as one number
+        (calling({"f": ["f"]}, ["f"]), "calls itself"),
+        (calling({"f": ["g"], "g": ["h"], "h": ["f"]}, ["h"]), "calls itself"),
+        (calling({"f": ["f"]}, []), "calls itself"),
+        (calling(CHAIN, ["f0"]), "more than 50 deep"),
+        (with_function(calling({"f": []}, ["f"]), "f"), "two functions of one name"),
+    ],
+)
+def test_what_may_not_be_in_a_graph_does_not_come_in(graph, says):
+    refused_for(graph, says)
 
 
 # Only where one was asked for
@@ -201,12 +213,10 @@ def test_seven_million_empty_functions_are_refused_before_they_take_memory():
     [
         field(1, b"") * 4_000_000,
         field(1, field(5, b"") * 4_000_000),
-        field(1, field(3, b"") * 4_000_000),
-        field(2, field(2, b"") * 4_000_000),
         field(5, field(2, b"") * 4_000_000),
         b"\x18\x01" * 4_000_000,
     ],
-    ids=["nodes", "attributes", "inputs", "gradients", "debug info", "versions"],
+    ids=["nodes", "attributes", "debug info", "versions"],
 )
 def test_millions_of_anything_small_are_refused(data):
     with pytest.raises(graphs.GraphError, match="too much to be looked at"):
@@ -227,17 +237,6 @@ def test_messages_nested_without_end_are_refused():
 def refused_for(graph: Any, match: str) -> None:
     with pytest.raises(graphs.GraphError, match=match):
         graphs.read(graph.SerializeToString())
-
-
-def test_a_function_that_calls_itself_does_not_come_in():
-    refused_for(calling({"f": ["f"]}, ["f"]), "calls itself")
-    refused_for(calling({"f": ["g"], "g": ["h"], "h": ["f"]}, ["h"]), "calls itself")
-    refused_for(calling({"f": ["f"]}, []), "calls itself")
-
-
-def test_functions_thousands_deep_do_not():
-    chain = {f"f{i}": [f"f{i + 1}"] for i in range(400)} | {"f400": []}
-    refused_for(calling(chain, ["f0"]), "more than 50 deep")
 
 
 def test_functions_that_call_twice_do_not_once_that_is_too_much():
@@ -264,22 +263,7 @@ def test_a_branch_and_a_loop_count_as_calls():
     assert graph_calls.times(graph, 50) == {"a": 3, "b": 2}
 
 
-def test_two_functions_of_one_name_do_not_come_in():
-    graph = calling({"f": []}, ["f"])
-    graph.library.function.add().signature.name = "f"
-    refused_for(graph, "two functions of one name")
-
-
 # What it takes to run
-
-
-def test_a_constant_that_is_written_as_one_number_counts_as_all_of_them():
-    graph = sent("Const")
-    tensor = graph.node[0].attr["value"].tensor
-    tensor.dtype, tensor.float_val[:] = 1, [1.0]
-    for _ in range(2):
-        tensor.tensor_shape.dim.add().size = 28_000
-    refused_for(graph, "constants of your graph have 2,991 MiB")
 
 
 def computed(build: Callable[[], Any]) -> Any:
@@ -296,13 +280,9 @@ def test_a_graph_that_is_small_comes_out_ready_to_run():
     ("build", "what"),
     [
         (lambda: tf.fill([28_000, 28_000], 1.0), r"2,991 MiB \(Fill, of shape \(28000, 28000\)"),
-        (lambda: tf.range(0, 10**8, 1), "382 MiB .Range"),
-        (lambda: tf.tile(tf.ones([100]), [10**6]), "382 MiB .Tile"),
-        (lambda: tf.one_hot(list(range(1000)), 10**5), "382 MiB .OneHot"),
         (lambda: tf.random.uniform([10**4, 10**4]), "382 MiB .RandomUniform"),
         (lambda: tf.pad(tf.ones([10]), [[0, 10**8]]), "382 MiB .Pad"),
         (lambda: tf.ones([10_000, 1]) * tf.ones([1, 10_000]), "382 MiB .Mul"),
-        (lambda: tf.linalg.diag(tf.ones([10_000])), "382 MiB .MatrixDiag"),
         (lambda: tf.add_n([tf.fill([8_000_000], float(i)) for i in range(10)]), "tensors of 33. MiB together"),
         (lambda: tf.matmul(tf.ones([4000, 4000]), tf.ones([4000, 4000])), "64,000,000,000 multiplications"),
         (lambda: tf.einsum("abc,cda->bd", tf.ones([9, 900, 900]), tf.ones([900, 900, 9])), "6,561,000,000 mult"),
@@ -340,3 +320,10 @@ def test_what_is_refused_is_said_to_the_student():
     with pytest.raises(Refused, match="ReadFile"):
         in_process({"answer": lambda: sent("ReadFile")}).ask(with_graphs)
     assert issubclass(asking.Refused, AssertionError)
+
+
+def test_an_operation_that_a_chapter_allows_comes_in_and_nowhere_else():
+    names = {"answer": lambda: sent("Bincount")}
+    assert in_process(names, ["Bincount"]).ask(with_graphs).node
+    with pytest.raises(Refused, match="Bincount"):
+        in_process(names).ask(with_graphs)

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 
 import classroom
 import pytest
-from classroom import FAILED, NAME, PASSED
+from classroom import FAILED, NAME, PASSED, TINY
+from rich.console import Console
 from small_course import NAME as SMALL
 from small_course import RIGHT, command
 from sqlalchemy import text
@@ -13,16 +15,12 @@ from sqlalchemy.exc import DBAPIError
 
 from autograder.gradebook import history, late_penalty, record, tables
 from autograder.gradebook.database import GradebookError
-from autograder.gradebook.record import Recorder
-from autograder.report import outputs
-
-TINY = classroom.chapter()
+from autograder.model.verdict import Evidence
+from autograder.report import changes, outputs
 
 
 def graded(out, *verdicts, at="2026-03-01 10:00:00 UTC"):
-    with Recorder(out, TINY) as recorder:
-        for each in verdicts:
-            recorder.write(each, at)
+    classroom.record(out, *verdicts, at=at)
 
 
 def by_hand(out, points, student="ada", exercise="why"):
@@ -47,7 +45,6 @@ def test_a_marks_whole_way_is_told_by_the_command(small, hand_in, tmp_path):
 
     def run(*arguments):
         done = command(*arguments, "--out", out, root=small.root)
-        assert done.returncode == 0, done.stderr
         return done.stdout
 
     run("grade", SMALL, "--submissions", folder)
@@ -156,3 +153,36 @@ def test_an_earlier_record_that_cannot_be_read_keeps_nobody_from_a_new_one(tmp_p
         connection.execute(tables.VERDICTS.update().values(verdict="{}", notebook=b"broken"))
     graded(tmp_path, classroom.verdict("ada", FAILED))
     assert steps(tmp_path, "pick") == [(None, 0.0, "failed")]
+
+
+OLD = Evidence(parts={"answers": "a", "checks": "b"})
+NEW = Evidence(parts={"answers": "a", "checks": "c"})
+
+
+def regraded(out, before, after):
+    """What changes from one verdict to another, of what is recorded by then."""
+    graded(out, replace(before, digest="1" * 64, evidence=OLD), at=None)
+    yield
+    was = record.records(out, TINY)
+    graded(out, replace(after, digest="3" * 64, evidence=NEW), at=None)
+    yield changes.compare(was, record.records(out, TINY))
+
+
+def test_another_message_alone_is_no_change(tmp_path):
+    _, found = regraded(tmp_path, classroom.verdict("ada", FAILED), classroom.verdict("ada", (*FAILED[:2], "7!")))
+    assert found.changed == ()
+    assert changes.summary(found) == "no mark changed, 3 are as before"
+
+
+def test_marks_by_hand_are_shown_as_kept(tmp_path):
+    steps_ = regraded(tmp_path, classroom.verdict("ada", FAILED), classroom.verdict("ada", PASSED))
+    next(steps_)
+    by_hand(tmp_path, 2.0, exercise="check_pick")
+    by_hand(tmp_path, 1.0)
+    found = next(steps_)
+    assert (found.changed, found.by_hand) == ((), 2)
+    assert [(each.exercise, each.before, each.after) for each in found.kept] == [("pick", 0.0, 3.0)]
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(changes.table(found))
+    assert "a mark by hand is kept" in shown.get()

@@ -4,54 +4,18 @@ import copy
 import io
 import json
 import os
-import pickle
 import resource
-import socket
-from dataclasses import asdict, replace
 from pathlib import Path
 
+import classroom
 import pytest
+from classroom import NAME
 
-from autograder.model import course
-from autograder.model.course import Chapter, Limits
+from autograder.model.course import Limits
 from autograder.submissions import intake, members
 from autograder.submissions.intake import Found, Submission
 
-NAME = "01_tiny"
-
-
-def cell(source, grade_id="", kind="code", **flags):
-    made = {"cell_type": kind, "id": grade_id or "plain", "metadata": {}, "source": source}
-    if grade_id:
-        made["metadata"]["nbgrader"] = {"grade_id": grade_id, "schema_version": 3, **flags}
-    return made | ({"outputs": [], "execution_count": None} if kind == "code" else {})
-
-
-def tiny(**limits) -> Chapter:
-    check = cell("assert pick()", "check_pick", grade=True, locked=True, points=2)
-    check["metadata"]["across"] = {"exercise": "pick", "answers": ["pick"]}
-    both = cell("assert spread()", "check_spread", grade=True, locked=True, points=3)
-    both["metadata"]["across"] = {"exercise": "spread", "answers": ["pick", "spread"]}
-    why = cell("Your answer.", "why", "markdown", grade=True, solution=True, points=1)
-    why["metadata"]["across"] = {"exercise": "why"}
-    release = {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {"kernelspec": {"name": "python3"}, "across": {"chapter": NAME, "release": "f00d"}},
-        "cells": [
-            cell("# Tiny", kind="markdown"),
-            cell("import os"),
-            cell("def pick():\n    raise NotImplementedError", "pick", solution=True),
-            check,
-            cell("def spread():\n    raise NotImplementedError", "spread", solution=True),
-            both,
-            why,
-        ],
-    }
-    return Chapter(NAME, "Tiny", release, course.exercises(NAME, release), replace(Limits(), **limits))
-
-
-CHAPTER = tiny()
+CHAPTER = classroom.chapter()
 CODE = "def pick():\n    return '/CPU:1'"
 
 
@@ -64,25 +28,21 @@ def student(tmp_path: Path) -> Path:
 
 def answered(**answers: str) -> dict:
     """The released notebook with some sources replaced, by grade id."""
-    notebook = copy.deepcopy(CHAPTER.release)
-    for each in notebook["cells"]:
-        grade_id = each["metadata"].get("nbgrader", {}).get("grade_id")
-        each["source"] = answers.get(grade_id, each["source"])
-    return notebook
+    return classroom.answered(CHAPTER, **answers)
 
 
 def by_id(notebook: dict, grade_id: str) -> dict:
     return next(c for c in notebook["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
 
 
-def handed_in(student: Path, content: object, chapter: Chapter = CHAPTER) -> Submission:
+def handed_in(student: Path, content: object) -> Submission:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     (student / NAME / f"{NAME}.ipynb").write_bytes(data)
-    return read(student, chapter)
+    return read(student)
 
 
-def read(student: Path, chapter: Chapter = CHAPTER) -> Submission:
-    return intake.read(Found("ada", student), chapter)
+def read(student: Path) -> Submission:
+    return intake.read(Found("ada", student), CHAPTER)
 
 
 def test_an_answer_is_taken_by_its_grade_id(student):
@@ -128,7 +88,6 @@ def test_a_duplicate_grade_id_costs_only_the_exercises_that_look_at_it(student):
         ({"cell_type": ["code"]}, 'its type is a list, expected "code"'),
         ({"source": 3.5}, "its source is a number, expected text"),
         ({"source": ["a", 1]}, "its source is a list, expected text"),
-        ({"source": {"text": "a"}}, "its source is an object, expected text"),
         ({"source": "#" * (Limits().cell_bytes + 1)}, "has 65537 bytes, at most 65536 are read"),
         ({"source": "é" * (Limits().cell_bytes // 2 + 1)}, "has 65538 bytes, at most 65536 are read"),
     ],
@@ -151,8 +110,8 @@ def test_broken_characters_are_replaced_so_that_any_file_can_hold_the_answer(stu
 def test_what_was_changed_outside_the_answers_is_noted_and_does_not_count(student):
     notebook = answered(check_pick="assert True", pick=CODE)
     notebook["metadata"]["kernelspec"] = {"name": "\x1b[2Jmine\n"}
-    notebook["cells"].insert(2, cell("mine = 1"))
-    notebook["cells"].insert(3, cell("x", "nobody_knows", grade=True, points=100))
+    notebook["cells"].insert(2, classroom.cell("code", "mine = 1"))
+    notebook["cells"].insert(3, classroom.cell("code", "x", "nobody_knows", grade=True, points=100))
     notes = "\n".join(handed_in(student, notebook).notes)
     assert 'locked cell "check_pick" was changed' in notes
     assert "Of your own cells these were not executed, as no answer needs what they bind: `mine = 1`." in notes
@@ -206,7 +165,7 @@ def test_an_answer_that_may_be_in_two_cells_is_missing_and_none_of_the_two(stude
 
 def test_in_a_notebook_that_has_its_ids_nothing_is_looked_for(student):
     notebook = answered(pick=CODE)
-    notebook["cells"].insert(2, cell("def spread():\n    return 1"))
+    notebook["cells"].insert(2, classroom.cell("code", "def spread():\n    return 1"))
     got = handed_in(student, notebook)
     assert got.answers["spread"] == CHAPTER.answers["spread"]
     assert not any("lost" in note for note in got.notes)
@@ -216,17 +175,13 @@ def test_in_a_notebook_that_has_its_ids_nothing_is_looked_for(student):
     ("content", "says"),
     [
         (b"", "is empty"),
-        (b"  \n", "is empty"),
         (b"\x00\x01\x02", "is not JSON"),
         (b"\xff{}", "is not UTF-8 text (byte 0)"),
         (b"\xff\xfe{\x00}\x00", "its `cells` is missing"),
         (b"\xff\xfe{", "is not UTF-8 text (byte 0)"),
         (b'{"cells": [', "is not JSON"),
         (b"[" * 1_000_000, "is nested too deeply"),
-        (b'{"a":' * 500_000, "is nested too deeply"),
         (b"null", "is missing, not a notebook"),
-        (b"[]", "is a list, not a notebook"),
-        (b"7", "is a number, not a notebook"),
         (b"{}", "its `cells` is missing, not a list"),
         (b'{"cells": {"0": {}}}', "its `cells` is an object, not a list"),
         (b'{"nbformat": 3, "worksheets": [{"cells": []}]}', "is in the old notebook format 3"),
@@ -260,15 +215,10 @@ def test_an_odd_file_is_read_all_the_same(student, content, note):
     assert note is None or any(note in each for each in got.notes)
 
 
-@pytest.mark.parametrize("odd", [None, 3, "cell", [], {}, {"metadata": 3}, {"metadata": {"nbgrader": {"grade_id": 5}}}])
-def test_an_odd_cell_costs_nothing(student, odd):
-    got = handed_in(student, {**answered(pick=CODE), "cells": [odd, *answered(pick=CODE)["cells"]]})
-    assert (got.answers["pick"], got.refused) == (CODE, "")
-
-
-def test_notes_are_bounded(student):
-    got = handed_in(student, {**answered(pick=CODE), "cells": [*[7] * 1900, *answered(pick=CODE)["cells"]]})
-    assert len(got.notes) == intake.NOTES
+def test_odd_cells_cost_nothing_and_notes_are_bounded(student):
+    odd = [None, 3, "cell", [], {}, {"metadata": 3}, {"metadata": {"nbgrader": {"grade_id": 5}}}, *[7] * 1900]
+    got = handed_in(student, {**answered(pick=CODE), "cells": [*odd, *answered(pick=CODE)["cells"]]})
+    assert (got.answers["pick"], got.refused, len(got.notes)) == (CODE, "", intake.NOTES)
 
 
 @pytest.mark.parametrize("place", ["student", "chapter", "file"])
@@ -282,44 +232,34 @@ def test_symbolic_links_are_refused(student, tmp_path, place):
     assert "plain" in got.refused
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe", "socket", "unreadable"])
+def failing(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    """Have the system refuse to open a notebook."""
+    real = os.open
+
+    def fake(path, flags, *args, **kwargs):
+        if str(path).endswith(".ipynb"):
+            raise error
+        return real(path, flags, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", fake)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "unreadable"])
 def test_what_is_no_plain_file_is_refused_without_waiting(student, monkeypatch, kind):
-    monkeypatch.chdir(student / NAME)
-    name = f"{NAME}.ipynb"
-    if kind == "folder":
-        os.mkdir(name)
-    elif kind == "pipe":
-        os.mkfifo(name)
-    elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(name)
+    path = student / NAME / f"{NAME}.ipynb"
+    if kind == "pipe":
+        os.mkfifo(path)
     else:
-        Path(name).write_text("{}")
-        monkeypatch.setattr(os, "open", _denied(os.open))
+        path.write_text("{}")
+        failing(monkeypatch, PermissionError(13, "Permission denied"))
     got = read(student)
     assert got.refused
     assert not got.answers
 
 
-def _denied(real):
-    def fake(path, flags, *args, **kwargs):
-        if str(path).endswith(".ipynb"):
-            raise PermissionError(13, "Permission denied")
-        return real(path, flags, *args, **kwargs)
-
-    return fake
-
-
 def test_a_failing_disk_is_not_the_students_fault(student, monkeypatch):
     handed_in(student, answered())
-    real = os.open
-
-    def fake(path, flags, *args, **kwargs):
-        if str(path).endswith(".ipynb"):
-            raise OSError(5, "Input/output error")
-        return real(path, flags, *args, **kwargs)
-
-    monkeypatch.setattr(os, "open", fake)
+    failing(monkeypatch, OSError(5, "Input/output error"))
     with pytest.raises(OSError, match="Input/output error"):
         read(student)
 
@@ -359,7 +299,6 @@ def test_a_notebook_under_another_name_is_pointed_out(student):
         (b"2026-13-41 02:38:11 UTC", None),
         (b"2026-11-21 02:38:11 ../../etc/passwd", None),
         (b"now", None),
-        (b"\xff" * 100, None),
         (b"1" * 1000, None),
     ],
 )
@@ -390,20 +329,6 @@ def test_a_students_name_is_printable_and_can_name_a_folder(tmp_path, raw):
     assert len(found.student.encode()) <= intake.STUDENT_BYTES
     assert "/" not in found.student
     assert intake.read(found, CHAPTER).nothing
-
-
-def test_a_submission_travels_as_a_pickle(student):
-    (student / NAME / "timestamp.txt").write_text("2026-11-21 02:38:11 UTC")
-    got = handed_in(student, answered(pick="\ud800", why="é"))
-    assert pickle.loads(pickle.dumps(got)) == got
-    json.dumps(asdict(got), ensure_ascii=False).encode("utf-8")
-
-
-def test_a_key_that_comes_twice_among_very_many_is_found_in_one_pass(student):
-    keys = b",".join(b'"%d":0' % number for number in range(400_000))
-    got = handed_in(student, b"{" + keys + b',"399999":1,' + json.dumps(answered(pick=CODE)).encode()[1:])
-    assert got.answers["pick"] == CODE
-    assert 'says "399999" twice' in got.notes[0]
 
 
 def test_no_file_descriptor_is_left_open(student):

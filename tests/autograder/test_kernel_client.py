@@ -7,10 +7,10 @@ import time
 
 import pytest
 import zmq.asyncio
-from boxed import CAPS, needs_a_box
+from boxed import CAPS, fork_into, needs_a_box
 
 from autograder.job.kernel_client import KernelClient, SilentError
-from autograder.sandbox import boxes, entering
+from autograder.sandbox import boxes
 
 CONNECTION = {"transport": "ipc", "key": "", "signature_scheme": "hmac-sha256", "shell_port": 1, "iopub_port": 2}
 
@@ -88,35 +88,28 @@ def test_a_link_put_there_later_is_not_followed_when_libzmq_connects_anew(folder
 @needs_a_box
 def test_a_socket_in_a_box_is_reached_from_another_box_by_the_descriptor_alone():
     served, asked = os.pipe()
+
+    def serves():
+        os.mkdir("/box/run")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("/box/run/k-1")
+            os.chmod("/box/run/k-1", 0o777)
+            server.listen()
+            os.write(asked, b"R")
+            server.accept()[0].sendall(b"heard")
+
+    def connects():
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(f"/proc/self/fd/{sockets}/k-1")
+            return [client.recv(5).decode(), os.path.exists("/box/run")]
+
     with boxes.Box(f"kernel-{os.getpid()}", CAPS) as theirs, boxes.Box(f"driver-{os.getpid()}", CAPS) as ours:
-        kernel = os.fork()
-        if kernel == 0:
-            try:
-                entering.enter(json.loads(json.dumps(theirs.request())))
-                os.mkdir("/box/run")
-                with socket.socket(socket.AF_UNIX) as server:
-                    server.bind("/box/run/k-1")
-                    os.chmod("/box/run/k-1", 0o777)
-                    server.listen()
-                    os.write(asked, b"R")
-                    server.accept()[0].sendall(b"heard")
-            finally:
-                os._exit(0)
+        kernel = fork_into(theirs, serves)
         assert os.read(served, 1) == b"R"
         sockets = theirs.open_inside("run")
-        driver = os.fork()
-        if driver == 0:
-            try:
-                entering.enter(json.loads(json.dumps(ours.request())))
-                with socket.socket(socket.AF_UNIX) as client:
-                    client.connect(f"/proc/self/fd/{sockets}/k-1")
-                    heard = client.recv(5)
-                os.write(asked, b"%s, %d" % (heard, os.path.exists("/box/run")))
-            finally:
-                os._exit(0)
-        os.waitpid(driver, 0)
+        os.waitpid(fork_into(ours, connects, asked), 0)
         os.close(sockets)
     os.waitpid(kernel, 0)
     os.close(asked)
-    with open(served, "rb") as pipe:
-        assert pipe.read() == b"heard, 0"
+    with open(served) as pipe:
+        assert json.loads(pipe.read()) == ["heard", False]

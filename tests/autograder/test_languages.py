@@ -11,6 +11,7 @@ import nbformat
 import nbgrader_course as nb
 import pytest
 from bs4 import BeautifulSoup
+from classroom import TINY
 from small_course import NAME, SOURCE, command
 
 import messages
@@ -27,7 +28,6 @@ from autograder.submissions import intake
 
 COURSE = find(Path(__file__).parents[2])
 TRANSLATED = ("01_gpu_setup", "02_gpu_memory", "03_device_placement")
-TINY = classroom.chapter()
 
 
 def test_no_translation_of_the_course_is_broken():
@@ -47,12 +47,15 @@ def test_the_notebooks_of_other_languages_are_as_their_sources_have_them():
     assert in_language.write(COURSE, check=True) == [], "run `autograder build`"
 
 
+def in_both(course: Course, name: str) -> list[dict]:
+    """A chapter's notebook in English and in Chinese."""
+    places = (course.root / "notebooks" / folder / f"{name}.ipynb" for folder in ("", "zh"))
+    return [json.loads(place.read_text(encoding="utf-8")) for place in places]
+
+
 @pytest.mark.parametrize("name", TRANSLATED)
 def test_a_chinese_notebook_differs_from_the_english_one_by_its_prose_alone(name: str):
-    english, chinese = (
-        json.loads((COURSE.root / "notebooks" / folder / f"{name}.ipynb").read_text(encoding="utf-8"))
-        for folder in ("", "zh")
-    )
+    english, chinese = in_both(COURSE, name)
     assert chinese["metadata"]["across"].pop("language") == "zh"
     assert chinese["metadata"] == english["metadata"]  # the digest of the release, too
     changed = 0
@@ -76,10 +79,7 @@ def handed_in(folder: Path, student: str, notebook: dict, chapter: str) -> intak
 
 @pytest.mark.parametrize("name", TRANSLATED)
 def test_a_blank_chinese_notebook_is_the_same_submission_as_a_blank_english_one(tmp_path: Path, name: str):
-    english, chinese = (
-        json.loads((COURSE.root / "notebooks" / folder / f"{name}.ipynb").read_text(encoding="utf-8"))
-        for folder in ("", "zh")
-    )
+    english, chinese = in_both(COURSE, name)
     ours, theirs = handed_in(tmp_path, "ada", english, name), handed_in(tmp_path, "li", chinese, name)
     assert (ours.language, theirs.language) == ("en", "zh")
     assert theirs.answers == ours.answers
@@ -109,12 +109,8 @@ def imported(tmp_path: Path) -> Course:
     [prose, *_] = translate.of_course(course, "zh", also=["ps1"])
     translate.update(prose, "zh")
     text = prose.path.read_text(encoding="utf-8")
-    for ours, theirs in {
-        "# Small": "# 小",
-        "One.": "一样。",
-        "Two.": "一样。",
-        "## Do something": "## 做点什么",
-    }.items():
+    said = {"# Small": "# 小", "One.": "一样。", "Two.": "一样。", "## Do something": "## 做点什么"}
+    for ours, theirs in said.items():
         text = text.replace(f'msgid "{ours}"\nmsgstr ""', f'msgid "{ours}"\nmsgstr "{theirs}"')
     prose.path.write_text(text, encoding="utf-8")
     in_language.write(course)
@@ -125,10 +121,9 @@ def test_where_added_cells_count_the_prose_of_a_chinese_notebook_is_the_releases
     imported: Course, tmp_path: Path
 ):
     chapter, read = imported.chapter("ps1"), []
-    for folder in ("", "zh"):
-        notebook = json.loads((imported.root / "notebooks" / folder / "ps1.ipynb").read_text(encoding="utf-8"))
+    for language, notebook in zip(("en", "zh"), in_both(imported, "ps1"), strict=True):
         for more in ([], [nb.cell("我的项目", "markdown")]):
-            student = f"{folder or 'en'}{len(more)}"
+            student = f"{language}{len(more)}"
             place = tmp_path / student / "ps1" / "ps1.ipynb"
             place.parent.mkdir(parents=True)
             place.write_text(json.dumps({**notebook, "cells": [*notebook["cells"], *more]}), encoding="utf-8")
@@ -191,10 +186,9 @@ def page(tmp_path: Path):
         folder = tmp_path / "words" / "zh"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{classroom.NAME}.json").write_text(json.dumps(SAID), encoding="utf-8")
-        with Recorder(tmp_path, TINY) as recorder:
-            recorder.write(replace(classroom.verdict("li", **more), language=language))
+        classroom.record(tmp_path, replace(classroom.verdict("li", **more), language=language))
         [kept] = record.whole(tmp_path, TINY)
-        return BeautifulSoup(feedback.write(tmp_path, TINY, kept).read_text(encoding="utf-8"), "html.parser")
+        return classroom.shown(feedback.write(tmp_path, TINY, kept))
 
     return made
 
@@ -220,8 +214,7 @@ def test_a_page_in_english_stays_english_whatever_the_graders_environment_says(p
 
 
 def test_values_in_a_translated_line_are_text(tmp_path: Path):
-    with Recorder(tmp_path, TINY) as recorder:
-        recorder.write(classroom.verdict("li"))
+    classroom.record(tmp_path, classroom.verdict("li"))
     [kept] = record.whole(tmp_path, TINY)
     chinese = words.Words("zh", {}, catalogue.translations(words.OURS / "zh" / "autograder.po"))
     page = feedback._page(TINY, "li", kept, trouble="<script>alert(1)</script>", spoken=chinese)
@@ -308,15 +301,15 @@ def translated(course: Course, string: str) -> Path:
 
 
 def built(course: Course) -> nbformat.NotebookNode:
-    assert command("build", root=course.root).returncode == 0
-    assert command("build", "--check", root=course.root).returncode == 0
+    command("build", root=course.root)
+    command("build", "--check", root=course.root)
     return nbformat.read(course.root / "notebooks" / "zh" / f"{NAME}.ipynb", as_version=4)
 
 
 def test_an_author_who_knows_no_chinese_adds_an_exercise_and_it_is_english(own_small: Course, capsys):
     translated(own_small, "# 小")
     own_small.source(NAME).write_text(SOURCE + EXERCISE, encoding="utf-8")
-    assert command("build", "--check", root=own_small.root).returncode != 0
+    command("build", "--check", root=own_small.root, code=2)
     made = built(own_small)
     prose = [cell.source for cell in made.cells if cell.cell_type == "markdown"]
     assert prose == ["# 小", stubs.PROSE["zh"], "## One more"]
@@ -365,8 +358,7 @@ def test_a_file_that_is_no_catalogue_is_told_with_its_name_and_stays_as_it_is(
 ):
     prose = translated(own_small, "# 小")
     prose.write_bytes(content)
-    done = command("build", root=own_small.root)
-    assert done.returncode == 2
+    done = command("build", root=own_small.root, code=2)
     assert "is no gettext catalogue" in done.stderr
     assert f"{NAME}.po:" in done.stderr
     for check in (False, True):
@@ -378,7 +370,6 @@ def test_a_file_that_is_no_catalogue_is_told_with_its_name_and_stays_as_it_is(
 def test_a_chapter_is_handed_out_in_all_its_languages(own_small: Course, tmp_path: Path):
     translated(own_small, "# 译")
     out = tmp_path / "handout"
-    done = command("release", "90", "--out", out, root=own_small.root)
-    assert done.returncode == 0, done.stderr
+    command("release", "90", "--out", out, root=own_small.root)
     assert sorted(path.name for path in (out / "notebooks" / "zh").iterdir()) == [".words.json", f"{NAME}.ipynb"]
     assert not list(out.rglob(f"{NAME}.po"))

@@ -14,6 +14,7 @@ import time
 import courses
 import pytest
 from boxed import needs_a_box
+from small_course import CODE, NAME, PROBES, RIGHT
 
 from autograder.job import clocks, forkserver, grade
 from autograder.job.clocks import BusyError
@@ -22,43 +23,11 @@ from autograder.submissions.intake import Submission
 
 pytestmark = needs_a_box
 
-NAME = "92_losing"
-SOURCE = """\
-# %% [markdown]
-# # Losing
-
-# %%
-import os, time
-
-# %% answer="double"
-def double(x):
-    ### BEGIN SOLUTION
-    return 2 * x
-    ### END SOLUTION
-
-# %% check="double" points=3
-assert double(2) == 4, "twice 2 is 4"
-
-# %% answer="shift"
-def shift(x):
-    ### BEGIN SOLUTION
-    return x + 1
-    ### END SOLUTION
-
-# %% check="shift" points=2
-assert shift(1) == 2, "1 and 1 more is 2"
-"""
-CHECKS = """\
+SOURCE = CODE.replace("import numpy as np", "import os, time").replace("points=2", "points=6")
+CHECKS = (
+    PROBES
+    + """\
 import time
-from autograder.probe.asking import exercise, probe
-
-@probe
-def doubled(student, x):
-    return student.double(x)
-
-@probe
-def shifted(student, x):
-    return student.shift(x)
 
 @exercise("double")
 def test_once(student):
@@ -66,7 +35,7 @@ def test_once(student):
 
 @exercise("shift")
 def test_shift(student):
-    assert student.ask(shifted, x=3) == 4, "No."
+    assert student.ask(shifted, x=3, by=1) == 4, "No."
 
 @exercise("double")
 def test_twice(student):
@@ -79,17 +48,9 @@ def test_thrice(student):
         time.sleep(1)
     assert got == 6, "No."
 """
+)
 AT = "calls = 0\ndef double(x):\n    global calls\n    calls += 1\n    if x == {n}:\n        {act}\n    return 2 * x\n"
 SHORT = {"cell_seconds": 6.0, "question_seconds": 1.5, "notebook_seconds": 20.0, "memory_bytes": 1 << 30}
-ACTS = {
-    "exits": "os._exit(0)",
-    "kills itself": "os.kill(os.getpid(), 9)",
-    "sleeps": "time.sleep(60)",
-    "hogs": "return [bytearray(1 << 20) for _ in range(1 << 14)] and 0",
-    "floods": "return 'x' * (17 << 20)",
-    "breaks the frame": "os.write(3, b'ASK1' + bytes(64))",
-    "closes the channel": "os.close(3)",
-}
 
 
 @pytest.fixture(scope="module")
@@ -104,25 +65,22 @@ def rubric(course):
 
 def graded(course, rubric, double: str, reference: str = ""):
     """The marks; `reference`, if there is one, is the `double` that is asked at a limit of time."""
-    answers = {"double": double, "shift": "def shift(x):\n    return 1 + x\n"}
+    answers = {"double": double, "shift": RIGHT["shift"]}
     own = tuple({**answers, "double": reference}.items()) if reference else ()
     verdict = grade.grade_job(grade.Job(Submission("mal", NAME, answers), rubric, 1, reference=own), course)
     return {mark.exercise: mark for mark in verdict.marks}, verdict
 
 
-EVERY = [(act, n) for act in ACTS for n in (1, 2, 3)]
-SHOW_IT = [*((act, 2) for act in ACTS), ("exits", 1), ("exits", 3), ("sleeps", 3), ("breaks the frame", 1)]
+EXITS, SLEEPS, BREAKS_THE_FRAME = "os._exit(0)", "time.sleep(60)", "os.write(3, b'ASK1' + bytes(64))"
 
 
-@pytest.mark.parametrize(
-    ("act", "n"), [pytest.param(*each, marks=() if each in SHOW_IT else pytest.mark.slow) for each in EVERY]
-)
+@pytest.mark.parametrize(("act", "n"), [(EXITS, 1), (EXITS, 2), (EXITS, 3), (SLEEPS, 3), (BREAKS_THE_FRAME, 2)])
 def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other(course, rubric, act, n):
-    marks, verdict = graded(course, rubric, AT.format(n=n, act=ACTS[act]))
+    """Other ways, each at every test, are attacks of the corpus: kills_itself, takes_all_memory, hangs."""
+    marks, verdict = graded(course, rubric, AT.format(n=n, act=act))
     assert marks["double"].points == 0.0, marks["double"]
     assert marks["double"].fault in (Fault.STUDENT, Fault.LIMIT)
-    assert marks["double"].result is not Result.PASSED
-    assert marks["shift"].points == 2.0, (marks["shift"], verdict.notes)
+    assert marks["shift"].points == 3.0, (marks["shift"], verdict.notes)
 
 
 def test_a_notebook_that_sleeps_its_time_away_earns_what_was_seen_to_pass_at_most(course, rubric):
@@ -150,7 +108,7 @@ def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_
             other.wait()
     # where still others work here it may be slow in that one, too
     another = [note for note in verdict.notes if "busy" in note]
-    assert another or marks["double"].points == 3.0, verdict.notes
+    assert another or marks["double"].points == 6.0, verdict.notes
 
 
 def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(tmp_path):
@@ -159,7 +117,7 @@ def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(
     rubric = forkserver.make_rubric(course, NAME, limits={**SHORT, "question_seconds": 10.0})
     graded(course, rubric, AT.format(n=3, act=f"return 'x' * {2 * rubric.chapter.checker.file_bytes}"))
     marks, verdict = graded(course, rubric, "def double(x):\n    return x * 2\n")
-    assert marks["double"].points == 3.0, verdict.evidence.outcomes
+    assert marks["double"].points == 6.0, verdict.evidence.outcomes
 
 
 def test_a_kernel_that_ends_when_little_time_is_left_for_another_is_no_fault_of_this_machine(tmp_path):
@@ -191,13 +149,13 @@ def test_nobody_learns_that_a_guess_was_wrong_and_guesses_again_in_another_life(
     graded(course, rubric, "def double(x):\n    return x * 2\n")  # the servers' start is none of the four seconds
     marks, verdict = graded(course, rubric, AGAIN.format(late=time.time() + 4))
     assert verdict.evidence.lives == 2
-    assert marks["double"].points == 2.0  # of three tests, one has failed once and for all
+    assert marks["double"].points == 4.0  # of three tests, one has failed once and for all
 
 
 def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(course, rubric):
     marks, verdict = graded(course, rubric, AT.format(n=3, act="return 'for ever'"))
-    assert (marks["double"].fault, marks["double"].points) == (Fault.AUTHOR, 2.0)
-    assert marks["shift"].points == 2.0
+    assert (marks["double"].fault, marks["double"].points) == (Fault.AUTHOR, 4.0)
+    assert marks["shift"].points == 3.0
     assert [each.test for each in verdict.evidence.outcomes if each.broke] == ["test_thrice"]
 
 
@@ -216,7 +174,7 @@ def test_a_check_that_does_not_end_on_the_references_own_text_is_tried_once_more
 
 def test_the_honest_get_all(course, rubric):
     marks, verdict = graded(course, rubric, "def double(x):\n    return x + x\n")
-    assert [mark.points for mark in marks.values()] == [3.0, 2.0]
+    assert [mark.points for mark in marks.values()] == [6.0, 3.0]
     assert [(each.exercise, each.test) for each in verdict.evidence.outcomes] == [
         (each.exercise, each.name) for each in rubric.tests
     ]

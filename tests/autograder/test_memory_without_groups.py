@@ -24,8 +24,8 @@ def ended(function, forks=1):
     """For `as_nobody`: whether `function` was ended in its box, and whether that was for its memory."""
 
     def run():
-        _, code, box = inside(function, ROOMY, forks=forks)
-        return [code != 0, box.out_of_memory()]
+        _, code, ended = inside(function, ROOMY, forks=forks)
+        return [code != 0, ended.out_of_memory]
 
     return run
 

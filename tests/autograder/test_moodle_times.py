@@ -2,7 +2,6 @@
 
 import csv
 import os
-import zipfile
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import courses
 import lms_downloads
 import pytest
 from boxed import needs_a_box
+from classroom import TINY
 from lms_downloads import MADE
 from small_course import NAME, RIGHT, command
 from test_canvas_times import taken_off
@@ -19,10 +19,8 @@ from autograder.gradebook import late_penalty
 from autograder.model.course import CourseError
 from autograder.report import rendering
 from autograder.submissions import moments
-from autograder.submissions.downloads import gathered
 from autograder.submissions.times import Times
 
-TINY = classroom.chapter()
 DUE = "2026-11-15T23:59 Europe/Vienna"  # before the download
 HEAD = ("Identifier", "Full name", "Status", "Grade", "Maximum Grade", "Last modified (submission)", "Feedback")
 
@@ -41,7 +39,6 @@ def test_in_a_moodle_download_only_the_worksheet_and_the_instructor_say_who_is_l
     out = tmp_path / "out"
     grade = ("grade", NAME, "--submissions", source, "--out", out)
     done = command(*grade, "--due", DUE, "--late-per-day", "10%", root=small.root)
-    assert done.returncode == 0, done.stderr
     assert set(taken_off(small, out).values()) == {(0.0, 0.0)}
     said = "moodle.zip: nothing says when 7 students handed in, so nothing is taken off: all files of a Moodle download"
     assert said in done.stderr
@@ -49,7 +46,6 @@ def test_in_a_moodle_download_only_the_worksheet_and_the_instructor_say_who_is_l
 
     told = {200: "Sunday, 15 November 2026, 11:59 PM", 204: "Monday, 16 November 2026, 9:14 AM", 205: "-"}
     done = command(*grade, "--handed-in", worksheet(tmp_path / "worksheet.csv", told), root=small.root)
-    assert done.returncode == 0, done.stderr
     found = taken_off(small, out)
     assert found.pop("Eve Adams") == (9 * 3600 + 15 * 60, 0.5)  # 10% of 5 points
     assert set(found.values()) == {(0.0, 0.0)}
@@ -111,14 +107,6 @@ def test_a_moment_is_shown_where_the_class_is(zone, shown):
     assert rendering.moment(datetime(2026, 1, 5, 12), zone) == shown
 
 
-def test_a_folder_into_which_a_moodle_download_was_unpacked_tells_no_times_either(tmp_path):
-    with zipfile.ZipFile(lms_downloads.moodle(tmp_path / "m.zip", classroom.NAME)) as archive:
-        archive.extractall(tmp_path / "unpacked")
-    with gathered(tmp_path / "unpacked", TINY) as found:
-        assert not list(found.folder.glob("*/*/timestamp.txt"))
-        assert {line.when for line in found.lines} == {""}
-
-
 @needs_a_box
 def test_times_that_only_grow_from_file_to_file_stop_the_command_where_somebody_is_late(small, tmp_path):
     notebook = courses.answered(small, NAME, RIGHT)
@@ -130,14 +118,11 @@ def test_times_that_only_grow_from_file_to_file_stop_the_command_where_somebody_
         os.utime(path, (when, when))
     pattern = ("--name-pattern", r"(?P<student_id>[a-z]+)_(?P<file_id>.+)")
     grade = ("grade", NAME, "--submissions", tmp_path / "class", "--out", tmp_path / "out", *pattern)
-    done = command(*grade, "--due", "2026-12-24T12:00Z", "--late-per-day", "10%", root=small.root)
-    assert done.returncode == 0, done.stderr
-    done = command(*grade, "--due", "2026-11-15T12:00Z", root=small.root)
-    assert done.returncode == 2
+    command(*grade, "--due", "2026-12-24T12:00Z", "--late-per-day", "10%", root=small.root)
+    done = command(*grade, "--due", "2026-11-15T12:00Z", root=small.root, code=2)
     assert "3 are late by times that only grow from file to file, ada for one" in done.stderr
     assert {off for _, off in taken_off(small, tmp_path / "out").values()} == {0.0}
-    done = command(*grade, "--anyway", root=small.root)
-    assert done.returncode == 0, done.stderr
+    command(*grade, "--anyway", root=small.root)
     assert all(off > 0 for _, off in taken_off(small, tmp_path / "out").values())
 
 

@@ -7,16 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import classroom
+import courses
 import pytest
-from classroom import PASSED
+from classroom import PASSED, TINY
 from nbgrader.api import Gradebook
 from stock import nbgrader
 
 from autograder.gradebook import roll
-from autograder.gradebook.record import Recorder
 from autograder.submissions.roster import Enrolled, Roster
 
-TINY = classroom.chapter()
 POINTS = ["    Points Possible", "", "", "9"]
 
 
@@ -28,9 +27,7 @@ def roster(path: Path, text: str) -> Roster:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     made = tmp_path / "out"
-    with Recorder(made, TINY) as recorder:
-        recorder.write(classroom.verdict("ada", why=PASSED))
-        recorder.write(classroom.verdict("x,5,100,=1+1"))
+    classroom.record(made, classroom.verdict("ada", why=PASSED), classroom.verdict("x,5,100,=1+1"))
     return made
 
 
@@ -70,10 +67,8 @@ def test_who_is_enrolled_stands_in_nbgraders_table_and_its_export_keeps_its_colu
             "zoe": ("Zoe", "Zed", None),
             "x,5,100,=1+1": (None, None, None),
         }
-    done = nbgrader("export", "--to", "grades.csv", cwd=out, home=out.parent / "home")
-    assert done.returncode == 0, done.stderr
-    with (out / "grades.csv").open(newline="") as file:
-        rows = {row["student_id"]: row for row in csv.DictReader(file)}
+    nbgrader("export", "--to", "grades.csv", cwd=out, home=out.parent / "home")
+    rows = {row["student_id"]: row for row in courses.table(out / "grades.csv")}
     assert {student: float(row["score"]) for student, row in rows.items()} == {
         "ada": 5.0,
         "x,5,100,=1+1": 5.0,

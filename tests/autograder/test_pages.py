@@ -13,8 +13,7 @@ from pathlib import Path
 
 import classroom
 import pytest
-from bs4 import BeautifulSoup
-from classroom import NAME
+from classroom import NAME, TINY
 from sqlalchemy import update
 
 from autograder.gradebook import record, tables
@@ -22,7 +21,6 @@ from autograder.gradebook.record import Record, Recorder
 from autograder.model.verdict import Fault
 from autograder.report import feedback, outputs, pages
 
-TINY = classroom.chapter()
 NAMES = ("ada", "bo", "cy", "di", "eve")
 CLASS = [Record(classroom.verdict(name), ()) for name in NAMES]
 
@@ -157,7 +155,7 @@ def out(tmp_path):
 
 
 def page(out, student):
-    return BeautifulSoup((out / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8"), "html.parser")
+    return classroom.shown(out / "feedback" / student / NAME / f"{NAME}.html")
 
 
 def test_who_gets_no_notebook_keeps_the_marks_and_everyone_is_told(out):
@@ -168,7 +166,7 @@ def test_who_gets_no_notebook_keeps_the_marks_and_everyone_is_told(out):
     assert "5 of 9 points" in shown.text
     assert len(shown.find_all("section")) == len(TINY.exercises) + 1
     assert "It cannot be shown here: RecursionError" in shown.find(class_="alarm").text
-    listed = BeautifulSoup((out / "report.html").read_text("utf-8"), "html.parser").find(class_="alarm").text
+    listed = classroom.shown(out / "report.html").find(class_="alarm").text
     assert "bo" in listed
     assert "RecursionError" in listed
     for student in ("ada", "cy"):

@@ -9,14 +9,14 @@ import socket
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, needs_a_box
+from boxed import CAPS, fork_into, needs_a_box, root_only
 from courses import write
 
 from autograder.authoring import check_answer
 from autograder.job import forkserver
 from autograder.job.grade import Job, grade_job
 from autograder.model.course import CourseError
-from autograder.sandbox import boxes, entering
+from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
 NAME = "91_peers"
@@ -213,42 +213,36 @@ def test_an_author_at_work_has_peers_and_lives_without_a_box(course):
 
 def one_in_a_box_and_one_apart():
     """What who stands apart sees of who is in the box, whom it can talk to: see the assertion."""
-    told, tell = os.pipe()
+    listens, tell = os.pipe()
+
+    def stays():
+        with socket.create_server(("127.0.0.1", 4711)) as listener:
+            Path("/tmp/theirs").write_text("x")
+            os.write(tell, b"\n")
+            listener.accept()[0].sendall(b"heard")
+            signal.pause()
+
+    def looks():
+        os.chdir("/box")
+        with socket.create_connection(("127.0.0.1", 4711), timeout=20) as to:
+            heard = to.recv(10).decode()
+        Path("/box/own").write_text("can be written")
+        processes = [each for each in os.listdir("/proc") if each.isdigit()]
+        status = Path("/proc/self/status").read_text().splitlines()
+        rights = [line.split()[1] for line in status if line.startswith(("CapEff", "NoNewPrivs", "Seccomp:"))]
+        return [os.getpid(), processes, os.listdir("/tmp"), heard, *rights]
+
     with boxes.Box(f"apart-{os.getpid()}", CAPS) as box:
-        for apart in (False, True):
-            if os.fork() == 0:
-                try:
-                    entering.enter(json.loads(json.dumps(box.request(apart=apart))))
-                    os.chdir("/box")
-                    if not apart:
-                        listener = socket.create_server(("127.0.0.1", 4711))
-                        Path("/tmp/theirs").write_text("x")
-                        os.write(tell, b"\n")
-                        listener.accept()[0].sendall(b"heard")
-                        signal.pause()
-                    with socket.create_connection(("127.0.0.1", 4711), timeout=20) as to:
-                        heard = to.recv(10).decode()
-                    Path("/box/own").write_text("can be written")
-                    seen = [
-                        os.getpid(),
-                        [each for each in os.listdir("/proc") if each.isdigit()],
-                        os.listdir("/tmp"),
-                        heard,
-                    ]
-                    status = Path("/proc/self/status").read_text().splitlines()
-                    rights = [
-                        line.split()[1] for line in status if line.startswith(("CapEff", "NoNewPrivs", "Seccomp:"))
-                    ]
-                    os.write(tell, json.dumps([seen, rights]).encode())
-                except BaseException as error:
-                    os.write(tell, json.dumps(repr(error)).encode())
-                finally:
-                    os._exit(0)
-            got = os.read(told, 10_000)  # the next begins when this one listens
-        return json.loads(got)
+        fork_into(box, stays, apart=False)
+        assert os.read(listens, 1) == b"\n"
+        told, said = os.pipe()
+        os.waitpid(fork_into(box, looks, said, apart=True), 0)
+        os.close(said)
+        with open(told) as answer:
+            return json.loads(answer.read())
 
 
-APART = [[1, ["1"], [], "heard"], ["0000000000000000", "1", "2"]]
+APART = [1, ["1"], [], "heard", "0000000000000000", "1", "2"]
 
 
 @needs_a_box
@@ -257,6 +251,6 @@ def test_who_stands_apart_shares_the_network_and_nothing_else():
 
 
 @needs_a_box
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
+@root_only
 def test_beside_an_ordinary_users_box_as_well(as_nobody):
     assert as_nobody(one_in_a_box_and_one_apart) == APART

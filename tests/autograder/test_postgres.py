@@ -9,7 +9,7 @@ import time
 import classroom
 import postgres
 import pytest
-from classroom import FAILED, HOSTILE, NAME, TIMEOUT
+from classroom import FAILED, HOSTILE, NAME, TIMEOUT, TINY
 from sqlalchemy import create_engine, make_url, text
 
 from autograder.gradebook import database, forgetting, history, record, schema
@@ -24,7 +24,6 @@ pytest.importorskip("psycopg", reason="psycopg is not installed: uv sync --group
 pytestmark = pytest.mark.skipif(
     postgres.programs() is None, reason="no PostgreSQL server here: apt-get install postgresql (.ci/run does)"
 )
-TINY = classroom.chapter()
 STUDENTS = [f"student{n:02}" for n in range(12)]
 
 
@@ -45,10 +44,8 @@ def url(server):
     return make_url(server).set(database=name).render_as_string(hide_password=False)
 
 
-def write(out, url, *verdicts, timestamp=None):
-    with Recorder(out, TINY, url) as recorder:
-        for verdict in verdicts:
-            recorder.write(verdict, timestamp)
+def write(out, url, *verdicts, at=None):
+    classroom.record(out, *verdicts, at=at, book=url)
 
 
 def some():
@@ -61,8 +58,8 @@ def some():
 
 
 def test_the_rows_are_those_of_sqlite(tmp_path, url):
-    write(tmp_path / "ours", None, *some(), timestamp="2026-03-01 10:00:00 UTC")
-    write(tmp_path / "theirs", url, *some(), timestamp="2026-03-01 10:00:00 UTC")
+    write(tmp_path / "ours", None, *some(), at="2026-03-01 10:00:00 UTC")
+    write(tmp_path / "theirs", url, *some(), at="2026-03-01 10:00:00 UTC")
     rows = record.rows(tmp_path / "theirs", TINY)
     assert rows == record.rows(tmp_path / "ours", TINY)
     assert len(rows) == 9
@@ -99,6 +96,20 @@ def grader(out, url, pick, together):
     write(out, url, *(classroom.verdict(student, pick=pick) for student in STUDENTS))
 
 
+def assert_each_is_there_once(out, url):
+    """Every student's marks are of one verdict, in our table and in nbgrader's, and none is lost or doubled."""
+    found = record.records(out, TINY)
+    assert [each.student for each in found] == STUDENTS
+    for each in found:
+        by_verdict = {mark.exercise: mark.points for mark in each.verdict.marks}
+        assert {row.exercise: row.points for row in each.rows} == by_verdict
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        counts = [connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() for name in ("student", "grade")]
+    engine.dispose()
+    assert counts == [len(STUDENTS), 3 * len(STUDENTS)]
+
+
 def test_two_graders_of_one_class_at_once_neither_lose_nor_double_a_mark(tmp_path, url):
     context = multiprocessing.get_context("fork")
     together = context.Barrier(2)
@@ -113,17 +124,7 @@ def test_two_graders_of_one_class_at_once_neither_lose_nor_double_a_mark(tmp_pat
         each.join(120)
         each.kill()
     assert [each.exitcode for each in graders] == [0, 0]
-    found = record.records(outs[0], TINY)
-    assert [each.student for each in found] == STUDENTS
-    for each in found:
-        # the later one's marks, all of them: in our table and in nbgrader's
-        by_verdict = {mark.exercise: mark.points for mark in each.verdict.marks}
-        assert {row.exercise: row.points for row in each.rows} == by_verdict
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        counts = [connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() for name in ("student", "grade")]
-    engine.dispose()
-    assert counts == [len(STUDENTS), 3 * len(STUDENTS)]
+    assert_each_is_there_once(outs[0], url)
 
 
 def test_a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing(tmp_path, url, server):
@@ -153,17 +154,8 @@ def test_a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing(tmp_
         over.set()
     assert left == []
     assert len(told) >= 10, cuts
-    found = record.records(tmp_path, TINY)
-    assert [each.student for each in found] == STUDENTS
-    for each in found:
-        by_verdict = {mark.exercise: mark.points for mark in each.verdict.marks}
-        assert {row.exercise: row.points for row in each.rows} == by_verdict
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        counts = [connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() for name in ("student", "grade")]
-    engine.dispose()
+    assert_each_is_there_once(tmp_path, url)
     cutter.dispose()
-    assert counts == [len(STUDENTS), 3 * len(STUDENTS)]
 
 
 def test_graders_of_one_database_ask_with_the_same_seeds(tmp_path, url):

@@ -5,12 +5,11 @@ import hashlib
 import io
 import re
 import shlex
-from dataclasses import replace
 
 import classroom
 import pytest
 from bs4 import BeautifulSoup
-from classroom import BLANK, FAILED, HALF, HOSTILE, INVALID, PASSED, TIMEOUT
+from classroom import BLANK, FAILED, HALF, HOSTILE, INVALID, PASSED, TIMEOUT, TINY
 from rich.console import Console
 
 from autograder.gradebook import late_penalty, record
@@ -18,18 +17,14 @@ from autograder.gradebook.record import Recorder
 from autograder.model.verdict import Evidence, Halt, Lost, Outcome, Result, Stop
 from autograder.report import class_page, rendering
 
-TINY = classroom.chapter()
 NOISE = "what came confused the driver: 3 frames"
 
 
-def added(verdict, name="sum_instead_of_mean"):
-    return replace(verdict, marks=(replace(verdict.marks[0], misconception=name), *verdict.marks[1:]))
-
-
+ADDED = "sum_instead_of_mean"
 CLASS = (
     classroom.verdict("ada", PASSED, PASSED, seconds=0.4),
-    added(classroom.verdict("bo", FAILED, HALF, BLANK, seconds=0.5)),
-    added(classroom.verdict("cy", (*FAILED[:2], "You added them, all 4."), PASSED, seconds=0.6)),
+    classroom.mistaken(classroom.verdict("bo", FAILED, HALF, BLANK, seconds=0.5), ADDED),
+    classroom.mistaken(classroom.verdict("cy", (*FAILED[:2], "You added them, all 4."), PASSED, seconds=0.6), ADDED),
     classroom.verdict("di", TIMEOUT, BLANK, BLANK, seconds=121.25, notes=('cell "pick": timeout, killed',)),
     classroom.verdict("mal lory's %#", INVALID, INVALID, INVALID, notebook=TINY.release),
 )
@@ -37,15 +32,13 @@ CLASS = (
 
 @pytest.fixture
 def out(tmp_path):
-    with Recorder(tmp_path, TINY) as recorder:
-        for verdict in CLASS:
-            recorder.write(verdict)
+    classroom.record(tmp_path, *CLASS)
     return tmp_path
 
 
 @pytest.fixture
 def page(out):
-    return BeautifulSoup(class_page.write(out, TINY).read_text(encoding="utf-8"), "html.parser")
+    return classroom.shown(class_page.write(out, TINY))
 
 
 def charts(page):
@@ -82,9 +75,8 @@ def test_the_same_misconception_counts_together_whatever_the_message(out, page):
 
 def test_who_crashed_is_listed_with_what_was_seen(out):
     raised = (Result.CRASHED, 0.0, "The cell `pick` raised NameError: name 'x' is not defined.")
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("eve", raised, notes=('cell "pick": raised',)))
-    page = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser")
+    classroom.record(out, classroom.verdict("eve", raised, notes=('cell "pick": raised',)))
+    page = classroom.shown(class_page.write(out, TINY))
     listed = page.find(string="Crashed").find_next("table").text
     for part in ("eve", "pick", "NameError", 'cell "pick": raised'):
         assert part in listed
@@ -97,8 +89,7 @@ def need(page, title):
 
 def test_what_needs_a_person_stands_first_each_kind_with_whom_and_what_was_seen(out):
     odd = Evidence((Outcome("pick", "test_it", False, kind=Lost.PROTOCOL),), (Halt(Stop.OUTPUT, "spread", note=NOISE),))
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("mo", FAILED, HALF, evidence=odd))
+    classroom.record(out, classroom.verdict("mo", FAILED, HALF, evidence=odd))
     text = class_page.write(out, TINY, faults={"zed": "no space left"}, unmade={"ada": "too long"}).read_text("utf-8")
     page = BeautifulSoup(text, "html.parser")
     said = {
@@ -119,10 +110,9 @@ def test_what_needs_a_person_stands_first_each_kind_with_whom_and_what_was_seen(
 
 def test_who_is_late_by_minutes_is_listed_and_who_is_late_by_days_is_not(out):
     late_penalty.settle(out, TINY, "2026-03-02T00:00+00:00", "10%", None)
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("flo"), "2026-03-02 00:14:00 UTC")
-        recorder.write(classroom.verdict("gus"), "2026-03-04 00:14:00 UTC")
-    late = need(BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser"), "Late by minutes")
+    classroom.record(out, classroom.verdict("flo"), at="2026-03-02 00:14:00 UTC")
+    classroom.record(out, classroom.verdict("gus"), at="2026-03-04 00:14:00 UTC")
+    late = need(classroom.shown(class_page.write(out, TINY)), "Late by minutes")
     assert "14 min late, 0.5 points taken off" in late
     assert "gus" not in late
 
@@ -134,18 +124,15 @@ def test_what_is_not_marked_yet_is_in_neither_the_median_nor_the_histogram(out, 
         for student in ("ada", "cy"):
             book.find_grade("why", TINY.name, TINY.name, student).manual_score = 2.0
         book.db.commit()
-    after = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser")
+    after = classroom.shown(class_page.write(out, TINY))
     assert "median 4 of 9 points ·" in after.text
     assert "8 to 9: 1" in charts(after)[0]
 
 
 def test_a_line_to_copy_explains_a_student_whatever_they_are_called(out):
     name = "-x'; touch owned; $(id) '"
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict(name))
-    page = BeautifulSoup(
-        class_page.write(out, TINY, command="autograder --course /c").read_text("utf-8"), "html.parser"
-    )
+    classroom.record(out, classroom.verdict(name))
+    page = classroom.shown(class_page.write(out, TINY, command="autograder --course /c"))
     lines = [shlex.split(each.text) for each in page.find(id="everyone").find_all(class_="line")]
     begin = ["autograder", "--course", "/c", "explain", "--out", str(out), "--"]
     assert [*begin, name, TINY.name] in lines
@@ -161,8 +148,9 @@ def test_the_class_links_to_each_students_page(out, page):
 
 
 def test_the_page_stands_alone_and_runs_nothing_but_our_script(out):
-    with Recorder(out, TINY) as recorder:
-        recorder.write(added(classroom.verdict("eve", (*FAILED[:2], HOSTILE), notes=(HOSTILE,)), HOSTILE))
+    classroom.record(
+        out, classroom.mistaken(classroom.verdict("eve", (*FAILED[:2], HOSTILE), notes=(HOSTILE,)), HOSTILE)
+    )
     text = class_page.write(out, TINY, faults={"<b>zed": HOSTILE}).read_text(encoding="utf-8")
     page = BeautifulSoup(text, "html.parser")
     assert not page.find_all(["link", "img", "iframe", "i", "b", "form", "base", "object"])
@@ -184,7 +172,7 @@ def test_quartiles_and_what_tells_students_apart_are_of_whose_answers_could_be_r
             marks = (PASSED, PASSED) if number < 4 else (FAILED, half) if number < 8 else (FAILED, FAILED)
             recorder.write(classroom.verdict(f"s{number:02}", *marks, BLANK))
         recorder.write(classroom.verdict("zip", INVALID, INVALID, INVALID))
-    text = BeautifulSoup(class_page.write(tmp_path, TINY).read_text("utf-8"), "html.parser").text
+    text = classroom.shown(class_page.write(tmp_path, TINY)).text
     assert "median 2 (the middle half 0 to 7) of 9 points" in text
     assert "mean 33%, discrimination 0.87" in text  # pick: 1 for 4 of 12; the others' points are 4, 2 or 0
     assert "mean 50%, discrimination 0.87" in text
@@ -207,9 +195,7 @@ def test_of_a_large_class_the_terminal_shows_the_most_urgent_and_counts_the_othe
     monkeypatch.setattr(class_page, "ROWS", 3)
     right, unlisted = (PASSED, PASSED), (FAILED, PASSED)
     class_ = {"ada": right, "bo": unlisted, "cem": unlisted, "di": unlisted, "eve": right, "zoe": (TIMEOUT, PASSED)}
-    with Recorder(tmp_path, TINY) as recorder:
-        for student, marks in class_.items():
-            recorder.write(classroom.verdict(student, *marks))
+    classroom.record(tmp_path, *(classroom.verdict(student, *marks) for student, marks in class_.items()))
     said = printed(class_page.class_table(tmp_path, TINY))
     rows = [line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│")]
     assert rows == ["bo", "cem", "zoe"]
@@ -219,8 +205,7 @@ def test_of_a_large_class_the_terminal_shows_the_most_urgent_and_counts_the_othe
 def test_a_check_that_broke_is_listed_with_whom_it_met(out, page):
     assert "Checks that broke" not in page.text
     met = Outcome("pick", "test_it", False, kind="TypeError: <b>no</b>")
-    with Recorder(out, TINY) as recorder:
-        recorder.write(classroom.verdict("eve", FAILED, evidence=Evidence((met,))))
-    listed = BeautifulSoup(class_page.write(out, TINY).read_text("utf-8"), "html.parser").find(class_="alarm").text
+    classroom.record(out, classroom.verdict("eve", FAILED, evidence=Evidence((met,))))
+    listed = classroom.shown(class_page.write(out, TINY)).find(class_="alarm").text
     for part in ("pick", "test_it", "TypeError: <b>no</b>", "eve", "test_01_tiny.py"):
         assert part in listed

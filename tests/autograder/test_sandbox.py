@@ -18,12 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, inside, needs_a_box, tried
+from boxed import CAPS, fork_into, inside, needs_a_box, needs_groups, root_only, tried
 
 import across
 from across import scripts
 from autograder.model.course import Limits
-from autograder.sandbox import boxes, bubblewrap, cgroups, entering
+from autograder.sandbox import boxes, bubblewrap, cgroups
 
 pytestmark = needs_a_box
 
@@ -50,24 +50,19 @@ def test_neither_the_course_nor_the_grader_exists_in_it():
     assert got == []
 
 
-def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, monkeypatch):
-    tmp_path.chmod(0o755)
+def test_an_environment_below_tmp_is_there_and_cannot_be_written(tmp_path, shown):
     (tmp_path / "library.py").write_text("x = 1")
-    monkeypatch.setattr(bubblewrap, "shown", lambda: [str(tmp_path)])
-    bubblewrap.fixed.cache_clear()
-    try:
-        got, _, _ = inside(lambda: [(tmp_path / "library.py").read_text(), *tried(lambda: (tmp_path / "y").touch())])
-    finally:
-        bubblewrap.fixed.cache_clear()
+    shown(tmp_path)
+    got, _, _ = inside(lambda: [(tmp_path / "library.py").read_text(), *tried(lambda: (tmp_path / "y").touch())])
     assert got == ["x = 1", "Read-only file system"]
 
 
-def test_of_a_home_in_which_a_prepared_environments_python_lies_a_box_shows_that_python_alone(tmp_path, monkeypatch):
+def test_of_a_home_in_which_a_prepared_environments_python_lies_a_box_shows_that_python_alone(
+    tmp_path, shown, monkeypatch
+):
     home, python = tmp_path / "home", tmp_path / "place" / "an-environment" / "bin" / "python"
     for folder in (home / "bin", home / "lib" / "python3.11", python.parent):
         folder.mkdir(parents=True)
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
     program, library = home / "bin" / "python3.11", home / "lib" / "python3.11" / "os.py"
     for secret in (home / "marks.csv", home / "bin" / "token", library):
         secret.touch()
@@ -76,18 +71,13 @@ def test_of_a_home_in_which_a_prepared_environments_python_lies_a_box_shows_that
     (home / "bin" / "python3").symlink_to("python3.11")
     python.symlink_to(home / "bin" / "python3")
     monkeypatch.setattr(scripts, "PLACE", tmp_path / "place")
-    shown = bubblewrap.shown()
-    monkeypatch.setattr(bubblewrap, "shown", lambda: [*shown, str(tmp_path / "place")])
-    bubblewrap.fixed.cache_clear()
+    shown(tmp_path / "place")
 
     def look():
         said = subprocess.run([python], capture_output=True, text=True, check=False).stdout
         return [said, sorted(os.listdir(home)), sorted(os.listdir(home / "bin")), library.exists()]
 
-    try:
-        got, _, _ = inside(look)
-    finally:
-        bubblewrap.fixed.cache_clear()
+    got, _, _ = inside(look)
     assert got == ["ran\n", ["bin", "lib"], ["python3", "python3.11"], True]
 
 
@@ -169,32 +159,18 @@ def test_a_file_cannot_grow_beyond_its_limit():
     assert got == ["File too large"]
 
 
-@pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
+@needs_groups
 def test_memory_beyond_the_limit_kills_and_is_told():
-    kills = []
-
     def hog():
         blocks = []
         while True:
             blocks.append(b"x" * (8 << 20))
 
-    original = boxes.Box.close
-
-    def close(box):
-        if box.group is not None:
-            kills.append(box.group.oom_kills())
-        original(box)
-
-    boxes.Box.close = close
-    try:
-        _, code, _ = inside(hog)
-    finally:
-        boxes.Box.close = original
-    assert code == 128 + 9
-    assert kills[0] >= 1
+    _, code, ended = inside(hog)
+    assert (code, ended.out_of_memory) == (128 + 9, True)
 
 
-@pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
+@needs_groups
 def test_processes_beyond_the_limit_are_refused():
     def bomb():
         made = 0
@@ -239,34 +215,14 @@ def test_what_a_box_uses_up_another_does_not_miss():
         kept = fill()
         os.write(filled[1], b"x" if kept else b"")
         time.sleep(60)
-        return kept
 
     filled = os.pipe()
     with boxes.Box(f"hog-{os.getpid()}", CAPS) as hog:
-        request = hog.request()
-        child = os.fork()
-        if child == 0:
-            try:
-                entering.enter(request)
-                beside_a_hog()
-            finally:
-                os._exit(1)
+        child = fork_into(hog, beside_a_hog)
         assert os.read(filled[0], 1) == b"x"
         got, _, _ = inside(send)
     os.waitpid(child, 0)
     assert got == ["done"]
-
-
-def in_box(box, function, told):
-    """Fork a child that steps into an open box and writes `function()`, as JSON, to the pipe `told`."""
-    child = os.fork()
-    if child == 0:
-        try:
-            entering.enter(box.request())
-            os.write(told[1], json.dumps(function()).encode())
-        finally:
-            os._exit(0)
-    return child
 
 
 def test_no_box_notices_what_another_does_to_a_file_that_both_show():
@@ -301,9 +257,9 @@ def test_no_box_notices_what_another_does_to_a_file_that_both_show():
 
     done, told, found = os.pipe(), os.pipe(), []
     with boxes.Box(f"does-{os.getpid()}", CAPS) as one, boxes.Box(f"looks-{os.getpid()}", CAPS) as other:
-        children = [in_box(one, does, os.pipe())]
+        children = [fork_into(one, does)]
         assert os.read(done[0], 1) == b"x"
-        children.append(in_box(other, looks, told))
+        children.append(fork_into(other, looks, told[1]))
         got = json.loads(os.read(told[0], 4096))
         with open(shown, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nor is this machine kept waiting
@@ -331,27 +287,20 @@ def test_nobody_in_a_box_leaves_a_word_in_the_times_of_a_device():
 def test_a_closed_box_leaves_no_group_and_no_descriptor():
     inside(lambda: 1)  # what is opened once stays
     before = os.listdir("/proc/self/fd")
-    _, _, box = inside(lambda: 1)
+    box = inside(lambda: 1)[2].box
     assert os.listdir("/proc/self/fd") == before
     assert box.group is None or not any(folder.exists() for folder in box.group.folders)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
-def test_an_ordinary_user_gets_a_box_as_well(as_nobody):
-    def look():
-        return [os.getuid(), [name for _, name in socket.if_nameindex()], os.getpid() < 20]
-
-    assert as_nobody(lambda: inside(look)[:2]) == [[65534, ["lo"], True], 0]
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
-def test_an_ordinary_users_box_hides_what_it_must_as_well(as_nobody, monkeypatch):
+@root_only
+def test_an_ordinary_user_gets_a_box_that_hides_what_it_must_as_well(as_nobody, monkeypatch):
     monkeypatch.setattr(bubblewrap, "hidden", lambda *_: ["/usr/share"])  # stands for a grader in the environment
 
     def look():
-        return [os.listdir("/usr/share"), tried(lambda: open("/usr/share/x", "w").close())]
+        who = [os.getuid(), [name for _, name in socket.if_nameindex()], os.getpid() < 20]
+        return [who, os.listdir("/usr/share"), tried(lambda: open("/usr/share/x", "w").close())]
 
-    assert as_nobody(lambda: inside(look)[:2]) == [[[], ["Read-only file system"]], 0]
+    assert as_nobody(lambda: inside(look)[:2]) == [[[65534, ["lo"], True], [], ["Read-only file system"]], 0]
 
 
 def test_a_missing_bubblewrap_is_one_line_with_the_mend(monkeypatch):
@@ -469,18 +418,11 @@ def leave_orphans():
     return others
 
 
-def in_a_box(function):
-    """For `as_nobody`: what `function` returns in a box, and whether that box was broken by then."""
-    broken, close = [], boxes.Box.close
-    boxes.Box.close = lambda box: (broken.append(box.broken()), close(box))[1]
-    return [inside(function)[0], broken[0]]
+@root_only
+@pytest.mark.parametrize(("does", "left"), [(kill_everything, ["1"]), (leave_orphans, [])])
+def test_nothing_in_an_ordinary_users_box_ends_it_and_no_orphan_stays_a_zombie(as_nobody, does, left):
+    def in_a_box():
+        said, _, ended = inside(does)
+        return [said, ended.broken]
 
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
-def test_nothing_in_an_ordinary_users_box_can_end_it(as_nobody):
-    assert as_nobody(lambda: in_a_box(kill_everything)) == [["1"], False]
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
-def test_what_is_orphaned_in_a_box_leaves_no_zombie(as_nobody):
-    assert as_nobody(lambda: in_a_box(leave_orphans)) == [[], False]
+    assert as_nobody(in_a_box) == [left, False]

@@ -12,11 +12,8 @@ from boxed import needs_a_box
 from small_course import CHECKS, NAME, SOURCE
 
 from autograder.job import forkserver
-from autograder.job.kernel_process import KernelProcess
-from autograder.model.course import Limits
 from autograder.probe import asking
 from autograder.probe.asking import probe
-from autograder.sandbox import owners
 
 pytestmark = needs_a_box
 SECRET = secrets.token_hex(8)
@@ -51,12 +48,8 @@ def servers(folder, tmp_path_factory):
 @pytest.fixture
 def student(servers):
     """A notebook that they forked."""
-    kernel = KernelProcess(servers.student.path, owners.new_name("j"), Limits())
-    try:
-        kernel.ready()
+    with courses.kernel(servers) as kernel:
         yield asking.Student(asking.by_socket(kernel.questions), deadline=90.0)
-    finally:
-        kernel.close()
 
 
 @probe

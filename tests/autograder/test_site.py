@@ -7,6 +7,7 @@ import time
 import zlib
 from pathlib import Path
 
+import classroom
 import courses
 import pytest
 import site_links
@@ -106,7 +107,7 @@ def test_without_sphinx_the_mend_is_said_before_a_chapter_is_run(tmp_path, monke
 
 def test_a_chapter_is_shown_with_what_it_prints_and_draws_before_anyone_answers(small: tuple[Course, Path]):
     _, out = small
-    page = BeautifulSoup((out / "chapters" / f"{NAME}.html").read_text(), "html.parser")
+    page = classroom.shown(out / "chapters" / f"{NAME}.html")
     assert "printed when it was run" in page.get_text()
     assert 'NotImplementedError("your turn")' in page.get_text()
     picture = page.select_one(".cell_output img")
@@ -133,7 +134,7 @@ def test_what_was_run_is_not_run_again_until_the_chapter_changes(small: tuple[Co
 
 def test_the_notebook_that_one_downloads_is_the_released_one(small: tuple[Course, Path]):
     course, out = small
-    page = BeautifulSoup((out / "chapters" / f"{NAME}.html").read_text(), "html.parser")
+    page = classroom.shown(out / "chapters" / f"{NAME}.html")
     link = next(str(each["href"]) for each in page.find_all("a", download=True))
     assert (out / "chapters" / link).resolve().read_bytes() == course.notebook(NAME).read_bytes()
 
@@ -218,7 +219,7 @@ def test_a_chapter_says_of_itself_all_that_its_page_needs(name: str):
 
 
 def test_a_teachers_page_says_what_the_chapter_says(two: Path):
-    page = BeautifulSoup((two / "about" / "03_device_placement.html").read_text(), "html.parser").get_text()
+    page = classroom.shown(two / "about" / "03_device_placement.html").get_text()
     for said in (
         "Which device runs each op, and how do I decide it?",
         "60 minutes, 9 exercises, 23 points, 1 read by a person",

@@ -5,46 +5,34 @@ from dataclasses import replace
 import classroom
 import courses
 import pytest
-from bs4 import BeautifulSoup
+from classroom import FAILED, PASSED, TINY
 from nbgrader.api import Gradebook
-from small_course import CHECKS, NAME, SOURCE, command
+from small_course import NAME, command
 
 from autograder.gradebook import late_penalty
-from autograder.gradebook.record import Recorder
-from autograder.model.verdict import Fault, Mark, Result, Verdict
+from autograder.report import outputs
 
 DUE = "2026-01-05T12:00+00:00"
 
 
-def verdict(course, student, double=2.0, why=Result.MANUAL):
-    """Of the small chapter: `double` is worth 2, `shift` 3 and `why` 1."""
-    chapter = course.chapter(NAME)
-    marks = (
-        Mark("double", double, 2.0, Result.PASSED if double else Result.FAILED, Fault.STUDENT, "It says.", "=added"),
-        Mark("shift", 3.0, 3.0, Result.PASSED, Fault.NONE, "Passed."),
-        Mark("why", 0.0, 1.0, why, Fault.NONE, "Graded by hand."),
-    )
-    return Verdict(student, NAME, "d" * 64, marks, 7, 0.4, chapter.release)
-
-
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
+def graded(small, tmp_path_factory):
     """Ada on time, Bob two days late, Cem's answer marked by hand; then `autograder report`."""
-    root = tmp_path_factory.mktemp("totals")
-    course, out = courses.write(root / "course", NAME, SOURCE, CHECKS), root / "out"
-    chapter = course.chapter(NAME)
+    out, chapter = tmp_path_factory.mktemp("totals") / "out", small.chapter(NAME)
     late_penalty.settle(out, chapter, DUE, "10%", None)
-    with Recorder(out, chapter) as recorder:
-        recorder.write(verdict(course, "ada"), "2026-01-05 11:00:00 UTC")
-        recorder.write(verdict(course, "bob", double=0.0), "2026-01-06 13:00:00 UTC")
-        recorder.write(verdict(course, "cem"))
+    ada, bob, cem = (
+        classroom.verdict(student, double, PASSED, tiny=chapter)
+        for student, double in (("ada", PASSED), ("bob", FAILED), ("cem", PASSED))
+    )
+    classroom.record(out, ada, tiny=chapter, at="2026-01-05 11:00:00 UTC")
+    classroom.record(out, classroom.mistaken(bob, "=added"), tiny=chapter, at="2026-01-06 13:00:00 UTC")
+    classroom.record(out, cem, tiny=chapter)
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}", chapter.course) as book:
         grade = book.find_grade("why", NAME, NAME, "cem")
         grade.manual_score, grade.needs_manual_grade = 1.0, False
         book.find_comment("why", NAME, NAME, "cem").manual_comment = "=Good,\nand short."
         book.db.commit()
-    done = command("report", NAME, "--out", out, root=course.root)
-    assert done.returncode == 0, done.stderr
+    command("report", NAME, "--out", out, root=small.root)
     return out
 
 
@@ -57,9 +45,7 @@ def test_a_total_is_the_points_less_the_penalty_as_gradebook_and_feedback_have_i
         for student, line in said.items():
             submission = book.find_submission(NAME, student)
             assert float(line["total"]) == pytest.approx(submission.score - submission.late_submission_penalty)
-            page = BeautifulSoup(
-                (graded / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8"), "html.parser"
-            )
+            page = classroom.shown(graded / "feedback" / student / NAME / f"{NAME}.html")
             assert page.find(class_="total").strong.text == line["total"]
 
 
@@ -81,11 +67,8 @@ def test_marks_csv_has_misconception_and_comment_and_no_formula(graded):
 
 
 def test_who_could_not_be_graded_has_no_total_which_is_not_one_of_nothing(tmp_path):
-    from autograder.report import outputs
-
-    tiny = replace(classroom.chapter(), course="tiny")
-    with Recorder(tmp_path, tiny) as recorder:
-        recorder.write(classroom.verdict("ada"))
+    tiny = replace(TINY, course="tiny")
+    classroom.record(tmp_path, classroom.verdict("ada"), tiny=tiny)
     outputs.write(tmp_path, tiny, faults={"zed": "no space left"}, workers=1)
     _, zed = courses.table(tmp_path / "totals.csv")
     assert (zed["student"], zed["raw"], zed["total"], zed["note"]) == ("zed", "", "", "not graded: no space left")

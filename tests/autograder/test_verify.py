@@ -244,25 +244,6 @@ def test_an_answer_is_asked_on_each_seed_and_looked_at_by_the_visible_check(fixt
     assert "division by zero" in found[2].visible
 
 
-def test_cells_that_take_long_are_run_once_for_all_answers_after_them(fixture_course, monkeypatch):
-    right = build.solution_source(fixture_course, CHAPTER)["place"]
-    asked = [Answered("place", "place", right, (1,)), Answered("place", "place", right + "\n1/0\n", (1,))]
-    each_by_itself = unboxed.ask(fixture_course, CHAPTER, asked)
-    monkeypatch.setattr(unboxed, "LONG", -1.0)
-    monkeypatch.setattr(unboxed, "_BEGUN", {})
-    ran = []
-    monkeypatch.setattr(
-        unboxed,
-        "_ran",
-        lambda source, *args, ran_=unboxed._ran, **more: ran.append(source) or ran_(source, *args, **more),
-    )
-    assert [unboxed.visible(fixture_course, CHAPTER, each) for each in asked] == [
-        each.visible for each in each_by_itself
-    ]
-    assert ran[-1] == asked[1].source
-    assert ran.count(ran[0]) == 1
-
-
 def test_seeds_are_left_out_after_a_while_but_for_the_first_few(fixture_course):
     asked = check_answer.Asked(fixture_course, CHAPTER)
     seeds = range(1, 7)

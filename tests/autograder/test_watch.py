@@ -8,12 +8,11 @@ import threading
 import time
 from pathlib import Path
 
-import classroom
 import courses
 import lms_downloads
 import pytest
 from boxed import needs_a_box
-from classroom import NAME
+from classroom import NAME, TINY
 from lms_downloads import wait_for
 from small_course import NAME as SMALL
 from small_course import RIGHT
@@ -21,7 +20,6 @@ from small_course import RIGHT
 from autograder.submissions import arrivals
 from autograder.submissions.arrivals import Rest
 
-TINY = classroom.chapter()
 BIN = Path(sys.executable).parent
 
 
