@@ -21,3 +21,10 @@ def enter(out: Path, chapter: Chapter, enrolled: Mapping[str, Enrolled]) -> None
             known = there.get(student)
             if known is None or any(getattr(known, name) != value for name, value in said.items()):
                 book.update_or_create_student(student, **said)
+
+
+def emails(out: Path, chapter: Chapter) -> dict[str, str]:
+    """The addresses of who has one, by id. Raises CourseError, GradebookError."""
+    with record.book(out, chapter) as book:
+        there: list[Any] = book.students
+        return {str(student.id): student.email for student in there if student.email}
