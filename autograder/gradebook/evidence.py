@@ -14,6 +14,7 @@ import json
 import subprocess
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -137,6 +138,17 @@ def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = No
             f"{chapter}: no verdict of {student!r} is kept that stood{when}; `grade` keeps those that it gives"
         )
     return _read(row)
+
+
+def every(book: Gradebook, chapter: str) -> dict[str, list[Kept]]:
+    """All that was recorded of each student, oldest first, but what cannot be read."""
+    query = select(EVIDENCE).where(EVIDENCE.c.chapter == chapter).order_by(EVIDENCE.c.id)
+    found: dict[str, list[Kept]] = {}
+    with book.reading() as connection:
+        for row in connection.execute(query):
+            with suppress(ValueError, LookupError, TypeError, zlib.error):
+                found.setdefault(row.student, []).append(_read(row))
+    return found
 
 
 def _read(row: Any) -> Kept:

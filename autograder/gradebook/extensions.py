@@ -109,6 +109,11 @@ class Extensions:
         return {} if each.seconds is None else {each.student: each.seconds}
 
 
+def dates(connection: Connection, chapter: str) -> dict[str, str]:
+    """Until when each student has, in UTC, of whom a date was said for a chapter."""
+    return {each.student: each.until for each in _said(connection, chapter) if each.until}
+
+
 def _shown(when: datetime) -> str:
     return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
