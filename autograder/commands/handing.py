@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, published_at
 from autograder.commands.terminal import AUTHOR, OK, progress, say, warn
+
+if TYPE_CHECKING:  # these import what takes seconds
+    from autograder.export.totals import Total
+    from autograder.model.course import Chapter
 
 Chapters = Annotated[
     list[str], typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
@@ -59,11 +63,19 @@ def export(
         list[str] | None, typer.Option(help="with --canvas: 03=TITLE or 03=ID, where they are called otherwise")
     ] = None,
     scale: Annotated[bool, typer.Option("--scale", help="to the points that are possible there")] = False,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="write an autograder for Gradescope here: it copies marks, and runs nothing")
+    ] = None,
+    submissions: Annotated[
+        Path | None, typer.Option(help="with --gradescope: what was graded, as for grade", exists=True)
+    ] = None,
+    name_pattern: Annotated[str, typer.Option(help="with --submissions: how files are named, as for grade")] = "",
     waiting: Annotated[
         bool, typer.Option("--waiting", help="what waits for a mark by hand, too, as it stands now")
     ] = False,
 ) -> None:
-    """Fill the columns of a gradebook that was downloaded from Canvas or Moodle, to be imported there again.
+    """Fill the columns of a gradebook that was downloaded from Canvas or Moodle, to be imported there again; or write an
+    autograder for Gradescope that gives everyone the mark that they have here.
 
     For example: autograder export 03 --out class --canvas gradebook.csv --roster class.csv
 
@@ -77,16 +89,21 @@ def export(
     from autograder.export.totals import totals
     from autograder.store import files
 
-    if not (source := canvas or moodle) or (canvas and moodle):
-        end(AUTHOR, "give one of --canvas FILE and --moodle FILE; OUT/totals.csv is the table for any other system")
+    if sum(each is not None for each in (canvas, moodle, gradescope)) != 1:
+        table = "OUT/totals.csv is the table for any other system"
+        end(AUTHOR, f"give one of --canvas FILE and --moodle FILE, or --gradescope ZIP; {table}")
     course = opened(context)
     names = list(dict.fromkeys(course.full_name(name) for name in chapters))
-    if moodle and len(names) > 1:
-        end(AUTHOR, "--moodle: a worksheet is of one assignment; export one chapter at a time")
+    if (moodle or gradescope) and len(names) > 1:
+        end(AUTHOR, "--moodle, --gradescope: each is of one assignment; export one chapter at a time")
     if column and not canvas:
         end(AUTHOR, "--column names a column of --canvas")
     columns = {course.full_name(name): title for name, _, title in (said.partition("=") for said in column or ())}
     class_ = [(chapter, totals(out, chapter)) for chapter in map(course.chapter, names)]
+    if not (source := canvas or moodle):
+        assert gradescope
+        _replayed(gradescope, out, *class_[0], submissions, roster, name_pattern, waiting)
+        return
     everyone = {total.student for _, found in class_ for total in found}
     people, filled = People(out, everyone, roster), Filled(scale, waiting)
     if canvas:
@@ -109,6 +126,34 @@ def export(
         warn("not exported", line)
     if filled.troubles:
         sys.exit(AUTHOR)
+
+
+def _replayed(
+    path: Path,
+    out: Path,
+    chapter: Chapter,
+    class_: list[Total],
+    submissions: Path | None,
+    roster: Path | None,
+    name_pattern: str,
+    waiting: bool,
+) -> None:
+    from autograder.export import gradescope
+    from autograder.submissions.filenames import Names
+
+    if submissions is None:
+        end(AUTHOR, "--gradescope needs --submissions, what was graded: a mark goes by the notebook that was handed in")
+    names = Names(name_pattern, "")
+    made = gradescope.write(path, out, chapter, class_, submissions, roster, names, waiting)
+    say(f"{path}: of {made.pages} students")
+    sys.exit(_left_out(made.troubles))
+
+
+def _left_out(troubles: list[str]) -> int:
+    """Say who is not in a zip, and how the command ends."""
+    for line in troubles:
+        warn("not in the zip", line)
+    return AUTHOR if troubles else OK
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -141,7 +186,5 @@ def feedback(
         made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
         say(f"{path}: of {made.pages} students")
         grading.without_notebook(unmade)
-        for line in made.troubles:
-            warn("not in the zip", line)
-            code = AUTHOR
+        code = max(code, _left_out(made.troubles))
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""The verbs of whoever has a class: grade, report, forget."""
+"""The verbs of whoever has a class: grade, report, term, forget."""
 
 from __future__ import annotations
 
@@ -147,6 +147,46 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     grading.reports(out, full)
     grading.without_notebook(unmade)
     sys.exit(INFRASTRUCTURE if unmade else OK)
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def term(
+    context: typer.Context,
+    rules: Annotated[
+        Path, typer.Argument(help="the rules: see docs/term.md", metavar="TERM.TOML", exists=True, dir_okay=False)
+    ],
+    out: Out,
+    student: Annotated[str, typer.Option(help="write nothing: say this one's total line by line")] = "",
+) -> None:
+    """Apply a term's rules to all chapters in OUT: term.csv, term.html, and a page for each student that explains the total.
+
+    Marks in the gradebook stay as they are. Exit code 2: somebody in a section is in no class; all others are counted.
+
+    For example: autograder term term.toml --out class
+    """
+    from autograder.model.course import near
+    from autograder.term import counting, explained, outputs
+    from autograder.term import rules as rules_of
+
+    course = opened(context)
+    read = rules_of.read(rules, course.full_name)
+    lines, zone = outputs.counted(out, course.id, read)
+    if student:
+        named = {line.student: line for line in lines}
+        if student not in named:
+            end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
+        for part in explained.parts(named[student], read, zone):
+            say(part.head)
+            for said in part.said:
+                say(f"  {said}")
+        return
+    path = outputs.write(out, read, lines, zone, course.title)
+    say(f"{path}: {len(lines)} students, {len(lines[0].chapters) if lines else 0} chapters")
+    strangers = counting.strangers(read, lines)
+    for section, who in strangers:
+        mend = near(who, {line.student for line in lines})
+        warn("nobody", f"{rules}: sections.{section}.students: {who!r} is in no class; {mend}")
+    sys.exit(AUTHOR if strangers else OK)
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

@@ -66,14 +66,8 @@ def mark(total: Total, possible: str, where: str, filled: Filled) -> str | None:
 
     Raises CourseError when these are not the chapter's.
     """
-    if total.fault or ((total.missing or total.waiting) and not filled.as_it_stands):
-        why = f"{total.waiting} exercises wait for a mark by hand"
-        mend = "give them in the formgrader, or add --waiting"
-        if total.missing:
-            why, mend = f"{total.missing} answer cells are not in the notebook", f"have it handed in again, or {mend}"
-        if total.fault:
-            why, mend = f"not graded: {total.fault}", "grade again"
-        filled.troubles.append(f"{harmless.line(total.student)}, {total.chapter}: {harmless.line(why)}; {mend}")
+    if why := total.not_yet(filled.as_it_stands):
+        filled.troubles.append(f"{harmless.line(total.student)}, {total.chapter}: {why}")
         filled.waiting += not total.fault
         return None
     filled.worth += total.points > 0

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import unicodedata
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -50,10 +52,14 @@ class Target(StrEnum):
 
 @dataclass
 class Returned:
-    """A zip of pages, and whose page is not in it."""
+    """A zip of what is students' own, and whose is not in it."""
 
     pages: int = 0
     troubles: list[str] = field(default_factory=list)
+
+    def told(self, student: str, why: str) -> None:
+        """Say why something is not in it."""
+        self.troubles.append(f"{harmless.line(student)}: {why}")
 
 
 def write(
@@ -67,34 +73,37 @@ def write(
     names = _names(out, chapter, {total.student for total in totals}, target, made)
     whole = record.records(out, chapter) if target is Target.CANVAS else []
     records = {each.student: each for each in whole}
+    with archive(path) as put:
+        for total in totals:
+            if why := total.not_yet(waiting, missing=False):
+                made.told(total.student, why)
+            elif name := names.get(total.student):
+                put(name, _data(out, chapter, total.student, records), 0o600)
+                made.pages += 1
+    return made
+
+
+@contextmanager
+def archive(path: Path) -> Iterator[Callable[[str, bytes, int], None]]:
+    """A zip that replaces `path` whole, and that only we may read; yields what puts a file into it: name, content, mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
     private = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(private, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for total in totals:
-            if why := _not_yet(total, waiting):
-                made.troubles.append(f"{harmless.line(total.student)}: {why}")
-            elif name := names.get(total.student):
-                info = zipfile.ZipInfo(name, MADE)
-                info.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(info, _data(out, chapter, total.student, records))
-                made.pages += 1
+    with open(private, "wb") as file, zipfile.ZipFile(file, "w") as made:
+
+        def put(name: str, data: bytes, mode: int) -> None:
+            info = zipfile.ZipInfo(name, MADE)
+            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (stat.S_IFREG | mode) << 16
+            made.writestr(info, data)
+
+        yield put
     os.replace(new, path)
-    return made
 
 
 def _data(out: Path, chapter: Chapter, student: str, records: Mapping[str, Record]) -> bytes:
     if student in records:
         return feedback_notebook.render(out, chapter, records[student])
     return feedback.path(out, chapter.name, student).read_bytes()
-
-
-def _not_yet(total: Total, waiting: bool) -> str:
-    if total.fault:
-        return f"not graded: {harmless.line(total.fault)}; grade again"
-    if total.waiting and not waiting:
-        return f"{total.waiting} exercises wait for a mark by hand; give them in the formgrader, or add --waiting"
-    return ""
 
 
 def _names(out: Path, chapter: Chapter, students: set[str], target: Target, made: Returned) -> dict[str, str]:

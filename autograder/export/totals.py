@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.gradebook import record, roll
+from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
 
@@ -21,6 +22,18 @@ class Total:
     waiting: int = 0  # exercises that wait for a mark by hand
     missing: int = 0  # exercises whose cell is not in the notebook: no mark of 0 by itself
     fault: str = ""  # why this machine could not grade what was handed in last
+
+    def not_yet(self, waiting: bool, missing: bool = True) -> str:
+        """Why it does not leave the house, and the mend; empty where it does. `waiting`: as it stands now.
+
+        Without `missing`, cells that are not in the notebook keep nothing back.
+        """
+        mend = "give them in the formgrader, or add --waiting"
+        if self.fault:
+            return f"not graded: {harmless.line(self.fault)}; grade again"
+        if self.missing and missing and not waiting:
+            return f"{self.missing} answer cells are not in the notebook; have it handed in again, or {mend}"
+        return f"{self.waiting} exercises wait for a mark by hand; {mend}" if self.waiting and not waiting else ""
 
 
 def totals(out: Path, chapter: Chapter) -> list[Total]:

@@ -14,6 +14,7 @@ import json
 import subprocess
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,6 +149,17 @@ def latest(book: Gradebook, chapter: str) -> tuple[dict[str, Submission], str]:
         rows = connection.execute(select(EVIDENCE).where(EVIDENCE.c.id.in_(newest)).order_by(EVIDENCE.c.id)).all()
     found = {row.student: answers for row in rows if (answers := _answers(row))}
     return found, next((row.basis for row in reversed(rows) if row.basis), "")
+
+
+def every(book: Gradebook, chapter: str) -> dict[str, list[Kept]]:
+    """All that was recorded of each student, oldest first, but what cannot be read."""
+    query = select(EVIDENCE).where(EVIDENCE.c.chapter == chapter).order_by(EVIDENCE.c.id)
+    found: dict[str, list[Kept]] = {}
+    with book.reading() as connection:
+        for row in connection.execute(query):
+            with suppress(ValueError, LookupError, TypeError, zlib.error):
+                found.setdefault(row.student, []).append(_read(row))
+    return found
 
 
 def _read(row: Any) -> Kept:

@@ -98,6 +98,11 @@ class Extensions:
         return {} if each.seconds is None else {each.student: each.seconds}
 
 
+def dates(connection: Connection, chapter: str) -> dict[str, str]:
+    """Until when each student has, in UTC, of whom a date was said for a chapter."""
+    return {each.student: each.until for each in _said(connection, chapter) if each.until}
+
+
 def _remember(connection: Connection, each: Extension) -> None:
     """Keep what a line says, in place of what was said before; of what it does not say that stays."""
     mine = (SAID.c.chapter == each.chapter) & (SAID.c.student == each.student)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from nbgrader.plugins import LateSubmissionPlugin
+from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Dict, Float, Unicode
 from traitlets.config.loader import Config
 
@@ -68,6 +70,19 @@ def applied(config: Config, chapter: Chapter) -> str | None:
             rest[name] = said
     when = due(config, chapter)
     return f"{when} {json.dumps(rest, sort_keys=True)}" if when and rest else when
+
+
+def policy(out: Path) -> Callable[[str, float, float], float]:
+    """The late policy of OUT: of a student, their points and the seconds that they are late, the points that it takes off."""
+    step = AssignLatePenalties(config=database.load_config(Path(out)))
+    step.init_plugin()
+    plugin: Any = step.plugin_inst
+
+    def off(student: str, points: float, seconds: float) -> float:
+        said = plugin.late_submission_penalty(student, points, seconds) if seconds > 0 else None
+        return max(0.0, min(points, float(said or 0.0)))
+
+    return off
 
 
 def settle(

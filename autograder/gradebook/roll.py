@@ -81,6 +81,13 @@ def _said(out: Path, chapter: Chapter, table: Table, column: Column[Any]) -> dic
         return {student: said for student, said in connection.execute(query)}
 
 
+def emails(out: Path, chapter: Chapter) -> dict[str, str]:
+    """The addresses of who has one, by id. Raises CourseError, GradebookError."""
+    with record.book(out, chapter) as book:
+        there: list[Any] = book.students
+        return {str(student.id): student.email for student in there if student.email}
+
+
 def _replace(out: Path, chapter: Chapter, table: Table, lines: list[dict[str, Any]]) -> None:
     with record.book(out, chapter) as book, book.transaction() as connection:
         connection.execute(delete(table).where(table.c.chapter == chapter.name))

@@ -1,0 +1,105 @@
+"""What a class of OUT has of a chapter, for a term: every attempt that was graded, with what was given by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from autograder.gradebook import evidence, extensions, given, record, roll, tables
+from autograder.gradebook.evidence import Kept
+from autograder.gradebook.given import Given
+from autograder.gradebook.record import Record, Row
+from autograder.model.course import Chapter
+from autograder.model.verdict import Result
+from autograder.report.standing import handed_in_nothing
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A notebook that was handed in, and graded."""
+
+    number: int  # from 1, in the order in which they were graded
+    handed_in: datetime | None  # in UTC, naive; None: nobody says
+    points: float  # before the late policy
+    waiting: int = 0  # exercises that wait for a mark by hand
+    missing: int = 0  # exercises whose cell was not in it
+    other_checks: bool = False  # than those by which the last one was graded
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """What a student has of a chapter."""
+
+    attempts: tuple[Attempt, ...] = ()  # the last one stands in the gradebook; none: nothing was handed in
+    fault: str = ""  # why this machine could not grade what was handed in last
+    extension: timedelta = timedelta()
+    until: datetime | None = None  # what the extension was said to be, if that was a date
+
+
+@dataclass(frozen=True)
+class ChapterClass:
+    """A chapter, and everyone of its class."""
+
+    chapter: Chapter
+    due: datetime | None = None  # in UTC, naive, without extensions
+    theirs: Mapping[str, Theirs] = field(default_factory=dict)  # by student
+    zone: str = ""  # where the class is
+
+
+def of(out: Path, chapter: Chapter) -> ChapterClass:
+    """The class of a chapter that was graded into OUT. Raises CourseError, GradebookError."""
+    records = record.records(out, chapter)
+    absent, faults = roll.absent(out, chapter), roll.left(out, chapter)
+    with record.book(out, chapter) as book:
+        kept = evidence.every(book, chapter.name)
+        by_hand = given.given(book, chapter.name) if records else {}
+        with book.reading() as connection:
+            dates = extensions.dates(connection, chapter.name)
+    due = next((each.due - timedelta(seconds=each.extension) for each in records if each.due), None)
+    theirs = {student: Theirs() for student in absent}
+    for each in records:
+        extension, until = timedelta(seconds=each.extension), tables.moment(dates.get(each.student))
+        dated = until if until and due and until - due == extension else None  # else nbgrader's came after it
+        tries = () if handed_in_nothing(each) else _attempts(chapter, each, kept, by_hand.get(each.student, Given()))
+        theirs[each.student] = Theirs(tries, "", extension, dated)
+    theirs |= {student: Theirs(fault=why) for student, why in faults.items()}
+    return ChapterClass(chapter, due, theirs, next((each.zone for each in records), ""))
+
+
+def _attempts(chapter: Chapter, stands: Record, kept: Mapping[str, list[Kept]], by_hand: Given) -> tuple[Attempt, ...]:
+    """Each notebook that a verdict is kept of, the one that stands at the end; a mark by hand counts for all of them."""
+    last: dict[str, Kept] = {}
+    for each in kept.get(stands.student, ()):
+        last.pop(_which(each), None)
+        last[_which(each)] = each  # what was graded again counts once, and where it was graded last
+    checks = stands.verdict.evidence.parts.get("checks")
+    made = []
+    for each in [*last.values()][:-1]:
+        if each.verdict.nothing:
+            continue
+        marks = {mark.exercise: mark for mark in each.verdict.marks}
+        rows = [
+            record.row(each.verdict, marks[one.name], one, by_hand) for one in chapter.exercises if one.name in marks
+        ]
+        other = each.verdict.evidence.parts.get("checks") != checks
+        made.append(_attempt(len(made) + 1, each.timestamp, rows, other))
+    return (*made, _attempt(len(made) + 1, stands.timestamp, stands.rows))
+
+
+def _which(kept: Kept) -> str:
+    """Which notebook a verdict is of: what counts of it, and when it was handed in."""
+    if kept.answers is None:
+        return str(kept.timestamp)
+    said = asdict(kept.answers)
+    return json.dumps([kept.timestamp, *(said[name] for name in ("answers", "invalid", "missing", "refused", "added"))])
+
+
+def _attempt(
+    number: int, timestamp: str | None, rows: list[Row] | tuple[Row, ...], other_checks: bool = False
+) -> Attempt:
+    missing = sum(row.verdict is Result.MISSING for row in rows)
+    points = sum(row.points for row in rows)
+    return Attempt(number, tables.moment(timestamp), points, sum(row.waiting for row in rows), missing, other_checks)

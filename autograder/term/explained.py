@@ -1,0 +1,112 @@
+"""A student's total of a term, line by line: which attempt counts, what was late, where the days of the bank went, the sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autograder.gradebook.record import number
+from autograder.report.rendering import duration, moment
+from autograder.term.counting import Counted, Line, Worth
+from autograder.term.rules import Rules
+
+
+@dataclass(frozen=True)
+class Part:
+    """A heading, and what is said below it."""
+
+    head: str
+    said: tuple[str, ...]
+
+
+def parts(line: Line, rules: Rules, zone: str = "") -> list[Part]:
+    """The whole, then chapter by chapter, then the sum. Times are shown in `zone`."""
+    return [_whole(line, rules), *(_chapter(each, rules, zone) for each in line.chapters), _sum(line, rules)]
+
+
+def rules_said(rules: Rules) -> list[str]:
+    """The rules themselves, a sentence each."""
+    said = ["Of several attempts the one that is worth most counts." if rules.best else "The last attempt counts."]
+    if rules.days:
+        most = f", at most {rules.per_chapter} of one chapter" if rules.per_chapter < rules.days else ""
+        said.append(
+            f"A bank of {_days(rules.days)}{most}: each moves a due date by 24 hours; they go to what was due first, and only "
+            "where they keep points."
+        )
+    for name, section in rules.sections.items():
+        own = ", ".join(section.due) or "no chapter"
+        said.append(f"Section {name} has due dates of its own in {own}.")
+    return [*said, "Chapters have weights." if rules.weights else "The points of the chapters are added up."]
+
+
+def _whole(line: Line, rules: Rules) -> Part:
+    said = [f"Section {line.section}."] if line.section else []
+    if rules.days:
+        said.append(f"Bank of {_days(rules.days)}: {line.spent} spent, {line.left} left.")
+    if not line.whole:
+        said.append("This is not the end: something is not graded yet, see below.")
+    return Part(f"{points(line.total)} of {points(line.of)}", tuple(said))
+
+
+def _chapter(each: Counted, rules: Rules, zone: str) -> Part:
+    head = f"{each.chapter.name}: {points(each.share)} of {points(each.weight)}"
+    if each.fault:
+        return Part(head, (f"Not graded yet: the grading machine failed ({each.fault}).",))
+    if each.worth is None:
+        return Part(head, ("Nothing was handed in.",))
+    attempt, said = each.worth.attempt, []
+    if each.others:
+        others = [f"attempt {one.attempt.number} is worth {points(one.points)}" for one in each.others]
+        said.append(
+            f"Attempt {attempt.number} counts, which is worth {points(each.worth.points)}: {', '.join(others)}."
+        )
+    if attempt.other_checks:
+        said.append("It was graded by other checks than the last attempt.")
+    said += _when(each, each.worth, rules, zone)
+    if attempt.waiting:
+        said.append(f"{attempt.waiting} of its answers wait for a mark by hand, and count 0 until then.")
+    if attempt.missing:
+        said.append(f"{attempt.missing} answers are not in the notebook, and count 0.")
+    off = f" less {points(each.worth.penalty)}" if each.worth.penalty else ""
+    most = each.chapter.max_points
+    got = f"{points(attempt.points)}{off} of {points(most)} points"
+    if rules.weights:
+        got += f", weight {points(each.weight)}: {points(each.weight)} × {points(each.worth.points)} / {points(most)}"
+        got += f" = {points(each.share)}"
+    return Part(head, (*said, f"{got}."))
+
+
+def _when(each: Counted, worth: Worth, rules: Rules, zone: str) -> list[str]:
+    if each.due is None:
+        return []
+    whose = f" ({', '.join(each.why_due)})" if each.why_due else ""
+    said = f"Due {moment(each.due, zone)}{whose}"
+    if worth.attempt.handed_in is None:
+        return [f"{said}; nobody says when it was handed in: nothing is taken off."]
+    said += f", handed in {moment(worth.attempt.handed_in, zone)}"
+    if not worth.seconds_late:
+        return [f"{said}: on time."]
+    said += f": {duration(worth.seconds_late)} late."
+    if worth.days:
+        said += f" {_days(worth.days)} of the bank, {each.left} left."
+    elif worth.penalty and rules.days:
+        said += " No day of the bank was left for it."
+    return [f"{said} {points(worth.penalty) if worth.penalty else 'Nothing'} is taken off."]
+
+
+def _sum(line: Line, rules: Rules) -> Part:
+    added = " + ".join(points(each.share) for each in line.chapters) or "0"
+    said = [f"{added} = {points(line.total)} of {points(line.of)}."]
+    counted = {each.chapter.name for each in line.chapters}
+    if later := [name for name, weight in rules.weights.items() if weight and name not in counted]:
+        rest = sum(rules.weights[name] for name in later)
+        said.append(f"Not graded yet, for anybody: {', '.join(later)}, {points(rest)} more.")
+    return Part("Together", tuple(said))
+
+
+def points(value: float) -> str:
+    """Points of a term, which parts of weights are: to the hundredth."""
+    return number(round(value, 2))
+
+
+def _days(count: int) -> str:
+    return f"{count} late day{'' if count == 1 else 's'}"

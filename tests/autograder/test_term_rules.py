@@ -1,0 +1,240 @@
+"""A term's rules over two chapters, a class of whom every total was worked out by hand, and each total explained."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import courses
+import pytest
+from bs4 import BeautifulSoup
+from small_course import CHECKS, SOURCE, command
+
+from autograder.authoring import build
+from autograder.gradebook import late_penalty, record, roll
+from autograder.gradebook.record import Recorder
+from autograder.model.course import Course, CourseError
+from autograder.model.verdict import Evidence, Fault, Mark, Result, Verdict
+from autograder.submissions.extensions import DAY, Extension
+from autograder.submissions.intake import Submission
+from autograder.term import outputs, rules
+
+FIRST, SECOND = "01_first", "02_second"  # 5 points each: `double` 2, `shift` 3
+DUE = {FIRST: datetime(2026, 1, 5, 12, tzinfo=UTC), SECOND: datetime(2026, 1, 12, 12, tzinfo=UTC)}
+ALL, SHIFT, DOUBLE, NONE = (2.0, 3.0), (0.0, 3.0), (2.0, 0.0), (0.0, 0.0)
+EARLY = timedelta(hours=-1)
+TERM = """\
+attempt = "best"
+[bank]
+days = 3
+per_chapter = 2
+[sections.B]
+students = ["eve", "fay"]
+due = { 02 = 2026-01-14T12:00:00Z }
+[weights]
+01 = 40
+second = 60
+"""
+HANDED_IN = {  # chapter -> student -> attempts: points, and how long after it is due; None: nobody says
+    FIRST: {
+        "ada": [(ALL, EARLY)],
+        "bob": [(ALL, timedelta(hours=25))],  # two days of the bank
+        "cem": [(ALL, timedelta(days=3))],  # two, and a day that costs 10 %
+        "dan": [(ALL, EARLY), (DOUBLE, EARLY / 2)],  # the first attempt is the best
+        "fay": [(ALL, EARLY)],
+        "gil": [(ALL, None)],
+        "hal": [(NONE, timedelta(days=1))],  # nothing to keep: no day goes
+    },
+    SECOND: {
+        "ada": [(ALL, EARLY)],
+        "bob": [(ALL, timedelta(days=1, minutes=10))],  # one day, and the grace of 15 minutes
+        "cem": [(SHIFT, timedelta(days=2))],  # one day is left; the other one costs 10 % of 3
+        "dan": [(DOUBLE, EARLY), (ALL, timedelta(days=2))],  # the second one is, by two days
+        "eve": [(ALL, timedelta(hours=47))],  # section B: due two days later
+        "fay": [(ALL, timedelta(hours=71))],  # and has a day more
+        "gil": [(ALL, timedelta(hours=25))],  # has until the day after: an hour late, one day of the bank
+    },
+}
+TOTALS = {  # by hand: 40 x points / 5 + 60 x points / 5
+    "ada": 40 + 60,
+    "bob": 40 + 60,
+    "cem": 36 + 32.4,
+    "dan": 40 + 60,
+    "eve": 0 + 60,
+    "fay": 40 + 60,
+    "gil": 40 + 60,
+    "hal": 0 + 0,
+}
+LEFT = {"ada": 3, "bob": 0, "cem": 0, "dan": 1, "eve": 3, "fay": 3, "gil": 2, "hal": 3}
+
+
+def verdict(course: Course, chapter: str, student: str, points: tuple[float, float], checks: str = "c") -> Verdict:
+    marks = [
+        Mark(name, got, most, Result.PASSED if got else Result.FAILED, Fault.NONE if got else Fault.STUDENT, "-")
+        for name, got, most in zip(("double", "shift"), points, (2.0, 3.0), strict=True)
+    ]
+    evidence = Evidence(parts={"checks": checks})
+    return Verdict(student, chapter, "d" * 64, tuple(marks), 7, 0.4, course.chapter(chapter).release, evidence=evidence)
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory) -> tuple[Course, Path]:
+    """The class: Eve is absent from the first chapter, and the machine failed at Hal's second one."""
+    root = tmp_path_factory.mktemp("term")
+    source = SOURCE[: SOURCE.index("# %% [markdown] answer")]
+    course, out = courses.write(root / "course", FIRST, source, CHECKS), root / "out"
+    (course.root / "solutions" / f"{SECOND}.py").write_text(source.replace("# Small", "# Second"))
+    (course.root / "checks" / f"test_{SECOND}.py").write_text(CHECKS)
+    course = Course.read(course.root)
+    build.build(course)
+    late_penalty.settle(out, course.chapter(FIRST), DUE[FIRST].isoformat(), "10%", "15m")
+    late_penalty.settle(out, course.chapter(SECOND), DUE[SECOND].isoformat(), None, None)
+    more = {SECOND: [Extension("fay", SECOND, DAY), Extension("gil", SECOND, until="2026-01-13T12:00:00Z")]}
+    for chapter, class_ in HANDED_IN.items():
+        with Recorder(out, course.chapter(chapter), extensions=more.get(chapter, ())) as recorder:
+            for student, attempts in class_.items():
+                for points, after in attempts:
+                    when = None if after is None else f"{DUE[chapter] + after:%Y-%m-%d %H:%M:%S} UTC"
+                    answers = Submission(student, chapter, {"double": str(points)})
+                    recorder.write(verdict(course, chapter, student, points), when, answers)
+    roll.keep_absent(out, course.chapter(FIRST), ["eve"])
+    roll.keep_left(out, course.chapter(SECOND), {"hal": "no <space> left"})
+    return course, out
+
+
+def told(graded: tuple[Course, Path], path: Path, text: str = TERM):
+    course, out = graded
+    path.write_text(text, encoding="utf-8")
+    return outputs.counted(out, course.id, rules.read(path, course.full_name))
+
+
+def test_every_total_and_what_is_left_of_the_bank_is_what_was_worked_out_by_hand(graded, tmp_path):
+    lines, zone = told(graded, tmp_path / "term.toml")
+    assert {line.student: round(line.total, 6) for line in lines} == TOTALS
+    assert {line.student: line.left for line in lines} == LEFT
+    assert {line.of for line in lines} == {100}
+    assert [line.student for line in lines if not line.whole] == ["hal"]
+    assert zone == "+00:00"
+
+
+def test_without_a_bank_the_last_attempt_and_no_weights_totals_are_the_gradebooks_own(graded, tmp_path):
+    course, out = graded
+    lines, _ = told(graded, tmp_path / "term.toml", "")
+    found: dict[str, float] = {}
+    for chapter in (FIRST, SECOND):
+        for each in record.records(out, course.chapter(chapter)):
+            found[each.student] = found.get(each.student, 0.0) + each.points
+    assert {line.student: line.total for line in lines} == pytest.approx(found)
+    assert found["dan"] == 2 + 4  # the last attempt, and 20 % of the second chapter
+
+
+def test_the_command_writes_a_table_a_page_and_for_each_student_a_page_of_their_own_and_no_mark_changes(
+    graded, tmp_path
+):
+    course, out = graded
+    before = [record.records(out, course.chapter(chapter)) for chapter in (FIRST, SECOND)]
+    path = tmp_path / "term.toml"
+    path.write_text(TERM.replace('"fay"]', '"fay", "gill"]'), encoding="utf-8")
+    done = command("term", path, "--out", out, root=course.root, columns=400)
+    assert (done.returncode, "8 students, 2 chapters" in done.stdout) == (2, True), done.stderr
+    assert "sections.B.students: 'gill' is in no class; did you mean gil?" in done.stderr
+    rows = {row["student"]: row for row in courses.table(out / "term.csv")}
+    assert {student: float(row["total"]) for student, row in rows.items()} == TOTALS
+    assert (rows["cem"]["days_spent"], rows["cem"][FIRST], rows["cem"][SECOND]) == ("3", "36", "32.4")
+    assert (rows["eve"]["section"], rows["hal"]["note"]) == ("B", "not complete")
+    page = BeautifulSoup((out / "term.html").read_text(encoding="utf-8"), "html.parser")
+    assert page.find("svg")["aria-label"].startswith("Students by points. ")  # pyright: ignore
+    assert {link["href"] for link in page.find_all("a")} == {f"feedback/{student}/term.html" for student in TOTALS}
+    for student in TOTALS:
+        own = (out / "feedback" / student / "term.html").read_text(encoding="utf-8")
+        assert not [other for other in TOTALS if other != student and f">{other}<" in own]
+    assert [record.records(out, course.chapter(chapter)) for chapter in (FIRST, SECOND)] == before
+
+
+def explained(graded, tmp_path: Path, student: str) -> str:
+    course, out = graded
+    path = tmp_path / "term.toml"
+    path.write_text(TERM, encoding="utf-8")
+    done = command("term", path, "--out", out, "--student", student, root=course.root, columns=400)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_total_explains_itself_line_by_line(graded, tmp_path):
+    said = explained(graded, tmp_path, "cem")
+    for each in (
+        "68.4 of 100\n  Bank of 3 late days: 3 spent, 0 left.",
+        "01_first: 36 of 40\n  Due 2026-01-05 12:00 UTC, handed in 2026-01-08 12:00 UTC: 3 d late. 2 late days of the bank, "
+        "1 left. 0.5 is taken off.\n  5 less 0.5 of 5 points, weight 40: 40 × 4.5 / 5 = 36.",
+        "02_second: 32.4 of 60\n  Due 2026-01-12 12:00 UTC, handed in 2026-01-14 12:00 UTC: 2 d late. 1 late day of the bank, "
+        "0 left. 0.3 is taken off.\n  3 less 0.3 of 5 points, weight 60: 60 × 2.7 / 5 = 32.4.",
+        "Together\n  36 + 32.4 = 68.4 of 100.",
+    ):
+        assert each in said
+
+
+@pytest.mark.parametrize(
+    ("student", "each"),
+    [
+        ("dan", "Attempt 1 counts, which is worth 5: attempt 2 is worth 2."),
+        ("dan", "Attempt 2 counts, which is worth 5: attempt 1 is worth 2."),
+        ("eve", "01_first: 0 of 40\n  Nothing was handed in."),
+        ("eve", "Due 2026-01-14 12:00 UTC (section B), handed in 2026-01-14 11:00 UTC: on time."),
+        ("fay", "Due 2026-01-15 12:00 UTC (section B, extension), handed in 2026-01-15 11:00 UTC: on time."),
+        ("gil", "Due 2026-01-05 12:00 UTC; nobody says when it was handed in: nothing is taken off."),
+        (
+            "gil",
+            "Due 2026-01-13 12:00 UTC (extension), handed in 2026-01-13 13:00 UTC: 1 h late. 1 late day of the bank, 2 left.",
+        ),
+        ("hal", "1 d late. Nothing is taken off."),
+        ("hal", "02_second: 0 of 60\n  Not graded yet: the grading machine failed (no <space> left)."),
+    ],
+)
+def test_what_counted_is_said_of_each(graded, tmp_path, student, each):
+    assert each in explained(graded, tmp_path, student)
+
+
+def test_what_was_graded_again_by_mended_checks_is_one_attempt_with_the_verdict_that_stands(graded, tmp_path):
+    course, _ = graded
+    out, chapter = tmp_path / "out", course.chapter(FIRST)
+    with Recorder(out, chapter) as recorder:
+        for student, points, checks in (
+            ("ada", ALL, "old"),
+            ("ada", SHIFT, "new"),
+            ("bob", ALL, "old"),
+            ("bob", SHIFT, "new"),
+        ):
+            own = "same" if student == "ada" else str(points)  # Bob's are two notebooks
+            answers = Submission(student, FIRST, {"double": own})
+            recorder.write(verdict(course, FIRST, student, points, checks), "2026-01-05 11:00:00 UTC", answers)
+    ada, bob = told((course, out), tmp_path / "term.toml", 'attempt = "best"\n')[0]
+    assert (ada.total, ada.chapters[0].others, bob.total) == (3.0, (), 5.0)
+    worth = bob.chapters[0].worth
+    assert worth
+    assert worth.attempt.other_checks  # which its lines say
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("attempt = 'first'", "attempt: 'first'; write attempt = \"best\""),
+        ("atempt = 'best'", "there is no key 'atempt'; did you mean attempt?"),
+        ("[bank]\ndays = 1.5", "bank.days: 1.5; write days = 5: a whole number to 366"),
+        ("[bank]\nper_chapter = 2", "bank: days is missing; write days = 5"),
+        ("[bank]\ndays = 5\nper_chapters = 2", "bank: there is no key 'per_chapters'; did you mean per_chapter?"),
+        ("bank = 5", "bank: 5; write [bank] with days = 5"),
+        ("[sections.B]\nstudents = 'eve'", "sections.B.students: 'eve'; write students = [\"eve\", \"fay\"]"),
+        ("[sections.B]\nstudents = []\ndue = { 03 = 2026-01-01T12:00:00Z }", "sections.B.due.03: no chapter '03'; there"),
+        ("[sections.B]\nstudents = []\ndue = { 01 = 2026-01-01T12:00:00 }", "sections.B.due.01: '2026-01-01T12:00:00'"),
+        ("[sections.B]\nstudents = []\ndue = { 01 = 2026-01-01 }", "sections.B.due.01: datetime.date(2026, 1, 1); write due"),
+        ("[sections.B]\nstudents = ['e']\n[sections.C]\nstudents = ['e']", "sections.C.students: 'e' is in section B, too"),
+        ("[weights]\n01 = 'much'", "weights.01: 'much'; write [weights] with a number for each chapter"),
+        ("[weights]\n01 = 1\nfirst = 2", "weights.first: 01_first stands there under another name, too; keep one"),
+        ("[weights]\n01 = 40", 'weights: 02_second: was graded, and has no weight; write "02_second" = 0 if it does not count'),
+        ("weights = [", "is no TOML: "),
+    ],
+)  # fmt: skip
+def test_a_slip_names_the_file_the_key_and_the_mend(graded, tmp_path, text, says):
+    with pytest.raises(CourseError) as error:
+        told(graded, tmp_path / "term.toml", text)
+    assert str(error.value).startswith(f"{tmp_path / 'term.toml'}: {says}")
