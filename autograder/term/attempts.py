@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from autograder.gradebook import evidence, extensions, given, record, roll, tables
 from autograder.gradebook.evidence import Kept
-from autograder.gradebook.given import Given
+from autograder.gradebook.given import Given, Scores
 from autograder.gradebook.record import Record, Row
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
 from autograder.report.standing import handed_in_nothing
+
+NONE: Scores = (None, None, None)
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,10 @@ def _attempts(chapter: Chapter, stands: Record, kept: Mapping[str, list[Kept]], 
         if each.verdict.nothing:
             continue
         marks = {mark.exercise: mark for mark in each.verdict.marks}
-        rows = [
-            record.row(each.verdict, marks[one.name], one, by_hand) for one in chapter.exercises if one.name in marks
-        ]
+        there = [one for one in chapter.exercises if one.name in marks]
+        scores = {one.grade_id: (marks[one.name].points, *by_hand.scores.get(one.grade_id, NONE)[1:]) for one in there}
+        then = replace(by_hand, scores=scores)  # what a machine gave for another attempt is not this one's
+        rows = [record.row(each.verdict, marks[one.name], one, then) for one in there]
         other = each.verdict.evidence.parts.get("checks") != checks
         made.append(_attempt(len(made) + 1, each.timestamp, rows, other))
     return (*made, _attempt(len(made) + 1, stands.timestamp, stands.rows))

@@ -91,7 +91,12 @@ def exported(tmp_path_factory):
     lines = [f"{student},{student.title()} X,{email}" for student, email in ADDRESSES.items()]
     roster.write_text("\n".join(["id,name,email", *lines]), encoding="utf-8")
     said = ("--out", out, "--gradescope", root / "autograder.zip", "--submissions", folder, "--roster", roster)
-    return course, folder, root / "autograder.zip", command("export", NAME, *said, root=course.root, columns=400)
+    return (
+        course,
+        folder,
+        root / "autograder.zip",
+        command("export", NAME, *said, root=course.root, columns=400, code=None),
+    )
 
 
 @pytest.fixture
@@ -194,12 +199,14 @@ def test_who_is_not_in_the_zip_is_told_and_so_is_another_notebook_than_was_grade
     again = tmp_path / "again"
     courses.hand_in(again, "ada", NAME, handed_in(exported, "bob"))
     said = ("--out", path.parent / "out", "--gradescope", tmp_path / "a.zip", "--submissions", again)
-    other = command("export", NAME, *said, "--roster", path.parent / "class.csv", root=course.root, columns=400)
+    other = command(
+        "export", NAME, *said, "--roster", path.parent / "class.csv", root=course.root, columns=400, code=None
+    )
     assert other.returncode == 2
     assert "ada: in" in other.stderr
     assert "is another notebook than was graded last; grade it" in other.stderr
     assert "bob: no notebook of theirs is in" in other.stderr
-    without = command("export", NAME, *said[:4], root=course.root, columns=400)
+    without = command("export", NAME, *said[:4], root=course.root, columns=400, code=None)
     assert (without.returncode, "--gradescope needs --submissions" in without.stderr) == (2, True)
     assert folder.is_dir()
 
@@ -216,9 +223,9 @@ def test_a_download_of_gradescopes_own_is_read_by_a_pattern_and_what_waits_has_n
     roster.write_text("id,name,email\nsubmission_456,Dan X,dan@u.example\n", encoding="utf-8")
     said = ("--out", out, "--gradescope", tmp_path / "a.zip", "--submissions", tmp_path / "submissions.zip")
     said += ("--roster", roster, "--name-pattern", PATTERN)
-    done = command("export", NAME, *said, root=course.root, columns=400)
+    done = command("export", NAME, *said, root=course.root, columns=400, code=None)
     assert (done.returncode, "submission_456: 1 exercises wait for a mark by hand" in done.stderr) == (2, True)
-    done = command("export", NAME, *said, "--waiting", root=course.root, columns=400)
+    done = command("export", NAME, *said, "--waiting", root=course.root, columns=400, code=None)
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         (name,) = (name for name in archive.namelist() if name.startswith("marks/"))

@@ -135,7 +135,7 @@ def test_the_command_writes_a_table_a_page_and_for_each_student_a_page_of_their_
     before = [record.records(out, course.chapter(chapter)) for chapter in (FIRST, SECOND)]
     path = tmp_path / "term.toml"
     path.write_text(TERM.replace('"fay"]', '"fay", "gill"]'), encoding="utf-8")
-    done = command("term", path, "--out", out, root=course.root, columns=400)
+    done = command("term", path, "--out", out, root=course.root, columns=400, code=None)
     assert (done.returncode, "8 students, 2 chapters" in done.stdout) == (2, True), done.stderr
     assert "sections.B.students: 'gill' is in no class; did you mean gil?" in done.stderr
     rows = {row["student"]: row for row in courses.table(out / "term.csv")}
