@@ -239,11 +239,14 @@ class Span:
     label: str = ""
 
 
-def timeline(spans: Sequence[Span], *, title: str, unit: str, lanes: Sequence[str] = ()) -> Picture:
+def timeline(
+    spans: Sequence[Span], *, title: str, unit: str, lanes: Sequence[str] = (), until: float | None = None
+) -> Picture:
     """Spans in lanes (a device, a thread, a worker) over time in `unit`. Spans of one lane that overlap are stacked.
 
     Colour means the op: spans of one label, `MatMul` and `MatMul_1`, look alike in every lane; of no label, those of a lane.
-    Pictures that are to be compared are given the same `lanes`, idle ones too. Raises ValueError when there is nothing to draw.
+    Pictures that are to be compared are given the same `lanes`, idle ones too, and the same end of the time axis, `until`.
+    Raises ValueError when there is nothing to draw.
     """
     if not spans:
         raise ValueError("timeline: no spans")
@@ -257,7 +260,7 @@ def timeline(spans: Sequence[Span], *, title: str, unit: str, lanes: Sequence[st
         height += depth
     figure, axes = plot(7.5, 1.0 + 0.34 * height, title=title, x=unit, y="")
     axes.grid(axis="x", color=INK, alpha=0.3, linewidth=0.6)
-    first, last = min(span.start for span in spans), max(span.end for span in spans)
+    first, last = min(span.start for span in spans), max([until or 0.0, *(span.end for span in spans)])
     axes.set_xlim(first, last if last > first else first + 1)
     axes.set_ylim(height - 0.5, -0.5)
     axes.set_yticks(ticks, lanes)

@@ -160,13 +160,13 @@ def test_what_counts_is_the_prediction_before_the_first_run_and_a_later_one_show
     assert made.stated() is None
     made.state({"one": 3})
     assert made.state({"one": 1.5}).values == {"one": 1.5}  # nothing has run yet: one may think again
-    assert made.state({"one": 1.5}).before
+    assert not made.state({"one": 1.5}).seen
     made.run(say=quiet)
     assert made.stated() == made.state({"one": 1.5})
     assert str(made.stated()).endswith(", before the first run")
     later = made.state({"one": 2})
     assert later.values == {"one": 1.5}
-    assert later.before
+    assert not later.seen
     assert [(each.values, each.seen) for each in later.later] == [({"one": 2.0}, 1)]
     assert "; changed at " in str(later)
     assert str(later).endswith(", after 1 run had been seen")
@@ -177,7 +177,6 @@ def test_a_prediction_that_came_after_runs_says_so_also_when_they_were_of_anothe
     filled(path, {"one": [1.0, 1.0]})
     other = Study(path, moody, {"one": {"value": 0.0}}, 2)
     stated = other.state({"one": 1.5})
-    assert not stated.before
     assert stated.seen == 2
     assert other.others() == {"another version of the program": 2}
 
@@ -188,7 +187,7 @@ def test_a_prediction_stays_when_the_program_is_changed_and_says_that_it_was(tmp
     filled(path, {"one": [1.0, 1.0]})
     other = Study(path, moody, {"one": {"value": 0.0}}, 2)
     stated = other.state({"one": 1.5})
-    assert stated.before
+    assert not stated.seen
     assert not stated.same_program
     assert str(stated).endswith("before the first run; for another version of the program")
 
