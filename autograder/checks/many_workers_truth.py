@@ -171,6 +171,7 @@ def worked(peer, answer, sources, files, parts, start, rate, momentum, batch, la
     """
     import json
     import os
+    import shutil
     import tempfile
     import time
 
@@ -236,36 +237,40 @@ def worked(peer, answer, sources, files, parts, start, rate, momentum, batch, la
             return b""
 
     def contents(folder):
-        names = sorted(name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name)))
-        return [[os.fsencode(name), content(os.path.join(folder, name))] for name in names]
+        found = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+        found = sorted(path for path in found if os.path.isfile(path) and not os.path.islink(path))
+        return [[os.fsencode(os.path.relpath(path, folder)), content(path)] for path in found]
 
-    with tempfile.TemporaryDirectory() as room:
-        folders, told = ([os.path.join(room, f"{what}-{index}") for index in (0, 1)] for what in ("folder", "told"))
-        for folder in folders:
-            os.makedirs(folder)
-            for name, its in files:
-                with open(os.path.join(folder, os.path.basename(os.fsdecode(name))), "wb") as file:
-                    file.write(its)
-        server = fresh.server_path(time.monotonic() + 120, cold=False)
-        group, calls = supervision.Group(server and os.path.dirname(server)), []
-        try:
-            for index in (0, 1):
-                call = program, (index, folders[index], told, parts[index]), {}
-                pickled, name = fresh.pickled_call("worker", call), f"worker:{index}"
-                calls.append(fresh.Call(group, server, name, name, pickled, None, {"CUDA_VISIBLE_DEVICES": ""}))
-            until = time.monotonic() + patience
-            while time.monotonic() < until and any(each.member.code is None for each in calls):
-                group.look()
-                if any(each.member.code not in (None, 0) for each in calls):
-                    break
-                time.sleep(0.01)
-            codes = [each.member.code for each in calls]
-            for each in calls:
-                each.member.process.close()
-            ended = [[content(told[i]), content(f"{told[i]}.ended"), contents(folders[i])] for i in (0, 1)]
-            return [codes, *ended]
-        finally:
-            group.close()
+    room = kept.setdefault("room", tempfile.mkdtemp())  # one for all lives: a checkpoint may have the whole path in it
+    shutil.rmtree(room, ignore_errors=True)
+    folders, told = ([os.path.join(room, f"{what}-{index}") for index in (0, 1)] for what in ("folder", "told"))
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+        for name, its in files:
+            path = os.path.join(folder, os.fsdecode(name))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(its)
+    server = fresh.server_path(time.monotonic() + 120, cold=False)
+    group, calls = supervision.Group(server and os.path.dirname(server)), []
+    try:
+        for index in (0, 1):
+            call = program, (index, folders[index], told, parts[index]), {}
+            pickled, name = fresh.pickled_call("worker", call), f"worker:{index}"
+            calls.append(fresh.Call(group, server, name, name, pickled, None, {"CUDA_VISIBLE_DEVICES": ""}))
+        until = time.monotonic() + patience
+        while time.monotonic() < until and any(each.member.code is None for each in calls):
+            group.look()
+            if any(each.member.code not in (None, 0) for each in calls):
+                break
+            time.sleep(0.01)
+        codes = [each.member.code for each in calls]
+        for each in calls:
+            each.member.process.close()
+        ended = [[content(told[i]), content(f"{told[i]}.ended"), contents(folders[i])] for i in (0, 1)]
+        return [codes, *ended]
+    finally:
+        group.close()
 
 
 def lines_of(noted: bytes) -> list[Any]:

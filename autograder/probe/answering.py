@@ -83,7 +83,10 @@ def _is_a_cell(file: str) -> bool:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)[:2000]
+        text = str(error)
+        if text.startswith("in user code:"):  # AutoGraph's: all lines that were called, then what was raised
+            text = text.rpartition("\n\n")[2].strip().removeprefix(f"{type(error).__name__}:").strip()
+        return text[:2000]
     except BaseException:
         return "(an error whose text cannot be read)"
 

@@ -250,7 +250,7 @@ def _said(answer: Mapping[str, Any]) -> str:
     if error == "Missing":
         return f"`{str(says)[:80]}` is not defined after your notebook ran."
     where = f" (line {line} of your cell)" if type(line) is int else ""
-    return f"Your code raised {str(error)[:80]}{where}: {str(says)[:400]}"
+    return f"Your code raised {str(error)[:80]}{where}" + (f": {str(says)[:400]}" if says else ".")
 
 
 def by_socket(channel: socket.socket, allowed_ops: Iterable[str] = ()) -> Channel:
