@@ -255,7 +255,7 @@ def reached(host, port):
 def test_nobody_without_the_certificate_gets_in(one_worker, tmp_path):
     others = dask_tls.write(tmp_path / "others")
     with pytest.raises(InfrastructureError, match="no certificate of ours"):
-        DaskExecutor(one_worker[1], dask_executor.security(others))
+        DaskExecutor(one_worker[1].replace("dask:", "tls:"), dask_executor.security(others))
 
 
 def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small, one_worker):
