@@ -241,8 +241,9 @@ def worked(peer, answer, sources, files, parts, start, rate, momentum, batch, la
         found = sorted(path for path in found if os.path.isfile(path) and not os.path.islink(path))
         return [[os.fsencode(os.path.relpath(path, folder)), content(path)] for path in found]
 
-    room = kept.setdefault("room", tempfile.mkdtemp())  # one for all lives: a checkpoint may have the whole path in it
-    shutil.rmtree(room, ignore_errors=True)
+    if "room" not in kept:
+        kept["room"] = tempfile.mkdtemp()  # one path for all lives: a checkpoint may have it in it
+    room = kept["room"]
     folders, told = ([os.path.join(room, f"{what}-{index}") for index in (0, 1)] for what in ("folder", "told"))
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
@@ -271,6 +272,7 @@ def worked(peer, answer, sources, files, parts, start, rate, momentum, batch, la
         return [codes, *ended]
     finally:
         group.close()
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def lines_of(noted: bytes) -> list[Any]:

@@ -318,7 +318,8 @@ def check_life(says: str, notes: Any, wanted: list[float], kept: int, dies: int,
     if not steps and kept < len(wanted):
         raise Misconception("not_noted", f"{says} called `workers.note` for no step.")
     if steps and steps[0] != kept:
-        words = f"{says} began with step {steps[0]}; expected {kept}: the chief saves after every {EVERY} steps."
+        saved = f": the chief saves after every {EVERY} steps" if kept else ""
+        words = f"{says} began with step {steps[0]}; expected {kept}{saved}."
         raise Misconception("begins_anew", words) if steps[0] == 0 else AssertionError(words)
     end = len(wanted) if dies < 0 else dies + 1
     if steps != list(range(kept, kept + len(steps))) or abs(len(steps) + kept - end) > (dies >= 0):
