@@ -146,6 +146,7 @@ def ran(peer):
     seen = kept["seen"]
     answer = [list(kept["losses"]), len(kept["ended"]), seen["stalled"], list(kept["numbers"]), seen["crowded"]]
     kept["cluster"].close()
+    kept["folder"].cleanup()
     return answer
 
 
