@@ -27,11 +27,11 @@ from autograder.report import feedback, words
 from autograder.submissions import intake
 
 COURSE = find(Path(__file__).parents[2])
-TRANSLATED = ("01_gpu_setup", "02_gpu_memory", "03_device_placement")
+TRANSLATED = tuple(name for name in COURSE.chapters if in_language.is_translated(COURSE, "zh", name))
 
 
 def test_no_translation_of_the_course_is_broken():
-    assert [name for name in COURSE.chapters if in_language.is_translated(COURSE, "zh", name)] >= list(TRANSLATED)
+    assert TRANSLATED
     told = [line for each in translate.of_course(COURSE, "zh") for line in translate.state(each).broken]
     assert told == [], "edit these .po files"
 
@@ -350,6 +350,25 @@ def test_a_place_that_is_lost_or_new_breaks_a_translation(tmp_path: Path, englis
     path.write_text(f'msgid "{english}"\nmsgstr "{string}"\n', encoding="utf-8")
     found = translate.state(translate.Words(path, "x.po", {(None, english): ["a.py"]}))
     assert found.broken == ((f"x.po:1: {english!r}: {why}",) if why else ())
+
+
+@pytest.mark.parametrize(
+    ("string", "is_broken"),
+    [
+        ("```python\n# 检验\nx = 1  # 一\n```", False),
+        ("```python\n# 检验\nx = 2  # 一\n```", True),
+        ("```python\nx = 1  # 一\n```", True),
+    ],
+)
+def test_comments_of_a_block_of_code_are_translated_and_the_code_is_not(
+    own_small: Course, string: str, is_broken: bool
+):
+    words = translate.Words(in_language.prose_file(own_small, "zh", NAME), NAME)
+    words.add(NAME, {"```python\n# test\nx = 1  # one\n```": ()})
+    words.path.parent.mkdir(parents=True)
+    [english] = (json.dumps(text) for _, text in words.found)
+    words.path.write_text(f"msgid {english}\nmsgstr {json.dumps(string)}\n", encoding="utf-8")
+    assert bool(translate.state(words).broken) == is_broken
 
 
 @pytest.mark.parametrize("content", [b"msgid nonsense", b'msgid "a"\nmsgstr "\xff"\n'])
