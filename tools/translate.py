@@ -156,7 +156,7 @@ def _markdown_slip(english: str, string: str) -> str:
 
 def _bare(code: str) -> str:
     """Code without its comments, which are translated."""
-    return "\n".join(line.partition("  # ")[0].rstrip() for line in code.split("\n"))
+    return "\n".join(re.split("(?:^|  )# ", line, maxsplit=1)[0].rstrip() for line in code.split("\n"))
 
 
 def update(words: Words, language: str) -> None:
