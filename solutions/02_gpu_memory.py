@@ -256,30 +256,45 @@ with attempt("mean_output"):
 
 # %% [markdown]
 # ## Half of it is free
-# Our 256 MiB are one region. 31 tensors of 8 MiB fill it. We drop every second one, and ask for 4 MiB, then for 16:
+# Our 256 MiB are one region. 31 tensors of 8 MiB fill it. We drop every second one, and ask for 16 MiB. Then we drop one
+# more, and ask for 4 MiB, then for 16:
 
 
 # %% tags=["show"] covers=["S11"]
 def holes():
-    tensor(248)  # dropped at once: its region stays
-    kept = [tensor(8) for _ in range(31)]
-    maps = {"31 tensors": memory.places(kept)}
-    kept = kept[::2]
-    kept.append(tensor(4))
-    maps["16, and one of 4 MiB"] = memory.places(kept)
+    kept, maps, refused = [tensor(248)], {}, ""
+    maps["one tensor of 248 MiB: one block"] = memory.places(kept)
+    kept.clear()
+    maps["it is dropped; the block stays, free"] = memory.places(kept)
+    kept.append(tensor(8))
+    maps["8 MiB: the block is split"] = memory.places(kept)
+    kept += [tensor(8) for _ in range(30)]
+    maps["30 more of 8 MiB"] = memory.places(kept)
+    del kept[1::2]
+    maps["every second one is dropped; 16 MiB are refused"] = memory.places(kept)
     try:
         tensor(16)
     except tf.errors.ResourceExhaustedError as error:
-        return maps, error.message.split("}} ")[-1]
+        refused = error.message.split("}} ")[-1]
+    del kept[1]
+    maps["one more is dropped"] = memory.places(kept)
+    kept.append(tensor(4))
+    maps["4 MiB find a place"] = memory.places(kept)
+    kept.append(tensor(16))
+    maps["16 MiB find a place"] = memory.places(kept)
+    return maps, refused
 
 
+# %% tags=["show"] covers=["S11"]
 maps, refused = small(holes)
 print(refused)
-memory.draw_places(maps, title="Measured: where tensors lie")
+memory.walk_places(maps, title="Measured: where tensors lie")
 
 # %% [markdown]
-# 116 MiB are free, and a tensor of 16 finds no room: no hole is larger than 8. This is *fragmentation*. BFC chose the smallest
-# hole that fits for the 4 MiB: "best fit".
+# Move the slider. 120 MiB were free, and a tensor of 16 found no room: no hole was larger than 8. This is *fragmentation*.
+#
+# The last tensor that we dropped lay between two holes. BFC *merged* all three into one of 24. Yet it put the 4 MiB into a
+# hole of 8, the smallest that fits: "best fit". Then 16 MiB found room. Both holes were *split*.
 
 # %% [markdown]
 # ## How it grows

@@ -242,15 +242,15 @@ with attempt("prediction", done="recorded before it was measured"):
     kinds = dict.fromkeys(ops, expecting.device_in(f"{kind}:{i}" for kind in ("CPU", "GPU") for i in range(4)))
     guesses = read(prediction, "`prediction` is", expecting.entries(kinds))
     measured = placement.trace(step, tf.constant(1.0))
-    display(measured.draw(devices=D))
+    display(measured.walk(title="TensorFlow's decisions", devices=D))
     for op, guess in guesses.items():
         ran = measured.of_type(op)[0].device
         print(f"{op:20} you said {guess}, it ran on {ran}{'' if guess == ran else '  <- a surprise'}")
 
 # %% [markdown]
 # ### Rule 0
-# Reading the variable and adding to it ignored both blocks. A variable is memory on one device. **An op that touches a
-# variable runs where the variable is.** The textbook does not have this rule. It beats your pin, without a warning.
+# Move the slider: both ops that touch `v` ignored their blocks. A variable is memory on one device. **An op that touches a
+# variable runs where the variable is.** The textbook lacks this rule. It beats your pin, without a warning.
 
 # %% [markdown]
 # ### Two ops that look at their neighbours

@@ -159,11 +159,33 @@ with attempt("worker_step"), contextlib.ExitStack() as opened:
 # The check let one worker finish before the other began. So `w.assign(w - rate * gradient)` passes there, too. It fails once
 # no client waits for another: training *out of step*, or *asynchronous*.
 #
-# A step reads a variable (a ring), computes, and writes (a square). Here another worker writes in between:
+# A step reads a variable (a ring), computes, and writes (a square). `really` does such moments on our cluster, one after the
+# other. Each worker adds 1 to `w`; worker 1 writes while worker 0 computes. Move the slider:
+
+
+# %% tags=["show", "folded"]
+def really(schedule, start, write):  # -> what the ps holds before the first moment, and after each
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0"), contextlib.ExitStack() as opened:
+        w, copy = v1.get_variable("w", initializer=start), v1.placeholder(tf.float32, [])
+        step = write(w, copy)
+        sessions = [v1.Session(target, config=config) for target in cluster.targets["worker"]]
+        for session in sessions:
+            opened.callback(session.close)
+        sessions[0].run(w.initializer)
+        copies, held = {}, [start]
+        for what, worker in schedule:
+            if what == "read":
+                copies[worker] = sessions[worker % 2].run(w)
+            else:
+                sessions[worker % 2].run(step, {copy: copies[worker]})
+            held.append(float(sessions[0].run(w)))
+    return held
+
 
 # %% tags=["show"] covers=["S74"]
 inside = [("read", 0), ("read", 1), ("write", 1), ("write", 0)]
-replicas.draw(inside, title="Worker 1 writes while worker 0 computes")
+held = really(inside, 10.0, lambda w, copy: w.assign(copy + 1.0))
+replicas.walk(inside, held, adds=1.0, title="Each adds 1 to w, by assign")
 
 
 # %% [markdown]
@@ -308,24 +330,6 @@ def replay(schedule, w, rate):  # [("read", 0), ("write", 0), ...], 8.0, 0.5 -> 
     ### END SOLUTION
 
 
-# %% tags=["show", "folded"]
-def really(schedule, start, rate):  # the same on the cluster: w after each write, as the ps holds it
-    with tf.Graph().as_default(), tf.device("/job:ps/task:0"), contextlib.ExitStack() as opened:
-        w, copy = v1.get_variable("w", initializer=start), v1.placeholder(tf.float32, [])
-        step = w.assign_sub(rate * copy)
-        sessions = [v1.Session(target, config=config) for target in cluster.targets["worker"]]
-        for session in sessions:
-            opened.callback(session.close)
-        sessions[0].run(w.initializer)
-        copies, found = {}, []
-        for what, worker in schedule:
-            if what == "read":
-                copies[worker] = sessions[worker % 2].run(w)
-            else:
-                found.append(float(sessions[worker % 2].run(step, {copy: copies[worker]})))
-    return found
-
-
 # %% check="replay" points=3
 with attempt("replay"):
     one_after_the_other = [("read", 0), ("write", 0), ("read", 1), ("write", 1)]
@@ -336,7 +340,8 @@ with attempt("replay"):
     for schedule in (one_after_the_other, crossed, two_inside):
         got = call(replay, schedule, 8.0, 0.75, returns=rows)
         display(replicas.draw(schedule, title=f"replay(..., 8.0, 0.75) is {got}"))
-        held = really(schedule, 8.0, 0.75)
+        moments = really(schedule, 8.0, lambda w, copy: w.assign_sub(0.75 * copy))[1:]
+        held = [w for (what, _), w in zip(schedule, moments, strict=True) if what == "write"]
         expect([w for w, _ in got] == held, f"`w` after each write: you say {[w for w, _ in got]}, the ps held {held}")
         steps = replicas.steps_of(schedule)
         stale = [sum(start < other < end for _, _, other in steps) for _, start, end in steps]

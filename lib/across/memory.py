@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from across import pictures, smi
 from across._gpu import loading
 from across._language.catalogue import marked
+from across.pictures import Stepper
 
 if TYPE_CHECKING:
     from across.pictures import Picture
@@ -31,13 +33,13 @@ __all__ = [
     "Reading",
     "by_rule",
     "draw",
-    "draw_places",
     "draw_rule",
     "now",
     "paper",
     "places",
     "seen",
     "taken",
+    "walk_places",
 ]
 
 MIB = 1 << 20
@@ -107,27 +109,38 @@ def places(tensors: Sequence[Any]) -> list[tuple[float, float]]:
     return found
 
 
-def draw_places(rows: Mapping[str, Sequence[tuple[float, float]]], *, title: str) -> Picture:
-    """Maps of one process's memory, a row each from above: its tensors by `places`, from the first byte that one of them has.
+def walk_places(maps: Mapping[str, Sequence[tuple[float, float]]], *, title: str) -> Stepper:
+    """Step through one process's memory: its tensors by `places`, what is new marked; what they leave is free.
 
-    Raises ValueError when there is nothing to draw.
+    `maps` has them by words. The memory that is shown reaches as far as one of them ever did. Raises ValueError where none is.
     """
-    if not any(rows.values()):
-        raise ValueError("draw_places: no tensors")
-    first = min(start for row in rows.values() for start, _ in row)
-    figure, axes = pictures.plot(8.0, 0.9 + 0.5 * len(rows), title=title, x=marked("MiB from the first tensor"), y="")
-    for at, row in enumerate(rows.values()):
-        spans = [(start - first, size) for start, size in row]
-        colours = [pictures.PALETTE[round(size).bit_length() % 3] for _, size in spans]
-        axes.broken_barh(spans, (at - 0.35, 0.7), facecolors=colours, edgecolor=pictures.INK, linewidth=0.6)
-    axes.set_yticks(range(len(rows)), list(rows))
-    axes.invert_yaxis()
-    said = []
-    for name, row in rows.items():
-        gaps = [after - start - size for (start, size), (after, _) in itertools.pairwise(sorted(row))]
-        widest = max(gaps, default=0.0)
-        said.append(f"{name}: {len(row)} tensors, {sum(size for _, size in row):.0f} MiB, widest gap {widest:.0f} MiB")
-    return pictures.render(figure, f"{title}. {'; '.join(said)}.")
+    every = list(itertools.chain(*maps.values()))
+    if not every:
+        raise ValueError("walk_places: no tensors")
+    first, end = min(start for start, _ in every), max(start + size for start, size in every)
+    steps, before = {}, frozenset()
+    for words, row in maps.items():
+        figure, axes = pictures.plot(8.0, 1.25, title=title, x=marked("MiB (orange: new; empty: free)"), y="")
+        edges = [(first, 0.0), *sorted(row), (end, 0.0)]
+        free = [(start + size, after - start - size) for (start, size), (after, _) in itertools.pairwise(edges)]
+        free = [(start, size) for start, size in free if size > 0]
+        fills = [pictures.PALETTE[place not in before] for place in row]
+        style = {"edgecolor": pictures.INK, "linewidth": 0.8}
+        axes.broken_barh([(start - first, size) for start, size in row], (0, 1), facecolors=fills, **style)
+        axes.broken_barh(
+            [(start - first, size) for start, size in free], (0, 1), facecolors="none", linestyle=":", **style
+        )
+        inks = [pictures.INK] * len(free) + [pictures.readable_on(fill) for fill in fills]
+        for (start, size), ink in zip([*free, *row], inks, strict=True):
+            middle = start - first + size / 2
+            axes.text(middle, 0.5, f"{size:g}", ha="center", va="center", color=ink, fontsize=pictures.FONT - 1)
+        axes.set_xlim(-1, end - first + 1)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        counts = [f"{number} of {size:g}" for size, number in sorted(Counter(size for _, size in free).items())]
+        says = f"{len(row)} tensors, {sum(size for _, size in row):g} MiB. Free: {', '.join(counts) or 'none'}"
+        steps[words], before = pictures.render(figure, f"{title}, {words}. {says}."), frozenset(row)
+    return Stepper(steps, title)
 
 
 def draw(readings: Sequence[Reading], *, title: str, each: str = "readings") -> Picture:

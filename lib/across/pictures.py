@@ -18,6 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from across._language import pictured
+from across._language.catalogue import given
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,20 +99,18 @@ class Stepper:
         return f"{self.title}. " + " ".join(f"{words}: {picture.alt}" for words, picture in self.steps.items())
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        title, *said = (html.escape(given(words), quote=True) for words in (self.title, *self.steps))
         frames = []
-        for number, (words, picture) in enumerate(self.steps.items()):
+        for words, picture in zip(said, self.steps.values(), strict=True):
             bundle, _facts = picture._repr_mimebundle_()
-            hidden = "" if number == 0 else " hidden"
-            frames.append(f'<div data-words="{html.escape(words, quote=True)}"{hidden}>{bundle["text/html"]}</div>')
-        first = next(iter(self.steps))
+            frames.append(f'<div data-words="{words}"{" hidden" if frames else ""}>{bundle["text/html"]}</div>')
         slider = (  # Lumino, JupyterLab's keyboard, leaves the arrow keys to what says so
             '<input type="range" data-lm-suppress-shortcuts="true" '
             f'min="0" max="{len(frames) - 1}" value="0" step="1" style="width: 16em; max-width: 60%" '
-            f'aria-label="{html.escape(self.title, quote=True)}" aria-valuetext="{html.escape(first, quote=True)}" '
+            f'aria-label="{title}" aria-valuetext="{said[0]}" '
             f'oninput="{_MOVE}">'
         )
-        said = f'<output aria-live="polite" style="margin-left: 1em">{html.escape(first)}</output>'
-        shown = f"{''.join(frames)}<div>{slider}{said}</div>"
+        shown = f'{"".join(frames)}<div>{slider}<output aria-live="polite" style="margin-left: 1em">{said[0]}</output></div>'
         text = f'<figure style="margin: 0">{shown}</figure>'
         bundle, facts = next(iter(self.steps.values()))._repr_mimebundle_()
         return {**bundle, "text/html": text, "text/plain": repr(self)}, facts

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from across._draw import lanes
 from across._draw.partitions import (
     INPUT,
+    VARIABLE,
     Op,
     Output,
     fed_name,
@@ -25,7 +26,7 @@ from across._draw.partitions import (
 )
 from across._draw.placed import Edge, Placed, device_order
 from across._draw.recording import Recorder
-from across.pictures import Picture, Tabled
+from across.pictures import Picture, Stepper, Tabled
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -49,6 +50,28 @@ class Trace(Placed, Tabled):
         more than 8 of them, for every device that was used.
         """
         return lanes.draw(self, title=title, devices=devices)
+
+    def walk(self, *, title: str, devices: Sequence[str] | None = None) -> Stepper:
+        """Step from op to op: the pin that it has in the graph, the variable that it touches, where it ran, what was copied.
+
+        The first step shows all that ran. `devices` as in `draw`.
+        """
+        steps = {"all that ran; move on, op by op": self.draw(title=title, devices=devices)}
+        come = [op.name for op in self.given]
+        for number, op in enumerate(self.ops, start=1):
+            come.append(op.name)
+            words = f"{number} of {len(self)}, {op.type}: {self._decided(op)}"
+            steps[words] = lanes.draw(self, title=title, devices=devices, come=come, alt=f"{title}. {words}.")
+        return Stepper(steps, title)
+
+    def _decided(self, op: Op) -> str:
+        """Of one op, what bore on its place, and what was copied to it."""
+        touched = [other for other in self.given if other.kind == VARIABLE and other.name in op.inputs]
+        said = [f"pinned to {op.pin}"] if op.pin else ["no pin"] if op.pin == "" and not touched else []
+        said += [f"touches {other.name} on {other.device}" for other in touched]
+        copied = [edge.source for edge in self.edges() if edge.target == op.name and edge.copied]
+        said.append(f"ran on {op.device}")
+        return ", ".join(said) + (f"; copied there: {', '.join(copied)}" if copied else "")
 
     def moved(self, devices: Mapping[str, str]) -> Trace:
         """The same ops on other devices: what would be copied if each that `devices` names, or its type, were there.

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from across import pictures
-from across.pictures import Picture
+from across.pictures import Picture, Stepper
 
 if TYPE_CHECKING:
     import tensorflow as tf
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from across.clusters import LocalCluster
 
@@ -38,6 +40,7 @@ __all__ = [
     "steps_of",
     "timed",
     "wait_for",
+    "walk",
     "watching",
     "why_no_step",
 ]
@@ -67,8 +70,44 @@ def steps_of(schedule: Sequence[tuple[str, int]]) -> list[tuple[int, int, int]]:
 
 def draw(schedule: Sequence[tuple[str, int]], *, title: str) -> Picture:
     """Draw a schedule: a lane for each worker, and in it a line from each read to its write. Only the order counts."""
+    happened = ", ".join(f"worker:{worker} {what}s" for what, worker in schedule)
+    return pictures.render(_drawn(schedule, title)[0], f"Schedule, {title}. In this order: {happened}.")
+
+
+def walk(schedule: Sequence[tuple[str, int]], held: Sequence[float], *, adds: float, title: str) -> Stepper:
+    """Step through a schedule as it was done: `held` is the variable before the first moment and after each.
+
+    Each write should add `adds`. Where one does not, what others wrote since its worker's read is lost, and marked so.
+    """
+    writes = {end: (worker, start) for worker, start, end in steps_of(schedule)}
+    steps, lost = {}, dict[int, str]()  # of a lost write its moment, and the worker whose it was
+    for done in range(len(schedule) + 1):
+        words = f"before the first of {len(schedule)} moments: w is {held[0]:g}"
+        if done:
+            what, worker = schedule[done - 1]
+            words = f"{done} of {len(schedule)}: worker:{worker} {what}s "
+            words += f"{held[done]:g}" if what == "read" else f"{held[done]:g}; w was {held[done - 1]:g}"
+            if what == "write" and held[done] != held[done - 1] + adds:
+                came = {end: f"worker:{of}" for end, (of, _) in writes.items() if writes[done - 1][1] < end < done - 1}
+                lost |= came
+                words += f": the update of {', '.join(came.values())} is lost"
+        figure, axes = _drawn(schedule, title, extra=f"w is {held[done]:g}")
+        for moment, (_, worker) in enumerate(schedule[:done]):
+            row = sorted({each for _, each in schedule}).index(worker)
+            says = f"{held[moment + 1]:g}{', lost' * (moment in lost)}"
+            axes.annotate(
+                says, (moment, row), (9, 6), textcoords="offset points", color=pictures.INK, fontsize=pictures.FONT
+            )
+        if done:
+            axes.axvspan(done - 1.35, done - 0.65, facecolor="none", edgecolor=pictures.ALERT, linewidth=1.2)
+        steps[words] = pictures.render(figure, f"{title}. {words}.")
+    return Stepper(steps, title)
+
+
+def _drawn(schedule: Sequence[tuple[str, int]], title: str, extra: str = "") -> tuple[Figure, Axes]:
     workers = sorted({worker for _, worker in schedule})
-    figure, axes = pictures.plot(7.5, 1.15 + 0.42 * len(workers), title=title, x="what happens, in this order", y="")
+    label = "what happens, in this order" + (f"; {extra}" if extra else "")
+    figure, axes = pictures.plot(7.5, 1.15 + 0.42 * len(workers), title=title, x=label, y="")
     for worker, start, end in steps_of(schedule):
         row, colour = workers.index(worker), pictures.PALETTE[workers.index(worker) % len(pictures.PALETTE)]
         axes.plot([start, end], [row, row], color=colour, linewidth=3.0)
@@ -78,8 +117,7 @@ def draw(schedule: Sequence[tuple[str, int]], *, title: str) -> Picture:
     axes.set_xticks(range(len(schedule)), [what for what, _ in schedule])
     axes.set_ylim(len(workers) - 0.4, -0.6)
     axes.set_yticks(range(len(workers)), [f"worker:{worker}" for worker in workers])
-    happened = ", ".join(f"worker:{worker} {what}s" for what, worker in schedule)
-    return pictures.render(figure, f"Schedule, {title}. In this order: {happened}.")
+    return figure, axes
 
 
 def draw_steps(

@@ -216,7 +216,11 @@ def test_pictures_tell_their_data_in_words():
     assert "taken in regions rises to 16" in memory.draw(readings, title="t").alt
     unknown = [memory.Reading(i, math.nan) for i in range(2)]
     assert "taken" not in memory.draw(unknown, title="t").alt
-    drawn = memory.draw_places({"all": [(8.0, 8.0), (16.0, 8.0)], "one": [(16.0, 8.0)]}, title="t")
-    assert drawn.alt == "t. all: 2 tensors, 16 MiB, widest gap 0 MiB; one: 1 tensors, 8 MiB, widest gap 0 MiB."
+    walked = memory.walk_places({"all": [(8.0, 8.0), (16.0, 8.0)], "one": [(16.0, 8.0)], "none": []}, title="t")
+    assert [picture.alt for picture in walked.steps.values()] == [
+        "t, all. 2 tensors, 16 MiB. Free: none.",
+        "t, one. 1 tensors, 8 MiB. Free: 1 of 8.",
+        "t, none. 0 tensors, 0 MiB. Free: 1 of 16.",
+    ]
     with pytest.raises(ValueError, match="no tensors"):
-        memory.draw_places({"none": []}, title="t")
+        memory.walk_places({"none": []}, title="t")

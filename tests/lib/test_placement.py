@@ -373,6 +373,37 @@ def test_an_unknown_op_names_those_there_are(small):
 
 
 @in_a_fresh_process(cpus=4)
+def test_a_walk_tells_of_each_op_its_pin_in_the_graph_and_where_it_ran():
+    import tensorflow as tf
+
+    with tf.device("/CPU:1"):
+        v = tf.Variable(2.0, name="v")
+
+    @tf.function
+    def step(x):
+        with tf.device("/CPU:2"):
+            y = x * v
+        z = y + y
+        with tf.device("/CPU:3"):
+            v.assign_add(z)
+
+    walked = trace(step, tf.constant(1.0)).walk(title="t")
+    first, *words = walked.steps
+    assert first.startswith("all that ran")
+    assert words == [
+        "1 of 4, ReadVariableOp: touches v on CPU:1, ran on CPU:1",
+        "2 of 4, Mul: pinned to CPU:2, ran on CPU:2; copied there: x, mul/ReadVariableOp",
+        "3 of 4, AddV2: no pin, ran on CPU:0; copied there: mul",
+        "4 of 4, AssignAddVariableOp: pinned to CPU:3, touches v on CPU:1, ran on CPU:1; copied there: add",
+    ]
+    assert len({(picture.width, picture.height) for picture in walked.steps.values()}) == 1
+
+
+def test_a_walk_says_nothing_of_a_pin_that_nobody_recorded(small):
+    assert list(small.walk(title="t").steps)[1] == "1 of 3, MatMul: ran on CPU:1; copied there: x"
+
+
+@in_a_fresh_process(cpus=4)
 def test_ops_that_are_moved_say_what_would_be_copied():
     import tensorflow as tf
 

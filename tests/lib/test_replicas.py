@@ -27,6 +27,20 @@ def test_the_picture_says_in_which_order_they_read_and_write():
     assert alt.endswith("In this order: worker:0 reads, worker:1 reads, worker:1 writes, worker:0 writes.")
 
 
+@pytest.mark.parametrize(
+    ("held", "last"),
+    [
+        ([10.0, 10.0, 10.0, 11.0, 11.0], "4 of 4: worker:0 writes 11; w was 11: the update of worker:1 is lost"),
+        ([10.0, 10.0, 10.0, 11.0, 12.0], "4 of 4: worker:0 writes 12; w was 11"),
+    ],
+)
+def test_a_walk_says_what_each_read_and_wrote_and_whose_update_is_lost(held, last):
+    walked = replicas.walk(INSIDE, held, adds=1.0, title="t")
+    before, *_, third, fourth = walked.steps
+    assert before == "before the first of 4 moments: w is 10"
+    assert (third, fourth) == ("3 of 4: worker:1 writes 11; w was 10", last)
+
+
 def test_steps_are_drawn_from_a_moment_on_and_cut_at_both_ends():
     steps = {"worker:0": [(9.0, 10.5, 0), (10.6, 12.0, 4)], "worker:1": [(10.25, 10.5, 3), (11.5, 12.0, 1)]}
     alt = replicas.draw_steps(steps, title="S", start=10.0, seconds=1.0).alt

@@ -57,11 +57,18 @@ THICK = 3.0  # points, of what is on the path that is to be seen
 
 
 def draw(
-    trace: Placed, *, title: str = "", devices: Sequence[str] | None = None, path: Sequence[str] = (), alt: str = ""
+    trace: Placed,
+    *,
+    title: str = "",
+    devices: Sequence[str] | None = None,
+    path: Sequence[str] = (),
+    come: Sequence[str] | None = None,
+    alt: str = "",
 ) -> Picture:
     """Draw a trace; see `Trace.draw`. `path` names ops in order: they and the edges between them are drawn thick.
 
-    `alt` says what the picture shows where that is no placement.
+    Of `come`, where it is given, nothing else is drawn, each at its place among all, the last one with an edge.
+    `alt` says what the picture shows where that is no placement, or a part of one.
     """
     lanes = _lanes(trace, devices)
     trace = replace(
@@ -93,12 +100,17 @@ def draw(
     origin = top + header + MARGIN
     ports = _ports(ways)
     thick = set(pairwise(path))
+    there = set(boxes if come is None else come)
     for number, (edge, way) in enumerate(zip(edges, ways, strict=True)):
+        if not there >= {edge.source, edge.target}:
+            continue
         _draw_edge(axes, way, ports[number], origin, _kind(edge), (edge.source, edge.target) in thick)
     fills = _fills(lanes)
     for name, place in boxes.items():
-        _draw_box(axes, place, labels[name], origin, fills[lanes.index(place.lane)], name in path)
-    says = {DATA: "tensor"} if alt else {}
+        if name in there:
+            marked_out = name in path or (come is not None and name == come[-1])
+            _draw_box(axes, place, labels[name], origin, fills[lanes.index(place.lane)], marked_out)
+    says = {DATA: "tensor"} if alt and come is None else {}
     _draw_legend(axes, total_height - 11, [(kind, says.get(kind, kind)) for kind in kinds], given, bool(path))
     return render(figure, alt or describe(trace, title))
 

@@ -62,6 +62,7 @@ class Op:
     shape: tuple[int | None, ...] | None  # of its first output, None where unknown
     inputs: tuple[str, ...] = ()  # names of the ops that its inputs come from
     kind: str = OP  # "op"; "input" and "variable": what the traced function was given; "plumbing": TensorFlow's own
+    pin: str | None = None  # the device that it has in the graph, "" for none; None where that is not known
 
 
 Output = tuple[str, "tuple[int | None, ...] | None"]  # dtype and shape of a tensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -114,6 +115,7 @@ class Recorder:
     def _add_graph(self, graph: Any, sources: Sequence[str], outputs: Sequence[Any]) -> None:
         ops = placed_ops(graph.partition_graphs, _shapes(graph.post_optimization_graph))
         index = dict(_indices(graph))
+        pins = {node.name: short_device(node.device) for node in graph.pre_optimization_graph.node}  # not placed yet
         names = {
             op.name: sources[index[op.name]]
             if op.type == "_Arg" and index[op.name] < len(sources)
@@ -122,6 +124,7 @@ class Recorder:
             if op.type != "_Retval"
         }
         for before, op in zip(ops, renamed(ops, names), strict=True):
+            op = replace(op, pin=pins.get(before.name))
             if op.type == "_Retval" and index[op.name] < len(outputs) and op.inputs:
                 self._made_by[outputs[index[op.name]]._id] = op.inputs[0]
             elif op.type not in ("_Arg", "_Retval") or (op.type == "_Arg" and names[before.name] not in sources):
