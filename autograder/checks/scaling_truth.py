@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -304,16 +304,17 @@ WIDTHS = [(64, 448), *[(448, 448)] * 4, (448, 10)]
 @cache
 def _weights() -> list[np.ndarray]:
     """The chapter's weights without a table, as float32: six matrices."""
-    drawn = [tf.random.stateless_normal(each, [1, i]) * (2 / each[0]) ** 0.5 for i, each in enumerate(WIDTHS, 1)]
-    return [each.numpy() for each in drawn]
+    drawn: list[Any] = [tf.random.stateless_normal(each, (1, i)) for i, each in enumerate(WIDTHS, 1)]
+    return [(each * (2 / each.shape[0]) ** 0.5).numpy() for each in drawn]
 
 
-def first_loss(run: Run, seed: int) -> float:
+def first_loss(run: Mapping[str, Any], seed: int) -> float:
     """The mean cross-entropy of a run's first batch, drawn by that seed, before any step."""
     draw, count = np.random.default_rng(seed), run["batch"]
     if run["table"]:
         rows = draw.integers(run["table"], size=count)
-        x = tf.random.stateless_normal([run["table"], 64], [1, 0]).numpy()[rows]
+        table: Any = tf.random.stateless_normal([run["table"], 64], (1, 0))
+        x = table.numpy()[rows]
     else:
         x = draw.normal(size=(count, 64)).astype(np.float32)
     y = draw.integers(10, size=count)
