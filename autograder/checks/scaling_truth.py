@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from autograder.checks.placing import device_of, imported, ran, session
 from autograder.probe.asking import probe
 
 Machine = dict[str, float]
-Run = dict[str, int]  # its replicas, batch, messages and threads
+Run = dict[str, Any]  # its way, replicas, batch, packs, table, slow and rate
 Part = tuple[np.ndarray, np.ndarray]  # images and labels of one replica
 
 
@@ -213,7 +214,7 @@ def _inverted(fixed: float, example: float) -> tuple[float, float]:
 
 
 MISREAD = {
-    "no_ring": "the ring costs nothing in it.",
+    "nothing_crosses": "what crosses costs nothing in it.",
     "no_fixed": "`fixed` is not in it.",
     "no_cores": "the replicas share no cores in it.",
     "always_shared": "the work is divided by the cores even where there are fewer replicas than cores.",
@@ -222,48 +223,106 @@ MISREAD = {
     "whole_examples": "a share need not be a whole number of examples.",
     "inverted": "more than 1 means faster; that is the inverse.",
     "ring_of_whole": "each of the ring's transfers is 1/n of the gradients.",
-    "one_way": "a ring has 2 (n - 1) steps.",
-    "latency_once": "each of the ring's steps has its latencies.",
+    "one_way": "a ring has 2 (n - 1) transfers, and a tree 2 log2(n).",
     "whole_rounds": "three replicas on two cores take turns: 1.5 times as long, no whole rounds.",
     "fixed_shared": "`fixed` is not work that cores share.",
-    "ring_of_two": "that ring is right for two replicas; each of its 2 (n - 1) steps sends 1/n of the gradients.",
-    "no_ring_beyond_cores": "with more replicas than cores, the ring costs nothing in it.",
-    "one_message": "each message costs a latency; here all together cost one.",
+    "ring_of_two": "that ring is right for two replicas; each of its 2 (n - 1) transfers sends 1/n of the gradients.",
+    "ring_for_all": "GPUs add along a tree: each of its 2 log2(n) transfers has all gradients.",
+    "star": "a tree has 2 log2(n) transfers of all gradients, not 2 (n - 1).",
+    "one_message": "each gradient that is sent by itself has a latency; here all together cost one.",
+    "always_messages": "packed gradients are one message.",
     "bytes_of_each": "more messages have no more bytes: each is a part of the same gradients.",
-    "base_alone": "the base is a run like another: its own batch and its own ring count.",
+    "latency_once": "each of the tree's transfers has its latencies.",
+    "no_table": "a table's gradient crosses, too.",
+    "whole_table": "servers send only the rows of a share's examples, not the whole table.",
+    "rows_of_batch": "a replica reads the rows of its own share, not of the whole batch.",
+    "one_direction": "a replica reads from the server and writes to it: twice.",
+    "rows_once": "a share's rows are read, and their gradients written: twice.",
+    "servers_wait": "nobody waits for the slowest at the servers: the replicas' examples per second add up.",
+    "nobody_slow": "the slow replica is not in it.",
+    "rate_of_base": "each run has a `rate` of its own.",
+    "base_alone": "the base is a run like another: its own batch and what crosses in it count.",
 }
 
 
 def predicted(run: Run, base: Run, machine: Machine, wrong: str = "") -> float:
     """The speed-up by the chapter's model, or by one that is `wrong` in a way of MISREAD."""
 
-    def seconds(run: Run) -> float:
-        n, messages = run["replicas"], 1 if wrong == "one_message" else run["messages"]
-        share = run["batch"] if wrong == "batch_of_each" else run["batch"] / n
+    def examples_a_second(run: Run) -> float:
+        n, batch, way = run["replicas"], run["batch"], run["way"]
+        share = batch if wrong == "batch_of_each" else batch / n
         share = math.floor(share) if wrong == "whole_examples" else share
         turns = {
             "no_cores": 1.0,
             "always_shared": n / machine["cores"],
             "whole_rounds": math.ceil(n / machine["cores"]),
         }.get(wrong, max(1.0, n / machine["cores"]))
-        piece = machine["size"] / machine["rate"] / (1 if wrong == "ring_of_whole" else n)
-        piece *= messages if wrong == "bytes_of_each" else 1
-        hops = (n - 1) * (1 if wrong == "one_way" else 2)
-        wait = messages * machine["latency"]
-        ring = hops * (wait + piece)
-        if wrong == "latency_once":
-            ring = (n > 1) * wait + hops * piece
-        if wrong == "ring_of_two":
-            ring = (n - 1) * (2 * wait + machine["size"] / machine["rate"])
-        if wrong == "no_ring_beyond_cores" and n > machine["cores"]:
-            ring = 0.0
         fixed = 0.0 if wrong == "no_fixed" else machine["fixed"] * (turns if wrong == "fixed_shared" else 1)
-        return fixed + machine["example"] * share * turns + (0.0 if wrong == "no_ring" else ring)
+        work, slow = fixed + machine["example"] * share * turns, 0.0 if wrong == "nobody_slow" else run["slow"]
+        rate = base["rate"] if wrong == "rate_of_base" else run["rate"]
+        table = 0 if wrong == "no_table" else 256 * run["table"]
+        if wrong == "nothing_crosses":
+            rate, way = math.inf, "all-reduce" if way == "gpus" else way
+        if way == "servers":
+            rows = (
+                table if wrong == "whole_table" else 256 * (batch if wrong == "rows_of_batch" else share) * bool(table)
+            )
+            rows /= 2 if wrong == "rows_once" else 1
+            own = work + (1 if wrong == "one_direction" else 2) * (machine["size"] + rows) / rate
+            if wrong == "servers_wait":
+                return batch / (own + slow)
+            naps = [0.0] * (n - 1) + [slow]
+            return sum((share if wrong == "whole_examples" else batch / n) / (own + nap) for nap in naps)
+        whole = (machine["size"] + table) / rate
+        ring, hops = 2 * (n - 1) * whole / n, 2 * math.log2(n)
+        if way == "all-reduce":
+            ring *= {"ring_of_whole": n, "one_way": 0.5, "ring_of_two": n / 2}.get(wrong, 1)
+            return batch / (work + slow + ring)
+        messages = (
+            1 if wrong == "one_message" or (run["packs"] and wrong != "always_messages") else machine["gradients"]
+        )
+        hops *= 0.5 if wrong == "one_way" else 1
+        if wrong == "star":
+            hops = 2 * (n - 1)
+        wait = messages * machine["latency"]
+        crossing = hops * (wait + whole * (messages if wrong == "bytes_of_each" else 1))
+        if wrong == "latency_once":
+            crossing = (n > 1) * wait + hops * whole
+        if wrong == "ring_for_all":
+            crossing = 2 * (n - 1) * (wait + whole / n)
+        return batch / (work + crossing)
 
     first = {**base, "replicas": 1, "batch": run["batch"]} if wrong == "base_alone" else base
-    times = 1.0 if wrong == "steps_not_examples" else run["batch"] / first["batch"]
-    found = times * seconds(first) / seconds(run)
+    found = examples_a_second(run) / examples_a_second(first)
+    found *= first["batch"] / run["batch"] if wrong == "steps_not_examples" else 1
     return 1 / found if wrong == "inverted" else found
+
+
+WIDTHS = [(64, 448), *[(448, 448)] * 4, (448, 10)]
+
+
+@cache
+def _weights() -> list[np.ndarray]:
+    """The chapter's weights without a table, as float32: six matrices."""
+    drawn: list[Any] = [tf.random.stateless_normal(each, (1, i)) for i, each in enumerate(WIDTHS, 1)]
+    return [(each * (2 / each.shape[0]) ** 0.5).numpy() for each in drawn]
+
+
+def first_loss(run: Mapping[str, Any], seed: int) -> float:
+    """The mean cross-entropy of a run's first batch, drawn by that seed, before any step."""
+    draw, count = np.random.default_rng(seed), run["batch"]
+    if run["table"]:
+        rows = draw.integers(run["table"], size=count)
+        table: Any = tf.random.stateless_normal([run["table"], 64], (1, 0))
+        x = table.numpy()[rows]
+    else:
+        x = draw.normal(size=(count, 64)).astype(np.float32)
+    y = draw.integers(10, size=count)
+    for matrix in _weights()[:-1]:
+        x = np.maximum(x @ matrix, 0)
+    scores = (x @ _weights()[-1]).astype(np.float64)
+    scores -= scores.max(axis=1, keepdims=True)
+    return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(count), y]))
 
 
 def unevenly(ratios: Sequence[float], wrong: str = "") -> float:

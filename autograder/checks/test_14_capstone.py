@@ -163,16 +163,18 @@ def drawn_machine(rng: np.random.Generator, cores: int, **changes: float) -> tru
     drawn = {
         "cores": cores,
         "size": float(rng.integers(10, 90)) * 1e6,
-        "rate": float(rng.integers(2, 9)) * 1e9,
-        "latency": float(rng.integers(1, 5)) / 1000,
+        "gradients": int(rng.integers(3, 9)),
+        "latency": float(rng.integers(1, 5)) / 100,
         "fixed": float(rng.integers(3, 9)) / 1000,
         "example": float(rng.integers(1, 5)) / 10_000,
     }
     return {**drawn, **changes}
 
 
-def run_of(replicas: int, batch: int, messages: int = 1) -> truth.Run:
-    return {"replicas": replicas, "batch": batch, "messages": messages, "threads": 1}
+def run_of(rng: np.random.Generator, way: str, replicas: int, batch: int, **changes: Any) -> truth.Run:
+    """A run at a rate of its own: what crosses takes about as long as the work."""
+    drawn = {"way": way, "replicas": replicas, "batch": batch, "packs": 1, "table": 0, "slow": 0.0}
+    return {**drawn, "rate": float(rng.integers(2, 9)) * 1e8, **changes}
 
 
 def check_speedups(student: Any, cases: list[tuple[truth.Run, truth.Run, truth.Machine]]) -> None:
@@ -203,33 +205,40 @@ def said_of(case: Any) -> str:
     return f"`speedup({run}, {base}, {{'cores': {machine['cores']}, ...}})` returned"
 
 
-@exercise("speedup")
-def test_a_batch_is_shared_where_all_have_a_core(student, rng):
-    cases = [(run_of(n, batch), run_of(1, batch), drawn_machine(rng, 8)) for n in (2, 4, 8, 1) for batch in [odd(rng)]]
-    check_speedups(student, cases)
+WAYS = ("all-reduce", "servers", "gpus")
 
 
-@exercise("speedup")
-def test_batches_and_messages_differ(student, rng):
-    batch, messages = odd(rng), int(rng.integers(2, 6))
+@exercise("speedup", 2.0)
+def test_work_is_shared_where_nothing_crosses(student, rng):
+    nothing = {"size": 0.0, "latency": 0.0}
+    counts = [(way, n) for way in WAYS for n in (1, 2, 4)] + [("all-reduce", 3), ("servers", 5), ("all-reduce", 8)]
     check_speedups(
         student,
         [
-            (run_of(3, 3 * batch), run_of(1, batch), drawn_machine(rng, 8)),
-            (run_of(2, batch, messages), run_of(1, batch), drawn_machine(rng, 8)),
-            (run_of(4, 5 * batch, messages), run_of(2, batch), drawn_machine(rng, 8)),
-            (run_of(1, 2 * batch, messages), run_of(1, batch), drawn_machine(rng, 8)),
+            (
+                run_of(rng, way, n, odd(rng)),
+                run_of(rng, "all-reduce", 1, odd(rng)),
+                drawn_machine(rng, cores, **nothing),
+            )
+            for cores in (2, 8)
+            for way, n in counts
         ],
     )
 
 
-@exercise("speedup", 2.0)
-def test_replicas_share_the_cores(student, rng):
-    cases = [
-        (run_of(n, odd(rng), m), run_of(1, odd(rng)), drawn_machine(rng, 2))
-        for n, m in ((3, 2), (5, 1), (2, 3), (8, 1))
+@exercise("speedup", 3.0)
+def test_each_way_sends_what_it_sends(student, rng):
+    slow, rows = float(rng.integers(2, 9)) / 10, int(rng.integers(1, 9)) * 10_000
+    drawn = [
+        *[("all-reduce", n, changes) for n, changes in ((2, {}), (5, {"slow": slow}), (4, {"table": rows}), (8, {}))],
+        *[("gpus", n, {"packs": packs}) for n in (1, 2, 4) for packs in (0, 1)],
+        *[("servers", n, changes) for n, changes in ((1, {}), (2, {}), (3, {"slow": slow}), (4, {"table": rows}))],
     ]
-    check_speedups(student, cases)
+    pairs = [
+        (run_of(rng, way, n, odd(rng), **changes), run_of(rng, "all-reduce", 1, odd(rng))) for way, n, changes in drawn
+    ]
+    pairs += [(base, run) for run, base in pairs[:2]]
+    check_speedups(student, [(run, base, drawn_machine(rng, int(rng.choice([2, 8])))) for run, base in pairs])
 
 
 # chance
@@ -322,8 +331,21 @@ def test_the_follow_up_changes_one_thing_and_can_refute(student):
     decided(planned.one_thing(plan, then) or planned.tells(then), "follow_up")
 
 
-@exercise("follow_up", weak=True)
+def parts(student: Any) -> tuple[Any, Any, Any]:
+    """The plan, its follow-up, and the record of both, which the student's own process wrote."""
+    record = planned.recorded(handed(student, "record", text))
+    return handed(student, "plan", planned.PLAN), handed(student, "follow_up", planned.FOLLOW_UP), record
+
+
+@exercise("record", weak=True)
 def test_by_the_record_each_was_stated_before_it_was_measured(student):
-    record = planned.recorded(handed(student, "record", text))  # what the student's own process wrote
-    plan, then = handed(student, "plan", planned.PLAN), handed(student, "follow_up", planned.FOLLOW_UP)
+    plan, then, record = parts(student)
     decided(planned.stated_first(record, plan) or planned.followed(record, plan, then), "record")
+    decided(planned.side_by_side(record), "record")
+
+
+@exercise("record")
+def test_the_runs_of_the_record_saw_their_own_data(student):
+    plan, then, record = parts(student)
+    decided(planned.stated_first(record, plan) or planned.followed(record, plan, then), "record")
+    decided(planned.ran(record, plan, then, truth.first_loss), "record")

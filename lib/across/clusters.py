@@ -39,7 +39,7 @@ from across.pictures import Picture
 if TYPE_CHECKING:
     from across.placement import Trace
 
-__all__ = ["LocalCluster", "Logs", "Rehearsal", "StartError", "bytes_between", "calls", "rehearse"]
+__all__ = ["LocalCluster", "Logs", "Rehearsal", "StartError", "bytes_between", "calls", "rehearse", "slow_card"]
 
 TRIES = 3  # starts on ports of which one is taken
 STARTS = 120.0  # seconds for the fork server's own start, where there is none yet
@@ -264,6 +264,16 @@ class LocalCluster:
     def _said(self, job: str, index: int) -> str:
         lines = self.logs(job, index).strip().splitlines()[-3:]
         return ". It printed: " + " / ".join(lines) if lines else ""
+
+
+def slow_card(bytes_per_second: float) -> int:
+    """Have this process send no more than that on each connection that it accepts from now on, as TensorFlow's servers do.
+
+    To call once its server, or its strategy, is made. Returns how many sockets it holds for; 0 where this is not Linux.
+    """
+    from across._process import network_card
+
+    return network_card.slow(bytes_per_second)
 
 
 @dataclass(frozen=True)

@@ -2,34 +2,40 @@
 
 plan = read(plan, "`plan` is", PLAN)
 fault = controlled(plan)                       # None, or a Fault: the mistake's name, and a sentence
-text = record(study, follow_up)                # what was stated, and when each run ended, to hand in
+text = record(study, follow_up)                # what was stated, when each run ended and what it saw, to hand in
 fault = stated_first(recorded(text), plan)
 
-A run is {"replicas": 2, "batch": 512, "messages": 1, "threads": 1}. All sentences are for the student.
+A run is {"way": "all-reduce", "replicas": 2, "batch": 512, "packs": 1, "table": 0, "slow": 0.0, "rate": 1e8}; see chapter 14.
+All sentences are for the student.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from across.expecting import between, dict_of, entries, list_of, maybe, number, one_of, row, shown, text, whole
-from across.study import Study
+from across.study import Study, seed_of
 
 __all__ = [
     "FOLLOW_UP",
     "PLAN",
+    "QUESTIONS",
     "RECORD",
     "RUNS",
     "Fault",
     "contrasted",
     "controlled",
     "followed",
+    "machines",
     "one_thing",
+    "ran",
     "record",
     "recorded",
+    "runnable",
+    "side_by_side",
     "stated_first",
     "tells",
     "within_budget",
@@ -39,35 +45,57 @@ RUNS = 48  # of the plan and its follow-up together, which has two configuration
 FEWEST = 6  # repeats: five coins cannot reach a chance below 0.05
 APART = 1.1  # times: two predictions that are nearer tell nothing
 ROUNDED = 0.01  # of a prediction: typed again with two digits it is the same
+NEAR = 2e-3  # of a loss that two machines compute
+SLOW = 0.02  # seconds from which a replica counts as slow
+LARGE = 10_000  # rows from which a table counts as large
 LONGEST = 100_000  # characters of a record
-SUSPECTS = {"messages": ("messages",), "own ops": ("batch",), "cores": ("threads", "replicas")}
+WAYS = ("all-reduce", "servers", "gpus")
+QUESTIONS = {  # name -> the argument in which two configurations differ, and what else they need
+    "share": ("batch", "the way all-reduce; the base's batch for all replicas together, and the base's for each"),
+    "table": ("way", f"all-reduce and servers, with the same table of {LARGE:,} rows or more and nobody slow"),
+    "slow": ("way", f"all-reduce and servers, with the same slow replica, {SLOW} s or more, and no table"),
+    "packs": ("packs", "the way gpus"),
+    "gpus": ("replicas", "the way gpus, and 2 and 4 replicas"),
+}
+SUSPECTS = {
+    "link": ("rate",),
+    "messages": ("packs",),
+    "own ops": ("batch",),
+    "cores": ("replicas",),
+    "table": ("table",),
+    "slow replica": ("slow",),
+    "way": ("way",),
+}
 
 _RUN = entries(
     {
+        "way": one_of(WAYS),
         "replicas": between(1, 8, whole),
         "batch": between(8, 4096, whole),
-        "messages": between(1, 16, whole),
-        "threads": between(1, 8, whole),
+        "packs": between(0, 1, whole),
+        "table": between(0, 100_000, whole),
+        "slow": between(0, 1),
+        "rate": between(1e7, 1e12),
     }
-).named('a run: {"replicas": 1, "batch": 512, "messages": 1, "threads": 1}')
+).named("a run, such as ONE")
 _FASTER = between(0.01, 100)
 PLAN = entries(
     {
-        "question": one_of(["batch", "messages"]),
+        "question": one_of(QUESTIONS),
         "repeats": between(1, 100, whole),
         "configurations": dict_of(_RUN),
         "base": text,
         "control": text,
         "predicted": dict_of(_FASTER),
+        "dollars": between(0.001, 1000),
     }
 )
 FOLLOW_UP = entries(
     {"suspect": one_of(SUSPECTS), "of": text, "run": _RUN, "if it is so": _FASTER, "if it is not": _FASTER}
 )
-_MEASURED = entries(
-    {"stated": number, "predicted": dict_of(number), "runs": dict_of(list_of(maybe(row(number, maybe(number)))))}
-)
-RECORD = entries({"plan": _MEASURED, "follow-up": maybe(_MEASURED)}).named("the text that the check printed")
+_RAN = row(number, maybe(number), maybe(number)).named("when a run ended, its milliseconds, its first loss")
+_MEASURED = entries({"stated": number, "predicted": dict_of(number), "runs": dict_of(list_of(maybe(_RAN)))})
+RECORD = entries({"plan": _MEASURED, "follow-up": maybe(_MEASURED)}).named("the text that the notebook printed")
 
 
 class Fault(NamedTuple):
@@ -77,12 +105,26 @@ class Fault(NamedTuple):
     says: str
 
 
+def machines(run: Mapping[str, Any]) -> int:
+    """How many machines, or GPUs, a run pays for: one for each replica, and the server."""
+    return run["replicas"] + (run["way"] == "servers")
+
+
+def runnable(name: str, run: Mapping[str, Any]) -> Fault | None:
+    """Its replicas share the batch evenly, and its way knows what is asked of it."""
+    if run["batch"] % run["replicas"]:
+        return Fault("uneven_shares", f"{shown(name)}: its replicas cannot share {run['batch']} evenly")
+    if run["way"] == "gpus" and (run["replicas"] not in (1, 2, 4) or run["table"] or run["slow"]):
+        return Fault("not_on_gpus", f"{shown(name)}: the way gpus has 1, 2 or 4 replicas, no table, and nobody slow")
+    return None
+
+
 def within_budget(plan: Mapping[str, Any]) -> Fault | None:
     """Enough repeats for a chance below 0.05, and no more runs than there are with the follow-up's; each can be run."""
     runs, repeats = plan["configurations"], plan["repeats"]
-    uneven = next((name for name, run in runs.items() if run["batch"] % run["replicas"]), None)
-    if uneven is not None:
-        return Fault("uneven_shares", f"{shown(uneven)}: its replicas cannot share {runs[uneven]['batch']} evenly")
+    fault = next(filter(None, (runnable(name, run) for name, run in runs.items())), None)
+    if fault is not None:
+        return fault
     if repeats < FEWEST:
         lowest = f"{2 / 2**repeats:.4g}"
         return Fault("too_few_repeats", f"{repeats} repeats cannot reach a chance below {lowest}; 0.05 is asked for")
@@ -111,27 +153,36 @@ def controlled(plan: Mapping[str, Any]) -> Fault | None:
 
 
 def contrasted(plan: Mapping[str, Any]) -> Fault | None:
-    """Two configurations of as many replicas, two at least, that differ in what is asked alone.
-
-    Of "batch": one has the base's, the other as many times that as there are replicas.
-    """
+    """Two configurations of two replicas or more that differ in what is asked alone, and are what the question needs."""
     runs, asked = plan["configurations"], plan["question"]
-    batch = runs[plan["base"]]["batch"] if plan["base"] in runs else 0  # `controlled` says that it is none
-    pairs = [(one, other) for one in runs.values() for other in runs.values() if _changed(one, other) == [asked]]
-    many = [pair for pair in pairs if pair[0]["replicas"] > 1]
+    key, needed = QUESTIONS[asked]
+    pairs = [(one, other) for one in runs.values() for other in runs.values() if _changed(one, other) == [key]]
+    many = [(one, other) for one, other in pairs if min(one["replicas"], other["replicas"]) > 1]
+    words = f'the question is "{asked}": no two configurations differ in `{key}` alone'
+    if not pairs:
+        return Fault("nothing_contrasted", words)
     if not many:
-        words = f'the question is "{asked}": no two configurations differ in `{asked}` alone'
-        name = "one_replica_only" if pairs else "nothing_contrasted"
-        return Fault(name, f"{words}{', both with two replicas or more: one sends no messages' if pairs else ''}")
-    if asked == "batch" and not any(
-        (one["batch"], other["batch"]) == (batch, batch * one["replicas"]) for one, other in many
-    ):
-        words = "expected the base's for all replicas together, and the base's for each"
-        return Fault("neither_strong_nor_weak", f'the question is "batch": {words}')
+        return Fault("one_replica_only", f"{words}, both with two replicas or more: one alone exchanges nothing")
+    base = runs[plan["base"]]["batch"] if plan["base"] in runs else 0  # `controlled` says that it is none
+    if not any(_answers(asked, one, other, base) for one, other in many):
+        return Fault("another_question", f'the question is "{asked}": expected, beside `{key}` alone, {needed}')
     return None
 
 
-def _changed(one: Mapping[str, int], other: Mapping[str, int]) -> list[str]:
+def _answers(asked: str, one: Mapping[str, Any], other: Mapping[str, Any], base: int) -> bool:
+    """Whether these two, in this order, are what the question needs."""
+    ways = (one["way"], other["way"])
+    if asked == "share":
+        return ways == ("all-reduce",) * 2 and (one["batch"], other["batch"]) == (base, base * one["replicas"])
+    if asked in ("packs", "gpus"):
+        return ways == ("gpus",) * 2
+    large, slow = one["table"] >= LARGE, one["slow"] >= SLOW
+    if asked == "table":
+        return ways == ("all-reduce", "servers") and large and not one["slow"]
+    return ways == ("all-reduce", "servers") and slow and not one["table"]
+
+
+def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     return [key for key in one if one[key] != other[key]]
 
 
@@ -150,8 +201,9 @@ def one_thing(plan: Mapping[str, Any], follow_up: Mapping[str, Any]) -> Fault | 
         return Fault(
             "another_thing", f'the suspect is "{suspect}", and the run changes `{changed[0]}`; expected {words}'
         )
-    if new["batch"] % new["replicas"]:
-        return Fault("uneven_shares", f"the replicas of the run cannot share {new['batch']} evenly")
+    fault = runnable("the run", new)
+    if fault is not None:
+        return fault
     if new in runs.values():
         return Fault("measured_already", "the run is one of your plan; expected one whose result you do not know yet")
     return None
@@ -185,6 +237,44 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
     return fault
 
 
+def side_by_side(record: Mapping[str, Any]) -> Fault | None:
+    """Each repeat's runs ended before those of the next one: a ratio is of runs that stood close in time."""
+    for part, measured in record.items():
+        rows = list(measured["runs"].values()) if measured else []
+        for repeat in range(1, min(map(len, rows), default=0)):
+            before = max((runs[repeat - 1][0] for runs in rows if runs[repeat - 1]), default=-math.inf)
+            if any(runs[repeat] and runs[repeat][0] < before for runs in rows):
+                words = f"of the {part}, a run of repeat {repeat + 1} ended before one of repeat {repeat}"
+                return Fault("repeats_mixed", f"{words}; expected the repeats one after the other")
+    return None
+
+
+def ran(
+    record: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    follow_up: Mapping[str, Any],
+    loss: Callable[[Mapping[str, Any], int], float],
+) -> Fault | None:
+    """Each run saw the first loss of its own data, which the prediction that was stated decides.
+
+    `loss(run, seed)` is that loss. Where a run failed there is none.
+    """
+    both = {follow_up["of"]: plan["configurations"].get(follow_up["of"]), "follow-up": follow_up["run"]}
+    for part, configurations in (("plan", plan["configurations"]), ("follow-up", both)):
+        measured = record[part]
+        for name, runs in measured["runs"].items() if measured else ():
+            for repeat, each in enumerate(runs):
+                run = configurations.get(name)
+                if run is None or each is None or each[1] is None:
+                    continue
+                wanted = loss(run, seed_of(measured["predicted"], name, repeat))
+                if each[2] is None or not abs(each[2] - wanted) < NEAR * max(1.0, abs(wanted)):
+                    seen = "no first loss" if each[2] is None else f"the first loss {each[2]:.4f}"
+                    words = f"run {repeat + 1} of {shown(name)} has {seen}"
+                    return Fault("not_run", f"{words}; that run, under that prediction, has another")
+    return None
+
+
 def _measured(
     measured: Mapping[str, Any], predicted: Mapping[str, float], names: set[str], repeats: int
 ) -> Fault | None:
@@ -192,7 +282,7 @@ def _measured(
         runs = measured["runs"].get(name, [])
         if len(runs) < repeats or not all(runs):
             return Fault("runs_missing", f"{sum(map(bool, runs))} of {repeats} runs of {shown(name)} are in it")
-    if any(at < measured["stated"] for runs in measured["runs"].values() for at, _ in filter(None, runs)):
+    if any(run[0] < measured["stated"] for runs in measured["runs"].values() for run in filter(None, runs)):
         return Fault("stated_later", "a run had ended before the prediction was stated")
     stated = measured["predicted"]
     off = next(
@@ -214,7 +304,7 @@ def recorded(told: str) -> dict[str, Any]:
 
 
 def record(plan: Study, follow_up: Study) -> str:
-    """The predictions that count, and of all runs when they ended and the milliseconds of a step, to hand in as text.
+    """The predictions that count, and of all runs when they ended, the milliseconds of a step and the first loss, as text.
 
     Seconds count from when the plan was stated. Raises AssertionError where nothing was.
     """
@@ -231,6 +321,7 @@ def _kept(study: Study, start: float) -> str:
     runs: dict[str, list[Any]] = {name: [None] * study.repeats for name in study.configurations}
     for each in study.runs():
         milliseconds = None if each.seconds is None else round(1000 * each.seconds, 1)
-        runs[each.name][each.repeat] = [round(each.at - start, 2), milliseconds]
+        seen = None if each.seen is None else round(each.seen, 4)
+        runs[each.name][each.repeat] = [round(each.at - start, 2), milliseconds, seen]
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(several)}" for name, several in runs.items())
     return f'{{"stated": {stated.at - start:.2f},\n"predicted": {json.dumps(stated.values)},\n"runs": {{\n{lines}}}}}'

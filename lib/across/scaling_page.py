@@ -26,6 +26,7 @@ COLUMNS = (
     "left out",
     "chance, if the prediction is right",
 )
+PRICED = "what the base does in 100 h, {:.2f} $ each"
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,12 @@ def page(
     *,
     headings: Sequence[str] = (),
     chance: Callable[[list[float]], float] | None = None,
+    dollars: Mapping[str, float] | None = None,
 ) -> Page:
     """The page of `study`: a row for each configuration but `base`, then the `headings`, under which somebody writes.
+
+    `dollars`: of each configuration what its machines cost an hour, all together; adds what the work of 100 hours of the
+    base would take and cost by the measured median.
 
     `chance` gets what was measured of a row, each ratio divided by the row's prediction, and gives the number in its last
     column; a function that is not written yet leaves it empty. A prediction that was changed when there were runs is
@@ -63,17 +68,22 @@ def page(
     rows, shown = [], dict[str, tuple[str, float | None, Ratio | None]]()
     for name, ratio in _ratios(study, base, work).items():
         row = [name, _predicted(stated, name), "not measured", "", "0", str(_failed(study, base, name)), ""]
+        row += [""] if dollars and not ratio else []
         if ratio:
             row[2:5] = [f"{ratio.median:.2f}", f"{ratio.low:.2f} to {ratio.high:.2f}", str(len(ratio.values))]
+            if dollars:
+                hours = 100 / ratio.median
+                row.append(f"{hours:.0f} h, {hours * dollars[name]:.0f} $")
             if chance and stated and name in stated.values:
                 row[6] = _number(chance, [each / stated.values[name] for each in ratio.values])
         rows.append(row)
         shown[name] = (row[1], stated.values.get(name) if stated else None, ratio)
     note = f"{machine()}. Examples a second, times those of {base}, in each of {study.repeats} repeats. {_when(study)}"
-    lines = [" | ".join(COLUMNS), "|".join(["---"] * len(COLUMNS)), *(" | ".join(row) for row in rows)]
+    columns = [*COLUMNS, *([PRICED.format(dollars[base])] if dollars else [])]
+    lines = [" | ".join(columns), "|".join(["---"] * len(columns)), *(" | ".join(row) for row in rows)]
     text = "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:]), "", note])
     text += "".join(f"\n\n**{heading}.** …" for heading in headings)
-    return Page(text, pictures.table_html(COLUMNS, rows, note=note), _drawn(shown, base, "Speed-up"))
+    return Page(text, pictures.table_html(columns, rows, note=note), _drawn(shown, base, "Speed-up"))
 
 
 def drawn(rows: Mapping[str, tuple[float, Sequence[float]]], base: str, *, title: str) -> pictures.Picture:

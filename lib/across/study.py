@@ -5,13 +5,17 @@
     study.run()                                    # what is not in the file yet
     study.speedup("1 replica", "2 replicas")       # 1.74 (1.60 to 1.81, 6 pairs)
 
-`program(**arguments)` returns seconds. A run that fails or hangs is a run with a message: the study goes on. The repeats are
-the outer loop; each has an order of its own, such that any two configurations are about as far apart as any other two.
+`program(**arguments)` returns seconds, or seconds and a number that it saw, such as its loss. A run that fails or hangs is a
+run with a message: the study goes on. The repeats are the outer loop; each has an order of its own, such that any two
+configurations are about as far apart as any other two. A program that takes a `seed` gets one that the prediction which counts
+decides, with the configuration's name and the repeat: what it saw on data of that seed was not seen under another prediction.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import inspect
 import itertools
 import json
 import math
@@ -32,7 +36,7 @@ from across import fresh
 from across._process.sources import digest, sources
 from across._system import cores
 
-__all__ = ["Later", "Ratio", "Run", "Stated", "Study", "cores", "machine"]
+__all__ = ["Later", "Ratio", "Run", "Stated", "Study", "cores", "machine", "seed_of"]
 
 TIMEOUT = 30.0  # seconds of one run, the start of its process included
 FAILURES = 160  # characters of what a failed run says
@@ -51,6 +55,7 @@ class Run:
     took: float  # seconds, the process's start included
     at: float  # when it ended, in seconds since 1970
     key: str  # of program, arguments and machine, with a dot between: a run of others is none of this study
+    seen: float | None = None  # the number that the program returned beside its seconds
 
 
 @dataclass(frozen=True)
@@ -129,10 +134,12 @@ class Study:
         timeout: float = TIMEOUT,
         cpus: Callable[[Mapping[str, Any]], int] | None = None,
         env: Mapping[str, str] | None = None,
+        fresh_process: bool = True,
     ) -> None:
         """`configurations`: name -> keyword arguments, which must be plain values.
 
         `cpus` says of arguments into how many logical CPUs their process is split, `env` what is set in it.
+        `fresh_process` False: the program starts processes itself, and sees to their end; it is called in this one.
         Raises ValueError for a study of nothing, and TypeError for arguments that cannot be written down.
         """
         if not configurations or repeats < 1:
@@ -144,6 +151,8 @@ class Study:
         self.timeout = timeout
         self.cpus = cpus
         self.env = env
+        self.fresh_process = fresh_process
+        self.seeded = "seed" in inspect.signature(program).parameters
         self.program_digest = digest(*sources(program))
         self.keys = {name: self._key(arguments) for name, arguments in self.configurations.items()}
 
@@ -253,18 +262,27 @@ class Study:
         return ".".join([self.program_digest, digest(json.dumps(settings, sort_keys=True)), digest(machine())])
 
     def _one(self, name: str, repeat: int) -> Run:
-        arguments = self.configurations[name]
+        arguments = dict(self.configurations[name])
         cpus = self.cpus(arguments) if self.cpus else None
-        outcome = fresh.call(self.program, cpus=cpus, env=self.env, timeout=self.timeout, **arguments)
+        if self.seeded:
+            stated = self.stated()
+            arguments["seed"] = seed_of(stated.values if stated else {}, name, repeat)
+        if self.fresh_process:
+            outcome = fresh.call(self.program, cpus=cpus, env=self.env, timeout=self.timeout, **arguments)
+        else:
+            outcome = _called(self.program, arguments)
+        value, seen = outcome.value, None
+        if isinstance(value, (tuple, list)) and len(value) == 2:
+            value, seen = value[0], float(value[1])
         seconds, error = None, ""
         if outcome.error is not None:
             text = str(outcome.error).strip().splitlines() or [""]
             error = f"{type(outcome.error).__name__}: {text[0]}"
-        elif not _positive(outcome.value):
-            error = f"it returned {outcome.value!r}; expected seconds, a number above 0"
+        elif not _positive(value):
+            error = f"it returned {value!r}; expected seconds, a number above 0"
         else:
-            seconds = float(outcome.value)  # pyright: ignore[reportArgumentType]
-        return Run(name, repeat, seconds, error[:FAILURES], outcome.seconds, time.time(), self.keys[name])
+            seconds = float(value)  # pyright: ignore[reportArgumentType]
+        return Run(name, repeat, seconds, error[:FAILURES], outcome.seconds, time.time(), self.keys[name], seen)
 
     def _predictions(self) -> list[tuple[dict[str, Any], int]]:
         """Each prediction in the file, and how many runs stand before it there."""
@@ -332,6 +350,22 @@ def machine() -> str:
     """The machine in a few words: runs of another one are not mixed with its own."""
     version = importlib.metadata.version("tensorflow")
     return f"{cores()} cores, {platform.system()} {platform.machine()}, TensorFlow {version}"
+
+
+def seed_of(prediction: Mapping[str, float], name: str, repeat: int) -> int:
+    """The seed of a run, 32 bits: of the prediction that counts, the configuration's name and the repeat, from 0."""
+    said = json.dumps([{key: float(value) for key, value in prediction.items()}, name, repeat], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big")
+
+
+def _called(program: Callable[..., Any], arguments: Mapping[str, Any]) -> fresh.Outcome[Any]:
+    """What comes of a program that starts processes itself."""
+    start = time.monotonic()
+    try:
+        value, error = program(**arguments), None
+    except Exception as raised:  # a run that fails is a run
+        value, error = None, raised
+    return fresh.Outcome(value, error, "", "", time.monotonic() - start)
 
 
 def _positive(value: Any) -> bool:

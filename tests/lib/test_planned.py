@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from across import planned
-from across.study import Run, Study
+from across.study import Run, Study, seed_of
 
-ONE = {"replicas": 1, "batch": 512, "messages": 1, "threads": 1}
+ONE = {"way": "all-reduce", "replicas": 1, "batch": 512, "packs": 1, "table": 0, "slow": 0.0, "rate": 2e8}
 PLAN: dict[str, Any] = {
-    "question": "batch",
+    "question": "share",
     "repeats": 6,
     "base": "one",
     "control": "again",
@@ -24,11 +24,12 @@ PLAN: dict[str, Any] = {
         "weak": {**ONE, "replicas": 2, "batch": 1024},
     },
     "predicted": {"again": 1.0, "strong": 1.2, "weak": 1.5},
+    "dollars": 1.0,
 }
 THEN: dict[str, Any] = {
-    "suspect": "messages",
+    "suspect": "link",
     "of": "strong",
-    "run": {**ONE, "replicas": 2, "messages": 3},
+    "run": {**ONE, "replicas": 2, "rate": 1e9},
     "if it is so": 0.5,
     "if it is not": 1.0,
 }
@@ -52,7 +53,7 @@ def test_a_good_plan_has_no_fault():
         ({"base": "strong"}, "base_of_many"),
         ({"predicted": {"again": 1.0}}, "not_predicted"),
         ({"predicted": {**PLAN["predicted"], "again": 2.0}}, "control_not_one"),
-        ({"question": "messages"}, "nothing_contrasted"),
+        ({"question": "packs"}, "nothing_contrasted"),
     ],
 )
 def test_each_mistake_of_a_plan_is_told_by_one_rule(change, name):
@@ -61,9 +62,54 @@ def test_each_mistake_of_a_plan_is_told_by_one_rule(change, name):
     assert len(found) == 1 or name == "base_of_many"
 
 
+TWO = {**ONE, "replicas": 2}
+TABLE, SLOW, GPUS = {**TWO, "table": 20_000}, {**TWO, "slow": 0.1}, {**TWO, "way": "gpus"}
+
+
+@pytest.mark.parametrize(
+    ("question", "pair", "name"),
+    [
+        ("table", (TABLE, {**TABLE, "way": "servers"}), ""),
+        ("table", (TWO, {**TWO, "way": "servers"}), "another_question"),
+        ("table", ({**TABLE, "slow": 0.1}, {**TABLE, "slow": 0.1, "way": "servers"}), "another_question"),
+        ("slow", (SLOW, {**SLOW, "way": "servers"}), ""),
+        ("slow", (TABLE, {**TABLE, "way": "servers"}), "another_question"),
+        ("slow", (SLOW, {**TWO, "way": "servers"}), "nothing_contrasted"),
+        ("packs", (GPUS, {**GPUS, "packs": 0}), ""),
+        ("packs", (TWO, {**TWO, "packs": 0}), "another_question"),
+        ("packs", ({**GPUS, "replicas": 1}, {**GPUS, "replicas": 1, "packs": 0}), "one_replica_only"),
+        ("gpus", (GPUS, {**GPUS, "replicas": 4}), ""),
+        ("gpus", (TWO, {**TWO, "replicas": 4}), "another_question"),
+        ("share", (TWO, {**TWO, "batch": 2048}), "another_question"),
+        ("share", (GPUS, {**GPUS, "batch": 1024}), "another_question"),
+    ],
+)
+def test_each_question_needs_its_own_two_configurations(question, pair, name):
+    runs = {"one": ONE, "again": ONE, "this": pair[0], "that": pair[1]}
+    predicted = {"again": 1.0, "this": 0.5, "that": 0.6}
+    plan = planned.PLAN({**PLAN, "question": question, "configurations": runs, "predicted": predicted}, "")
+    assert [rule(plan) for rule in RULES[:2]] == [None] * 2
+    assert getattr(planned.contrasted(plan), "name", "") == name
+
+
+def test_what_gpus_cannot_is_no_run():
+    for change in ({"table": 10}, {"slow": 0.1}, {"replicas": 8}):
+        fault = planned.runnable("it", {**GPUS, **change})
+        assert fault is not None
+        assert fault.name == "not_on_gpus"
+    assert planned.machines(GPUS) == 2
+    assert planned.machines({**TWO, "way": "servers"}) == 3
+
+
+def loss(run: Any, seed: int) -> float:
+    """A number of that run and that seed alone."""
+    return (hash(repr(sorted(run.items()))) % 1000) + seed / 2**32
+
+
 def studies(tmp_path: Path, stated: float = 10.0, then: float = 30.0) -> str:
     """The record of a plan whose runs ended at 20 and whose follow-up's at 40."""
     made = []
+    tmp_path.mkdir(exist_ok=True)
     for name, at, ended, predicted, names in (
         ("plan", stated, 20.0, PLAN["predicted"], PLAN["configurations"]),
         ("then", then, 40.0, {"follow-up": 0.5}, ["strong", "follow-up"]),
@@ -71,7 +117,9 @@ def studies(tmp_path: Path, stated: float = 10.0, then: float = 30.0) -> str:
         study = Study(tmp_path / name, print, {each: {} for each in names}, 6)
         lines = [{"prediction": predicted, "at": at, "program": study.program_digest}]
         for each in names:
-            lines += [vars(Run(each, k, 0.1, "", 1.0, ended, study.keys[each])) for k in range(6)]
+            run = THEN["run"] if each == "follow-up" else PLAN["configurations"][each]
+            seen = [loss(run, seed_of(predicted, each, k)) for k in range(6)]
+            lines += [vars(Run(each, k, 0.1, "", 1.0, ended, study.keys[each], seen[k])) for k in range(6)]
         for line in lines:
             study._append(line)
         made.append(study)
@@ -82,6 +130,26 @@ def test_a_record_says_what_was_stated_before_it_was_measured(tmp_path: Path):
     seen = planned.recorded(studies(tmp_path))
     assert planned.stated_first(seen, PLAN) is None
     assert planned.followed(seen, PLAN, THEN) is None
+    assert planned.side_by_side(seen) is None
+    assert planned.ran(seen, PLAN, THEN, loss) is None
+
+
+def test_runs_that_were_not_run_under_this_prediction_are_found(tmp_path: Path):
+    seen = planned.recorded(studies(tmp_path))
+    seen["plan"]["predicted"]["weak"] = 1.49  # typed into the record afterwards
+    fault = planned.ran(seen, PLAN, THEN, loss)
+    assert fault is not None
+    assert fault.name == "not_run"
+    made_up = planned.recorded(studies(tmp_path / "other"))
+    made_up["follow-up"]["runs"]["follow-up"][5] = [40.0, 80.0, None]
+    assert "no first loss" in getattr(planned.ran(made_up, PLAN, THEN, loss), "says", "")
+
+
+def test_repeats_that_were_not_measured_one_after_the_other_are_found(tmp_path: Path):
+    seen = planned.recorded(studies(tmp_path))
+    seen["plan"]["runs"]["weak"] = [[5.0, 1.0, 2.0]] * 6
+    seen["plan"]["runs"]["strong"][0] = [9.0, 1.0, 2.0]
+    assert getattr(planned.side_by_side(seen), "name", "") == "repeats_mixed"
 
 
 @pytest.mark.parametrize(
@@ -105,20 +173,20 @@ def test_a_record_without_a_run_or_with_another_prediction_is_found(tmp_path: Pa
 
 
 def test_what_is_no_record_is_told_so():
-    with pytest.raises(AssertionError, match="expected the text that the check printed"):
+    with pytest.raises(AssertionError, match="expected the text that the notebook printed"):
         planned.recorded("None")
 
 
 def test_each_rule_alone_says_a_sentence_to_a_plan_without_its_base_or_without_runs():
     lost = planned.contrasted(planned.PLAN({**PLAN, "base": "none"}, ""))
     assert lost is not None
-    assert lost.name == "neither_strong_nor_weak"
+    assert lost.name == "another_question"
     empty = planned.PLAN({**PLAN, "configurations": {}}, "")
     assert None not in [rule(empty) for rule in RULES[1:]]
     measured = {
         "stated": 1.0,
         "predicted": {"follow-up": 0.5},
-        "runs": {each: [[2.0, 1.0]] * 6 for each in ("strong", "follow-up")},
+        "runs": {each: [[2.0, 1.0, 3.0]] * 6 for each in ("strong", "follow-up")},
     }
     record = {"plan": {"stated": 0.0, "predicted": {}, "runs": {}}, "follow-up": measured}
     late = planned.followed(record, empty, THEN)

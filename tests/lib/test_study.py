@@ -219,3 +219,20 @@ def test_a_study_of_nothing_and_arguments_that_cannot_be_written_are_refused(tmp
 
 def test_the_machine_is_told_with_its_cores():
     assert study.machine().startswith(f"{study.cores()} cores, ")
+
+
+def started_here(value: float, seed: int) -> tuple[float, float]:
+    if value == 2:
+        raise MemoryError("no room for two")
+    return value, seed
+
+
+def test_a_program_that_starts_processes_itself_is_called_here_and_may_say_what_it_saw(tmp_path):
+    cases = {"one": {"value": 1.0}, "two": {"value": 2.0}}
+    made = Study(tmp_path / "s", started_here, cases, 2, fresh_process=False)
+    made.state({"one": 3})
+    found = {(run.name, run.repeat): (run.seconds, run.seen, run.error) for run in made.run(say=quiet).runs()}
+    assert found["one", 1] == (1.0, float(study.seed_of({"one": 3.0}, "one", 1)), "")
+    assert found["two", 0] == (None, None, "MemoryError: no room for two")
+    seeds = {study.seed_of(said, name, k) for said in ({}, {"one": 3.1}, {"one": 3}) for name in cases for k in (0, 1)}
+    assert len(seeds) == 12
