@@ -490,7 +490,7 @@ def model_picture(machine, title):
         values = [speedup(run, ONE, machine) for run in runs]
         axes.plot(ns, values, marker, color=pictures.PALETTE[colour], label=name)
         words.append(f"{name}: {', '.join(f'{value:.2f}' for value in values)}")
-    axes.legend(frameon=False, labelcolor=pictures.INK)
+    axes.legend(frameon=False, labelcolor=pictures.INK, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return pictures.render(figure, f"MODEL, {title}; {ns} replicas. {'; '.join(words)}.")
 
 
@@ -661,7 +661,7 @@ plan = {
 #:     "control": None,  # a name
 #:     "configurations": {"alone": ONE},  # name -> run, such as ONE | {"replicas": 2}
 #:     "predicted": {},  # name -> examples a second, times those of the base
-#:     "dollars": 0.5,  # an hour of one machine, or GPU
+#:     "dollars": 0.5,  # an hour of one machine, or one GPU
 #: }
 ### END SOLUTION
 
@@ -836,15 +836,15 @@ with attempt("record", after=["follow_up"]):
 
 # %% [markdown] answer="explain" points=4 covers=["S1", "S56", "S63"]
 # ### BEGIN SOLUTION
-# | configuration | predicted | measured | smallest to largest | pairs | left out | chance, if the prediction is right | what the base does in 100 h, 0.50 $ each |
+# | configuration | predicted | measured | smallest to largest | pairs | left out | chance, if the prediction is right | what the base does in 100 h, 0.50 USD each |
 # |---|---|---|---|---|---|---|---|
-# | alone, again | 1.00 | 1.04 | 0.86 to 1.21 | 6 | 0 | 1.000 | 96 h, 48 $ |
-# | 2 share a batch | 0.75 | 0.51 | 0.43 to 0.54 | 6 | 0 | 0.031 | 196 h, 196 $ |
-# | 2, a batch each | 1.15 | 0.76 | 0.69 to 0.90 | 6 | 0 | 0.031 | 131 h, 131 $ |
+# | alone, again | 1.00 | 1.04 | 0.86 to 1.21 | 6 | 0 | 1.000 | 96 h, 48 USD |
+# | 2 share a batch | 0.75 | 0.51 | 0.43 to 0.54 | 6 | 0 | 0.031 | 196 h, 196 USD |
+# | 2, a batch each | 1.15 | 0.76 | 0.69 to 0.90 | 6 | 0 | 0.031 | 131 h, 131 USD |
 #
 # **Decision.** At 200 MB/s neither pays on this machine: two that share a batch get 0.51 times the examples a second (0.43 to
-# 0.54, six pairs, none left out), with a batch each 0.76 (0.69 to 0.90). What takes 100 h and 50 $ alone would take 196 h and
-# 196 $, or 131 h and 131 $. So I stay with one. **Is it real.** Both rows lie below their predictions in all six pairs, 0.031
+# 0.54, six pairs, none left out), with a batch each 0.76 (0.69 to 0.90). What takes 100 h and 50 USD alone would take 196 h and
+# 196 USD, or 131 h and 131 USD. So I stay with one. **Is it real.** Both rows lie below their predictions in all six pairs, 0.031
 # each, and beyond the control's 0.86 to 1.21, which should be 1. One page in nine has such a row by luck, hardly two.
 # **Difference.** I suspected the link: at five times its rate the same two should be 1.7 times as fast, and as fast as before if
 # the link is not it. They were 1.18 times as fast (1.07 to 1.32): the link is a part, and not the main one. What the model
@@ -856,7 +856,7 @@ with attempt("record", after=["follow_up"]):
 # **Rubric.** One point each; half a point where the reason is missing.
 #
 # - *Decision* (1): the question answered by a median with its spread and number of pairs, failed runs named, and what it costs.
-#   Earns: "Weak: 1.4 (1.3 to 1.5, six pairs); 71 h, 71 $ for 50 $ alone." Does not: "It was slower."
+#   Earns: "Weak: 1.4 (1.3 to 1.5, six pairs); 71 h, 71 USD for 50 alone." Does not: "It was slower."
 # - *Is it real* (1): whether measurement and prediction differ, by the chance *and* by the control or the spread. Earns:
 #   "0.031, but the control reaches 1.98." Does not: "0.03, so the effect is large."
 # - *Difference* (1): a cause that the model leaves out or has wrong, and what the follow-up said to it, also if it refuted the

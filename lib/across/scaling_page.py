@@ -26,7 +26,7 @@ COLUMNS = (
     "left out",
     "chance, if the prediction is right",
 )
-PRICED = "what the base does in 100 h, {:.2f} $ each"
+PRICED = "what the base does in 100 h, {:.2f} USD each"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def page(
             row[2:5] = [f"{ratio.median:.2f}", f"{ratio.low:.2f} to {ratio.high:.2f}", str(len(ratio.values))]
             if dollars:
                 hours = 100 / ratio.median
-                row.append(f"{hours:.0f} h, {hours * dollars[name]:.0f} $")
+                row.append(f"{hours:.0f} h, {hours * dollars[name]:.0f} USD")
             if chance and stated and name in stated.values:
                 row[6] = _number(chance, [each / stated.values[name] for each in ratio.values])
         rows.append(row)
