@@ -5,6 +5,7 @@
     case                                       # symptom, question, cause, mend; how each task ended
     case.logs                                  # what each printed, and where each that hung stood
     case.draw()
+    hangs.drawn(rng, "a wrong port").evidence  # the logs of such a case with four workers, recorded: nothing runs
 
     python -m across.hangs "a copied TF_CONFIG"
 
@@ -20,12 +21,13 @@ from dataclasses import dataclass
 
 from across import pictures
 from across._hanging import tasks
+from across._hanging.evidence import Drawn, causes, drawn
 from across._hanging.failures import FAILURES, Failure
 from across._hanging.tasks import End, Run
 from across.clusters import Logs
 from across.pictures import Picture, Span
 
-__all__ = ["Case", "End", "names", "running", "show"]
+__all__ = ["Case", "Drawn", "End", "causes", "drawn", "names", "running", "show"]
 
 QUIET = 3.0  # seconds without a line, an end or any work: it hangs
 
