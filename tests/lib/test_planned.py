@@ -53,6 +53,8 @@ def test_a_good_plan_has_no_fault():
         ({"base": "strong"}, "base_of_many"),
         ({"predicted": {"again": 1.0}}, "not_predicted"),
         ({"predicted": {**PLAN["predicted"], "again": 2.0}}, "control_not_one"),
+        ({"predicted": {**PLAN["predicted"], "one": 2.0}}, "base_not_one"),
+        ({"predicted": {**PLAN["predicted"], "three": 2.0}}, "predicted_of_nothing"),
         ({"question": "packs"}, "nothing_contrasted"),
     ],
 )
@@ -119,7 +121,7 @@ def studies(tmp_path: Path, stated: float = 10.0, then: float = 30.0) -> str:
         for each in names:
             run = THEN["run"] if each == "follow-up" else PLAN["configurations"][each]
             seen = [loss(run, seed_of(predicted, each, k)) for k in range(6)]
-            lines += [vars(Run(each, k, 0.1, "", 1.0, ended, study.keys[each], seen[k])) for k in range(6)]
+            lines += [vars(Run(each, k, 1e-6, "", 1.0, ended, study.keys[each], seen[k])) for k in range(6)]
         for line in lines:
             study._append(line)
         made.append(study)
@@ -162,14 +164,25 @@ def test_a_prediction_that_came_later_is_found(tmp_path: Path, stated, then, nam
     assert tuple(fault.name if fault else "" for fault in faults) == names
 
 
-def test_a_record_without_a_run_or_with_another_prediction_is_found(tmp_path: Path):
+def test_a_record_without_a_run_or_a_prediction_or_with_failed_runs_alone_is_found(tmp_path: Path):
     seen = planned.recorded(studies(tmp_path))
-    later = {**THEN, "if it is so": 0.6}
-    assert getattr(planned.followed(seen, PLAN, later), "name", "") == "changed_later"
-    typed_again = {**THEN, "if it is so": THEN["if it is so"] * 1.004}
-    assert planned.followed(seen, PLAN, typed_again) is None
+    seen["plan"]["runs"]["weak"][0] = [20.0, None, None]  # one that failed is a result
+    assert planned.stated_first(seen, PLAN) is None
+    seen["plan"]["runs"]["weak"][1:3] = [[20.0, None, None]] * 2
+    assert getattr(planned.stated_first(seen, PLAN), "name", "") == "runs_failed"
     seen["plan"]["runs"]["weak"][2] = None
     assert getattr(planned.stated_first(seen, PLAN), "name", "") == "runs_missing"
+    seen["follow-up"]["predicted"] = {}
+    assert getattr(planned.followed(seen, PLAN, THEN), "name", "") == "not_predicted_there"
+
+
+def test_runs_that_had_no_time_are_found(tmp_path: Path):
+    seen = planned.recorded(studies(tmp_path))
+    seen["plan"]["runs"] = {"one": [[11.0, 100.0, 1.0], [11.4, 100.0, 1.0]]}
+    assert getattr(planned.side_by_side(seen), "name", "") == "no_time"
+    seen["plan"]["runs"]["one"][1][0] = 11.5
+    seen["follow-up"] = None
+    assert planned.side_by_side(seen) is None
 
 
 def test_what_is_no_record_is_told_so():
