@@ -55,11 +55,13 @@ class Case:
         waits, last, spans = FAILURES[self.name].waits, max(end.seconds for end in self.tasks.values()), []
         for name, end in self.tasks.items():
             lane = f"{name}, guilty" if name == self.guilty else name
-            idle = f"waits for {waits[name]}" if name in waits else "serves, or waits"
-            spans.append(Span(lane, 0.0, end.last, "works"))
-            if end.how == "hangs":
-                spans.append(Span(lane, end.last, end.seconds, idle))
-            elif end.seconds < last:
+            idle = end.how == "hangs" or name in waits
+            spans.append(Span(lane, 0.0, end.last if idle else end.seconds, "works"))
+            if idle:
+                spans.append(
+                    Span(lane, end.last, end.seconds, f"waits for {waits[name]}" if name in waits else "serves")
+                )
+            if end.how != "hangs" and end.seconds < last:
                 spans.append(Span(lane, end.seconds, last, f"ended: {end.how}"))
         lanes = [] if self.guilty in self.tasks else [f"{self.guilty}, guilty: never started"]
         lanes = [*dict.fromkeys(span.lane for span in spans), *lanes]
