@@ -9,7 +9,8 @@
 
     python -m across.hangs "a copied TF_CONFIG"
 
-docs/hangs.md has them as a table. Where something is not as on machines of one's own, `simulated` says what.
+They are made on Linux; `drawn` needs nothing. docs/hangs.md has them as a table. Where something is not as on machines of
+one's own, `simulated` says what.
 """
 
 from __future__ import annotations
@@ -55,11 +56,13 @@ class Case:
         waits, last, spans = FAILURES[self.name].waits, max(end.seconds for end in self.tasks.values()), []
         for name, end in self.tasks.items():
             lane = f"{name}, guilty" if name == self.guilty else name
-            idle = f"waits for {waits[name]}" if name in waits else "serves, or waits"
-            spans.append(Span(lane, 0.0, end.last, "works"))
-            if end.how == "hangs":
-                spans.append(Span(lane, end.last, end.seconds, idle))
-            elif end.seconds < last:
+            idle = end.how == "hangs" or name in waits
+            spans.append(Span(lane, 0.0, end.last if idle else end.seconds, "works"))
+            if idle:
+                spans.append(
+                    Span(lane, end.last, end.seconds, f"waits for {waits[name]}" if name in waits else "serves")
+                )
+            if end.how != "hangs" and end.seconds < last:
                 spans.append(Span(lane, end.seconds, last, f"ended: {end.how}"))
         lanes = [] if self.guilty in self.tasks else [f"{self.guilty}, guilty: never started"]
         lanes = [*dict.fromkeys(span.lane for span in spans), *lanes]
