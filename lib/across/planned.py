@@ -51,12 +51,16 @@ SLOW = 0.02  # seconds from which a replica counts as slow
 LARGE = 10_000  # rows from which a table counts as large
 LONGEST = 100_000  # characters of a record
 WAYS = ("all-reduce", "servers", "gpus")
-QUESTIONS = {  # name -> the argument in which two configurations differ, and what else they need
-    "share": ("batch", "the way all-reduce; the base's batch for all replicas together, and the base's for each"),
-    "table": ("way", f"all-reduce and servers, with the same table of {LARGE:,} rows or more and nobody slow"),
-    "slow": ("way", f"all-reduce and servers, with the same slow replica, {SLOW} s or more, and no table"),
-    "packs": ("packs", "the way gpus"),
-    "gpus": ("replicas", "the way gpus, and 2 and 4 replicas"),
+QUESTIONS = {  # name -> the argument in which two configurations differ, what else they need, and the mistake's name
+    "share": (
+        "batch",
+        "the way all-reduce; the base's batch for all replicas, and the base's for each",
+        "neither_strong_nor_weak",
+    ),
+    "table": ("way", f"all-reduce and servers, one table of {LARGE:,} rows or more, nobody slow", "small_table"),
+    "slow": ("way", f"all-reduce and servers, one slow replica, {SLOW} s or more, no table", "slow_with_a_table"),
+    "packs": ("packs", "the way gpus", "packs_of_a_ring"),
+    "gpus": ("replicas", "the way gpus, and 2 and 4 replicas", "replicas_of_a_ring"),
 }
 SUSPECTS = {
     "link": ("rate",),
@@ -161,7 +165,7 @@ def controlled(plan: Mapping[str, Any]) -> Fault | None:
 def contrasted(plan: Mapping[str, Any]) -> Fault | None:
     """Two configurations of two replicas or more that differ in what is asked alone, and are what the question needs."""
     runs, asked = plan["configurations"], plan["question"]
-    key, needed = QUESTIONS[asked]
+    key, needed, mistake = QUESTIONS[asked]
     pairs = [(one, other) for one in runs.values() for other in runs.values() if _changed(one, other) == [key]]
     many = [(one, other) for one, other in pairs if min(one["replicas"], other["replicas"]) > 1]
     words = f'the question is "{asked}": no two configurations differ in `{key}` alone'
@@ -171,7 +175,7 @@ def contrasted(plan: Mapping[str, Any]) -> Fault | None:
         return Fault("one_replica_only", f"{words}, both with two replicas or more: one alone exchanges nothing")
     base = runs[plan["base"]]["batch"] if plan["base"] in runs else 0  # `controlled` says that it is none
     if not any(_answers(asked, one, other, base) for one, other in many):
-        return Fault("another_question", f'the question is "{asked}": expected, beside `{key}` alone, {needed}')
+        return Fault(mistake, f'the question is "{asked}": expected, beside `{key}` alone, {needed}')
     return None
 
 
@@ -278,11 +282,13 @@ def ran(
                 run = configurations.get(name)
                 if run is None or each is None or each[1] is None:
                     continue
+                words = f"run {repeat + 1} of {shown(name)} has"
+                if each[2] is None:
+                    return Fault("no_loss", f"{words} no first loss")
                 wanted = loss(run, seed_of(measured["predicted"], name, repeat))
-                if each[2] is None or not abs(each[2] - wanted) < NEAR * max(1.0, abs(wanted)):
-                    seen = "no first loss" if each[2] is None else f"the first loss {each[2]:.4f}"
-                    words = f"run {repeat + 1} of {shown(name)} has {seen}"
-                    return Fault("not_run", f"{words}; that run, under that prediction, has another")
+                if not abs(each[2] - wanted) < NEAR * max(1.0, abs(wanted)):
+                    seen = f"the first loss {each[2]:.4f}"
+                    return Fault("not_run", f"{words} {seen}; that run, under that prediction, has another")
     return None
 
 

@@ -72,18 +72,18 @@ TABLE, SLOW, GPUS = {**TWO, "table": 20_000}, {**TWO, "slow": 0.1}, {**TWO, "way
     ("question", "pair", "name"),
     [
         ("table", (TABLE, {**TABLE, "way": "servers"}), ""),
-        ("table", (TWO, {**TWO, "way": "servers"}), "another_question"),
-        ("table", ({**TABLE, "slow": 0.1}, {**TABLE, "slow": 0.1, "way": "servers"}), "another_question"),
+        ("table", (TWO, {**TWO, "way": "servers"}), "small_table"),
+        ("table", ({**TABLE, "slow": 0.1}, {**TABLE, "slow": 0.1, "way": "servers"}), "small_table"),
         ("slow", (SLOW, {**SLOW, "way": "servers"}), ""),
-        ("slow", (TABLE, {**TABLE, "way": "servers"}), "another_question"),
+        ("slow", (TABLE, {**TABLE, "way": "servers"}), "slow_with_a_table"),
         ("slow", (SLOW, {**TWO, "way": "servers"}), "nothing_contrasted"),
         ("packs", (GPUS, {**GPUS, "packs": 0}), ""),
-        ("packs", (TWO, {**TWO, "packs": 0}), "another_question"),
+        ("packs", (TWO, {**TWO, "packs": 0}), "packs_of_a_ring"),
         ("packs", ({**GPUS, "replicas": 1}, {**GPUS, "replicas": 1, "packs": 0}), "one_replica_only"),
         ("gpus", (GPUS, {**GPUS, "replicas": 4}), ""),
-        ("gpus", (TWO, {**TWO, "replicas": 4}), "another_question"),
-        ("share", (TWO, {**TWO, "batch": 2048}), "another_question"),
-        ("share", (GPUS, {**GPUS, "batch": 1024}), "another_question"),
+        ("gpus", (TWO, {**TWO, "replicas": 4}), "replicas_of_a_ring"),
+        ("share", (TWO, {**TWO, "batch": 2048}), "neither_strong_nor_weak"),
+        ("share", (GPUS, {**GPUS, "batch": 1024}), "neither_strong_nor_weak"),
     ],
 )
 def test_each_question_needs_its_own_two_configurations(question, pair, name):
@@ -193,7 +193,7 @@ def test_what_is_no_record_is_told_so():
 def test_each_rule_alone_says_a_sentence_to_a_plan_without_its_base_or_without_runs():
     lost = planned.contrasted(planned.PLAN({**PLAN, "base": "none"}, ""))
     assert lost is not None
-    assert lost.name == "another_question"
+    assert lost.name == "neither_strong_nor_weak"
     empty = planned.PLAN({**PLAN, "configurations": {}}, "")
     assert None not in [rule(empty) for rule in RULES[1:]]
     measured = {
