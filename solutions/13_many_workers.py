@@ -11,13 +11,13 @@
 # # Many workers
 # **How do I train on many machines and survive losing one?**
 #
-# Every machine starts the same program. In about 120 minutes you tell each who it is, write that program, train in step and
+# Every machine starts the same program. In about 130 minutes you tell each who it is, write that program, train in step and
 # out of step, kill machines, and go on. Here a machine is a process.
 
 # %%
-from across import digits, expecting, fresh, pictures, replicas, scripts, workers
+from across import digits, expecting, fresh, hangs, pictures, replicas, scripts, workers
 from across.attempt import NotAttempted, attempt, call, expect, read
-from across.clusters import LocalCluster
+from across.clusters import LocalCluster, Logs
 
 fresh.warm_up()
 
@@ -154,7 +154,7 @@ for which, its_text in wrong.items():
 # | `"index"` | the job is there, but has no task of that number; `"0"` is 0 | TensorFlow's |
 
 # %% [markdown]
-# ### Exercise: `faults` (4 points)
+# ### Exercise: `faults` (3 points)
 # Return all faults of a text, as a list of these words, in any order. Roughly 10 lines are missing.
 
 
@@ -191,7 +191,7 @@ def faults(text):  # the text of TF_CONFIG -> ["port", ...]; [] if there is none
     return found
 
 
-# %% check="faults" points=4
+# %% check="faults" points=3
 with attempt("faults"):
     words = ["json", "no cluster", "job", "chief", "evaluator", "port", "twice", "task", "index"]
     good = {"chief": ["a:1"], "worker": ["a:2", "b:2"], "ps": ["c:1"]}
@@ -443,8 +443,7 @@ with LocalCluster(by_fit, worker=2, env=NO_GPU) as fitting:
 
 # %% [markdown]
 # ## What goes over the network
-# A *collective op*, `CollectiveReduceV2`, adds the gradients: each worker calls it, all get the sum. Each call costs a latency,
-# so small gradients are *packed* into one. `CommunicationOptions` says how, and who adds: `RING` over gRPC, `NCCL` for GPUs, or
+# A *collective op*, `CollectiveReduceV2`, adds the gradients: each worker calls it, all get the sum. Small gradients are *packed*. `CommunicationOptions` says how, and who adds: `RING` over gRPC, `NCCL` for GPUs (on CPUs only a hint), or
 # `AUTO`.
 
 # %%
@@ -482,34 +481,6 @@ def reduced(*arguments):  # what worker:0 says
 for most, adds in ((0, ways.RING), (1000, ways.RING), (1, ways.AUTO), (0, ways.NCCL)):
     sent, its_hint, its_sum = reduced(most, adds)
     print(f"bytes_per_pack {most:4}, {adds.value:4}: hint {its_hint}, collectives of {sent} bytes, 1 + 1 = {its_sum:g}")
-
-# %% [markdown]
-# On CPUs, `NCCL` is only a hint.
-
-# %% [markdown]
-# ### Exercise: `packs` (1 point)
-# A pack is full as soon as it has *more* than `bytes_per_pack`. How many collectives add five gradients of 400 bytes each, with
-# 800, 100 and 0? Any complete guess earns the point.
-
-# %% answer="packs" covers=["S58"]
-### BEGIN SOLUTION
-packs = {800: 2, 100: 5, 0: 1}
-#: packs = {800: None, 100: None, 0: None}
-### END SOLUTION
-
-# %% check="packs" points=1 covers=["S58"]
-with attempt("packs", done="recorded before it was measured"):
-    if isinstance(packs, dict) and not any(packs.values()):
-        raise NotAttempted("packs: not attempted yet. Replace each None by a number.")
-    kinds = dict.fromkeys((800, 100, 0), expecting.between(1, 5, expecting.whole))
-    guessed = read(packs, "`packs` is", expecting.entries(kinds))
-    bars = {}
-    for limit, said_so in guessed.items():
-        sent, *_ = reduced(limit, ways.RING, [400] * 5)
-        surprise = "" if said_so == len(sent) else "  <- a surprise"
-        print(f"{limit} bytes: you said {said_so}, TensorFlow's collectives have {sent}{surprise}")
-        bars |= {f"bytes_per_pack {limit}, collective {number}": size / 400 for number, size in enumerate(sent, 1)}
-    display(pictures.bars(bars, title="Five gradients of 400 bytes", unit="gradients in a collective"))
 
 # %% [markdown]
 # ## A coordinator and its workers, out of step
@@ -751,6 +722,67 @@ with LocalCluster(in_step, worker=2, env=NO_GPU) as silent:
 # The 4 seconds are this course's: `workers.heartbeat` sets them in TensorFlow's private context.
 # `CommunicationOptions(timeout_seconds=)` is public, and of collectives alone. So both strategies need a checkpoint, and somebody
 # who starts programs again.
+
+# %% [markdown]
+# ## Why does it hang?
+# Five recorded jobs that hang, or failed. Who is guilty, and of what? Often not who complains:
+
+# %%
+CAUSES = [
+    "a copied TF_CONFIG",
+    "a wrong port",
+    "a full disk at a checkpoint",
+    "NaN from one replica",
+    "an uneven last batch",
+]
+
+
+def config_of(log):  # -> {"cluster": {...}, "task": {"type": "worker", "index": 1}}
+    return json.loads(log.split("TF_CONFIG: ")[1].splitlines()[0])
+
+
+# %% tags=["show"] covers=["S58", "S68"]
+draw = np.random.default_rng(3)
+for number, cause in enumerate(draw.permutation(CAUSES)):
+    print("job", number)
+    display(Logs(hangs.drawn(draw, str(cause)).evidence))
+
+# %% [markdown]
+# ### Exercise: `culprit` (2 points)
+# Return the guilty task and the cause, one of `CAUSES`. Roughly 9 lines.
+
+
+# %% answer="culprit" covers=["S58", "S68"]
+def culprit(logs):  # {"worker:0": "12:40:19 worker:0 starts, ...", ...} -> ("worker:2", "a wrong port")
+    ### BEGIN SOLUTION
+    told = {task: config_of(log) for task, log in logs.items()}
+    clusters = [each["cluster"] for each in told.values()]
+    for task, log in logs.items():
+        if "{type}:{index}".format(**told[task]["task"]) != task:
+            return task, "a copied TF_CONFIG"
+        if clusters.count(told[task]["cluster"]) == 1:
+            return task, "a wrong port"
+        if "No space left on device" in log:
+            return task, "a full disk at a checkpoint"
+    nans = {task: log.count("own loss nan") for task, log in logs.items()}
+    if any(nans.values()):
+        return max(nans, key=nans.get), "NaN from one replica"
+    return min(logs, key=lambda task: logs[task].count(": adds")), "an uneven last batch"
+    ### END SOLUTION
+
+
+# %% check="culprit" points=2 covers=["S58", "S68"]
+with attempt("culprit"):
+    for seed, cause in itertools.product(range(6), CAUSES):
+        job = hangs.drawn(np.random.default_rng(seed), cause)
+        who, why = call(culprit, job.evidence, returns=expecting.row(expecting.text, expecting.text))
+        if (who, why) != (job.guilty, job.cause):
+            display(Logs(job.evidence))
+        wrong = "the cause is another" if who == job.guilty else f"{who} is not guilty"
+        expect((who, why) == (job.guilty, job.cause), f"of the logs below, `culprit` returned {who}, {why}; {wrong}")
+
+# %% [markdown]
+# `hangs.show` makes these and nine others for real; `across doctor --cluster` looks at a job of yours.
 
 # %% [markdown]
 # ## The same by `fit`

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from across import hangs
 from across.expecting import anything, between, dict_of, list_of, maybe, number, one_of, row, shown, text, whole
 from autograder.checks import many_workers_truth as many
 from autograder.checks import roles_truth as roles
@@ -163,9 +164,37 @@ def test_a_worker_may_have_several_replicas_and_an_epoch_end_within_a_step(stude
     check_pipeline(student, workers, workers * own, 2 * batch + batch // 2 + 1, batch)
 
 
-# packs
+# culprit
 
-test_every_limit_has_a_recorded_guess = recorded("packs", dict.fromkeys((800, 100, 0), between(1, 5, whole)))
+OF_CONFIG = ("a copied TF_CONFIG", "a wrong port")
+CAUSES = (*OF_CONFIG, "a full disk at a checkpoint", "NaN from one replica", "an uneven last batch")
+WHO = row(text, text).named("a task and a cause")
+
+
+def check_culprits(student: Any, rng: np.random.Generator, causes: tuple[str, ...], each: int) -> None:
+    """Logs of `each` drawn jobs of every cause, in any order."""
+    jobs = [hangs.drawn(rng, causes[number]) for number in rng.permutation(list(range(len(causes))) * each)]
+    cases = [[job.evidence] for job in jobs]
+    asked = student.call(
+        "culprit", cases, returns=WHO, before=lambda case: f"Of {len(case[0])} logs, `culprit` returned"
+    )
+    for job, (_, (who, why)) in zip(jobs, asked, strict=True):
+        says = f"Of the logs of {len(job.evidence)} tasks, `culprit` returned {shown((who, why))}"
+        if who == job.guilty and why != job.cause:
+            raise Misconception("another_cause", f"{says}: that task is guilty; the cause is another.")
+        if who != job.guilty and why == job.cause:
+            raise Misconception("another_task", f"{says}: that is the cause; another task is guilty.")
+        assert (who, why) == (job.guilty, job.cause), f"{says}: another task is guilty, of something else."
+
+
+@exercise("culprit", 0.8)
+def test_who_was_told_wrongly_is_found(student, rng):
+    check_culprits(student, rng, OF_CONFIG, 4)
+
+
+@exercise("culprit", 1.2)
+def test_the_guilty_task_is_found_whoever_complains(student, rng):
+    check_culprits(student, rng, CAUSES, 4)
 
 
 # epoch

@@ -11,6 +11,7 @@ All sentences are for the student.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -44,18 +45,22 @@ __all__ = [
 RUNS = 48  # of the plan and its follow-up together, which has two configurations
 FEWEST = 6  # repeats: five coins cannot reach a chance below 0.05
 APART = 1.1  # times: two predictions that are nearer tell nothing
-ROUNDED = 0.01  # of a prediction: typed again with two digits it is the same
+STEPS = 5  # that a run times: it takes as many times its milliseconds, at least
 NEAR = 2e-3  # of a loss that two machines compute
 SLOW = 0.02  # seconds from which a replica counts as slow
 LARGE = 10_000  # rows from which a table counts as large
 LONGEST = 100_000  # characters of a record
 WAYS = ("all-reduce", "servers", "gpus")
-QUESTIONS = {  # name -> the argument in which two configurations differ, and what else they need
-    "share": ("batch", "the way all-reduce; the base's batch for all replicas together, and the base's for each"),
-    "table": ("way", f"all-reduce and servers, with the same table of {LARGE:,} rows or more and nobody slow"),
-    "slow": ("way", f"all-reduce and servers, with the same slow replica, {SLOW} s or more, and no table"),
-    "packs": ("packs", "the way gpus"),
-    "gpus": ("replicas", "the way gpus, and 2 and 4 replicas"),
+QUESTIONS = {  # name -> the argument in which two configurations differ, what else they need, and the mistake's name
+    "share": (
+        "batch",
+        "the way all-reduce; the base's batch for all replicas, and the base's for each",
+        "neither_strong_nor_weak",
+    ),
+    "table": ("way", f"all-reduce and servers, one table of {LARGE:,} rows or more, nobody slow", "small_table"),
+    "slow": ("way", f"all-reduce and servers, one slow replica, {SLOW} s or more, no table", "slow_with_a_table"),
+    "packs": ("packs", "the way gpus", "packs_of_a_ring"),
+    "gpus": ("replicas", "the way gpus, and 2 and 4 replicas", "replicas_of_a_ring"),
 }
 SUSPECTS = {
     "link": ("rate",),
@@ -77,7 +82,7 @@ _RUN = entries(
         "slow": between(0, 1),
         "rate": between(1e7, 1e12),
     }
-).named("a run, such as ONE")
+)
 _FASTER = between(0.01, 100)
 PLAN = entries(
     {
@@ -147,6 +152,11 @@ def controlled(plan: Mapping[str, Any]) -> Fault | None:
     missing = next((name for name in runs if name != base and name not in plan["predicted"]), None)
     if missing is not None:
         return Fault("not_predicted", f"{shown(missing)} has no prediction")
+    unknown = next((name for name in plan["predicted"] if name not in runs), None)
+    if unknown is not None:
+        return Fault("predicted_of_nothing", f"{shown(unknown)} has a prediction and is no configuration")
+    if plan["predicted"].get(base, 1) != 1:
+        return Fault("base_not_one", "the base is what the others are divided by; expected 1, or no prediction for it")
     if abs(plan["predicted"][control] - 1) > 1e-9:
         return Fault("control_not_one", "the control is the base once more; expected the prediction 1 for it")
     return None
@@ -155,7 +165,7 @@ def controlled(plan: Mapping[str, Any]) -> Fault | None:
 def contrasted(plan: Mapping[str, Any]) -> Fault | None:
     """Two configurations of two replicas or more that differ in what is asked alone, and are what the question needs."""
     runs, asked = plan["configurations"], plan["question"]
-    key, needed = QUESTIONS[asked]
+    key, needed, mistake = QUESTIONS[asked]
     pairs = [(one, other) for one in runs.values() for other in runs.values() if _changed(one, other) == [key]]
     many = [(one, other) for one, other in pairs if min(one["replicas"], other["replicas"]) > 1]
     words = f'the question is "{asked}": no two configurations differ in `{key}` alone'
@@ -165,7 +175,7 @@ def contrasted(plan: Mapping[str, Any]) -> Fault | None:
         return Fault("one_replica_only", f"{words}, both with two replicas or more: one alone exchanges nothing")
     base = runs[plan["base"]]["batch"] if plan["base"] in runs else 0  # `controlled` says that it is none
     if not any(_answers(asked, one, other, base) for one, other in many):
-        return Fault("another_question", f'the question is "{asked}": expected, beside `{key}` alone, {needed}')
+        return Fault(mistake, f'the question is "{asked}": expected, beside `{key}` alone, {needed}')
     return None
 
 
@@ -220,8 +230,7 @@ def tells(follow_up: Mapping[str, Any]) -> Fault | None:
 
 def stated_first(record: Mapping[str, Any], plan: Mapping[str, Any]) -> Fault | None:
     """The plan's predictions stood before the first run, and each configuration has all of its runs."""
-    said = {name: value for name, value in plan["predicted"].items() if name in plan["configurations"]}
-    return _measured(record["plan"], said, set(plan["configurations"]), plan["repeats"])
+    return _measured(record["plan"], set(plan["predicted"]), set(plan["configurations"]), plan["repeats"])
 
 
 def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapping[str, Any]) -> Fault | None:
@@ -229,8 +238,7 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
     measured = record["follow-up"]
     if measured is None:
         return Fault("not_followed", "the record has no follow-up")
-    said = {"follow-up": follow_up["if it is so"]}
-    fault = _measured(measured, said, {follow_up["of"], "follow-up"}, plan["repeats"])
+    fault = _measured(measured, {"follow-up"}, {follow_up["of"], "follow-up"}, plan["repeats"])
     last = max((run[0] for runs in record["plan"]["runs"].values() for run in runs if run), default=math.inf)
     if fault is None and measured["stated"] < last:
         return Fault("follow_up_first", "the follow-up was stated before the plan's runs had ended")
@@ -238,14 +246,21 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
 
 
 def side_by_side(record: Mapping[str, Any]) -> Fault | None:
-    """Each repeat's runs ended before those of the next one: a ratio is of runs that stood close in time."""
+    """Each repeat's runs ended before those of the next one, one after the other, each after the time that it took."""
     for part, measured in record.items():
-        rows = list(measured["runs"].values()) if measured else []
+        if not measured:
+            continue
+        rows, before = list(measured["runs"].values()), measured["stated"]
         for repeat in range(1, min(map(len, rows), default=0)):
-            before = max((runs[repeat - 1][0] for runs in rows if runs[repeat - 1]), default=-math.inf)
-            if any(runs[repeat] and runs[repeat][0] < before for runs in rows):
+            last = max((runs[repeat - 1][0] for runs in rows if runs[repeat - 1]), default=-math.inf)
+            if any(runs[repeat] and runs[repeat][0] < last for runs in rows):
                 words = f"of the {part}, a run of repeat {repeat + 1} ended before one of repeat {repeat}"
                 return Fault("repeats_mixed", f"{words}; expected the repeats one after the other")
+        for ended, milliseconds in sorted((run[0], run[1] or 0.0) for runs in rows for run in runs if run):
+            if ended - before < STEPS * milliseconds / 1000 - 0.02:  # of both times two digits are kept
+                words = f"of the {part}, a run ended {ended - before:.2f} s after what stood before it"
+                return Fault("no_time", f"{words}; its {STEPS} steps of {milliseconds:g} ms take longer")
+            before = ended
     return None
 
 
@@ -267,39 +282,37 @@ def ran(
                 run = configurations.get(name)
                 if run is None or each is None or each[1] is None:
                     continue
+                words = f"run {repeat + 1} of {shown(name)} has"
+                if each[2] is None:
+                    return Fault("no_loss", f"{words} no first loss")
                 wanted = loss(run, seed_of(measured["predicted"], name, repeat))
-                if each[2] is None or not abs(each[2] - wanted) < NEAR * max(1.0, abs(wanted)):
-                    seen = "no first loss" if each[2] is None else f"the first loss {each[2]:.4f}"
-                    words = f"run {repeat + 1} of {shown(name)} has {seen}"
-                    return Fault("not_run", f"{words}; that run, under that prediction, has another")
+                if not abs(each[2] - wanted) < NEAR * max(1.0, abs(wanted)):
+                    seen = f"the first loss {each[2]:.4f}"
+                    return Fault("not_run", f"{words} {seen}; that run, under that prediction, has another")
     return None
 
 
-def _measured(
-    measured: Mapping[str, Any], predicted: Mapping[str, float], names: set[str], repeats: int
-) -> Fault | None:
+def _measured(measured: Mapping[str, Any], predicted: set[str], names: set[str], repeats: int) -> Fault | None:
     for name in sorted(names):
         runs = measured["runs"].get(name, [])
         if len(runs) < repeats or not all(runs):
             return Fault("runs_missing", f"{sum(map(bool, runs))} of {repeats} runs of {shown(name)} are in it")
+        failed = sum(run[1] is None for run in runs)
+        if 2 * failed >= repeats:
+            words = f"{failed} of {repeats} runs of {shown(name)} failed"
+            return Fault("runs_failed", f"{words}; expected fewer than half: a row without pairs answers nothing")
     if any(run[0] < measured["stated"] for runs in measured["runs"].values() for run in filter(None, runs)):
         return Fault("stated_later", "a run had ended before the prediction was stated")
-    stated = measured["predicted"]
-    off = next(
-        (each for each in predicted if abs(stated.get(each, 0) - predicted[each]) > ROUNDED * predicted[each]), None
-    )
-    if off is not None:
-        seen = shown(measured["predicted"].get(off))
-        return Fault("changed_later", f"{shown(off)} was predicted {seen} there; now it is {predicted[off]:g}")
-    return None
+    unsaid = next((name for name in sorted(predicted) if name not in measured["predicted"]), None)
+    return Fault("not_predicted_there", f"{shown(unsaid)} has no prediction in it") if unsaid is not None else None
 
 
 def recorded(told: str) -> dict[str, Any]:
     """What a record says. Raises AssertionError for other texts."""
-    try:
-        value = json.loads(told) if len(told) < LONGEST else None
-    except (ValueError, RecursionError):
-        value = None
+    value: Any = told
+    if len(told) < LONGEST:
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(told)
     return RECORD(value, "`record` holds")
 
 

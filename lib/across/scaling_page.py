@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import html
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ COLUMNS = (
     "left out",
     "chance, if the prediction is right",
 )
-PRICED = "what the base does in 100 h, {:.2f} $ each"
+PRICED = "what the base does in 100 h, {:.2f} USD each"
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,13 @@ def page(
             row[2:5] = [f"{ratio.median:.2f}", f"{ratio.low:.2f} to {ratio.high:.2f}", str(len(ratio.values))]
             if dollars:
                 hours = 100 / ratio.median
-                row.append(f"{hours:.0f} h, {hours * dollars[name]:.0f} $")
+                row.append(f"{hours:.0f} h, {hours * dollars[name]:.0f} USD")
             if chance and stated and name in stated.values:
                 row[6] = _number(chance, [each / stated.values[name] for each in ratio.values])
         rows.append(row)
         shown[name] = (row[1], stated.values.get(name) if stated else None, ratio)
     note = f"{machine()}. Examples a second, times those of {base}, in each of {study.repeats} repeats. {_when(study)}"
+    note = f"{note} {_runs(study, base)}"
     columns = [*COLUMNS, *([PRICED.format(dollars[base])] if dollars else [])]
     lines = [" | ".join(columns), "|".join(["---"] * len(columns)), *(" | ".join(row) for row in rows)]
     text = "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:]), "", note])
@@ -146,9 +148,25 @@ def _number(chance: Callable[[list[float]], float], ratios: list[float]) -> str:
         return type(error).__name__
 
 
+def _runs(study: Study, base: str) -> str:
+    """What each configuration is: all of the base and its milliseconds, of the others what differs from it."""
+    first = study.configurations[base]
+    steps = [1000 * each for each in study.seconds()[base] if each > 0]
+    told = [f"{base}: " + ", ".join(f"{key} {value}" for key, value in first.items())]
+    told[0] += f"; {statistics.median(steps):.1f} ms a step" if steps else ""
+    for name, run in study.configurations.items():
+        changed = [f"{key} {value}" for key, value in run.items() if value != first.get(key)]
+        told += [f"{name}: {', '.join(changed) or 'the same'}"] if name != base else []
+    return ". ".join(told) + "."
+
+
 def _when(study: Study) -> str:
     """When the prediction was stated, before or after which runs; and what else is in the file."""
     stated = study.stated()
     told = [f"The prediction was {stated}." if stated else "Nothing was predicted."]
+    failed = [run for run in study.runs() if run.error]
+    if failed:
+        count = f"{len(failed)} run{'s' * (len(failed) != 1)} failed (left out)"
+        told.append(f"{count}, the first: {failed[0].name}: {failed[0].error}.")
     told += [f"Not counted: {count} run{'s' * (count != 1)} of {why}." for why, count in study.others().items()]
     return " ".join(told)

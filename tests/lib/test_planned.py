@@ -53,6 +53,8 @@ def test_a_good_plan_has_no_fault():
         ({"base": "strong"}, "base_of_many"),
         ({"predicted": {"again": 1.0}}, "not_predicted"),
         ({"predicted": {**PLAN["predicted"], "again": 2.0}}, "control_not_one"),
+        ({"predicted": {**PLAN["predicted"], "one": 2.0}}, "base_not_one"),
+        ({"predicted": {**PLAN["predicted"], "three": 2.0}}, "predicted_of_nothing"),
         ({"question": "packs"}, "nothing_contrasted"),
     ],
 )
@@ -70,18 +72,18 @@ TABLE, SLOW, GPUS = {**TWO, "table": 20_000}, {**TWO, "slow": 0.1}, {**TWO, "way
     ("question", "pair", "name"),
     [
         ("table", (TABLE, {**TABLE, "way": "servers"}), ""),
-        ("table", (TWO, {**TWO, "way": "servers"}), "another_question"),
-        ("table", ({**TABLE, "slow": 0.1}, {**TABLE, "slow": 0.1, "way": "servers"}), "another_question"),
+        ("table", (TWO, {**TWO, "way": "servers"}), "small_table"),
+        ("table", ({**TABLE, "slow": 0.1}, {**TABLE, "slow": 0.1, "way": "servers"}), "small_table"),
         ("slow", (SLOW, {**SLOW, "way": "servers"}), ""),
-        ("slow", (TABLE, {**TABLE, "way": "servers"}), "another_question"),
+        ("slow", (TABLE, {**TABLE, "way": "servers"}), "slow_with_a_table"),
         ("slow", (SLOW, {**TWO, "way": "servers"}), "nothing_contrasted"),
         ("packs", (GPUS, {**GPUS, "packs": 0}), ""),
-        ("packs", (TWO, {**TWO, "packs": 0}), "another_question"),
+        ("packs", (TWO, {**TWO, "packs": 0}), "packs_of_a_ring"),
         ("packs", ({**GPUS, "replicas": 1}, {**GPUS, "replicas": 1, "packs": 0}), "one_replica_only"),
         ("gpus", (GPUS, {**GPUS, "replicas": 4}), ""),
-        ("gpus", (TWO, {**TWO, "replicas": 4}), "another_question"),
-        ("share", (TWO, {**TWO, "batch": 2048}), "another_question"),
-        ("share", (GPUS, {**GPUS, "batch": 1024}), "another_question"),
+        ("gpus", (TWO, {**TWO, "replicas": 4}), "replicas_of_a_ring"),
+        ("share", (TWO, {**TWO, "batch": 2048}), "neither_strong_nor_weak"),
+        ("share", (GPUS, {**GPUS, "batch": 1024}), "neither_strong_nor_weak"),
     ],
 )
 def test_each_question_needs_its_own_two_configurations(question, pair, name):
@@ -119,7 +121,7 @@ def studies(tmp_path: Path, stated: float = 10.0, then: float = 30.0) -> str:
         for each in names:
             run = THEN["run"] if each == "follow-up" else PLAN["configurations"][each]
             seen = [loss(run, seed_of(predicted, each, k)) for k in range(6)]
-            lines += [vars(Run(each, k, 0.1, "", 1.0, ended, study.keys[each], seen[k])) for k in range(6)]
+            lines += [vars(Run(each, k, 1e-6, "", 1.0, ended, study.keys[each], seen[k])) for k in range(6)]
         for line in lines:
             study._append(line)
         made.append(study)
@@ -162,14 +164,25 @@ def test_a_prediction_that_came_later_is_found(tmp_path: Path, stated, then, nam
     assert tuple(fault.name if fault else "" for fault in faults) == names
 
 
-def test_a_record_without_a_run_or_with_another_prediction_is_found(tmp_path: Path):
+def test_a_record_without_a_run_or_a_prediction_or_with_failed_runs_alone_is_found(tmp_path: Path):
     seen = planned.recorded(studies(tmp_path))
-    later = {**THEN, "if it is so": 0.6}
-    assert getattr(planned.followed(seen, PLAN, later), "name", "") == "changed_later"
-    typed_again = {**THEN, "if it is so": THEN["if it is so"] * 1.004}
-    assert planned.followed(seen, PLAN, typed_again) is None
+    seen["plan"]["runs"]["weak"][0] = [20.0, None, None]  # one that failed is a result
+    assert planned.stated_first(seen, PLAN) is None
+    seen["plan"]["runs"]["weak"][1:3] = [[20.0, None, None]] * 2
+    assert getattr(planned.stated_first(seen, PLAN), "name", "") == "runs_failed"
     seen["plan"]["runs"]["weak"][2] = None
     assert getattr(planned.stated_first(seen, PLAN), "name", "") == "runs_missing"
+    seen["follow-up"]["predicted"] = {}
+    assert getattr(planned.followed(seen, PLAN, THEN), "name", "") == "not_predicted_there"
+
+
+def test_runs_that_had_no_time_are_found(tmp_path: Path):
+    seen = planned.recorded(studies(tmp_path))
+    seen["plan"]["runs"] = {"one": [[11.0, 100.0, 1.0], [11.4, 100.0, 1.0]]}
+    assert getattr(planned.side_by_side(seen), "name", "") == "no_time"
+    seen["plan"]["runs"]["one"][1][0] = 11.5
+    seen["follow-up"] = None
+    assert planned.side_by_side(seen) is None
 
 
 def test_what_is_no_record_is_told_so():
@@ -180,7 +193,7 @@ def test_what_is_no_record_is_told_so():
 def test_each_rule_alone_says_a_sentence_to_a_plan_without_its_base_or_without_runs():
     lost = planned.contrasted(planned.PLAN({**PLAN, "base": "none"}, ""))
     assert lost is not None
-    assert lost.name == "another_question"
+    assert lost.name == "neither_strong_nor_weak"
     empty = planned.PLAN({**PLAN, "configurations": {}}, "")
     assert None not in [rule(empty) for rule in RULES[1:]]
     measured = {

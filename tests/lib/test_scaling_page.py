@@ -111,6 +111,6 @@ def test_a_notebook_shows_table_picture_and_text_and_names_are_escaped(tmp_path)
 def test_what_it_costs_is_told_of_the_measured_median(study):
     dollars = {"1 replica": 0.5, "2 replicas": 1.0, "twice": 1.5}
     rows = scaling_page.page(study, "1 replica", WORK, dollars=dollars).markdown.splitlines()
-    assert rows[0].endswith("| what the base does in 100 h, 0.50 $ each |")
-    assert rows[2].endswith("| 50 h, 50 $ |")
-    assert rows[3].endswith("| 50 h, 75 $ |")
+    assert rows[0].endswith("| what the base does in 100 h, 0.50 USD each |")
+    assert rows[2].endswith("| 50 h, 50 USD |")
+    assert rows[3].endswith("| 50 h, 75 USD |")

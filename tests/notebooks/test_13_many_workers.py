@@ -17,29 +17,9 @@ from processes import forked
 
 from across import fresh, workers
 from across.clusters import LocalCluster
-from autograder.authoring import build
-from autograder.model.course import find
 
 CHAPTER = "13_many_workers"
 FILES = Path(__file__).parents[2] / "files" / CHAPTER
-
-
-def packs_of(sizes: list[int], limit: int) -> list[int]:
-    """How many bytes each collective of such gradients has, by TensorFlow's own grouping."""
-    import tensorflow as tf
-    from tensorflow.python.distribute import cross_device_utils
-
-    tensors = [tf.TensorSpec([size // 4], tf.float32) for size in reversed(sizes)]
-    return [
-        sum(4 * each.shape.num_elements() for each in group)
-        for group in cross_device_utils.group_by_size(tensors, limit)
-    ]
-
-
-def test_the_packs_that_are_guessed_are_so():
-    scope: dict[str, dict[int, int]] = {}
-    exec(build.solution_source(find(), CHAPTER)["packs"], scope)
-    assert {limit: len(packs_of([400] * 5, limit)) for limit in (800, 100, 0)} == scope["packs"]
 
 
 def resolved(nodes: str, gpus: int) -> str:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from autograder.authoring import build
 from autograder.checks import scaling_truth
 from autograder.model.course import find
 
-NETWORK = {"cores": 16, "size": 100e6, "rate": 50e9, "latency": 20e-6, "fixed": 0.001, "example": 0.02 / 6.4}
+NETWORK = {"cores": 16, "size": 100e6, "gradients": 5, "latency": 20e-6, "fixed": 0.001, "example": 0.02 / 6.4}
 
 
 @pytest.fixture(scope="module")
@@ -25,31 +26,54 @@ def answers() -> dict[str, Any]:
     return scope
 
 
-def run_of(n: int, batch: int, messages: int = 1) -> dict[str, int]:
-    return {"replicas": n, "batch": batch, "messages": messages, "threads": 1}
+def run_of(n: int, batch: int, **changes: Any) -> dict[str, Any]:
+    one = {"way": "all-reduce", "replicas": n, "batch": batch, "packs": 1, "table": 0, "slow": 0.0, "rate": 1.0}
+    return {**one, **changes}
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
-@pytest.mark.parametrize("messages", [1, 3])
-def test_the_model_of_the_exercise_is_that_of_the_checks(answers, n, messages):
+@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize("way", ["all-reduce", "servers", "gpus"])
+def test_the_model_of_the_exercise_is_that_of_the_checks(answers, n, way):
     for cores in (2, 8):
-        case = run_of(n, 96 * n, messages), run_of(1, 96), {**NETWORK, "cores": cores}
-        assert answers["speedup"](*case) == pytest.approx(scaling_truth.predicted(*case))
+        for changes in ({}, {"packs": 0}, {"slow": 0.5} if way != "gpus" else {}, {"table": 20_000}):
+            run = run_of(n, 96 * n, way=way, rate=12.5e9, **changes)
+            case = run, run_of(1, 96, rate=50e9), {**NETWORK, "cores": cores}
+            assert answers["speedup"](*case) == pytest.approx(scaling_truth.predicted(*case))
 
 
 def test_every_known_mistake_of_the_model_shows_on_the_cases_of_the_visible_check():
-    plain = {"cores": 4, "size": 0.0, "rate": 1.0, "latency": 0.0, "fixed": 0.0, "example": 0.01}
-    ring = {"size": 4.0, "latency": 0.25}
-    one, both = run_of(1, 100), run_of(2, 100)
+    plain = {"cores": 4, "size": 0.0, "gradients": 3, "latency": 0.25, "fixed": 0.0, "example": 0.01}
+    four, one = {**plain, "size": 4.0}, run_of(1, 100)
     cases = [(run_of(4, 100), one, plain), (run_of(8, 100), one, plain), (run_of(3, 100), one, {**plain, "cores": 2})]
-    cases += [(run_of(n, batch), one, {**plain, "fixed": 1.0}) for n, batch in ((4, 100), (4, 400))]
-    cases += [(run_of(2, 100, messages), one, {**plain, **ring}) for messages in (1, 3)]
-    cases += [(run_of(4, 400), one, {**plain, **ring}), (run_of(4, 100), one, {**plain, **ring, "cores": 2})]
-    cases += [(run_of(2, 51), one, plain), (one, both, {**plain, **ring})]
-    cases += [(run_of(1, 300, 5), one, {**plain, "fixed": 1.0, **ring}), (run_of(8, 100), one, {**plain, "fixed": 1.0})]
+    cases += [(run_of(n, batch), one, {**plain, "fixed": 1.0}) for n, batch in ((4, 100), (4, 400), (8, 100))]
+    cases += [(run_of(2, 51), one, plain), (run_of(1, 300), one, {**four, "fixed": 1.0}), (run_of(2, 100), one, four)]
+    cases += [(run_of(2, 100, slow=1.5), one, four), (run_of(4, 100, rate=2.0), one, four)]
+    cases += [(run_of(2, 100, table=1), one, four), (run_of(2, 100, way="gpus"), one, four)]
+    cases += [(run_of(n, 100, way="gpus", packs=packs), one, four) for n, packs in ((2, 0), (4, 1), (1, 0))]
+    cases += [(run_of(n, 100, way="servers"), one, four) for n in (1, 2)]
+    cases += [
+        (run_of(2, 100, way="servers", slow=8.5), one, four),
+        (run_of(2, 100, way="servers", table=9), one, plain),
+    ]
+    cases += [(one, run_of(2, 100), four)]
     for wrong in scaling_truth.MISREAD:
         seen = [scaling_truth.predicted(*case, wrong) / scaling_truth.predicted(*case) for case in cases]
         assert max(abs(each - 1) for each in seen) > 1e-3, wrong
+
+
+def test_the_first_loss_of_the_checks_is_that_of_the_notebook():
+    scope: dict[str, Any] = {"np": np, "tf": tf}
+    for cell in build.solved(find(), "14_capstone")["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and any(
+            f"def {name}(" in source for name in ("logits", "weights", "first_loss")
+        ):
+            exec(source, scope)
+    for changes in ({}, {"table": 10_000}, {"replicas": 2, "batch": 64}):
+        run = {**scope["ONE"], **changes}
+        assert scope["first_loss"](run, 7) == pytest.approx(scaling_truth.first_loss(run, 7), abs=1e-4)
+    assert abs(scaling_truth.first_loss(run, 8) - scaling_truth.first_loss(run, 7)) > 1e-2
+    assert [(*each.shape,) for each in scope["weights"](scope["ONE"])] == scaling_truth.WIDTHS
 
 
 def test_every_known_mistake_of_chance_shows_on_the_cases_of_the_visible_check():
@@ -80,9 +104,10 @@ def test_the_line_and_the_coins_of_the_exercise_are_those_of_the_checks(answers)
 
 
 def test_sixteen_over_a_network_of_a_hundred_gigabits_are_as_fast_as_eight_in_one_machine():
-    one_box = scaling_truth.predicted(run_of(8, 64), run_of(1, 64), NETWORK)
-    apart = scaling_truth.predicted(run_of(16, 64), run_of(1, 64), {**NETWORK, "rate": 12.5e9, "latency": 50e-6})
-    assert apart == pytest.approx(one_box, rel=0.03)
+    machine = {**NETWORK, "example": 0.2 / 64}
+    one_box = scaling_truth.predicted(run_of(8, 64, rate=50e9), run_of(1, 64), machine)
+    apart = scaling_truth.predicted(run_of(16, 64, rate=12.5e9), run_of(1, 64), machine)
+    assert apart == pytest.approx(one_box, rel=0.05)
 
 
 def test_five_repeats_cannot_reach_a_chance_of_one_in_twenty(answers):
