@@ -1,0 +1,300 @@
+"""`across doctor --cluster`: what it makes of facts, and that it finds them on real processes, whom it leaves as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from processes import across, forked
+
+from across._cluster_doctor import config, report, rules
+from across._cluster_doctor.config import Config
+from across._cluster_doctor.facts import (
+    GRPC,
+    NO_ANSWER,
+    OTHER,
+    REFUSED,
+    SILENT,
+    UNKNOWN,
+    Endpoint,
+    Facts,
+    Folder,
+    Frame,
+    Log,
+    Process,
+    Program,
+)
+from across.clusters import LocalCluster
+
+TWO = {"worker:0": "a:1000", "worker:1": "b:2000"}
+OF_TWO = [Config(TWO, "worker:0"), Config(TWO, "worker:1")]
+TF = Frame("/x/site-packages/tensorflow/python/eager/execute.py", 53, "quick_execute")
+
+
+def text(cluster: object, job: str = "worker", index: object = 0) -> str:
+    return json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ("{", "is no JSON"),
+        ('{"task": {"type": "worker", "index": 0}}', "trains alone"),
+        (text({"trainer": ["a:1"]}, "trainer"), 'no job "trainer"'),
+        (text({"chief": ["b:1"], "worker": "a:1"}, "chief"), "is no list"),
+        (text({"chief": ["a:1", "b:1"]}, "chief"), "2 chiefs"),
+        (text({"worker": ["a:1"], "ps": ["b:1"]}), "a ps and no chief"),
+        (text({"worker": ["a:1"], "evaluator": ["b:1", "c:1"]}), "several evaluators"),
+        (text({"worker": ["a", "b:2"]}), "the address of worker:0, 'a', has no port"),
+        (text({"worker": ["a:x", "b:2"]}), "has no port"),
+        (text({"worker": ["a:1"], "chief": ["a:1"]}), "worker:0 and chief:0 have the same address, a:1"),
+        ('{"cluster": {"worker": ["a:1"]}}', 'no "task"'),
+        (text({"worker": ["a:1"]}, "ps"), "which the cluster has not"),
+        (text({"worker": ["a:1", "b:1"]}, index=2), "worker:2, and the cluster has 2 workers, from 0 on"),
+        (text({"worker": ["a:1"]}, index="0"), "is a text"),
+        (text({"worker": ["a:1"]}, index=-1), "has 1 worker,"),
+    ],
+)
+def test_each_fault_of_a_tf_config_is_one_sentence(said: str, fault: str):
+    (found,) = config.read(said).faults
+    assert fault in found
+
+
+@pytest.mark.parametrize("job", ["worker", "evaluator"])
+def test_a_right_tf_config_has_no_fault_also_with_ipv6_and_an_evaluator_beside_it(job: str):
+    right = config.read(text({"chief": ["[::1]:7"], "worker": ["a:1"], "ps": ["c:2"]}, job))
+    assert right == Config({"chief:0": "[::1]:7", "worker:0": "a:1", "ps:0": "c:2"}, f"{job}:0")
+    assert (config.host("[::1]:7"), config.port("[::1]:7"), config.port("a")) == ("::1", 7, 0)
+
+
+def well(task: str = "worker:0", pid: int = 10, **how) -> Process:
+    return Process(pid, Config(TWO, task), listens=(config.port(TWO[task]),), **how)
+
+
+def answering(*answers: str, **how) -> tuple[Endpoint, ...]:
+    """Endpoints of worker:0, worker:1."""
+    return tuple(
+        Endpoint(task, TWO[task], answer, says=task if answer == GRPC else "", here=True, **how)
+        for task, answer in zip(TWO, answers, strict=False)
+    )
+
+
+BOTH = (well(), well("worker:1", 11))
+HEALTHY = answering(GRPC, GRPC)
+AT = {"file": "/home/x/train.py", "function": "step"}
+IN_USE = (
+    "E0000 00:00:1795685784.215531 2163 add_port.cc:83] Failed to add port to server: No address added out of total 1 resolved "
+    "for '0.0.0.0:1000'",
+    "tensorflow.python.framework.errors_impl.UnknownError: Could not start gRPC server",
+)
+FACTS = {
+    "TF_CONFIG": Facts(Config(TWO, "worker:7", ("the task is worker:7",)), "this environment"),
+    "stopped worker:1": Facts(OF_TWO[0], "", (well(), well("worker:1", 11, state="T")), answering(GRPC, SILENT)),
+    "same task": Facts(OF_TWO[0], "", (well(), well("worker:0", 11)), answering(GRPC, REFUSED)),
+    "same task, one machine": Facts(
+        OF_TWO[0], "", (well(),), answering(GRPC, REFUSED), (Log("w1.log", "worker:1", IN_USE, 1795685785.0),)
+    ),
+    "same task, of a quiet log": Facts(
+        OF_TWO[0], "", (well(),), answering(GRPC, REFUSED), (Log("w1.log", "worker:1", IN_USE[1:]),)
+    ),
+    "same task, apart": Facts(
+        OF_TWO[0], "", (well(),), (HEALTHY[0], Endpoint("worker:1", "b:2000", GRPC, says="worker:0"))
+    ),
+    "taken port": Facts(
+        OF_TWO[0],
+        "",
+        (well(),),
+        (HEALTHY[0], Endpoint("worker:1", "b:2000", OTHER, here=True, listeners=(Program(9, "nginx"),))),
+    ),
+    "addresses differ worker:1": Facts(
+        OF_TWO[0],
+        "process 10",
+        (well(), Process(11, Config({**TWO, "worker:0": "a:9"}, "worker:1"), listens=(2000,))),
+        HEALTHY,
+    ),
+    "wrong port": Facts(OF_TWO[0], "process 10", (Process(10, OF_TWO[0], listens=(77,)),), answering(REFUSED, GRPC)),
+    "versions worker:1": Facts(
+        OF_TWO[0], "", (well(tensorflow="2.21.0"), well("worker:1", 11, tensorflow="2.15.1")), HEALTHY
+    ),
+    "versions, of Keras": Facts(
+        OF_TWO[0], "", (well(), well("worker:1", 11, settings={"TF_USE_LEGACY_KERAS": "1"})), HEALTHY
+    ),
+    "full disk worker:0": Facts(
+        OF_TWO[0],
+        "",
+        (well("worker:1", 11),),
+        answering(REFUSED, GRPC),
+        (Log("w0", "worker:0", ("ResourceExhaustedError: /c/ckpt-1; No space left on device",)),),
+        (Folder("/c", 0),),
+    ),
+    "full disk, not yet said": Facts(OF_TWO[0], "", BOTH, HEALTHY, folders=(Folder("/c", 4096),)),
+    "NaN worker:1": Facts(
+        OF_TWO[0],
+        "",
+        BOTH,
+        HEALTHY,
+        (Log("w0", "worker:0", ("step 4 loss nan",)), Log("w1", "worker:1", ("step 3 loss 0.2 part nan",))),
+    ),
+    "collectives": Facts(
+        OF_TWO[0],
+        "",
+        (well(),),
+        answering(GRPC, REFUSED),
+        (Log("w1", "worker:1", ("InvalidArgumentError: Shape mismatch in the collective instance 100. Op at ...",)),),
+    ),
+    "collectives, by stacks": Facts(
+        OF_TWO[0],
+        "",
+        (well(stack=(TF, Frame(line=4, **AT))), well("worker:1", 11, stack=(TF, Frame(line=9, **AT)))),
+        HEALTHY,
+    ),
+    "stands": Facts(OF_TWO[0], "", tuple(well(t, 10, stack=(TF, Frame(line=4, **AT))) for t in TWO), HEALTHY),
+    "late worker:1": Facts(
+        OF_TWO[0],
+        "",
+        (
+            well(stack=(TF, Frame(line=4, **AT))),
+            well("worker:1", 11, stack=(Frame(line=9, **AT),), waits_in="pipe_read"),
+        ),
+        HEALTHY,
+    ),
+    "uneven data worker:1": Facts(
+        OF_TWO[0],
+        "",
+        (well(),),
+        answering(GRPC, REFUSED),
+        (Log("w0", "worker:0", ("step 9 done", "step 10")), Log("w1", "worker:1", ("step 9 done", "bye"))),
+    ),
+    "ended worker:1": Facts(
+        OF_TWO[0], "", (well(),), answering(GRPC, REFUSED), (Log("w1", "worker:1", ("step 9", "KeyError: 'x'")),)
+    ),
+    "gone worker:1": Facts(OF_TWO[0], "", (well(),), answering(GRPC, REFUSED)),
+    "gone worker:1, died": Facts(
+        OF_TWO[0],
+        "",
+        (),
+        answering(REFUSED, REFUSED)[1:],
+        (Log("w0", "worker:0", ("UnavailableError: Socket closed",)),),
+    ),
+    "evaluator evaluator:0": Facts(
+        Config({"chief:0": "a:1", "evaluator:0": "b:2"}, "chief:0"),
+        "",
+        (),
+        (Endpoint("chief:0", "a:1", GRPC, "chief:0"), Endpoint("evaluator:0", "b:2", REFUSED)),
+    ),
+    "unknown host worker:1": Facts(OF_TWO[0], "", (well(),), answering(GRPC, UNKNOWN)),
+    "no answer worker:1": Facts(OF_TWO[0], "", (well(peers={"b:2000": "SYN_SENT"}),), answering(GRPC, NO_ANSWER)),
+    "silent worker:1": Facts(OF_TWO[0], "", (well(),), answering(GRPC, SILENT)),
+    "clock worker:1": Facts(OF_TWO[0], "", BOTH, HEALTHY, (Log("w1", "worker:1", ("12:00:05 a", "11:00:06 b"), 1e9),)),
+    "clock, by files": Facts(OF_TWO[0], "", BOTH, HEALTHY, folders=(Folder("/c", 1 << 40, 3600.0, "ckpt-1.index"),)),
+    "not come worker:1": Facts(
+        OF_TWO[0], "", BOTH, HEALTHY, states={"worker:0": "has come", "worker:1": "has not come"}
+    ),
+    "settings": Facts(OF_TWO[0], "", (well(), well("worker:1", 11, settings={"TF_X": "1"})), HEALTHY),
+}
+
+
+@pytest.mark.parametrize("case", FACTS)
+def test_facts_have_one_cause(case: str):
+    (found,) = rules.diagnose(FACTS[case])
+    assert found.key == re.split(r" \w+:\d|,", case)[0]
+    named = re.search(r"\w+:\d", case)
+    assert found.task == named[0] if named else True
+    assert found.mend
+
+
+def test_a_healthy_cluster_has_none():
+    assert rules.diagnose(Facts(OF_TWO[0], "", BOTH, HEALTHY, folders=(Folder("/c", 1 << 40),))) == []
+
+
+def test_a_cluster_of_many_tasks_and_causes_is_told_in_twenty_lines():
+    import io
+
+    from rich.console import Console
+
+    addresses = {f"worker:{index}": f"machine-{index}.example:2222" for index in range(64)}
+    endpoints = tuple(
+        Endpoint(task, address, REFUSED if task > "worker:3" else GRPC) for task, address in addresses.items()
+    )
+    facts = Facts(Config(addresses, "worker:0"), "this environment", endpoints=endpoints, missing=("a", "b"))
+    out = io.StringIO()
+    Console(file=out, width=100).print(report.rendered(facts, rules.diagnose(facts)))
+    assert len(out.getvalue().splitlines()) <= 20
+
+
+def waits(spec, job, index):
+    """Worker 0 waits for worker 1 in a sum, and worker 1 sleeps."""
+    import faulthandler
+    import time
+
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    if index:
+        print("sleeps", flush=True)
+        time.sleep(100)
+    faulthandler.dump_traceback_later(1.0)
+    strategy.reduce("sum", tf.ones([]), axis=None)
+
+
+@pytest.fixture(scope="module")
+def hung() -> Iterator[LocalCluster]:
+    with LocalCluster(waits, worker=2) as cluster:
+        until = time.monotonic() + 60
+        while "sleeps" not in cluster.logs("worker", 1) or "most recent call" not in cluster.logs("worker", 0):
+            assert time.monotonic() < until, cluster.logs()
+            time.sleep(0.05)
+        yield cluster
+
+
+def examined(cluster: LocalCluster, *arguments: str) -> tuple[int, dict, float]:
+    """Exit code, JSON, seconds."""
+    start = time.monotonic()
+    ended = across("doctor", "--cluster", "--json", *arguments, TF_CONFIG=cluster.tf_config("worker", 0))
+    assert ended.returncode in (0, 1), ended.stderr
+    return ended.returncode, json.loads(ended.stdout), time.monotonic() - start
+
+
+@forked
+def test_processes_are_found_by_the_tf_config_that_they_have_set_themselves_and_told_apart_from_outside(hung):
+    told, seconds = examined(hung)[1:]
+    assert seconds < 15
+    facts = told["facts"]
+    assert [one["config"]["task"] for one in facts["processes"]] == ["worker:0", "worker:1"]
+    assert [one["pid"] for one in facts["processes"]] == [hung.pid("worker", index) for index in (0, 1)]
+    assert {one["tensorflow"].rpartition(".")[0] for one in facts["processes"]} == {"2.21"}
+    assert [(one["answer"], one["says"]) for one in facts["endpoints"]] == [(GRPC, "worker:0"), (GRPC, "worker:1")]
+    assert [one["listeners"][0]["pid"] for one in facts["endpoints"]] == [one["pid"] for one in facts["processes"]]
+    assert facts["states"] == {"worker:0": "has come", "worker:1": "has come"}
+    assert any("waits" in frame["function"] for frame in facts["processes"][0]["stack"])  # by the dump in its log
+    assert all(hung.alive("worker", index) for index in (0, 1))
+
+
+@forked
+def test_a_stopped_task_and_then_a_missing_one_is_named_and_by_process_number_as_well(hung):
+    pid = hung.pid("worker", 1)
+    os.kill(pid, signal.SIGSTOP)
+    code, told, _ = examined(hung)
+    assert code == 1
+    assert (told["findings"][0]["key"], told["findings"][0]["task"]) == ("stopped", "worker:1")
+    assert str(pid) in told["findings"][0]["says"]
+    hung.kill("worker", 1)
+    ended = across("doctor", "--cluster", "--pid", str(hung.pid("worker", 0)), COLUMNS="100")
+    assert ended.returncode == 1, ended.stderr
+    assert "1. gone: worker:1 is missing" in ended.stdout
+    assert len(ended.stdout.splitlines()) <= 20
+
+
+def test_without_a_tf_config_the_command_says_what_it_wants():
+    ended = across("doctor", "--cluster", "--pid", str(os.getpid()))
+    assert ended.returncode == 2
+    assert (
+        ended.stderr
+        == f"across: process {os.getpid()} has no TF_CONFIG that we may read, or there is no such process\n"
+    )
+    assert across("doctor", "--pid", "1").returncode == 2
