@@ -47,6 +47,7 @@ __all__ = [
 
 T = TypeVar("T")
 TIMEOUT = 60.0  # seconds
+LOUD = {"TF_CPP_MIN_LOG_LEVEL": "0"}
 STARVED = 1.0  # seconds for which is seen whether a process whose time is up went without processors
 
 
@@ -289,25 +290,30 @@ def pickled_call(name: str, call: Any) -> bytes:
         raise TypeError(f"{name} cannot be sent to a fresh process: {error}") from error
 
 
-_servers: dict[int, warm.ForkServer] = {}  # by process id: a forked process must not use its parent's
+_servers: dict[tuple[int, bool], warm.ForkServer] = {}  # by process id: a forked process must not use its parent's
 
 
-def server_path(until: float, cold: bool) -> str | None:
-    """The socket of a fork server that answers; None where a new interpreter has to do. Raises warm.ServerError."""
+def server_path(until: float, cold: bool, loud: bool = False) -> str | None:
+    """The socket of a fork server that answers; None where a new interpreter has to do. Raises warm.ServerError.
+
+    `loud`: one whose TensorFlow logs as in a program of one's own. The level is read while TensorFlow is imported.
+    """
     if cold or not warm.available():
         return None
-    return pristine.socket_path() or _own_server().ready(max(1.0, until - time.monotonic())).path
+    kept = None if loud else pristine.socket_path()
+    return kept or _own_server(loud).ready(max(1.0, until - time.monotonic())).path
 
 
-def _own_server() -> warm.ForkServer:
+def _own_server(loud: bool = False) -> warm.ForkServer:
     """This process's own fork server, launched if it does not run."""
-    server = _servers.get(os.getpid())
+    server = _servers.get((os.getpid(), loud))
     if server is None or not server.alive():
         if server is not None:
             server.close()
-        _servers.clear()
-        server = warm.ForkServer("across._process.fresh_child", env=_importable())
-        _servers[os.getpid()] = server
+        for of_parent in [key for key in _servers if key[0] != os.getpid()]:
+            del _servers[of_parent]
+        server = warm.ForkServer("across._process.fresh_child", env={**_importable(), **(LOUD if loud else {})})
+        _servers[os.getpid(), loud] = server
         server.launch()
     return server
 
@@ -320,6 +326,7 @@ def _importable() -> dict[str, str]:
 
 @atexit.register
 def _close() -> None:
-    server = _servers.pop(os.getpid(), None)
-    if server is not None:
-        server.close()
+    for pid, loud in list(_servers):
+        server = _servers.pop((pid, loud))
+        if pid == os.getpid():
+            server.close()

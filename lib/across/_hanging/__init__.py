@@ -1,0 +1,1 @@
+"""Failures of distributed programs, reproduced: the processes of `across.hangs`."""

@@ -1,0 +1,40 @@
+"""A disk that is soon full, for this process alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+from across import _system
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000  # <linux/sched.h>
+
+
+def small(folder: str, size: int) -> str:
+    """Let `folder` have room for `size` bytes, in this process that has one thread; which way, in words.
+
+    A file system in memory, mounted in a namespace of this process. Where that may not be, a limit of each file's size,
+    with another error: EFBIG in place of ENOSPC.
+    """
+    if _system.linux() and _mounted(folder, size):
+        return f"a file system of {size} bytes in memory"
+    import resource
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
+    return f"SIMULATED, no file may have more than {size // 2} bytes"
+
+
+def _mounted(folder: str, size: int) -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0:
+        return False
+    try:
+        for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{file}", "w") as map_of:
+                map_of.write(text)
+    except OSError:
+        return False
+    return libc.mount(b"none", folder.encode(), b"tmpfs", 0, f"size={size}".encode()) == 0
