@@ -53,6 +53,8 @@ class Log:
     task: str  # "" if not known
     lines: tuple[str, ...] = ()  # the last ones
     written: float = 0.0  # when, in seconds of the file's clock
+    dumped: tuple[Frame, ...] = ()  # where the main thread stood in its last dump by faulthandler, innermost first
+    raised: tuple[Frame, ...] = ()  # of its last traceback, innermost first
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,13 @@ class Facts:
     def of(self, task: str) -> list[Process]:
         """The processes of this machine that were told to be that task."""
         return [process for process in self.processes if process.task == task]
+
+    def stack(self, task: str) -> tuple[Frame, ...]:
+        """Where a task stands, or where it was when it raised; empty if that is not known."""
+        logs = [log for log in self.logs if log.task == task]
+        alive = self.of(task)
+        known = [one.stack for one in alive] + [log.dumped if alive else log.raised for log in logs]
+        return next((stack for stack in known if stack), ())
 
     def log(self, task: str) -> list[str]:
         """The last lines of a task, of all its files."""

@@ -34,8 +34,7 @@ def gather(text: str | None, pid: int | None, folder: Path | None) -> Facts:
     endpoints = list(probing.answers(asked.addresses, ANSWERS).values())
     found = processes.examined(ours, LOOKS)
     written, missing = _logs(found, ours, folder)
-    found = [_with_log(one, written) for one in found]
-    if not all(one.stack for one in found):
+    if not all(one.stack or any(log.dumped for log in written if log.task == one.task) for one in found):
         missing.append(
             "where Python stands: `pip install py-spy`, or `faulthandler.dump_traceback_later(60)` in the program"
         )
@@ -45,7 +44,7 @@ def gather(text: str | None, pid: int | None, folder: Path | None) -> Facts:
         asked,
         source,
         tuple(found),
-        tuple(_with_listeners(endpoints)),
+        tuple(with_listeners(endpoints)),
         tuple(written),
         tuple(_folders(found, written)),
         _states(asked, endpoints),
@@ -84,7 +83,7 @@ def _states(asked: Config, endpoints: Sequence[Endpoint]) -> dict[str, str]:
     return dict(probing.states(leaders[0].address, tasks)) if leaders else {}
 
 
-def _with_listeners(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+def with_listeners(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     """The same, with the programs of this machine that listen there."""
     ports = {config.port(each.address) for each in endpoints if each.here}
     listening = [each for each in sockets.tcp() if each.state == "LISTEN" and each.port in ports]
@@ -113,12 +112,6 @@ def _logs(found: Sequence[Process], ours: Sequence[processes.Task], folder: Path
     elif written:
         written += logs.beside(written, min(processes.began(task.pid) for task in ours) - 60.0)
     return written, missing
-
-
-def _with_log(one: Process, written: Sequence[Log]) -> Process:
-    """The same, with what its own logs tell of its stack."""
-    lines = [line for log in written if log.task == one.task for line in log.lines]
-    return one if one.stack else replace(one, stack=logs.stack(lines))
 
 
 def _folders(found: Sequence[Process], written: Sequence[Log]) -> list[Folder]:

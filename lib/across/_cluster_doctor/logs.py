@@ -19,7 +19,8 @@ SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".stdout", ".stderr")
 TASK = re.compile(r"(?<![a-z])(chief|worker|ps|evaluator)[-_:.]?(\d+)(?!\d)")
 BEGINS = re.compile(r"\b(chief|worker|ps|evaluator):(\d+) (?:starts|listens)")
 THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+")
-FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$')
+FRAME = re.compile(r'^  File "(.+)", line (\d+),? in (.+)$')
+TRACEBACK = "Traceback (most recent call last):"
 STAMP = re.compile(
     r"^(?:[IWEF]0000 00:00:(?P<epoch>\d{10}(?:\.\d+)?)|(?P<date>\d{4}-\d\d-\d\d)[ T](?P<time>\d\d:\d\d:\d\d)"
     r"|(?P<clock>\d\d:\d\d:\d\d)\b)"
@@ -75,18 +76,27 @@ def read(place: str, path: str, task: str) -> Log:
         head = file.read(4096).decode("utf-8", "replace")
         file.seek(max(0, status.st_size - TAIL))
         lines = file.read().decode("utf-8", "replace").splitlines()
-    return Log(path, task or _task(path, head), tuple(lines), status.st_mtime)
+    return Log(path, task or _task(path, head), tuple(lines), status.st_mtime, dumped(lines), raised(lines))
 
 
-def stack(lines: Sequence[str]) -> tuple[Frame, ...]:
+def dumped(lines: Sequence[str]) -> tuple[Frame, ...]:
     """Where the main thread stood in the last dump of `faulthandler`, innermost first: it is the last one of the dump."""
-    found: list[Frame] = []
+    last = max((number for number, line in enumerate(lines) if THREAD.match(line)), default=None)
+    return () if last is None else tuple(_frames(lines[last + 1 :]))
+
+
+def raised(lines: Sequence[str]) -> tuple[Frame, ...]:
+    """Where the last error that was printed was raised, innermost first."""
+    last = max((number for number, line in enumerate(lines) if line == TRACEBACK), default=None)
+    return () if last is None else tuple(_frames(lines[last + 1 :]))[::-1]
+
+
+def _frames(lines: Sequence[str]) -> Iterator[Frame]:
     for line in lines:
-        if THREAD.match(line):
-            found = []
-        elif frame := FRAME.match(line):
-            found.append(Frame(frame[1], int(frame[2]), frame[3]))
-    return tuple(found)
+        if frame := FRAME.match(line):
+            yield Frame(frame[1], int(frame[2]), frame[3])
+        elif not line.startswith(" "):
+            return
 
 
 def clock(log: Log) -> float:

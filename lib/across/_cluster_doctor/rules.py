@@ -28,7 +28,16 @@ RULES: tuple[Rule, ...] = (
     rules_of_addresses.not_come,
     rules_of_programs.settings,
 )
-FOLLOW = {"gone", "ended", "silent", "stands", "not come", "settings"}  # what another cause may bring about
+FOLLOW = {
+    "gone",
+    "nothing runs",
+    "ended",
+    "collectives",
+    "silent",
+    "stands",
+    "not come",
+    "settings",
+}  # what another cause may bring about
 
 
 def diagnose(facts: Facts) -> list[Finding]:

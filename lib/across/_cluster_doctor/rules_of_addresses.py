@@ -101,20 +101,21 @@ def evaluator(facts: Facts) -> Iterator[Finding]:
 
 def gone(facts: Facts) -> Iterator[Finding]:
     """Is there a task that nobody is?"""
-    for each in facts.gone:
-        lost = [log.task for log in facts.logs if any(LOST.search(line) for line in log.lines)]
-        died = lost or facts.states.get(each.task) in ("has come", "failed")
-        how = (
-            f"It has died: {lost[0]} lost a connection"
-            if lost
-            else "It has died"
-            if died
-            else "It was not started, or it has ended"
-        )
+    lost = {log.task for log in facts.logs if any(LOST.search(line) for line in log.lines)}
+    absent = [each for each in facts.gone if each.task not in lost] or facts.gone
+    if absent and len(facts.gone) == len(facts.endpoints) and not facts.processes and not lost:
+        says = "No task runs: every address refuses, and no process here is one."
+        yield Finding("nothing runs", says, "Start all of them; if they have ended, --logs FOLDER reads why.")
+        return
+    for each in absent:
+        by = " and ".join(sorted(lost - {each.task}))
+        died = f"It has died: {by} lost the connection to it" if by else "It has died"
+        known = by or facts.states.get(each.task) in ("has come", "failed")
+        how = died if known else "It was not started, or it has ended"
         where = "" if each.here else " on that machine"
         says = f"{each.task} is missing: {each.address} refuses, no program listens there{where}. {how}."
         mend = f"Start {each.task} (again), and then whoever lost it; its log says why it ended."
-        yield Finding("gone", says, mend, each.task)
+        yield Finding("gone", says, mend, each.task, tuple(facts.config.addresses))
 
 
 def unreachable(facts: Facts) -> Iterator[Finding]:
