@@ -5,6 +5,7 @@
     case                                       # symptom, question, cause, mend; how each task ended
     case.logs                                  # what each printed, and where each that hung stood
     case.draw()
+    hangs.drawn(rng, "a wrong port").evidence  # the logs of such a case with four workers, recorded: nothing runs
 
     python -m across.hangs "a copied TF_CONFIG"
 
@@ -20,12 +21,13 @@ from dataclasses import dataclass
 
 from across import pictures
 from across._hanging import tasks
+from across._hanging.evidence import Drawn, causes, drawn
 from across._hanging.failures import FAILURES, Failure
 from across._hanging.tasks import End, Run
 from across.clusters import Logs
 from across.pictures import Picture, Span
 
-__all__ = ["Case", "End", "names", "running", "show"]
+__all__ = ["Case", "Drawn", "End", "causes", "drawn", "names", "running", "show"]
 
 QUIET = 3.0  # seconds without a line, an end or any work: it hangs
 
@@ -53,11 +55,13 @@ class Case:
         waits, last, spans = FAILURES[self.name].waits, max(end.seconds for end in self.tasks.values()), []
         for name, end in self.tasks.items():
             lane = f"{name}, guilty" if name == self.guilty else name
-            idle = f"waits for {waits[name]}" if name in waits else "serves, or waits"
-            spans.append(Span(lane, 0.0, end.last, "works"))
-            if end.how == "hangs":
-                spans.append(Span(lane, end.last, end.seconds, idle))
-            elif end.seconds < last:
+            idle = end.how == "hangs" or name in waits
+            spans.append(Span(lane, 0.0, end.last if idle else end.seconds, "works"))
+            if idle:
+                spans.append(
+                    Span(lane, end.last, end.seconds, f"waits for {waits[name]}" if name in waits else "serves")
+                )
+            if end.how != "hangs" and end.seconds < last:
                 spans.append(Span(lane, end.seconds, last, f"ended: {end.how}"))
         lanes = [] if self.guilty in self.tasks else [f"{self.guilty}, guilty: never started"]
         lanes = [*dict.fromkeys(span.lane for span in spans), *lanes]

@@ -1,4 +1,7 @@
-"""Programs whose workers add up in step, by MultiWorkerMirroredStrategy, and what goes wrong between them."""
+"""Programs whose workers add up in step, by MultiWorkerMirroredStrategy, and what goes wrong between them.
+
+In each the last worker is the odd one, but where the chief is: `differ`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from across._hanging import disk
-from across._hanging.tasks import Ground, Here, Spec, Task
+from across._hanging.tasks import Ground, Here, Task
 from across._process.addresses import HOST
 
 STEPS = 5
@@ -48,18 +51,20 @@ def in_step(here: Here) -> None:
         here.say(f"step {step}: sum {_told(add(tf.ones([2]))[0])}")
 
 
-def _two(program: Callable[[Here], object], spec: Spec, *others: Spec) -> list[Task]:
-    return [Task(f"worker:{index}", program, each) for index, each in enumerate([spec, *(others or [spec])])]
+def _workers(ground: Ground, count: int, program: Callable[[Here], object], odd: int = -1) -> list[Task]:
+    """Workers of one program, which may ask whether it is the odd one."""
+    spec = ground.spec(worker=count)
+    return [Task(f"worker:{index}", program, spec, odd=index == odd % count) for index in range(count)]
 
 
-def copied(ground: Ground) -> Sequence[Task]:
-    """One text of TF_CONFIG for two machines. Here they are one machine, so worker:1 finds the port taken."""
-    spec = ground.spec(worker=2)
-    return [Task("worker:0", in_step, spec), Task("worker:1", in_step, spec, {"TF_GRPC_REUSE_PORT": "0"}, index=0)]
+def copied(ground: Ground, count: int = 2) -> Sequence[Task]:
+    """One text of TF_CONFIG for two machines. Here they are one machine, so the last finds the port taken."""
+    *others, last = _workers(ground, count, in_step)
+    return [*others, Task(last.name, in_step, last.spec, {"TF_GRPC_REUSE_PORT": "0"}, index=0)]
 
 
 def _logs_a_norm(here: Here) -> None:
-    """Only the chief logs the norm of all gradients: one reduce more."""
+    """The chief alone logs the norm of all gradients: one sum more."""
     import tensorflow as tf
 
     strategy = _joined(here)
@@ -67,14 +72,14 @@ def _logs_a_norm(here: Here) -> None:
     for step in range(STEPS):
         here.say(f"step {step}: adds gradients")
         here.say(f"step {step}: sum {_told(add(tf.ones([2]))[0])}")
-        if here.index == 0 and step == 2:
+        if here.odd and step == 2:
             here.say(f"step {step}: adds norms, to log them")
             here.say(f"step {step}: norm {_told(norm(tf.ones([]))[0])}")
 
 
-def differ(ground: Ground) -> Sequence[Task]:
-    """Two workers of which one calls one collective more."""
-    return _two(_logs_a_norm, ground.spec(worker=2))
+def differ(ground: Ground, count: int = 2) -> Sequence[Task]:
+    """Workers of which one calls one collective more."""
+    return _workers(ground, count, _logs_a_norm, odd=0)
 
 
 def _in_its_own_order(here: Here) -> None:
@@ -83,38 +88,39 @@ def _in_its_own_order(here: Here) -> None:
 
     add = _adding(_joined(here))
     gradients = {"kernel": tf.ones([4]), "bias": tf.ones([3])}
-    names = sorted(gradients, reverse=here.index == 0)
+    names = sorted(gradients, reverse=not here.odd)
     for step in range(STEPS):
         here.say(f"step {step}: adds {', '.join(f'{name} {gradients[name].shape}' for name in names)}")
         here.say(f"step {step}: sums {', '.join(map(_told, add(*(gradients[name] for name in names))))}")
 
 
-def order(ground: Ground) -> Sequence[Task]:
-    """Two workers whose collectives come in another order."""
-    return _two(_in_its_own_order, ground.spec(worker=2))
+def order(ground: Ground, count: int = 3) -> Sequence[Task]:
+    """Workers of which one calls its collectives in another order."""
+    return _workers(ground, count, _in_its_own_order)
 
 
-def wrong_port(ground: Ground) -> Sequence[Task]:
-    """worker:1 has a port for worker:0 at which nobody listens."""
-    spec = ground.spec(worker=2)
-    return _two(in_step, spec, {"worker": [ground.address(), spec["worker"][1]]})
+def wrong_port(ground: Ground, count: int = 2) -> Sequence[Task]:
+    """The last has a port for worker:0 at which nobody listens."""
+    *others, last = _workers(ground, count, in_step)
+    return [*others, Task(last.name, in_step, {"worker": [ground.address(), *last.spec["worker"][1:]]})]
 
 
-def taken_port(ground: Ground) -> Sequence[Task]:
-    """Another program listens at the port of worker:1."""
+def taken_port(ground: Ground, count: int = 2) -> Sequence[Task]:
+    """Another program listens at the port of the last."""
     other = socket.create_server((HOST, 0))
     ground.held.append(other)
-    address = "{}:{}".format(*other.getsockname())
-    return _two(in_step, {"worker": [ground.address(), address]})
+    spec = ground.spec(worker=count - 1)
+    spec["worker"].append("{}:{}".format(*other.getsockname()))
+    return [Task(f"worker:{index}", in_step, spec) for index in range(count)]
 
 
-def firewall(ground: Ground) -> Sequence[Task]:
-    """worker:1 reaches the others, and nothing that is sent to its address is answered.
+def firewall(ground: Ground, count: int = 2) -> Sequence[Task]:
+    """The last reaches the others, and nothing that is sent to its address is answered.
 
     A socket whose queue is full stands before its server: the system drops each new connection, as a firewall does.
     """
-    spec = ground.spec(worker=2)
-    host, _, port = spec["worker"][1].rpartition(":")
+    tasks = _workers(ground, count, in_step)
+    host, _, port = tasks[-1].spec["worker"][-1].rpartition(":")
     wall = socket.socket()
     wall.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     wall.bind((host, int(port)))
@@ -125,40 +131,39 @@ def firewall(ground: Ground) -> Sequence[Task]:
         one.setblocking(False)
         if one.connect_ex((host, int(port))) in (0, errno.EINPROGRESS):
             ground.held.append(one)
-    return _two(in_step, spec)
+    return tasks
 
 
 def _saves(here: Here) -> None:
-    """The chief saves 1 MB after each step, on a disk of its own that has room for one."""
+    """Each saves 1 MB after each step, on its own disk. The odd one's has room for one."""
     import tensorflow as tf
 
     folder = tempfile.mkdtemp(dir=here.folder)
-    if here.index == 0:
-        here.say(f"checkpoints go to {folder}: {disk.small(folder, 1_500_000)}")
+    how = disk.small(folder, 1_500_000) if here.odd else "the disk that all share"
+    here.say(f"saves to {folder}: {how}")
     add = _adding(_joined(here))
-    weights = tf.Variable(tf.ones([250_000]))
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(weights=weights), folder, max_to_keep=None)
+    checkpoint = tf.train.Checkpoint(weights=tf.Variable(tf.ones([250_000])))
+    manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=None)
     for step in range(STEPS):
         here.say(f"step {step}: adds")
         here.say(f"step {step}: sum {_told(add(tf.ones([2]))[0])}")
-        if here.index == 0:
-            here.say(f"step {step}: saves")
-            manager.save()
+        manager.save()
+        here.say(f"step {step}: saved")
 
 
-def full_disk(ground: Ground) -> Sequence[Task]:
-    """A disk that is full when the chief saves."""
-    return _two(_saves, ground.spec(worker=2))
+def full_disk(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
+    """One worker's disk is full when it saves."""
+    return _workers(ground, count, _saves, odd)
 
 
 def _entropy(here: Here) -> None:
-    """Losses p log p of each worker's own p; worker:1 meets p = 0 in step 2."""
+    """Losses p log p of each worker's own p; the odd one meets p = 0 in step 2."""
     import tensorflow as tf
 
     add = _adding(_joined(here))
     weight = 1.0
     for step in range(STEPS):
-        p = 0.0 if here.index == 1 and step == 2 else 0.5 + 0.1 * here.index
+        p = 0.0 if here.odd and step == 2 else 0.5 + 0.1 * here.index
         own = -tf.constant(weight * p) * tf.math.log(weight * p)
         here.say(f"step {step}: own loss {float(own):.4f}")
         loss = float(add(own)[0])
@@ -166,17 +171,17 @@ def _entropy(here: Here) -> None:
         here.say(f"step {step}: loss {loss:.4f}, weight {weight:.4f}")
 
 
-def nan(ground: Ground) -> Sequence[Task]:
+def nan(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
     """One replica has a NaN, and the sum gives it to all."""
-    return _two(_entropy, ground.spec(worker=2))
+    return _workers(ground, count, _entropy, odd)
 
 
 def _epoch(here: Here) -> None:
-    """An epoch of its own file: 20 examples, worker:1's has 16."""
+    """An epoch of its own file: 20 examples, the odd one's has 16."""
     import tensorflow as tf
 
     add = _adding(_joined(here))
-    examples = tf.ones([20 - 4 * here.index])
+    examples = tf.ones([16 if here.odd else 20])
     here.say(f"has {len(examples)} examples, in batches of 4")
     for step, batch in enumerate(tf.data.Dataset.from_tensor_slices(examples).batch(4)):
         here.say(f"step {step}: adds")
@@ -184,40 +189,26 @@ def _epoch(here: Here) -> None:
     here.say("the epoch is over")
 
 
-def uneven(ground: Ground) -> Sequence[Task]:
+def uneven(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
     """One worker has a batch less."""
-    return _two(_epoch, ground.spec(worker=2))
+    return _workers(ground, count, _epoch, odd)
 
 
 def _model(here: Here) -> None:
-    """A model of Keras 3, of Keras 2 in worker:1."""
+    """A model of Keras 3, of Keras 2 in the odd one."""
     import tensorflow as tf
 
     strategy = _joined(here)
     keras: Any = tf.keras
-    if here.index == 1:
+    if here.odd:
         import tf_keras as keras  # pyright: ignore[reportMissingImports]
     here.say(f"TensorFlow {tf.__version__}, Keras {keras.__version__}")
     with strategy.scope():
         here.say("makes its model")
         model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
-        optimizer = keras.optimizers.Adam(0.1)
-        here.say("builds its optimizer")
-        optimizer.build(model.trainable_variables)
-
-    def replica() -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(model(tf.ones([4, 3])) ** 2)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
-
-    train = tf.function(lambda: strategy.reduce("sum", strategy.run(replica), axis=None), autograph=False)
-    for step in range(STEPS):
-        here.say(f"step {step}: trains")
-        here.say(f"step {step}: loss {float(train()):.4f}")
+    here.say(f"has {len(model.weights)} weights")
 
 
-def versions(ground: Ground) -> Sequence[Task]:
-    """Two workers of two versions."""
-    return _two(_model, ground.spec(worker=2))
+def versions(ground: Ground, count: int = 2) -> Sequence[Task]:
+    """Workers of which one has another version."""
+    return _workers(ground, count, _model)

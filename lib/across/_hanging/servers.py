@@ -91,7 +91,9 @@ def _saves_and_waits(here: Here) -> None:
     """Save; after three, wait for their scores, to stop early."""
     import tensorflow as tf
 
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(w=tf.Variable(tf.ones([]))), f"{here.folder}/checkpoints", None)
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(w=tf.Variable(tf.ones([]))), f"{here.folder}/checkpoints", None
+    )
     for step in range(3):
         here.say(f"step {step}: saves {os.path.basename(manager.save())}")
         here.say(f"step {step}: waits for its score")

@@ -27,7 +27,10 @@ from across._process import supervision, watched
 from across._process.addresses import free_address
 
 DUMPED = "(most recent call first)"  # in what faulthandler writes
-OURS = re.compile(r'  File "(.*/across/(_process|_hanging/tasks)\b.*|<frozen runpy>)", line')  # how a task is started
+OURS = re.compile(  # how a task is started: in a traceback with the line of code
+    r'^  File "[^"]*(/across/_process/\w+|/across/_hanging/tasks)\.py", line .*\n(    .*\n)*|^  File "<frozen runpy>".*\n',
+    re.M,
+)
 DUMPING = 5.0  # seconds in which a process writes it
 LOOK = 0.1  # seconds between two looks
 WORK = 0.05  # processor seconds that count as a sign of work
@@ -45,6 +48,7 @@ class Here:
     job: str
     index: int
     folder: str  # which all tasks share
+    odd: bool = False  # whether this is the one that does something else
 
     def say(self, words: str) -> None:
         """Print a line with the time of day, as programs do."""
@@ -60,6 +64,7 @@ class Task:
     spec: Spec
     env: Mapping[str, str] = field(default_factory=dict)
     index: int | None = None  # another one than the name's
+    odd: bool = False
 
     def config(self) -> tuple[str, int]:
         """The task that its TF_CONFIG names."""
@@ -148,7 +153,7 @@ class Run:
             time.sleep(LOOK / 10)
         now, ends = time.monotonic() - self._began, {}
         for name, call in self._calls.items():
-            log = "".join(line for line in call.member.stdout.text().splitlines(True) if not OURS.match(line))
+            log = OURS.sub("", call.member.stdout.text())
             ends[name] = End(log, self._ended.get(name, now), self._printed[name][1], _how(call))
         return ends
 
@@ -174,7 +179,7 @@ def running(lay: Lay, cold: bool = False) -> Iterator[Run]:
 
 def _started(group: supervision.Group, server: str | None, task: Task, folder: str) -> fresh.Call[Any]:
     job, index = task.config()
-    here = Here(task.name, task.spec, job, index, folder)
+    here = Here(task.name, task.spec, job, index, folder, task.odd)
     config = json.dumps({"cluster": task.spec, "task": {"type": job, "index": index}})
     env = {"CUDA_VISIBLE_DEVICES": "", "TF_GRPC_REUSE_PORT": "1", "TF_CONFIG": config, **fresh.LOUD}
     pickled = fresh.pickled_call(task.name, (_be, (task.program, here), {}))
