@@ -17,11 +17,12 @@ from dataclasses import replace
 import pytest
 from processes import across, forked
 
-from across._cluster_doctor import config, meeting, report, rules, rules_of_meetings
+from across._cluster_doctor import config, logs, meeting, probing, processes, report, rules, rules_of_meetings
 from across._cluster_doctor.config import Config
 from across._cluster_doctor.facts import (
     GRPC,
     NO_ANSWER,
+    NO_PORT,
     OTHER,
     REFUSED,
     SILENT,
@@ -99,6 +100,10 @@ IN_USE = (
     "for '0.0.0.0:1000'",
     "tensorflow.python.framework.errors_impl.UnknownError: Could not start gRPC server",
 )
+CAME_AGAIN = (
+    "E0000 00:00:1.5 9 x.cc:1] ABORTED: /job:worker/replica:0/task:1 unexpectedly tried to connect with a different "
+    "incarnation. It has likely restarted."
+)
 FACTS = {
     "TF_CONFIG": Facts(Config(TWO, "worker:7", ("the task is worker:7",)), "this environment"),
     "stopped worker:1": Facts(OF_TWO[0], "", (well(), well("worker:1", 11, state="T")), answering(GRPC, SILENT)),
@@ -111,6 +116,21 @@ FACTS = {
     ),
     "same task, apart": Facts(
         OF_TWO[0], "", (well(),), (HEALTHY[0], Endpoint("worker:1", "b:2000", GRPC, says="worker:0"))
+    ),
+    "same task worker:0, apart": Facts(
+        OF_TWO[0], "", (well(),), (replace(HEALTHY[0], here=False), HEALTHY[1]), twins=("worker:0",)
+    ),
+    "same task worker:1, or again": Facts(OF_TWO[0], "", BOTH, HEALTHY, (Log("w0", "worker:0", (CAME_AGAIN,)),)),
+    "collectives worker:2": Facts(
+        Config({**TWO, "worker:2": "c:3000"}, "worker:0"),
+        "",
+        tuple(
+            Process(
+                9 + index, Config({**TWO, "worker:2": "c:3000"}, f"worker:{index}"), stack=(TF, Frame(line=line, **AT))
+            )
+            for index, line in enumerate((4, 4, 9))
+        ),
+        HEALTHY,
     ),
     "taken port": Facts(
         OF_TWO[0],
@@ -421,3 +441,79 @@ def test_the_command_that_meets_says_who_has_its_port():
     (found,) = json.loads(ended.stdout)["findings"]
     assert found["key"] == "taken port"
     assert str(os.getpid()) in found["says"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "off"),
+    [
+        (["09:00:00 a", "2026-11-26 17:00:00 from Greenwich", "09:00:01 b"], 0.0),  # two zones are no fault
+        (["23:59:58 a", "00:00:03 b"], 0.0),
+        (["I0000 00:00:1795685784.5 1 x.cc:2] a"], 3600.0),
+        (["I0000 00:00:1795685784.5 1 x.cc:2] a", "I0000 00:00:1795685744.5 1 x.cc:2] b"], -40.0),
+        (["no time", ""], 0.0),
+    ],
+)
+def test_a_clock_is_off_where_it_goes_back_or_ahead_of_its_own_file(lines: list[str], off: float):
+    assert logs.clock(Log("a", "", tuple(lines), 1795685784.5 - max(off, 0.0))) == off
+
+
+def test_stacks_are_read_from_dumps_and_tracebacks_and_the_innermost_line_is_first():
+    lines = (
+        "Thread 0x00007f (most recent call first):\n"
+        '  File "/a/threading.py", line 1 in wait\n\n'
+        "Current thread 0x00007e (most recent call first):\n"
+        '  File "/a/site-packages/tensorflow/execute.py", line 53 in quick\n'
+        '  File "/a/train.py", line 7 in step\n'
+        "09:00:00 goes on\n"
+        "Traceback (most recent call last):\n"
+        '  File "/a/train.py", line 8, in main\n'
+        "    step()\n"
+        '  File "/a/train.py", line 9, in step\n'
+        "    raise ValueError\n"
+        "ValueError"
+    ).splitlines()
+    assert [str(frame) for frame in logs.dumped(lines)] == ["execute.py:53 quick", "train.py:7 step"]
+    assert [str(frame) for frame in logs.raised(lines)] == ["train.py:9 step", "train.py:8 main"]
+
+
+def test_what_py_spy_tells_of_the_main_thread_is_its_stack():
+    frame = {"name": "step", "filename": "/a/train.py", "short_filename": "train.py", "line": 7}
+    threads = [
+        {"pid": 5, "thread_name": "MainThread", "os_thread_id": 5, "frames": [frame]},
+        {"pid": 5, "thread_name": "Thread-1", "os_thread_id": 6, "frames": []},
+    ]
+    assert processes.of_main_thread(threads[::-1]) == (Frame("/a/train.py", 7, "step"),)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        yield one
+
+
+def at(listener: socket.socket) -> str:
+    return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_an_address_that_refuses_or_is_silent_or_speaks_something_else_or_is_unknown_is_told(listener: socket.socket):
+    told = {"a:0": probing.probe("a:0", at(listener)).answer}  # the system accepts, nobody reads
+
+    def speak() -> None:
+        connection, _ = listener.accept()  # of the probe before this one
+        connection, _ = listener.accept()
+        connection.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n")
+
+    threading.Thread(target=speak, daemon=True).start()
+    told |= {"b:0": probing.probe("b:0", at(listener)).answer}
+    (free,) = addresses(1)
+    asked = {"c:0": free, "d:0": "no.such.host.invalid:80", "e:0": "127.0.0.1"}
+    told |= {task: each.answer for task, each in probing.answers(asked, 10.0).items()}
+    assert told == {"a:0": SILENT, "b:0": OTHER, "c:0": REFUSED, "d:0": UNKNOWN, "e:0": NO_PORT}
+
+
+@forked
+def test_two_servers_of_one_task_are_told_apart_and_one_asked_twice_is_itself():
+    with LocalCluster(worker=1) as first, LocalCluster(worker=1) as second:
+        one, again, other = (probing.probe("worker:0", each.spec["worker"][0]) for each in (first, first, second))
+    assert one.says == other.says == "worker:0"
+    assert one.server == again.server != other.server

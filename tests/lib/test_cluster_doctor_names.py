@@ -17,13 +17,13 @@ pytestmark = forked
 SECONDS = 60.0  # for the processes to come to where they hang, and for it to be named
 NAMED = {  # failure -> the cause that is told first, and the task
     "a copied TF_CONFIG": "same task worker:0",
-    "collectives that differ": "collectives worker:",
-    "collectives in another order": "collectives worker:",
+    "collectives that differ": "collectives ",
+    "collectives in another order": "collectives ",
     "a ps that is dead at start": "gone ps:0",
     "a ps that dies": "gone ps:0",
     "a wrong port": "addresses differ worker:1",
     "a taken port": "taken port worker:1",
-    "a full disk at a checkpoint": "full disk worker:0",
+    "a full disk at a checkpoint": "full disk worker:1",
     "NaN from one replica": "NaN worker:1",
     "an uneven last batch": "uneven data worker:1",
     "a chief that waits for an evaluator": "evaluator evaluator:0",

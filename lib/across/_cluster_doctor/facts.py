@@ -28,6 +28,7 @@ class Endpoint:
     address: str
     answer: str  # one of the above
     says: str = ""  # the task that a TensorFlow server there says it is
+    server: str = ""  # which server it is: two of one task have different devices
     here: bool = False  # on this machine
     listeners: tuple[Program, ...] = ()  # who listens on this port here, as far as we may see
     error: str = ""  # of the system, where there is one
@@ -102,6 +103,7 @@ class Facts:
     endpoints: tuple[Endpoint, ...] = ()
     logs: tuple[Log, ...] = ()
     folders: tuple[Folder, ...] = ()
+    twins: tuple[str, ...] = ()  # tasks whose server here is another one than that at their address
     states: Mapping[str, str] = field(default_factory=dict)  # of tasks, as the coordination service's leader has them
     missing: tuple[str, ...] = ()  # what could not be had, and how it could
 

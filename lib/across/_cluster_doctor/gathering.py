@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from across._cluster_doctor.facts import Endpoint, Facts, Folder, Log, Process, 
 
 LOOKS = 1.0  # seconds for which processes are watched
 ANSWERS = 5.5  # seconds for all addresses
+WRITTEN = ("ckpt", "checkpoint", "tfevents")  # in names of files whose times matter
 NEWEST = 500  # files of a folder whose times are read
 
 
@@ -47,6 +49,7 @@ def gather(text: str | None, pid: int | None, folder: Path | None) -> Facts:
         tuple(with_listeners(endpoints)),
         tuple(written),
         tuple(_folders(found, written)),
+        tuple(_twins(endpoints, found)),
         _states(asked, endpoints),
         tuple(missing),
     )
@@ -75,6 +78,16 @@ def _of_one_cluster(asked: Config, running: Sequence[processes.Task], pid: int |
         found += more
         addresses |= {address for task in more for address in task.config.addresses.values()}
     return sorted(found, key=lambda task: (task.config.task, task.pid))
+
+
+def _twins(endpoints: Sequence[Endpoint], found: Sequence[Process]) -> Iterator[str]:
+    """Tasks that are another machine's by their address, and whose server here is not the one that answers there."""
+    for each in endpoints:
+        listens = any(config.port(each.address) in one.listens for one in found if one.task == each.task)
+        if listens and each.server and not each.here:
+            own = probing.probe(each.task, f"127.0.0.1:{config.port(each.address)}")
+            if own.says == each.task and own.server != each.server:
+                yield each.task
 
 
 def _states(asked: Config, endpoints: Sequence[Endpoint]) -> dict[str, str]:
@@ -124,12 +137,16 @@ def _folders(found: Sequence[Process], written: Sequence[Log]) -> list[Folder]:
 
 def _folder(path: str, place: str) -> Folder | None:
     with contextlib.suppress(OSError):
-        room = os.statvfs(place)
+        room = shutil.disk_usage(place)
+        if not room.total or not os.access(place, os.W_OK):  # no disk, or none to write to
+            return None
         times: list[tuple[float, str]] = []
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             for entry, _ in zip(entries, range(NEWEST), strict=False):
+                if not any(kind in entry.name for kind in WRITTEN):
+                    continue
                 with contextlib.suppress(OSError):
                     times.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
         newest, name = max(times, default=(0.0, ""))
-        return Folder(path, room.f_bavail * room.f_frsize, max(0.0, newest - time.time()), name)
+        return Folder(path, room.free, max(0.0, newest - time.time()), name)
     return None

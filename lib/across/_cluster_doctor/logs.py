@@ -100,13 +100,17 @@ def _frames(lines: Sequence[str]) -> Iterator[Frame]:
 
 
 def clock(log: Log) -> float:
-    """By how many seconds the clock of who wrote a log is off: set back within it, or ahead of the file's. 0.0: not seen."""
-    times = [at for line in log.lines if (at := stamp(line, log.written)) is not None]
-    back = min((after - before for before, after in itertools.pairwise(times)), default=0.0)
-    if back < -OFF:
-        return back
-    ahead = times[-1] - log.written if times else 0.0
-    return ahead if ahead > OFF else 0.0
+    """By how many seconds the clock of who wrote a log is off: set back within it, or ahead of the file's. 0.0: not seen.
+
+    Times of one form are compared, for one library may write the time of Greenwich and another one ours.
+    """
+    times: dict[str, list[float]] = {}
+    for line in log.lines:
+        if (found := STAMP.match(line)) and (at := stamp(line, log.written)) is not None:
+            times.setdefault(found.lastgroup or "", []).append(at)
+    back = min((after - before for of in times.values() for before, after in itertools.pairwise(of)), default=0.0)
+    ahead = times["epoch"][-1] - log.written if "epoch" in times else 0.0
+    return back if back < -OFF else ahead if ahead > OFF else 0.0
 
 
 def stamp(line: str, near: float) -> float | None:

@@ -6,6 +6,7 @@ service's `GetTaskState`, who has come.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import socket
 import threading
@@ -49,10 +50,10 @@ def probe(task: str, address: str) -> Endpoint:
     try:
         with socket.create_connection((str(resolved[0]), port(address)), CONNECT) as connection:
             try:
-                answer, says = _greeted(connection)
+                answer, says, server = _greeted(connection)
             except OSError as error:
                 return Endpoint(task, address, SILENT, here=here, error=str(error))
-            return Endpoint(task, address, answer, says, here)
+            return Endpoint(task, address, answer, says, server, here)
     except ConnectionRefusedError as error:
         return Endpoint(task, address, REFUSED, here=here, error=str(error))
     except OSError as error:
@@ -80,7 +81,7 @@ def states(address: str, tasks: list[str]) -> Mapping[str, str]:
             grpc.greet(connection, ANSWER)
             told = grpc.fields(grpc.call(connection, "/tensorflow.CoordinationService/GetTaskState", asked, ANSWER))
             return dict(_state(grpc.fields(grpc.message(each))) for each in told.get(1, []))
-    except (OSError, ValueError):
+    except (OSError, ValueError, LookupError):
         return {}
 
 
@@ -91,16 +92,17 @@ def _state(of_task: Mapping[int, list[bytes | int]]) -> tuple[str, str]:
     return f"{job}:{task.get(2, [0])[0]}", STATES.get(int(of_task.get(2, [0])[0]), "is not known")
 
 
-def _greeted(connection: socket.socket) -> tuple[str, str]:
-    """How a server answers HTTP/2, and the task that it says it is."""
+def _greeted(connection: socket.socket) -> tuple[str, str, str]:
+    """How a server answers HTTP/2, the task that it says it is, and which server: its devices have random numbers."""
     try:
         grpc.greet(connection, ANSWER)
     except TimeoutError:
-        return SILENT, ""
+        return SILENT, "", ""
     except ValueError:
-        return OTHER, ""
+        return OTHER, "", ""
     try:
-        named = NAME.search(grpc.call(connection, "/tensorflow.WorkerService/GetStatus", b"", ANSWER))
+        status = grpc.call(connection, "/tensorflow.WorkerService/GetStatus", b"", ANSWER)
     except (OSError, ValueError):
-        return GRPC, ""
-    return GRPC, f"{named[1].decode()}:{named[2].decode()}" if named else ""
+        return GRPC, "", ""
+    named = NAME.search(status)
+    return GRPC, f"{named[1].decode()}:{named[2].decode()}" if named else "", hashlib.sha256(status).hexdigest()[:16]

@@ -10,6 +10,7 @@ from across._cluster_doctor.config import Config, port
 from across._cluster_doctor.facts import NO_ANSWER, OTHER, REFUSED, SILENT, UNKNOWN, Facts, Finding, Log, Program
 
 IN_USE = re.compile(r"could not start grpc server|failed to add port to server|address already in use", re.IGNORECASE)
+CAME_AGAIN = re.compile(r"/job:(\w+)/replica:\d+/task:(\d+) unexpectedly tried to connect with a different incarnation")
 LOST = re.compile(
     r"UnavailableError|Connection reset by peer|Socket closed|failed to connect to all addresses|UNAVAILABLE"
 )
@@ -40,6 +41,14 @@ def same_task(facts: Facts) -> Iterator[Finding]:
         if each.says not in ("", each.task):
             says = f"At {each.address}, the address of {each.task}, listens a server that says it is {each.says}."
             yield Finding("same task", says, mend, each.task, (each.says, *absent))
+    for task in facts.twins:
+        says = f"{task} runs here and at {facts.config.addresses[task]}, as two servers: this machine has a copy."
+        yield Finding("same task", says, mend, task, tuple(absent))
+    again = next((found for log in facts.logs for line in log.lines if (found := CAME_AGAIN.search(line))), None)
+    if again:
+        task = f"{again[1]}:{again[2]}"
+        says = f"{task} came to the leader a second time, as another process: it was started again, or two have its TF_CONFIG."
+        yield Finding("same task", says, f"Start all of them again. {SAME}", task, tuple(absent))
     for log in facts.logs:
         if not any(IN_USE.search(line) for line in log.lines) or facts.of(log.task):
             continue

@@ -98,7 +98,7 @@ def mismatch(facts: Facts) -> Iterator[Finding]:
                 says = (
                     f"{log.task or log.path}: “{_quoted(found[0])}”. They call other collectives, or in another order."
                 )
-                yield Finding("collectives", says + _lines(facts), ORDER, log.task, tuple(facts.config.addresses))
+                yield Finding("collectives", says + _lines(facts), ORDER, _odd(facts), tuple(facts.config.addresses))
                 return
 
 
@@ -154,7 +154,8 @@ def stands(facts: Facts) -> Iterator[Finding]:
     else:
         steps = {one.task: step for one in waiting if (step := _last_step(facts.log(one.task)))}
         told = "".join(f" {task} is at step {step}." for task, step in steps.items() if len(set(steps.values())) > 1)
-        yield Finding("collectives", f"They wait for each other at different lines.{_lines(facts)}{told}", ORDER)
+        says = f"They wait for each other at different lines.{_lines(facts)}{told}"
+        yield Finding("collectives", says, ORDER, _odd(facts))
 
 
 def settings(facts: Facts) -> Iterator[Finding]:
@@ -175,6 +176,13 @@ def where(stack: Sequence[Frame]) -> str:
 def own(stack: Sequence[Frame]) -> Frame | None:
     """The innermost line of the program itself."""
     return next((frame for frame in stack if not LIBRARY.search(frame.file)), None)
+
+
+def _odd(facts: Facts) -> str:
+    """The one task that stands at another line than all others, which are two at least; "" if there is none."""
+    stands = {task: own(stack) for task in facts.config.addresses if (stack := facts.stack(task))}
+    alone = [task for task, line in stands.items() if list(stands.values()).count(line) == 1]
+    return alone[0] if len(alone) == 1 and len(set(stands.values())) == 2 else ""
 
 
 def _lines(facts: Facts) -> str:
