@@ -9,7 +9,8 @@
 
     python -m across.hangs "a copied TF_CONFIG"
 
-docs/hangs.md has them as a table. Where something is not as on machines of one's own, `simulated` says what.
+They are made on Linux; `drawn` needs nothing. docs/hangs.md has them as a table. Where something is not as on machines of
+one's own, `simulated` says what.
 """
 
 from __future__ import annotations

@@ -113,14 +113,20 @@ def test_a_task_that_is_started_cold_has_its_tf_config_for_all_to_see():
             assert '"index": 0' in next(each for each in text.split("\0") if each.startswith("TF_CONFIG="))
 
 
-def test_the_disk_is_full_for_this_process_alone(tmp_path: Path):
+@pytest.mark.parametrize(
+    "threads", ["", "import threading, time; threading.Thread(target=time.sleep, args=(2,)).start(); "]
+)
+def test_the_disk_is_full_for_this_process_alone_which_may_mount_one_while_it_has_one_thread(
+    tmp_path: Path, threads: str
+):
     program = (
-        "import sys; from across._hanging import disk; print(disk.small(sys.argv[1], 1 << 20)); "
+        f"{threads}import sys; from across._hanging import disk; print(disk.small(sys.argv[1], 1 << 20)); "
         "open(f'{sys.argv[1]}/file', 'wb').write(bytes(2 << 20))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
     assert re.search("No space left on device|File too large", done.stderr), done.stderr
     assert ("SIMULATED" in done.stdout) is ("File too large" in done.stderr)
+    assert "SIMULATED" in done.stdout or not threads
     (tmp_path / "file").write_bytes(bytes(2 << 20))
 
 

@@ -9,6 +9,7 @@ import signal
 from across import _system
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000  # <linux/sched.h>
+RLIMIT_FSIZE = 1  # <sys/resource.h>, of Linux and macOS
 
 
 def small(folder: str, size: int) -> str:
@@ -19,10 +20,10 @@ def small(folder: str, size: int) -> str:
     """
     if _system.linux() and _mounted(folder, size):
         return f"a file system of {size} bytes in memory"
-    import resource
-
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
+    ctypes.CDLL(None).setrlimit(
+        RLIMIT_FSIZE, (ctypes.c_uint64 * 2)(size // 2, size // 2)
+    )  # Windows has no module of it
     return f"SIMULATED, no file may have more than {size // 2} bytes"
 
 
