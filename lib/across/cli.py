@@ -7,6 +7,7 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036 - whoever has an older Python gets a sentence instead of a SyntaxError
     sys.exit(f"across: this Python is {sys.version.split()[0]}; 3.11 to 3.13 is needed: uv run --python 3.12 across")
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ Language = Annotated[str, typer.Option("--lang", help=f"en, or another language:
 
 def main() -> None:
     """Run the command; what is in its way is one line with the mend, and exit code 2."""
+    from across._cluster_doctor.gathering import NoCluster
     from across._gpu.building import NoGpu
     from across._jupyter.chapters import NoSuchChapter, NoSuchLanguage, NotHandedOut
     from across._process import bytecode
@@ -28,7 +30,7 @@ def main() -> None:
     bytecode.keep()
     try:
         app()
-    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, NoGpu, OSError) as error:
+    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, NoCluster, NoGpu, OSError) as error:
         print(f"across: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         sys.exit(USAGE)
 
@@ -68,8 +70,31 @@ def lab(
 
 
 @app.command()
-def doctor(json: Annotated[bool, typer.Option("--json", help="for programs: one JSON object")] = False) -> None:
-    """Say which devices, versions and limits there are, and what each chapter can show here."""
+def doctor(
+    cluster: Annotated[bool, typer.Option("--cluster", help="say why a job of several tasks hangs")] = False,
+    pid: Annotated[
+        int | None, typer.Option(help="with --cluster: whose TF_CONFIG; otherwise that of this environment")
+    ] = None,
+    logs: Annotated[
+        Path | None, typer.Option(help="with --cluster: the folder with what tasks printed", exists=True)
+    ] = None,
+    meet: Annotated[
+        bool, typer.Option("--meet", help="with --cluster, in place of the program: meet the others")
+    ] = False,
+    seconds: Annotated[float, typer.Option(help="with --meet: how long to wait for the others", min=1, max=600)] = 60.0,
+    json: Annotated[bool, typer.Option("--json", help="for programs: one JSON object")] = False,
+) -> None:
+    """Say which devices, versions and limits there are, and what each chapter can show here.
+
+    --cluster: look at the tasks of a TF_CONFIG, here and at their addresses, and name what they wait for (exit code 1: found).
+    With --meet, on every machine at once in the place of its program, the machines compare addresses, versions and clocks.
+    """
+    if cluster:
+        from across._cluster_doctor import command
+
+        sys.exit(command.meet(seconds, json) if meet else command.look(pid, logs, json))
+    if pid or logs or meet:
+        raise typer.BadParameter("--pid, --logs and --meet go with --cluster")
     from rich.console import Console
 
     from across import doctor as examine

@@ -132,6 +132,17 @@ def test_doctor_says_what_is_different_here(elsewhere: dict[str, str]):
     assert "03_device_placement" in facts["chapters"]
 
 
+def test_the_clusters_doctor_asks_addresses_and_says_what_it_cannot_see(elsewhere: dict[str, str]):
+    asked = {"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}}
+    command = [sys.executable, "-c", "from across.cli import main; main()", "doctor", "--cluster", "--json"]
+    env = {**elsewhere, "TF_CONFIG": json.dumps(asked)}
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert [each["key"] for each in told["findings"]] == ["nothing runs"]
+    assert "Linux's /proc" in told["facts"]["missing"][-1]
+
+
 EXPERIMENTS = """
 from across import clusters, fresh
 import tensorflow as tf

@@ -1,0 +1,126 @@
+"""What was found, as at most 20 lines for the terminal, or as one JSON object."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from across._cluster_doctor import rules_of_programs
+from across._cluster_doctor.facts import GRPC, Facts, Finding, Process
+from across._cluster_doctor.meeting import Meeting
+
+TASKS, CAUSES = 6, 2  # that are shown whole
+STATES = {"R": "runs", "D": "waits for a disk", "T": "is stopped", "t": "is stopped", "Z": "has ended"}
+
+
+def rendered(facts: Facts, found: Sequence[Finding]) -> RenderableType:
+    """The causes with their mends, the likeliest first, and the tasks as they stand."""
+    lines: list[RenderableType] = [Text(f"{len(facts.endpoints)} tasks by the TF_CONFIG of {facts.source}")]
+    lines.append(_table(facts, {task for each in found for task in (each.task, *each.explains)}))
+    lines.append(causes(found) if found else Text(nothing(facts), style="bold green"))
+    if facts.missing:
+        lines.append(
+            Text(
+                f"Not seen: {facts.missing[0]}"
+                + f" (and {len(facts.missing) - 1} more: --json)" * (len(facts.missing) > 1)
+            )
+        )
+    return Group(*lines)
+
+
+def rendered_meeting(seen: Meeting, found: Sequence[Finding]) -> RenderableType:
+    """Who met whom, and the causes."""
+    table = Table(
+        *("task", "host", "TensorFlow", "Python", "clock", "we reach it", "it reaches us"),
+        box=None,
+        pad_edge=False,
+        header_style="dim",
+    )
+    own = seen.own
+    _row(table, own.task, own.host, own.versions["TensorFlow"], own.versions["Python"], "ours", "-", "-")
+    shown = sorted(seen.others.items(), key=lambda item: item[1].reached and item[1].heard)[:TASKS]
+    for task, met in shown:
+        versions = met.card.versions if met.card else {}
+        clock = f"{met.offset:+.2f} s" if met.reached else "?"
+        ways = ["yes" if way else "no" for way in (met.reached, met.heard)]
+        host = met.card.host if met.card else "?"
+        _row(table, task, host, versions.get("TensorFlow", "?"), versions.get("Python", "?"), clock, *ways)
+    if len(seen.others) > len(shown):
+        _row(table, f"and {len(seen.others) - len(shown)} more")
+    return Group(table, causes(found) if found else Text("All have met, both ways, and agree.", style="bold green"))
+
+
+def causes(found: Sequence[Finding]) -> RenderableType:
+    """The causes with their mends, the likeliest first."""
+    lines: list[RenderableType] = []
+    for number, each in enumerate(found[:CAUSES], 1):
+        lines.append(Text.assemble((f"{number}. {each.key}: ", "bold red"), each.says))
+        lines.append(Text(f"   Mend: {each.mend}"))
+    if found[CAUSES:]:
+        also = "; ".join(f"{each.key}{f' ({each.task})' if each.task else ''}" for each in found[CAUSES : CAUSES + 5])
+        lines.append(Text(f"Also: {also}."))
+    return Group(*lines)
+
+
+def plain(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The causes as plain values."""
+    return [dataclasses.asdict(each) for each in found]
+
+
+def meeting_as_json(seen: Meeting, found: Sequence[Finding]) -> dict[str, Any]:
+    """A meeting and what it shows as plain values."""
+    return {"findings": plain(found), "meeting": dataclasses.asdict(seen)}
+
+
+def nothing(facts: Facts) -> str:
+    """What to say where nothing was found."""
+    busy = [one.task for one in facts.processes if one.cpu > rules_of_programs.BUSY]
+    if busy:
+        return f"Nothing found; {', '.join(busy)} compute{'s' * (len(busy) == 1)}: slow, not hung?"
+    return "Nothing found from this machine. Run it on the others, or --meet on all."
+
+
+def as_json(facts: Facts, found: Sequence[Finding]) -> dict[str, Any]:
+    """All of it as plain values; of logs the last lines."""
+    told = dataclasses.asdict(dataclasses.replace(facts, logs=tuple(_cut(facts))))
+    return {"findings": plain(found), "facts": told}
+
+
+def _row(table: Table, *cells: str) -> None:
+    """Add a row of texts as they are: addresses of IPv6 have brackets, and what others say of themselves may."""
+    table.add_row(*map(Text, cells))
+
+
+def _cut(facts: Facts) -> Iterator[Any]:
+    for log in facts.logs:
+        yield dataclasses.replace(log, lines=log.lines[-20:])
+
+
+def _table(facts: Facts, guilty: set[str]) -> Table:
+    table = Table("task", "address", "answers", "process here", box=None, pad_edge=False, header_style="dim")
+    shown = sorted(facts.endpoints, key=lambda each: (each.task not in guilty, each.answer == GRPC))[:TASKS]
+    for each in (each for each in facts.endpoints if each in shown):
+        _row(
+            table,
+            each.task,
+            each.address,
+            each.answer,
+            "; ".join(_stands(facts, one) for one in facts.of(each.task)) or "-",
+        )
+    for one in [one for one in facts.processes if facts.endpoint(one.task) is None][:2]:
+        _row(table, one.task, "-", "-", _stands(facts, one))
+    if len(facts.endpoints) > len(shown):
+        _row(table, f"and {len(facts.endpoints) - len(shown)} more", "", "", "")
+    return table
+
+
+def _stands(facts: Facts, one: Process) -> str:
+    does = STATES.get(one.state) or ("computes" if one.cpu > rules_of_programs.BUSY else "waits")
+    stack = one.stack or facts.stack(one.task)
+    at = rules_of_programs.where(stack) if stack else one.waits_in
+    return f"{one.pid} {does}" + (f" at {at}" if at else "")
