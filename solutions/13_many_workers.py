@@ -443,8 +443,8 @@ with LocalCluster(by_fit, worker=2, env=NO_GPU) as fitting:
 
 # %% [markdown]
 # ## What goes over the network
-# A *collective op*, `CollectiveReduceV2`, adds the gradients: each worker calls it, all get the sum. Small gradients are *packed*. `CommunicationOptions` says how, and who adds: `RING` over gRPC, `NCCL` for GPUs (on CPUs only a hint), or
-# `AUTO`.
+# A *collective op*, `CollectiveReduceV2`, adds the gradients: each worker calls it, all get the sum. Small gradients are *packed*.
+# `CommunicationOptions` says how, and who adds: `RING` over gRPC, `NCCL` for GPUs (on CPUs only a hint), or `AUTO`.
 
 # %%
 SIZES = [8192, 128, 1280, 40]  # bytes of our model's gradients, in the order of its weights
@@ -782,7 +782,7 @@ with attempt("culprit"):
         expect((who, why) == (job.guilty, job.cause), f"of the logs below, `culprit` returned {who}, {why}; {wrong}")
 
 # %% [markdown]
-# `hangs.show` makes these and nine others for real; `across doctor --cluster` looks at a job of yours.
+# `hangs.show` makes these and others for real; `across doctor --cluster` looks at your job.
 
 # %% [markdown]
 # ## The same by `fit`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def test_what_gpus_cannot_is_no_run():
 
 def loss(run: Any, seed: int) -> float:
     """A number of that run and that seed alone."""
-    return (hash(repr(sorted(run.items()))) % 1000) + seed / 2**32
+    return 1 + zlib.crc32(repr(sorted(run.items())).encode()) % 3 + seed / 2**32
 
 
 def studies(tmp_path: Path, stated: float = 10.0, then: float = 30.0) -> str:
