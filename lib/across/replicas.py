@@ -152,7 +152,8 @@ def draw_steps(
                 colour = pictures.readable_on(fill)
                 middle = (begin + end) / 2
                 axes.text(middle, row, f"{stale}", ha="center", va="center", fontsize=pictures.FONT, color=colour)
-        axes.text(0, row - 0.36, says, ha="left", va="center", fontsize=pictures.FONT - 1, color=pictures.INK)
+        style = {"va": "center", "fontsize": pictures.FONT - 1, "color": pictures.INK}
+        axes.annotate(says, (0, row - 0.36), (4, 0), textcoords="offset points", **style)  # clear of the axis
     axes.set_xlim(0, 1000 * seconds)
     axes.set_ylim(len(shown) - 0.6, -0.6)
     axes.set_yticks(range(len(shown)), list(shown))

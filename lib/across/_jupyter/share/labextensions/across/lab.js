@@ -206,6 +206,9 @@
       .across-validation pre { margin: 0.1em 0 0 1.3em; white-space: pre-wrap; color: var(--jp-ui-font-color1); }
       .across-validation .ran { color: var(--jp-ui-font-color1); }`;
 
+    // a folded cell with a long first line would make the whole notebook wider than its window
+    const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; }";
+
     async function show(panel, said, again) {
       let dialog, target;
       const leave = (cell) => { target = cell; dialog.reject(); };
@@ -267,6 +270,7 @@
       id: "across:validate",
       autoStart: true,
       activate: (app) => {
+        document.head.append(element("style", { textContent: FOLDED }));
         app.docRegistry.addWidgetExtension("Notebook", {
           createNew: (panel) => {
             const button = new apputils.ToolbarButton({
