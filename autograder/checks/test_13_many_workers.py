@@ -171,9 +171,20 @@ CAUSES = (*OF_CONFIG, "a full disk at a checkpoint", "NaN from one replica", "an
 WHO = row(text, text).named("a task and a cause")
 
 
+def drawn_jobs(rng: np.random.Generator, cause: str, count: int) -> list[hangs.Drawn]:
+    """Jobs of that cause; in half of them, at least, the guilty task is neither the first nor the last."""
+    found: list[hangs.Drawn] = []
+    while len(found) < count:
+        job = hangs.drawn(rng, cause)
+        if len(found) >= count // 2 or job.guilty in list(job.evidence)[1:-1]:
+            found.append(job)
+    return found
+
+
 def check_culprits(student: Any, rng: np.random.Generator, causes: tuple[str, ...], each: int) -> None:
     """Logs of `each` drawn jobs of every cause, in any order."""
-    jobs = [hangs.drawn(rng, causes[number]) for number in rng.permutation(list(range(len(causes))) * each)]
+    drawn = [job for cause in causes for job in drawn_jobs(rng, cause, each)]
+    jobs = [drawn[number] for number in rng.permutation(len(drawn))]
     cases = [[job.evidence] for job in jobs]
     asked = student.call(
         "culprit", cases, returns=WHO, before=lambda case: f"Of {len(case[0])} logs, `culprit` returned"
