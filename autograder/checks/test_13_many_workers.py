@@ -191,10 +191,8 @@ def check_culprits(student: Any, rng: np.random.Generator, causes: tuple[str, ..
     )
     for job, (_, (who, why)) in zip(jobs, asked, strict=True):
         says = f"Of the logs of {len(job.evidence)} tasks, `culprit` returned {shown((who, why))}"
-        if who == job.guilty and why != job.cause:
-            raise Misconception("another_cause", f"{says}: that task is guilty; the cause is another.")
-        if who != job.guilty and why == job.cause:
-            raise Misconception("another_task", f"{says}: that is the cause; another task is guilty.")
+        assert who != job.guilty or why == job.cause, f"{says}: that task is guilty; the cause is another."
+        assert who == job.guilty or why != job.cause, f"{says}: that is the cause; another task is guilty."
         assert (who, why) == (job.guilty, job.cause), f"{says}: another task is guilty, of something else."
 
 
