@@ -207,7 +207,7 @@
       .across-validation .ran { color: var(--jp-ui-font-color1); }`;
 
     // a folded cell with a long first line would make the whole notebook wider than its window
-    const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; }";
+    const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; } .jp-Notebook .jp-InputPlaceholder { overflow: hidden; }";
 
     async function show(panel, said, again) {
       let dialog, target;
