@@ -173,7 +173,7 @@ for packs in (0, 1):
     display(counted.traffic)
 
 # %% [markdown]
-# A pack goes there, then back; one by one, both directions can be busy. Between logical CPUs nothing is copied.
+# As many bytes, in six copies each way or in one. Between logical CPUs nothing is copied.
 
 # %% [markdown]
 # ## A run

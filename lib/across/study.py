@@ -19,6 +19,7 @@ import inspect
 import itertools
 import json
 import math
+import numbers
 import os
 import platform
 import random
@@ -272,7 +273,7 @@ class Study:
         else:
             outcome = _called(self.program, arguments)
         value, seen = outcome.value, None
-        if isinstance(value, (tuple, list)) and len(value) == 2:
+        if isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[1], numbers.Real):
             value, seen = value[0], float(value[1])
         seconds, error = None, ""
         if outcome.error is not None:

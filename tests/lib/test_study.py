@@ -236,3 +236,9 @@ def test_a_program_that_starts_processes_itself_is_called_here_and_may_say_what_
     assert found["two", 0] == (None, None, "MemoryError: no room for two")
     seeds = {study.seed_of(said, name, k) for said in ({}, {"one": 3.1}, {"one": 3}) for name in cases for k in (0, 1)}
     assert len(seeds) == 12
+
+
+def test_what_a_program_saw_is_a_number_or_the_run_says_what_it_returned(tmp_path):
+    (run,) = Study(tmp_path / "s", lambda: (0.5, None), {"one": {}}, 1, fresh_process=False).run(say=quiet).runs()
+    assert (run.seconds, run.seen) == (None, None)
+    assert run.error == "it returned (0.5, None); expected seconds, a number above 0"
