@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -95,6 +96,8 @@ def test_a_command_of_the_page_does_what_the_page_says(command: str, copy: Path,
     if "across lab" in command:
         with serving(command, copy, env, copy.parent / "log") as url, urllib.request.urlopen(url, timeout=60) as page:
             assert page.status == 200
+    elif "doctor --cluster" in command:
+        of_a_job(command, copy, env)
     else:
         ended = subprocess.run(
             command, shell=True, cwd=copy, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -103,6 +106,34 @@ def test_a_command_of_the_page_does_what_the_page_says(command: str, copy: Path,
         assert ended.returncode == (1 if blank else 0), ended.stdout[-1000:] + ended.stderr[-3000:]
         assert not blank or "does not pass" in ended.stdout
     assert notebook.read_bytes() == as_handed_out
+
+
+def of_a_job(command: str, copy: Path, env: dict[str, str]) -> None:
+    """Run it on both machines of a job of two: it finds that nobody started a program; with --meet both meet, and it finds nothing."""
+    workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    (copy / "FOLDER").mkdir(exist_ok=True)
+    (copy / "FOLDER" / "worker-0.log").write_text("worker:0 starts\n", encoding="utf-8")
+    started = [
+        subprocess.Popen(
+            command,
+            shell=True,
+            cwd=copy,
+            env=env
+            | {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for index in range(2)
+    ]
+    try:
+        said = [process.communicate(timeout=SECONDS)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(timeout=60)
+    assert [process.returncode for process in started] == [0 if "--meet" in command else 1] * 2, said
+    assert all("worker:1" in text for text in said), said
 
 
 def once(command: str) -> str:

@@ -16,7 +16,7 @@ class Failure:
     lay: Lay
     guilty: str  # the task
     symptom: str
-    message: tuple[str, str]  # a task, and words in its log
+    message: tuple[str, str]  # a task, or "" for any of them, and words in its log
     question: str
     cause: str
     mend: str
@@ -148,7 +148,7 @@ FAILURES: Mapping[str, Failure] = {
         collectives.versions,
         "worker:1",
         "one raises InternalError while its model is made, the other waits there",
-        ("worker:1", "expected type 1 and data_type 1 but got type 1 and data_type 9"),
+        ("", "Collective instance 100 expected type 1 and data_type"),  # 1, got 9, or the other way round: who comes first
         "Does each machine print the same versions?",
         "TensorFlow 2.15 brings Keras 2, 2.16 brings Keras 3. They make other variables, in another order.",
         "One image, or one lock file, for all machines. Print `tf.__version__` and `tf.keras.__version__` first.",
