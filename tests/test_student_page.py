@@ -109,7 +109,7 @@ def test_a_command_of_the_page_does_what_the_page_says(command: str, copy: Path,
 
 
 def of_a_job(command: str, copy: Path, env: dict[str, str]) -> None:
-    """Run it on both machines of a job of two: it finds that nobody started a program; with --meet both meet, and it finds nothing."""
+    """Run it on both machines of a job of two: it finds that no program started; with --meet both meet."""
     workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     (copy / "FOLDER").mkdir(exist_ok=True)
     (copy / "FOLDER" / "worker-0.log").write_text("worker:0 starts\n", encoding="utf-8")
