@@ -148,7 +148,8 @@ FAILURES: Mapping[str, Failure] = {
         collectives.versions,
         "worker:1",
         "one raises InternalError while its model is made, the other waits there",
-        ("", "Collective instance 100 expected type 1 and data_type"),  # 1, got 9, or the other way round: who comes first
+        # then "1 but got type 1 and data_type 9", or the other way round: who comes first has made the instance
+        ("", "Collective instance 100 expected type 1 and data_type"),
         "Does each machine print the same versions?",
         "TensorFlow 2.15 brings Keras 2, 2.16 brings Keras 3. They make other variables, in another order.",
         "One image, or one lock file, for all machines. Print `tf.__version__` and `tf.keras.__version__` first.",
