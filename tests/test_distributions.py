@@ -218,7 +218,7 @@ def files(package: str) -> set[str]:
     folder = ROOT / package
     found = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     kept = {path for path in found if not any(part[0] == "." or part == "__pycache__" for part in path.parts)}
-    return {f"{folder.name}/{path.as_posix()}" for path in kept - {Path("pyproject.toml"), Path("LICENSE")}}
+    return {f"{folder.name}/{path.as_posix()}" for path in kept - {Path("pyproject.toml"), Path("LICENSE"), Path("README.md")}}
 
 
 @pytest.mark.parametrize(
