@@ -7,7 +7,6 @@ uses has changed, unless it was interrupted, or never reached; `anew` runs them 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import platform
 import time
@@ -19,6 +18,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from across import _system
 from across._jupyter import running
 from across._jupyter.slices import Slice, is_check, left_out, slices
 from across._language.catalogue import said
@@ -314,7 +314,4 @@ def text(cell: Mapping[str, Any]) -> str:
 
 
 def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    return _system.version(package) or ""
