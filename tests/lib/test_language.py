@@ -143,3 +143,16 @@ def test_a_font_counts_only_if_it_has_the_characters():
 
     assert not pictured._has(font_manager.findfont("DejaVu Sans"))
     assert not pictured._has("/nowhere.ttf")
+
+
+def test_a_font_that_was_installed_after_matplotlibs_first_start_is_found(monkeypatch: pytest.MonkeyPatch):
+    from matplotlib import font_manager
+
+    path = font_manager.findfont("DejaVu Sans")  # stands for a Chinese one
+    monkeypatch.setattr(pictured, "KNOWN", ["DejaVu Sans"])
+    monkeypatch.setattr(pictured, "_has", lambda _: True)
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])  # as the first start kept it
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    assert pictured.font.__wrapped__() == ""
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [path])
+    assert pictured.font.__wrapped__() == "DejaVu Sans"

@@ -1,7 +1,8 @@
 """The fixed words in a picture in the language of the process, where the machine has a font for it.
 
 matplotlib draws with the fonts of this machine. Where none has Chinese characters the picture keeps its English words, for
-boxes in place of characters say nothing.
+boxes in place of characters say nothing. matplotlib's list of fonts is that of its first start, so a font that was installed
+since is looked for.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ NO_FONT = marked(
 @cache
 def font() -> str:
     """The family of a font of this machine that has Chinese characters, or ""."""
+    return _known() or (_known() if _added() else "")
+
+
+def _known() -> str:
+    """The same, of the fonts in matplotlib's list."""
     from matplotlib import font_manager
 
     found = {entry.name: entry for entry in font_manager.fontManager.ttflist}
@@ -36,6 +42,18 @@ def font() -> str:
         if family in found and _has(found[family].fname):
             return family
     return ""
+
+
+def _added() -> bool:
+    """Put the fonts that are not in matplotlib's list of them on it, for this process; whether there are any."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    listed = {entry.fname for entry in manager.ttflist}
+    new = [path for path in font_manager.findSystemFonts() if path not in listed and _has(path)]
+    for path in new:
+        manager.addfont(path)
+    return bool(new)
 
 
 def translate(figure: Figure) -> None:
