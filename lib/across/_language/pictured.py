@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from across._language import catalogue
 from across._language.catalogue import ENGLISH, current, given, marked
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ KNOWN = (  # families, the better ones first: free ones, then those of Windows a
     "Microsoft YaHei; PingFang SC; Hiragino Sans GB; SimHei; Heiti SC; STHeiti; "
     "Noto Sans CJK JP; Droid Sans Fallback; Arial Unicode MS; SimSun"
 ).split("; ")
+NAME = "name"  # the group id, in matplotlib's sense, of a text that is a name in the program: it stays as it is
 NO_FONT = marked(
     "Pictures keep their English words: no font with Chinese characters was found (on Debian and Ubuntu: "
     "apt install fonts-noto-cjk)."
@@ -56,6 +58,16 @@ def _added() -> bool:
     return bool(new)
 
 
+def said(text: str, *values: object) -> str:
+    """A text with values in a picture, in the language of the process; English where there is no font for it."""
+    return text.format(*values) if current() == ENGLISH or not font() else catalogue.said(text, *values)
+
+
+def word(words: str) -> str:
+    """Words that a chapter gives, for a text of a picture that holds more than them."""
+    return words if current() == ENGLISH or not font() else given(words)
+
+
 def translate(figure: Figure) -> None:
     """Put every fixed text of a figure into the language of this process, if there is a font for it."""
     if current() == ENGLISH or not font():
@@ -73,7 +85,7 @@ def translate(figure: Figure) -> None:
                     label.set_fontfamily([font(), *label.get_fontfamily()])
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
-        if words := text.get_text():
+        if (words := text.get_text()) and text.get_gid() != NAME:
             text.set_text(given(words))
             text.set_fontfamily([font(), *[name for name in text.get_fontfamily() if name != font()]])
             if not _is_bold_there():
