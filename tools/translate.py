@@ -1,7 +1,7 @@
 """Write the gettext catalogues (.po) of a language anew from the sources, and say how far they are and what is broken.
 
     uv run python tools/translate.py                # take up what changed; 04 begins with a chapter
-    uv run python tools/translate.py --check        # change nothing; exit code 1: a translation is broken
+    uv run python tools/translate.py --check        # change nothing, name what is missing; exit code 1: one is broken
 
     solutions/zh/NAME.po        a chapter's prose, cell by cell, and (context `code`) the fixed words in its pictures
     lib/across/_language/zh/across.po, autograder/report/zh/autograder.po      what the library and the grader's pages say
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,8 +70,8 @@ class State:
     """How far a catalogue is."""
 
     translated: int
-    missing: int
-    stale: int  # changed since they were translated, or gone
+    missing: tuple[str, ...]  # English
+    stale: tuple[str, ...]  # the English that was translated, changed since, or gone
     broken: tuple[str, ...]  # translations that cannot be used, with file and line, and why
 
 
@@ -122,8 +123,8 @@ def state(words: Words) -> State:
     slips = {key: _slip(words, key, str(each.string)) for key, each in used.items()}
     return State(
         translated=len(used),
-        missing=sum(key not in ready and not (key in given and given[key].fuzzy) for key in words.found),
-        stale=sum(each.fuzzy or key not in words.found for key, each in given.items()),
+        missing=tuple(key[1] for key in words.found if key not in ready and not (key in given and given[key].fuzzy)),
+        stale=tuple(key[1] for key, each in given.items() if each.fuzzy or key not in words.found),
         broken=tuple(f"{words.name}:{used[key].lineno}: {key[1]!r}: {why}" for key, why in slips.items() if why),
     )
 
@@ -205,7 +206,11 @@ def translate(course: Course, also: Iterable[str] = (), language: str = "zh", ch
         except ValueError as error:
             broken.append(str(error))
             continue
-        print(f"{words.name}: {found.translated} translated, {found.missing} missing, {found.stale} stale")
+        counts = f"{len(found.missing)} missing, {len(found.stale)} stale"
+        print(f"{words.name}: {found.translated} translated, {counts}")
+        for kind, texts in (("missing", found.missing), ("stale", found.stale)):
+            for english in texts if check else ():
+                print(f"  {kind}: {textwrap.shorten(english, 100, placeholder=' ...')}")
         broken += found.broken
     begun = [*also, *(name for name in course.chapters if is_translated(course, language, name))]
     if left := [name for name in course.chapters if name not in begun]:
