@@ -4,7 +4,8 @@
     uv run python tools/translate.py --check        # change nothing, name what is missing; exit code 1: one is broken
 
     solutions/zh/NAME.po        a chapter's prose, cell by cell, and (context `code`) the fixed words in its pictures
-    lib/across/_language/zh/across.po, autograder/report/zh/autograder.po      what the library and the grader's pages say
+    lib/across/_language/zh/across.po, autograder/report/zh/autograder.po, tools/course_site/zh/site.po
+                                what the library, the grader's pages and the site say
 
 What nobody has translated, or what changed since, is shown in English: that is counted, and no fault. What is broken is.
 """
@@ -31,6 +32,7 @@ from autograder.gradebook import record
 from autograder.job import judge
 from autograder.model.course import Course, find, students, text
 from autograder.report import feedback, rendering
+from course_site import words as site
 
 Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
@@ -82,7 +84,9 @@ def of_course(course: Course, language: str, also: Iterable[str] = ()) -> list[W
     """
     begun = [name for name in course.chapters if name in also or is_translated(course, language, name)]
     found = [_prose(course, language, name) for name in begun]
-    return [*found, _library(language), _harness(language)] if course.root == HARNESS.parent else found
+    if course.root != HARNESS.parent:
+        return found
+    return [*found, _library(language), _harness(language), _site(language, course)]
 
 
 def _prose(course: Course, language: str, name: str) -> Words:
@@ -112,6 +116,14 @@ def _harness(language: str) -> Words:
     words.add("autograder/report/feedback.py", dict.fromkeys(filter(None, LABELS), ()))
     page = (rendering.TEMPLATES / "feedback.html").read_text("utf-8")
     words.add("autograder/report/templates/feedback.html", messages.of_page(page))
+    return words
+
+
+def _site(language: str, course: Course) -> Words:
+    words = Words(site.OURS / language / "site.po", f"tools/course_site/{language}/site.po")
+    words.add("course.toml", {course.title: ()})
+    for path in sorted(site.OURS.glob("*.py")):
+        words.add(f"tools/course_site/{path.name}", messages.of_source(path.read_text("utf-8")))
     return words
 
 
