@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from across._language.catalogue import LANGUAGES
+from across._language.catalogue import LANGUAGES, said
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -60,13 +60,15 @@ def lab(
     gpus: Annotated[int, typer.Option(help="simulate so many GPUs where there is no real one", min=0, max=16)] = 0,
 ) -> None:
     """Open JupyterLab on the course."""
+    from across._jupyter import chapters
     from across._jupyter import lab as jupyter
 
+    chapters.speak(lang)
     if gpus:
         from across._jupyter import gpus_ahead
 
         print(gpus_ahead.ask_for(gpus))
-    jupyter.start(browser, port, lang)
+    jupyter.start(browser, port)
 
 
 @app.command()
@@ -126,11 +128,13 @@ def run(
 
     gpus_ahead.build_for(path)
     with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task(f"running {path.stem}", total=None)
+        task = bar.add_task(said("running {0}", path.stem), total=None)
         report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))
-    table = Table("exercise", "points", "check", "what it says", title=f"{report.chapter}: {report.seconds:.1f} s")
+    heads = said("exercise"), said("points"), said("check"), said("what it says")
+    table = Table(*heads, title=said("{0}: {1:.1f} s", report.chapter, report.seconds))
+    results = {True: f"[green]{said('passes')}", False: f"[red]{said('does not pass')}", None: said("by hand")}
     for check in report.checks:
-        result = {True: "[green]passes", False: "[red]does not pass", None: "by hand"}[check.passed]
+        result = results[check.passed]
         table.add_row(check.exercise, f"{check.points:g}", result, check.says)
     console = Console()
     console.print(table)

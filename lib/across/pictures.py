@@ -219,7 +219,9 @@ def bars(values: Mapping[str, float | Sequence[float]], *, title: str, unit: str
     axes.set_xlim(min(0.0, *(min(run) for run in runs.values())), furthest * 1.12 or 1.0)
     several = max(len(run) for run in runs.values()) > 1
     if several:
-        axes.set_xlabel(f"{unit} (bar: median; dots: each run)", color=INK, fontsize=FONT)
+        axes.set_xlabel(
+            pictured.said("{0} (bar: median; dots: each run)", pictured.word(unit)), color=INK, fontsize=FONT
+        )
     sentences = [
         f"{name} {median(run):.3g}"
         + (f" ({min(run):.3g} to {max(run):.3g} in {len(run)} runs)" if len(run) > 1 else "")

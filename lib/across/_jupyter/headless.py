@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 
 from across._jupyter import running
+from across._language.catalogue import said
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def run(path: Path, on_progress: Callable[[int, int], None] = lambda done, of: N
     done = itertools.count(1)
     started = time.monotonic()
     lost = running.run(notebook, code, path, on_end=lambda _: on_progress(next(done), len(code))) if code else None
-    errors = [] if lost is None else [f"the kernel died at cell {lost + 1}; cells after that did not run"]
+    errors = [] if lost is None else [said("the kernel died at cell {0}; cells after that did not run", lost + 1)]
     seconds = time.monotonic() - started
     checks = []
     for number, cell in enumerate(notebook.cells, 1):
@@ -59,13 +60,13 @@ def run(path: Path, on_progress: Callable[[int, int], None] = lambda done, of: N
             name = cell.metadata.get("across", {}).get("exercise", metadata["grade_id"])
             checks.append(Check(name, float(metadata["points"]), *_outcome(cell, sentence)))
         elif sentence:
-            errors.append(f"cell {number}: {sentence}")
+            errors.append(said("cell {0}: {1}", number, sentence))
     return Report(path.stem, seconds, tuple(checks), tuple(errors))
 
 
 def _outcome(cell: nbformat.NotebookNode, sentence: str) -> tuple[bool | None, str]:
     if cell.metadata["nbgrader"].get("solution"):
-        return None, "graded by hand"
+        return None, said("graded by hand")
     if cell.get("execution_count") is None:
-        return False, "did not run"
+        return False, said("did not run")
     return not sentence, sentence
