@@ -243,7 +243,7 @@ def _drawn(rows: Sequence[Got], total: int, title: str, where: str) -> Picture:
             ends[bar] += max(0, size)
         if row.error:
             failed, end = f"{row.name}: {word(marked('out of memory'))}", (ends[1], 0.69)
-            axes.annotate(failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.ALERT)
+            axes.annotate(failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.INK, weight="bold")
     axes.axvline(total, color=pictures.INK, linewidth=1.6, label=f"{word(marked('the GPU'))}: {total:,} MiB")
     axes.set_xlim(0, max(total, *ends) * 1.12)
     axes.set_yticks((0, 1), (word(marked("needed")), word(marked("held"))))
