@@ -66,10 +66,11 @@ class Trace(Placed, Tabled):
 
     def _decided(self, op: Op) -> str:
         """Of one op, what bore on its place, and what was copied to it."""
-        touched = [other for other in self.given if other.kind == VARIABLE and other.name in op.inputs]
+        read = [edge for edge in self.edges() if edge.target == op.name]
+        touched = [self[edge.source] for edge in read if self[edge.source].kind == VARIABLE]
         said = [f"pinned to {op.pin}"] if op.pin else ["no pin"] if op.pin == "" and not touched else []
         said += [f"touches {other.name} on {other.device}" for other in touched]
-        copied = [edge.source for edge in self.edges() if edge.target == op.name and edge.copied]
+        copied = [edge.source for edge in read if edge.copied]
         said.append(f"ran on {op.device}")
         return ", ".join(said) + (f"; copied there: {', '.join(copied)}" if copied else "")
 
