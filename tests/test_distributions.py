@@ -159,6 +159,8 @@ def test_what_an_extra_brings_is_imported_only_where_it_is_needed(name: str, pac
 
     ours = f"across-tensorflow[lab]=={PROJECTS['across-tensorflow']['version']}"
     assert ours in PROJECTS["across-autograder"]["dependencies"]
+
+
 def test_the_harness_asks_for_the_very_library_beside_it():
     """An index has another package called `across`: a loose requirement would let a stranger's in."""
     assert PROJECTS["across-tensorflow"]["version"] == PROJECTS["across-autograder"]["version"]
@@ -218,7 +220,10 @@ def files(package: str) -> set[str]:
     folder = ROOT / package
     found = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     kept = {path for path in found if not any(part[0] == "." or part == "__pycache__" for part in path.parts)}
-    return {f"{folder.name}/{path.as_posix()}" for path in kept - {Path("pyproject.toml"), Path("LICENSE"), Path("README.md")}}
+    return {
+        f"{folder.name}/{path.as_posix()}"
+        for path in kept - {Path("pyproject.toml"), Path("LICENSE"), Path("README.md")}
+    }
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,9 @@ def _drawn(rows: Sequence[Got], total: int, title: str, where: str) -> Picture:
             ends[bar] += max(0, size)
         if row.error:
             failed, end = pictured.said("{0}: out of memory", row.name), (ends[1], 0.69)
-            axes.annotate(failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.INK, weight="bold")
+            axes.annotate(
+                failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.INK, weight="bold"
+            )
     axes.axvline(total, color=pictures.INK, linewidth=1.6, label=pictured.said("the GPU: {0:,} MiB", total))
     axes.set_xlim(0, max(total, *ends) * 1.12)
     axes.set_yticks((0, 1), (marked("needed"), marked("held")))
