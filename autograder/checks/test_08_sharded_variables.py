@@ -370,7 +370,7 @@ def check_step(step: Step) -> None:
         raise Misconception("without_rate", f"{step.says} subtracted the gradients, without the rate {step.rate}.")
     says = f"{step.says} did not subtract {step.rate} times the gradient of the loss from each weight"
     if step.falls_short():
-        raise Misconception("not_as_far", f"{says}: they went the right way, but not as far.")
+        raise AssertionError(f"{says}: they went the right way, but not as far.")
     raise AssertionError(f"{says}.")
 
 
