@@ -109,7 +109,7 @@ def _table(facts: Facts, guilty: set[str]) -> Table:
             table,
             each.task,
             each.address,
-            each.answer,
+            f"TensorFlow, {each.says}" if each.says else each.answer,
             "; ".join(_stands(facts, one) for one in facts.of(each.task)) or "-",
         )
     for one in [one for one in facts.processes if facts.endpoint(one.task) is None][:2]:
