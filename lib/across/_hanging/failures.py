@@ -103,6 +103,7 @@ FAILURES: Mapping[str, Failure] = {
         "worker:1 could not write its checkpoint, and ended. The others lost their partner.",
         "Free the disk. Let CheckpointManager keep few: `max_to_keep`. An unfinished `_temp` folder may stay.",
         {"worker:0": "worker:1"},
+        "The disk is one in memory, of worker:1 alone; where this user may mount none, a limit of a file's size.",
     ),
     "NaN from one replica": Failure(
         collectives.nan,
