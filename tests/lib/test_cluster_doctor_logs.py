@@ -60,7 +60,7 @@ def test_there_is_a_key_of_each_recorded_failure():
     assert set(KEYS) == set(hangs.causes())
 
 
-@pytest.mark.parametrize("answer", [REFUSED, NO_ANSWER])
+@pytest.mark.parametrize("answer", [REFUSED, NO_ANSWER, GRPC])  # the last as a proxy does
 @pytest.mark.parametrize("cause", KEYS)
 def test_each_recorded_failure_is_named_by_its_logs_alone(cause: str, answer: str, diagnosed: Diagnose):
     for seed in range(8):
@@ -86,6 +86,7 @@ CAUSES = {  # the logs of two workers -> what is found first
     ),
     "full disk worker:1": ("step 1\n", "step 1\nOSError: [Errno 28] No space left on device: '/data/ckpt'\n"),
     "NaN worker:1": ("step 1 own loss 0.5\nstep 1 loss nan\n", "step 1 own loss nan\nstep 1 loss nan\n"),
+    "clock worker:1": ("", "I0000 00:00:2000000100.5 9 x.cc:1] ahead of its file\n"),
     "NaN": ("step 1 loss nan\n", "step 1 loss nan\n"),
     "gone worker:1": ("step 1\nUnavailableError: Socket closed\n", "step 1\n"),
     "ended worker:1, killed": (
@@ -100,7 +101,7 @@ CAUSES = {  # the logs of two workers -> what is found first
 }
 
 
-@pytest.mark.parametrize("answer", [REFUSED, NO_ANSWER])
+@pytest.mark.parametrize("answer", [REFUSED, NO_ANSWER, GRPC])  # the last as a proxy does
 @pytest.mark.parametrize("case", CAUSES)
 def test_logs_of_what_is_over_have_one_cause(case: str, answer: str, diagnosed: Diagnose):
     texts = {

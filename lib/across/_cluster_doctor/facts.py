@@ -35,6 +35,11 @@ class Endpoint:
     listeners: tuple[Program, ...] = ()  # who listens on this port here, as far as we may see
     error: str = ""  # of the system, where there is one
 
+    @property
+    def away(self) -> bool:
+        """Whether no TensorFlow answers there; a proxy may."""
+        return self.answer in AWAY or (self.answer == GRPC and not self.says)
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -137,14 +142,14 @@ class Facts:
         return found
 
     def away(self, task: str) -> bool:
-        """Whether nothing shows that a task of the cluster runs: no process here, no answer."""
+        """Whether nothing shows that a task of the cluster runs: no process here, no answer of a TensorFlow."""
         at = self.endpoint(task)
-        return at is not None and at.answer in AWAY and not self.of(task)
+        return at is not None and at.away and not self.of(task)
 
     @property
     def over(self) -> bool:
         """Whether nothing shows that any task runs."""
-        return not self.processes and all(each.answer in AWAY for each in self.endpoints)
+        return not self.processes and all(each.away for each in self.endpoints)
 
     @property
     def gone(self) -> list[Endpoint]:

@@ -22,13 +22,13 @@ RULES: tuple[Rule, ...] = (
     rules_of_programs.fewer,
     rules_of_addresses.gone,
     rules_of_programs.nan,
-    rules_of_addresses.nothing,
     rules_of_addresses.unreachable,
     rules_of_addresses.silent,
     rules_of_programs.clock,
     rules_of_programs.stands,
     rules_of_addresses.not_come,
     rules_of_programs.settings,
+    rules_of_addresses.nothing,
 )
 FOLLOW = {
     "gone",
@@ -40,10 +40,6 @@ FOLLOW = {
     "not come",
     "settings",
 }  # what another cause may bring about
-APART = {
-    "no answer",
-    "unknown host",
-}  # of a cluster of which nobody answers here: its logs, or that nothing runs, tell more
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -51,9 +47,7 @@ def diagnose(facts: Facts) -> list[Finding]:
     found: list[Finding] = []
     for rule in RULES:
         explained = {task for finding in found for task in (finding.task, *finding.explains)}
-        found += [each for each in rule(facts) if not found or not _follows(each, explained, facts)]
+        found += [
+            each for each in rule(facts) if each.key not in FOLLOW or not found or each.task not in explained | {""}
+        ]
     return found
-
-
-def _follows(each: Finding, explained: set[str], facts: Facts) -> bool:
-    return facts.over if each.key in APART else each.key in FOLLOW and each.task in explained | {""}

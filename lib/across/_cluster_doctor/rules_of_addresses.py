@@ -47,7 +47,7 @@ def same_task(facts: Facts) -> Iterator[Finding]:
         says = f"{task} came to the leader a second time, as another process: it was started again, or two have its TF_CONFIG."
         yield Finding("same task", says, f"Start all of them again. {SAME}", task, tuple(absent))
     for log in facts.logs:
-        if (other := _taken_for(log, facts)) and not facts.of(log.task):
+        if (other := _taken_for(log, facts)) and facts.away(log.task):
             says = f"{log.task} was told to be {other}, as its log shows, and has ended or waits: nobody is {log.task}."
             mend = f"One TF_CONFIG was copied. {SAME} Start that one as {log.task}."
             yield Finding("same task", says, mend, log.task, (other, log.task, *absent))
@@ -93,7 +93,7 @@ def differ(facts: Facts) -> Iterator[Finding]:
         told = [*told, (facts.source, facts.config.task, facts.config)]
     voters = {
         task: who for who, task, _ in reversed(told)
-    }  # a task once, though its text stands in our environment, too
+    }  # a task once, though our environment may have its text, too
     for task in dict.fromkeys(task for _, _, own in told for task in own.addresses):
         said = {who: own.addresses.get(task, "no address") for who, _, own in told}
         if len(set(said.values())) == 1:
@@ -139,16 +139,11 @@ def gone(facts: Facts) -> Iterator[Finding]:
         by = " and ".join(sorted(lost - {each.task}))
         died = f"It has died: {by} lost the connection to it" if by else "It has died"
         known = by or facts.states.get(each.task) in ("has come", "failed")
-        how = (
-            died
-            if known
-            else f"It was not started, or has ended, or this TF_CONFIG's port is wrong: compare {each.task}'s"
-        )
+        unknown = f"It was not started, or has ended, or this TF_CONFIG's port is wrong: compare {each.task}'s"
         where = "" if each.here else " on that machine"
         refuses = f"{each.address} refuses, no program listens there{where}"
-        says = (
-            f"{each.task} is missing: {refuses if each.answer == REFUSED else f'{each.address} {each.answer}'}. {how}."
-        )
+        at = refuses if each.answer == REFUSED else f"no TensorFlow answers at {each.address}, which {each.answer}"
+        says = f"{each.task} is missing: {at}. {died if known else unknown}."
         mend = f"Start {each.task} (again), and then whoever lost it; its log says why it ended."
         yield Finding("gone", says, mend, each.task, tuple(facts.config.addresses))
 
@@ -157,9 +152,8 @@ def nothing(facts: Facts) -> Iterator[Finding]:
     """Does no task run?"""
     refuse = all(each.answer == REFUSED for each in facts.endpoints)
     if facts.over and facts.endpoints and (refuse or facts.logs):
-        says = (
-            f"No task runs: {'every address refuses' if refuse else 'no address answers'}, and no process here is one."
-        )
+        at = "every address refuses" if refuse else "no TensorFlow answers at any address"
+        says = f"No task runs: {at}, and no process here is one."
         if facts.logs:
             says += f" The logs ({len(facts.logs)}) show no cause."
             mend = "Start all of them; let each log its TF_CONFIG, its steps and its own loss, and an exit code."
@@ -170,6 +164,8 @@ def nothing(facts: Facts) -> Iterator[Finding]:
 
 def unreachable(facts: Facts) -> Iterator[Finding]:
     """Is there an address from which nothing comes back?"""
+    if any(nothing(facts)):  # of what is over, or another network's, logs alone tell
+        return
     for each in facts.endpoints:
         if each.answer == UNKNOWN:
             says = f"{each.task}: the host of {each.address} is not known here ({each.error})."
