@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from across import pictures
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import marked, said
 from across.pictures import Picture, Stepper
 
 if TYPE_CHECKING:
@@ -84,15 +84,21 @@ def walk(schedule: Sequence[tuple[str, int]], held: Sequence[float], *, adds: fl
     writes = {end: (worker, start) for worker, start, end in steps_of(schedule)}
     steps, lost = {}, dict[int, str]()  # of a lost write its moment, and the worker whose it was
     for done in range(len(schedule) + 1):
-        words = f"before the first of {len(schedule)} moments: w is {held[0]:g}"
+        words = said("before the first of {0} moments: w is {1:g}", len(schedule), held[0])
         if done:
             what, worker = schedule[done - 1]
-            words = f"{done} of {len(schedule)}: worker:{worker} {what}s "
-            words += f"{held[done]:g}" if what == "read" else f"{held[done]:g}; w was {held[done - 1]:g}"
+            of, now = len(schedule), held[done]
+            words = (
+                said("{0} of {1}: worker:{2} reads {3:g}", done, of, worker, now)
+                if what == "read"
+                else said("{0} of {1}: worker:{2} writes {3:g}; w was {4:g}", done, of, worker, now, held[done - 1])
+            )
             if what == "write" and held[done] != held[done - 1] + adds:
-                came = {end: f"worker:{of}" for end, (of, _) in writes.items() if writes[done - 1][1] < end < done - 1}
+                came = {
+                    end: f"worker:{who}" for end, (who, _) in writes.items() if writes[done - 1][1] < end < done - 1
+                }
                 lost |= came
-                words += f": the update of {', '.join(came.values())} is lost"
+                words += said(": the update of {0} is lost", ", ".join(came.values()))
         figure, axes = _drawn(schedule, title, w=held[done])
         for moment, (_, worker) in enumerate(schedule[:done]):
             row = sorted({each for _, each in schedule}).index(worker)
