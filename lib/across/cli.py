@@ -120,7 +120,6 @@ def run(
 
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
 
     from across._jupyter import gpus_ahead, headless  # seconds of imports, after what can go wrong at once
 
@@ -128,14 +127,10 @@ def run(
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(f"running {path.stem}", total=None)
         report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))
-    table = Table("exercise", "points", "check", "what it says", title=f"{report.chapter}: {report.seconds:.1f} s")
-    for check in report.checks:
-        result = {True: "[green]passes", False: "[red]does not pass", None: "by hand"}[check.passed]
-        table.add_row(check.exercise, f"{check.points:g}", result, check.says)
     console = Console()
-    console.print(table)
-    for error in report.errors:
-        console.print(error, style="red", markup=False, highlight=False)
+    console.print(headless.rendered(report))
+    for line in report.errors:
+        console.print(line, style="red", markup=False, highlight=False)
     sys.exit(0 if report.passed else FAILED)
 
 
