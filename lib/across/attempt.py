@@ -26,6 +26,7 @@ from across.expecting import Expected, anything, called
 from across.plain import NotPlainError, plain
 
 _passed: set[str] = set()
+DONE = marked("looks right so far; your mark comes from more questions")
 PREDICTION = "recorded before"  # how `done` begins of a guess that its own check measures
 CHANGED = marked("changed after it was measured")
 SHOWN = 300  # characters of it
@@ -134,9 +135,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     Broke (any other exception, with the student's own line).
     """
 
-    def __init__(
-        self, name: str, after: Iterable[str] = (), done: str = marked("looks right so far; grading asks it more")
-    ) -> None:
+    def __init__(self, name: str, after: Iterable[str] = (), done: str = DONE) -> None:
         self.name = name
         self.done = done  # what the line says of an exercise that passed
         self.after = [after] if isinstance(after, str) else list(after)
@@ -196,7 +195,9 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
             raised += said(
                 " (Was a task of the cluster ended or restarted? Then run again from the cell that makes the cluster)"
             )
-        if place := _line_in_function(error) or own_line(frames[1:]):  # below the check cell's own
+        # no line of the check's own, nor of a comprehension in it
+        beneath = [each for each in frames[1:] if each[0] != frames[0][0] or not each[2].startswith("<")]
+        if place := _line_in_function(error) or own_line(beneath):
             return Broke(said("{0}: your code raised {1} — {2}", self.name, raised, place))
         return Broke(said("{0}: the check could not use what your code returned. {1}", self.name, raised))
 

@@ -6,6 +6,7 @@ boxes in place of characters say nothing.
 
 from __future__ import annotations
 
+import contextlib
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,22 @@ NO_FONT = marked(
 @cache
 def font() -> str:
     """The family of a font of this machine that has Chinese characters, or ""."""
+    return _listed() or (_take_up() and _listed()) or ""
+
+
+def _take_up() -> bool:
+    """Whether there are fonts that Matplotlib does not list, which it does then: its list is kept from its first start on."""
+    from matplotlib import font_manager
+
+    known = {entry.fname for entry in font_manager.fontManager.ttflist}
+    new = [path for path in font_manager.findSystemFonts() if path not in known]
+    for path in new:
+        with contextlib.suppress(OSError, RuntimeError, ValueError):  # no font that Matplotlib reads
+            font_manager.fontManager.addfont(path)
+    return bool(new)
+
+
+def _listed() -> str:
     from matplotlib import font_manager
 
     found = {entry.name: entry for entry in font_manager.fontManager.ttflist}
