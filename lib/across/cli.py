@@ -30,8 +30,13 @@ def main() -> None:
     bytecode.keep()
     try:
         app()
-    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, NoCluster, NoGpu, OSError) as error:
-        print(f"across: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+    except OSError as error:
+        from across._jupyter import in_the_way
+
+        print(f"across: {in_the_way.sentence(error)}", file=sys.stderr)
+        sys.exit(USAGE)
+    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, NoCluster, NoGpu) as error:
+        print(f"across: {error}", file=sys.stderr)
         sys.exit(USAGE)
 
 
@@ -121,8 +126,9 @@ def run(
     from rich.console import Console
     from rich.progress import Progress
 
-    from across._jupyter import gpus_ahead, headless  # seconds of imports, after what can go wrong at once
+    from across._jupyter import gpus_ahead, headless, in_the_way  # seconds of imports, after what can go wrong at once
 
+    in_the_way.look(settings=False)
     gpus_ahead.build_for(path)
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(f"running {path.stem}", total=None)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from across import _system
-from across._jupyter import chapters
+from across._jupyter import chapters, in_the_way
 from across._language import catalogue, pictured
 from across._process import provisioner, warm
 
@@ -34,10 +34,11 @@ class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
 def start(browser: bool = True, port: int | None = None, language: str = "") -> None:
     """Serve the course's notebooks/ until interrupted; JupyterLab and the start page speak a language.
 
-    Raises PortTaken, chapters.NoSuchChapter, chapters.NoSuchLanguage.
+    Raises PortTaken, chapters.NoSuchChapter, chapters.NoSuchLanguage, OSError.
     """
     chapters.speak(language)
     notebooks = chapters.folder()
+    in_the_way.look(settings=True)
     if catalogue.current() != catalogue.ENGLISH and not pictured.font():
         print(f"across lab: {catalogue.said(pictured.NO_FONT)}")
     port = free_port(port)
