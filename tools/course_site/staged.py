@@ -17,6 +17,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from across._jupyter.validation import NOT_ATTEMPTED
 from course_site.about import About
 from course_site.outputs import Executed
 
@@ -37,8 +38,10 @@ def chapter(about: About, executed: Executed, pictures: Path, links: list[str]) 
         if meta.get("jupyter", {}).get("source_hidden"):
             tags.append(HIDDEN)
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
-        for output in cell.get("outputs", []):
-            _lighten(output, pictures)
+        if "outputs" in cell:
+            cell.outputs = [_not_begun(output) for output in cell.outputs]
+            for output in cell.outputs:
+                _lighten(output, pictures)
     notebook.metadata = nbformat.from_dict({"kernelspec": notebook.metadata.kernelspec})
     notebook.cells.insert(1, nbformat.v4.new_markdown_cell(_costs(about, executed, links), id="what-it-costs"))
     return notebook
@@ -69,6 +72,13 @@ def exercises(about: About) -> str:
     count, hand = len(about.tasks), sum(task.by_hand for task in about.tasks)
     said = f"{count} exercise{'s' * (count != 1)}, {about.points:g} point{'s' * (about.points != 1)}"
     return said + (f", {hand} read by a person" if hand else "")
+
+
+def _not_begun(output: NotebookNode) -> NotebookNode:
+    """What a check says of an answer that nobody has written, as text: on an error's red it would look like one."""
+    if output.get("ename") not in NOT_ATTEMPTED:
+        return output
+    return nbformat.v4.new_output("stream", name="stdout", text=f"○ {output.evalue}\n")
 
 
 def _lighten(output: NotebookNode, pictures: Path) -> None:
