@@ -20,12 +20,13 @@ from types import TracebackType
 from typing import Any
 
 from across._language.catalogue import given, marked, said
-from across._process import measured
+from across._process import measured, recorded
 from across._process.tracebacks import Frame, is_own, own_line
 from across.expecting import Expected, anything, called
 from across.plain import NotPlainError, plain
 
 _passed: set[str] = set()
+DONE = marked("looks right so far; your mark comes from more questions")
 PREDICTION = "recorded before"  # how `done` begins of a guess that its own check measures
 CHANGED = marked("changed after it was measured")
 SHOWN = 300  # characters of it
@@ -134,9 +135,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     Broke (any other exception, with the student's own line).
     """
 
-    def __init__(
-        self, name: str, after: Iterable[str] = (), done: str = marked("looks right so far; grading asks it more")
-    ) -> None:
+    def __init__(self, name: str, after: Iterable[str] = (), done: str = DONE) -> None:
         self.name = name
         self.done = done  # what the line says of an exercise that passed
         self.after = [after] if isinstance(after, str) else list(after)
@@ -154,19 +153,30 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     ) -> None:
         if error is None:
             _passed.add(self.name)
-            print(_bold(said("✓ {0}: {1}.", self.name, self._says())))
-        elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Attempt)) and not isinstance(error, NotYet):
-            return
+            changed = self._changed()
+            line = said("✓ {0}: {1}.", self.name, changed or given(self.done))
+            print(_bold(line))
+            self._record(recorded.PASSES, line if changed else "")
+        elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Waiting)):
+            return  # of the answer nothing was said
+        elif isinstance(error, Attempt) and not isinstance(error, NotYet):
+            self._record(recorded.OPEN, str(error))
         else:
-            raise self._outcome(error, trace) from None
+            outcome = self._outcome(error, trace)
+            if not isinstance(outcome, Waiting):
+                self._record(recorded.OPEN if isinstance(outcome, NotAttempted) else recorded.NOT_YET, str(outcome))
+            raise outcome from None
 
-    def _says(self) -> str:
-        """What the line says: of a prediction that is not the one that was measured first, what that was."""
+    def _record(self, state: str, says: str) -> None:
+        recorded.tick(self.name, state, says, self.caller.get("__vsc_ipynb_file__", ""))
+
+    def _changed(self) -> str:
+        """Of a prediction that is not the one that was measured first: that it is not, and what that was; else ""."""
         if not self.done.startswith(PREDICTION) or self.name not in self.caller:
-            return given(self.done)
+            return ""
         now = repr(self.caller[self.name])[:SHOWN]
         first = measured.first(self.name, now, self.caller.get("__vsc_ipynb_file__", ""))
-        return given(self.done) if now == first else said("{0}; at first it was {1}", said(CHANGED), first)
+        return "" if now == first else said("{0}; at first it was {1}", said(CHANGED), first)
 
     def _outcome(self, error: BaseException, trace: TracebackType | None) -> Attempt:
         walked = traceback.walk_tb(trace)
@@ -185,7 +195,9 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
             raised += said(
                 " (Was a task of the cluster ended or restarted? Then run again from the cell that makes the cluster)"
             )
-        if place := _line_in_function(error) or own_line(frames[1:]):  # below the check cell's own
+        # no line of the check's own, nor of a comprehension in it
+        beneath = [each for each in frames[1:] if each[0] != frames[0][0] or not each[2].startswith("<")]
+        if place := _line_in_function(error) or own_line(beneath):
             return Broke(said("{0}: your code raised {1} — {2}", self.name, raised, place))
         return Broke(said("{0}: the check could not use what your code returned. {1}", self.name, raised))
 

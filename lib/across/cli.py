@@ -30,8 +30,13 @@ def main() -> None:
     bytecode.keep()
     try:
         app()
-    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, NoCluster, NoGpu, OSError) as error:
-        print(f"across: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+    except OSError as error:
+        from across._jupyter import in_the_way
+
+        print(f"across: {in_the_way.sentence(error)}", file=sys.stderr)
+        sys.exit(USAGE)
+    except (NoSuchChapter, NoSuchLanguage, NotHandedOut, NoCluster, NoGpu) as error:
+        print(f"across: {error}", file=sys.stderr)
         sys.exit(USAGE)
 
 
@@ -122,24 +127,18 @@ def run(
 
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
 
-    from across._jupyter import gpus_ahead, headless  # seconds of imports, after what can go wrong at once
+    from across._jupyter import gpus_ahead, headless, in_the_way  # seconds of imports, after what can go wrong at once
 
+    in_the_way.look(settings=False)
     gpus_ahead.build_for(path)
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(said("running {0}", path.stem), total=None)
         report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))
-    heads = said("exercise"), said("points"), said("check"), said("what it says")
-    table = Table(*heads, title=said("{0}: {1:.1f} s", report.chapter, report.seconds))
-    results = {True: f"[green]{said('passes')}", False: f"[red]{said('does not pass')}", None: said("by hand")}
-    for check in report.checks:
-        result = results[check.passed]
-        table.add_row(check.exercise, f"{check.points:g}", result, check.says)
     console = Console()
-    console.print(table)
-    for error in report.errors:
-        console.print(error, style="red", markup=False, highlight=False)
+    console.print(headless.rendered(report))
+    for line in report.errors:
+        console.print(line, style="red", markup=False, highlight=False)
     sys.exit(0 if report.passed else FAILED)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import classroom
 import courses
+import nbformat
 import pytest
 import site_links
 from bs4 import BeautifulSoup
@@ -19,7 +20,7 @@ from autograder.model.address import Address
 from autograder.model.course import Course, CourseError, find
 from autograder.probe import listed
 from autograder.release import leaks
-from course_site import about, built, outputs, pages, words
+from course_site import about, built, outputs, pages, staged, words
 
 pytest.importorskip("sphinx", reason="sphinx is not installed: uv sync --group ci")
 
@@ -115,6 +116,19 @@ def test_a_chapter_is_shown_with_what_it_prints_and_draws_before_anyone_answers(
     assert (picture["alt"], picture["width"], picture["height"]) == ("One dot.", "7", "5")
     assert (out / "chapters" / str(picture["src"])).resolve().read_bytes().startswith(b"\x89PNG")
     assert str(Path.cwd()) not in page.get_text()
+
+
+def test_what_was_not_attempted_is_text_on_a_page_and_no_error(tmp_path: Path):
+    course = find()
+    executed = outputs.unexecuted(course, TWO[1])
+    check = next(each for each in executed.notebook.cells if each.id == "check_where")
+    for name in ("NotAttempted", "NotYet"):
+        said = {"ename": name, "evalue": f"where: {name}.", "traceback": [f"where: {name}."]}
+        check.outputs.append(nbformat.v4.new_output("error", **said))
+    page = staged.chapter(about.read(course, TWO[1]), executed, tmp_path, [])
+    found = next(each for each in page.cells if each.id == "check_where").outputs
+    assert [each.output_type for each in found] == ["stream", "error"]
+    assert found[0].text == "○ where: NotAttempted.\n"
 
 
 def test_what_was_run_is_not_run_again_until_the_chapter_changes(small: tuple[Course, Path], tmp_path: Path):

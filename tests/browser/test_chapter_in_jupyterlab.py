@@ -146,7 +146,7 @@ def test_the_start_page_is_used_by_keyboard_alone_and_is_current_when_one_comes_
         button = '//jp-button[contains(., "Start page")]'
         until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "the button Start page")
         until(browser, LOADS, lambda b: "1 of 9 exercises answered" in shown(b, ".across-start").text, "the answer")
-        assert "Go on with 03 Device placement: exercise where" in shown(browser, ".across-start .next").text
+        assert "Go on with 03 Device placement: exercise split" in shown(browser, ".across-start .next").text
     finally:
         path.write_bytes(released)
 

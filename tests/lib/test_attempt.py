@@ -96,6 +96,15 @@ def test_an_answer_that_the_check_cannot_use_is_told_apart_from_one_that_raises(
         nothing[0]
 
 
+def test_what_fails_in_a_comprehension_of_the_check_is_not_called_the_students_code():
+    def sizes():
+        return [None]
+
+    with pytest.raises(Broke, match=r"could not use what your code returned\. TypeError") as broke, attempt("sizes"):
+        _ = [len(each) for each in sizes()]
+    assert "listcomp" not in str(broke.value)
+
+
 def test_an_exercise_waits_for_those_it_builds_on_also_when_one_is_broken_again():
     with pytest.raises(Waiting, match="first make `pick` pass"), attempt("round_robin", after=["pick"]):
         pytest.fail("the block ran")

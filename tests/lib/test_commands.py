@@ -105,11 +105,11 @@ def test_a_run_says_of_every_check_whether_it_passes_and_leaves_the_file_alone(c
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     before = path.read_bytes()
     report = headless.run(path)
-    assert report.checks == (
-        headless.Check("good", 2.0, True, ""),
-        headless.Check("bad", 2.0, False, "seen 1; expected 2"),
-        headless.Check("explain", 3.0, None, "graded by hand"),
-    )
+    assert [(each.exercise, each.points, each.state, each.says) for each in report.exercises] == [
+        ("good", 2.0, "passes", ""),
+        ("bad", 2.0, "not yet", "seen 1; expected 2"),
+        ("explain", 3.0, "by hand", "A person reads it."),
+    ]
     assert not report.passed
     assert path.read_bytes() == before
 
@@ -119,7 +119,8 @@ def test_after_the_death_of_a_kernel_no_check_counts_as_passed(course: Path):
     cells = [nbformat.v4.new_code_cell("import os; os._exit(1)"), graded("assert True", "good")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     report = headless.run(path)
-    assert report.checks == (headless.Check("good", 2.0, False, "did not run"),)
+    [good] = report.checks
+    assert (good.state, good.says) == ("not yet", "good: did not run. The kernel died before, at cell 1.")
     assert not report.passed
 
 

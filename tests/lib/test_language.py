@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from matplotlib import font_manager
 
 from across import attempt, expecting, pictures
 from across._language import catalogue, pictured
@@ -49,7 +50,7 @@ def test_what_a_check_says_of_an_answer_stays_english_in_it():
 def test_the_sentence_of_a_line_that_passed_is_chinese(capsys: pytest.CaptureFixture[str]):
     with attempt.attempt("double"):
         pass
-    assert capsys.readouterr().out == "✓ double：目前看来是对的；评分时还会问得更多。\n"
+    assert capsys.readouterr().out == "✓ double：目前看来是对的；你的成绩由更多问题决定。\n"
 
 
 def test_the_graders_kernel_speaks_english_whatever_its_environment_says(monkeypatch: pytest.MonkeyPatch):
@@ -169,15 +170,11 @@ def test_a_name_in_the_program_stays_as_it_is(drawn: list, monkeypatch: pytest.M
 
 
 def test_a_font_counts_only_if_it_has_the_characters():
-    from matplotlib import font_manager
-
     assert not pictured._has(font_manager.findfont("DejaVu Sans"))
     assert not pictured._has("/nowhere.ttf")
 
 
 def test_a_font_that_was_installed_after_matplotlibs_first_start_is_found(monkeypatch: pytest.MonkeyPatch):
-    from matplotlib import font_manager
-
     path = font_manager.findfont("DejaVu Sans")  # stands for a Chinese one
     monkeypatch.setattr(pictured, "KNOWN", ["DejaVu Sans"])
     monkeypatch.setattr(pictured, "_has", lambda _: True)

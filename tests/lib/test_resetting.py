@@ -10,8 +10,8 @@ import pytest
 from processes import across
 from test_start_page import change, passes, write
 
-from across._jupyter import chapters, progress, resetting, validation
-from across._process import kept, measured
+from across._jupyter import chapters, progress, resetting
+from across._process import kept, measured, recorded
 
 AGO = 1_000_000_000  # 2001
 
@@ -61,7 +61,7 @@ def test_reset_puts_the_chapter_back_and_forgets_it_alone(course: Path, committe
     for name in ("01_pipes", "zh/01_pipes"):
         assert (course / f"{name}.ipynb").read_bytes() == released[name]
         assert not knows(course / f"{name}.ipynb")
-        assert kept.read(validation.KIND, course / f"{name}.ipynb") == {}
+        assert kept.read(recorded.KIND, course / f"{name}.ipynb") == {}
     assert "return 1" in (course / "02_jobs.ipynb").read_text()
     assert knows(course / "02_jobs.ipynb")
     aside = Path(said[0].partition("Yours is kept: ")[2])

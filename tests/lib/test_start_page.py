@@ -19,11 +19,11 @@ from bs4 import BeautifulSoup
 from nbgrader.utils import compute_checksum
 
 from across import diagnosis
-from across._jupyter import chapters, machine, progress, start, validation
+from across._jupyter import chapters, machine, progress, start
 from across._language import catalogue
-from across._process import kept
+from across._process import kept, recorded
 
-KEPT = re.compile("练习 pick|notebook|Linux x86_64|TensorFlow")  # what a Chinese page says as it is
+KEPT = re.compile("练习 (pick|explain)|notebook|Linux x86_64|TensorFlow")  # what a Chinese page says as it is
 STUB = 'raise NotImplementedError("your turn")'
 NO_CARD = diagnosis.diagnose(diagnosis.Facts()).says
 
@@ -86,12 +86,12 @@ def change(path: Path, name: str, source: str) -> None:
     nbformat.write(notebook, path)
 
 
-def passes(path: Path, name: str) -> None:
-    """What Validate keeps when that exercise passes."""
+def passes(path: Path, name: str, state: str = recorded.PASSES) -> None:
+    """What Validate records when that exercise passes, or stands otherwise."""
     notebook = json.loads(path.read_text())
     graded = next(each for each in notebook["cells"] if each["metadata"].get("across", {}).get("exercise") == name)
-    standing: dict[str, Any] = {"state": validation.PASSES, "answers": validation.answers_digest(notebook, graded)}
-    kept.write(validation.KIND, path, {"exercises": {name: standing}})
+    standing: dict[str, Any] = {"state": state, "answers": recorded.answers_digest(notebook, graded)}
+    kept.write(recorded.KIND, path, {"exercises": {name: standing}})
 
 
 def in_chinese(course: Path, name: str, title: str) -> Path:
@@ -126,11 +126,24 @@ def test_an_answer_counts_when_it_is_no_longer_the_stub_and_passes_once_validate
     path = course / "01_pipes.ipynb"
     change(path, "pick", "def pick(): return 1")
     assert "◐ begun" in said("Pipes")
-    assert "1 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points" in said("Pipes")
+    untold = "1 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points · 1 answer waits for Validate"
+    assert untold in said("Pipes")
     passes(path, "pick")
-    assert "1 of 2 exercises answered · 1 of 1 checks pass · 2.5 of 5 points" in said("Pipes")
+    assert said("Pipes").endswith("1 of 1 checks pass · 2.5 of 5 points Go on with exercise explain")
     change(path, "pick", "def pick(): return 2")
-    assert "1 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points" in said("Pipes")
+    assert untold in said("Pipes")
+
+
+def test_where_all_that_is_left_is_to_validate_the_next_step_says_so(course: Path):
+    path = course / "02_jobs.ipynb"
+    change(path, "pick", "def pick(): return 1")
+    change(path, "explain", "Because.")
+    link = page().select_one(".next a")
+    assert link.get_text() == "Validate 02 Jobs: 1 answer waits for Validate"
+    assert (link["data-path"], link.get("data-cell")) == ("02_jobs.ipynb", None)
+    assert "◐ begun" in said("Jobs")
+    passes(path, "pick")
+    assert "✓ done" in said("Jobs")
 
 
 def test_the_next_step_is_the_first_chapter_then_what_was_begun_last_then_what_builds_on_it(course: Path):
@@ -143,11 +156,13 @@ def test_the_next_step_is_the_first_chapter_then_what_was_begun_last_then_what_b
     for name, seconds in (("01_pipes", 2_000_000_000), ("02_jobs", 1_900_000_000)):
         change(course / f"{name}.ipynb", "pick", "def pick(): return 1")
         os.utime(course / f"{name}.ipynb", (seconds, seconds))
+    assert step() == ("01_pipes", "explain")  # nobody knows whether `pick` is right: Validate can say so
+    passes(course / "01_pipes.ipynb", "pick", recorded.NOT_YET)
     assert step() == ("01_pipes", "pick")
     passes(course / "01_pipes.ipynb", "pick")
     assert step() == ("01_pipes", "explain")
     change(course / "01_pipes.ipynb", "explain", "Because.")
-    assert step() == ("02_jobs", "pick")
+    assert step() == ("02_jobs", "explain")
     change(course / "02_jobs.ipynb", "explain", "Because.")
     passes(course / "02_jobs.ipynb", "pick")
     assert step() == ("03_signals", None)
@@ -166,7 +181,7 @@ def test_links_lead_to_the_chapter_and_to_its_open_exercise(course: Path):
     change(course / "02_jobs.ipynb", "pick", "def pick(): return 1")
     link = page().select_one(".next a")
     assert link["href"] == "/base/lab/tree/02_jobs.ipynb"
-    assert (link["data-path"], link["data-cell"]) == ("02_jobs.ipynb", "pick")
+    assert (link["data-path"], link["data-cell"]) == ("02_jobs.ipynb", "explain")
 
 
 def test_the_map_puts_what_needs_another_to_the_right_of_it_and_says_itself_in_words():

@@ -17,6 +17,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from across._jupyter.validation import NOT_ATTEMPTED
 from course_site.about import About
 from course_site.outputs import Executed
 from course_site.words import Words
@@ -38,8 +39,10 @@ def chapter(about: About, executed: Executed, pictures: Path, links: list[str], 
         if meta.get("jupyter", {}).get("source_hidden"):
             tags.append(HIDDEN)
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
-        for output in cell.get("outputs", []):
-            _lighten(output, pictures)
+        if "outputs" in cell:
+            cell.outputs = [_not_begun(output) for output in cell.outputs]
+            for output in cell.outputs:
+                _lighten(output, pictures)
     notebook.metadata = nbformat.from_dict({"kernelspec": notebook.metadata.kernelspec})
     notebook.cells.insert(1, nbformat.v4.new_markdown_cell(_costs(about, executed, links, words), id="what-it-costs"))
     return notebook
@@ -77,6 +80,13 @@ def facts(about: About, words: Words) -> str:
         words.said("{0} read by a person", hand) if hand else "",
     ]
     return words.said(", ").join(filter(None, said))
+
+
+def _not_begun(output: NotebookNode) -> NotebookNode:
+    """What a check says of an answer that nobody has written, as text: on an error's red it would look like one."""
+    if output.get("ename") not in NOT_ATTEMPTED:
+        return output
+    return nbformat.v4.new_output("stream", name="stdout", text=f"○ {output.evalue}\n")
 
 
 def _lighten(output: NotebookNode, pictures: Path) -> None:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from across import _system
-from across._jupyter import chapters
+from across._jupyter import chapters, in_the_way
 from across._language import catalogue, pictured
 from across._language.catalogue import said
 from across._process import provisioner, warm
@@ -35,9 +35,10 @@ class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
 def start(browser: bool = True, port: int | None = None) -> None:
     """Serve the course's notebooks/ until interrupted; JupyterLab and the start page speak the language of this process.
 
-    Raises PortTaken, chapters.NoSuchChapter.
+    Raises PortTaken, chapters.NoSuchChapter, OSError.
     """
     notebooks = chapters.folder()
+    in_the_way.look(settings=True)
     if catalogue.current() != catalogue.ENGLISH and not pictured.font():
         print(f"across lab: {said(pictured.NO_FONT)}")
     port = free_port(port)

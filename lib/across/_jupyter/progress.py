@@ -1,4 +1,4 @@
-"""Where a student is: each chapter as its own notebook says, and what Validate last said of it."""
+"""Where a student is: each chapter as its own notebook says, and what is recorded of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from across._jupyter import chapters, validation
 from across._language import catalogue
-from across._process import kept
+from across._process import recorded
 
 MINUTES = re.compile(r"\b(\d{2,3})\s+minutes\b|\b(an)\s+hour\b")  # of the English prose
 QUESTION = re.compile(r"^\*\*(.+[?？])\*\*$", re.MULTILINE)
@@ -27,12 +27,15 @@ class Exercise:
     points: float
     cell: str  # grade id of the cell to go to
     answered: bool  # the cell is no longer as it was released
-    passes: bool  # its visible check passed, and the answer is the same since
+    passes: bool  # its visible check passed last, in its cell or in a run of all, and the answer is the same since
     by_hand: bool  # a person reads it
+    waits: bool = (
+        False  # answered, and only Validate can say how it stands: it ticked in its cell alone, or nothing is recorded
+    )
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to do in it here."""
+        """Whether there is nothing left to do in its cell."""
         return self.passes or (self.by_hand and self.answered)
 
 
@@ -78,6 +81,11 @@ class Chapter:
         return sum(not each.by_hand for each in self.exercises)
 
     @property
+    def waiting(self) -> int:
+        """How many answers wait for Validate."""
+        return sum(each.waits for each in self.exercises)
+
+    @property
     def points(self) -> float:
         """What the exercises are worth together."""
         return sum(each.points for each in self.exercises)
@@ -90,14 +98,14 @@ class Chapter:
     @property
     def state(self) -> str:
         """`done`, `begun` or `new`."""
-        if self.exercises and all(each.done for each in self.exercises):
+        if self.exercises and all(each.done and not each.waits for each in self.exercises):
             return "done"
         return "begun" if self.answered else "new"
 
     @property
     def open(self) -> Exercise | None:
         """The first exercise that is left to do."""
-        return next((each for each in self.exercises if not each.done), None)
+        return next((each for each in self.exercises if not each.done and not each.waits), None)
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ class Next:
     """What to do next."""
 
     chapter: Chapter
-    exercise: Exercise | None  # None: begin, or read on
+    exercise: Exercise | None  # None: begin; where it is begun, its answers wait for Validate
 
 
 def course() -> list[Chapter]:
@@ -175,8 +183,8 @@ def _read(path: Path, language: str, where: str) -> Chapter:
 
 
 def _chapter(path: Path, notebook: Mapping[str, Any], worked: float) -> Chapter:
-    said = kept.read(validation.KIND, path).get("exercises", {})
-    prose = "\n\n".join(validation.text(cell) for cell in notebook["cells"][:4] if cell["cell_type"] == "markdown")
+    said = recorded.read(path)
+    prose = "\n\n".join(recorded.text(cell) for cell in notebook["cells"][:4] if cell["cell_type"] == "markdown")
     minutes = MINUTES.search(prose)
     title, question = TITLE.search(prose), QUESTION.search(prose)
     needs = notebook["metadata"].get("across", {}).get("needs", [])
@@ -206,16 +214,19 @@ def _exercises(notebook: Mapping[str, Any], said: Mapping[str, Any]) -> list[Exe
         ours = cell["metadata"].get("across", {})
         name = ours.get("exercise", meta["grade_id"])
         own = [name] if name in answers else [each for each in ours.get("answers", []) if each in answers]
-        last = said.get(name) or {}
-        same = last.get("answers") == validation.answers_digest(notebook, cell)
+        last = said.get(name, {})
+        state = last.get("state") if last.get("answers") == recorded.answers_digest(notebook, cell) else None
+        answered, by_hand = any(validation.answered(answers[each]) for each in own), bool(meta.get("solution"))
+        only_ticked = state == recorded.PASSES and bool(last.get("ticked"))
         found.append(
             Exercise(
                 name=name,
                 points=float(meta.get("points", 0)),
                 cell=own[0] if own else meta["grade_id"],
-                answered=any(validation.answered(answers[each]) for each in own),
-                passes=same and last.get("state") == validation.PASSES,
-                by_hand=bool(meta.get("solution")),
+                answered=answered,
+                passes=state == recorded.PASSES,
+                by_hand=by_hand,
+                waits=answered and not by_hand and (state is None or only_ticked),
             )
         )
     return found

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from across._jupyter import chapters, validation
-from across._process import kept, measured
+from across._process import kept, measured, recorded
 
 BEFORE = "before_reset"  # the kind of what is kept of a notebook with answers
 SECONDS, OLDEST = 20.0, 100  # that git may take for one file, and commits of it that are looked at
@@ -50,8 +50,8 @@ def reset(name: str) -> list[str]:
 
 
 def forget(notebook: Path) -> None:
-    """Forget what was kept of a notebook: predictions as they were first measured, and what Validate said."""
-    for kind in (measured.KIND, validation.KIND):
+    """Forget what was kept of a notebook: predictions as they were first measured, and how its exercises stood."""
+    for kind in (measured.KIND, recorded.KIND):
         kept.forget(kind, notebook)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from across._process import global_names
 from across._process.needed_cells import Cells, has_given_id
+from across._process.recorded import is_check
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,6 @@ def left_out(cells: Sequence[Mapping[str, Any]], found: Iterable[Slice]) -> list
     code = {number: str(cell["source"]) for number, cell in enumerate(cells) if cell["cell_type"] == "code"}
     needed = {number for each in found for number in each.before}
     return sorted(number for number in _own(cells, code) - needed if code[number].strip())
-
-
-def is_check(metadata: Mapping[str, Any]) -> bool:
-    """Whether a code cell is graded and not the student's."""
-    nbgrader = metadata.get("nbgrader", {})
-    return bool(nbgrader.get("grade") and not nbgrader.get("solution"))
 
 
 def _own(cells: Sequence[Mapping[str, Any]], code: Mapping[int, str]) -> set[int]:

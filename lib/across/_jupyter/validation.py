@@ -7,11 +7,10 @@ uses has changed, unless it was interrupted, or never reached; `anew` runs them 
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,23 @@ from nbformat import NotebookNode
 
 from across import _system
 from across._jupyter import running
-from across._jupyter.slices import Slice, is_check, left_out, slices
+from across._jupyter.slices import Slice, left_out, slices
 from across._language.catalogue import said
-from across._process import kept
+from across._process import recorded
+from across._process.recorded import (
+    BY_HAND,
+    NOT_YET,
+    OPEN,
+    PASSES,
+    Standing,
+    answers_digest,
+    exercise_of,
+    is_check,
+    text,
+)
 from across.attempt import CHANGED
 
-KIND = "validated"  # of what is kept
 FOUND = "found"  # stands for the digest of a check until all have run
-PASSES, OPEN, NOT_YET, BY_HAND = "passes", "open", "not yet", "by hand"  # how an exercise stands; open: not attempted
 PENDING, PREPARED, TRIED = (
     "pending",
     "prepared",
@@ -37,22 +45,6 @@ UNSURE = ("CellTimeoutError", "KeyboardInterrupt")  # errors that another run ma
 NOT_ATTEMPTED = ("NotAttempted", "Waiting")  # of across.attempt, by name
 STUB = "NotImplementedError"  # what an answer that was not begun raises
 PACKAGES = ("across", "tensorflow", "keras", "numpy")
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One exercise, as its visible check sees it."""
-
-    exercise: str
-    points: float
-    cell: str  # grade id of the cell to go to
-    state: str
-    says: str = ""  # the check's sentence, or what is to be known of one that passes
-    check: bool = True  # there is a visible check; without one a person reads it
-    digest: str = ""  # of all that decided it; empty: another run may say something else
-    answers: str = ""  # digest of the student's cells that it looks at
-    again: bool = True  # run just now
-    seconds: float = 0.0  # that its check took; of one that is pending, the last time that it was run; 0: not known
 
 
 @dataclass(frozen=True)
@@ -87,41 +79,55 @@ def validate(
     began = time.monotonic()
     notebook = nbformat.read(path, as_version=4)
     _whole(notebook)
-    last = kept.read(KIND, path).get("exercises", {})
+    last = recorded.read(path)
     sources = {number: str(cell.source) for number, cell in enumerate(notebook.cells)}
     every = slices(notebook.cells, everything=_is_imported(notebook))
     here = [platform.node(), platform.python_version(), *map(_version, PACKAGES)]
     wanted, stays = _wanted(every, sources, here, {} if anew else last)
     needed = sorted({cell for each in wanted for cell in (*each.before, each.cell)})
-    graded = [number for number, cell in enumerate(notebook.cells) if _graded(cell)]
-    known = {number: _pending(notebook, number, stays, last) for number in graded}
+    asked = [number for number, cell in enumerate(notebook.cells) if graded(cell)]
+    known = {number: _pending(notebook, number, stays, last) for number in asked}
     under_way = _UnderWay(notebook, wanted, known, on_progress)
     ready = [name for each in wanted for name in each.after if name in stays and stays[name].state == PASSES]
     reason = ""
     if needed:
         hear = {"on_begin": under_way.begins, "on_end": under_way.ends}
         lost = running.run(notebook, needed, path, passed=ready, **hear, stop=stop)
-        reason = said("The kernel died before, at cell {0}.", (lost or 0) + 1)
+        reason = _died(lost)
     if stop and stop.asked:
         reason = said("You stopped it before.")
-    found = [under_way.standing(number, reason) for number in graded]
+    found = [under_way.standing(number, reason) for number in asked]
     passing = {each.exercise for each in found if each.state == PASSES}
     digests = {each.exercise: each.digest(sources, here, passing) for each in every}
     found = [replace(each, digest=digests[each.exercise]) if each.again and each.digest else each for each in found]
-    kept.write(KIND, path, {"exercises": {each.exercise: asdict(each) for each in found}})
+    recorded.write(path, found, last)
     code = sum(cell.cell_type == "code" for cell in notebook.cells)
-    changed = tuple(_name(cell) for cell in notebook.cells if _is_changed(cell))
+    changed = tuple(exercise_of(cell) for cell in notebook.cells if _is_changed(cell))
     own = [] if _is_imported(notebook) else left_out(notebook.cells, every)
     unneeded = tuple(sources[number].strip().splitlines()[0] for number in own)
     return Validation(tuple(found), len(under_way.took), code, time.monotonic() - began, changed, unneeded)
 
 
-def answers_digest(notebook: Mapping[str, Any], graded: Mapping[str, Any]) -> str:
-    """Of the student's cells that the exercise of a graded cell looks at."""
-    wanted = set(graded["metadata"].get("across", {}).get("answers", [])) | {graded["metadata"]["nbgrader"]["grade_id"]}
-    cells = (cell for cell in notebook["cells"] if cell["metadata"].get("nbgrader", {}).get("solution"))
-    sources = [text(cell) for cell in cells if cell["metadata"]["nbgrader"].get("grade_id") in wanted]
-    return hashlib.sha256(json.dumps(sources).encode()).hexdigest()
+def after_a_run(notebook: NotebookNode, lost: int | None) -> list[Standing]:
+    """How each exercise stands after a run of all cells, whose outputs the notebook has; `lost`: where the kernel died."""
+    found = []
+    for number, cell in enumerate(notebook.cells):
+        if graded(cell) and not is_check(cell.metadata):
+            found.append(_by_hand(notebook, number))
+        elif graded(cell) and cell.get("execution_count") is None:
+            found.append(_did_not_run(notebook, number, _died(lost)))
+        elif graded(cell):  # Validate runs less than all: it may say something else, and runs this check again
+            found.append(replace(_standing(notebook, number), digest=""))
+    return found
+
+
+def _died(lost: int | None) -> str:
+    return said("The kernel died before, at cell {0}.", (lost or 0) + 1)
+
+
+def graded(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell of a notebook is an exercise's: its check, or what a person reads."""
+    return bool(cell["metadata"].get("nbgrader", {}).get("grade"))
 
 
 def _is_imported(notebook: NotebookNode) -> bool:
@@ -197,20 +203,23 @@ class _UnderWay:
             return self.known[number]
         if number in self.took:
             return replace(_standing(self.notebook, number), seconds=round(self.took[number], 2))
-        blank = self.known[number]
-        why = reason if str(self.notebook.cells[number].source).strip() else said("Its cell is empty.")
-        says = said("{0}: did not run. {1}", blank.exercise, why)
-        return replace(blank, state=NOT_YET, says=says)
+        return replace(_did_not_run(self.notebook, number, reason), seconds=self.known[number].seconds)
+
+
+def _did_not_run(notebook: NotebookNode, number: int, reason: str) -> Standing:
+    blank = _blank(notebook, number)
+    why = reason if str(notebook.cells[number].source).strip() else said("Its cell is empty.")
+    return replace(blank, state=NOT_YET, says=said("{0}: did not run. {1}", blank.exercise, why))
 
 
 def _pending(notebook: NotebookNode, number: int, stays: Mapping[str, Standing], before: Mapping[str, Any]) -> Standing:
     """How an exercise stands before any cell is run."""
     cell = notebook.cells[number]
-    if _name(cell) in stays:
-        return stays[_name(cell)]
+    if exercise_of(cell) in stays:
+        return stays[exercise_of(cell)]
     if not is_check(cell.metadata):
         return _by_hand(notebook, number)
-    last = before.get(_name(cell)) or {}
+    last = before.get(exercise_of(cell)) or {}
     usual = last.get("seconds") if last.get("state") in (PASSES, NOT_YET) else None
     return replace(_blank(notebook, number), seconds=usual if isinstance(usual, float) else 0.0)
 
@@ -218,9 +227,9 @@ def _pending(notebook: NotebookNode, number: int, stays: Mapping[str, Standing],
 def _blank(notebook: NotebookNode, number: int) -> Standing:
     """What is known of an exercise without running anything."""
     cell = notebook.cells[number]
-    own = next((each for each in notebook.cells if _answer(each) == _name(cell)), cell)
+    own = next((each for each in notebook.cells if _answer(each) == exercise_of(cell)), cell)
     return Standing(
-        exercise=_name(cell),
+        exercise=exercise_of(cell),
         points=float(cell.metadata.nbgrader.get("points", 0)),
         cell=own.metadata.nbgrader.grade_id,
         state=PENDING,
@@ -295,22 +304,9 @@ def _is_changed(cell: NotebookNode) -> bool:
     return bool(meta.get("locked") and meta.get("checksum") and answered(cell))
 
 
-def _graded(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("nbgrader", {}).get("grade"))
-
-
 def _answer(cell: NotebookNode) -> str:
     meta = cell.metadata.get("nbgrader", {})
     return meta.get("grade_id", "") if meta.get("solution") else ""
-
-
-def _name(cell: NotebookNode) -> str:
-    return cell.metadata.get("across", {}).get("exercise") or cell.metadata.nbgrader.grade_id
-
-
-def text(cell: Mapping[str, Any]) -> str:
-    """The source of a cell as nbformat, or JSON, has it."""
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
 
 
 def _version(package: str) -> str:

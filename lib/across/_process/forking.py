@@ -23,6 +23,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -31,6 +32,13 @@ MESSAGE = 1 << 17  # bytes; what does not fit goes through a file descriptor
 FDS = 16
 PR_SET_PDEATHSIG = 1
 FOLDER = "across-"  # how the name of a server's folder begins
+LONGEST = 80  # bytes of the path in which it is made: a socket's may have 107
+
+
+def new_folder() -> str:
+    """A new folder for a server's socket: where temporary files are (TMPDIR), in /tmp if that path is long. Raises OSError."""
+    place = tempfile.gettempdir()
+    return tempfile.mkdtemp(prefix=FOLDER, dir=place if len(os.fsencode(place)) <= LONGEST else "/tmp")
 
 
 class ServerError(RuntimeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 from across._process import scopes
@@ -54,6 +54,17 @@ def binds(source: str) -> frozenset[str]:
         return words | _everywhere_bound(tree)
     except UNREADABLE:
         return _words(source)
+
+
+def last_that_binds(name: str, sources: Sequence[str]) -> str | None:
+    """The last of these cells that binds a name, what is no Python left out; None if none does."""
+    for source in reversed(sources):
+        try:
+            if name in _everywhere_bound(_parsed(source)[0]):
+                return source
+        except UNREADABLE:
+            continue
+    return None
 
 
 def _everywhere_bound(tree: ast.Module) -> set[str]:

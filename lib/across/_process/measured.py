@@ -15,13 +15,19 @@ NOTEBOOK = "JPY_SESSION_NAME"  # jupyter_server's: the notebook of a kernel
 _here: dict[str, str] = {}
 
 
+def known_notebook(said: str = "") -> str:
+    """Where the notebook of this kernel is: as `said`, or as Jupyter's server told the kernel; "" where nobody did."""
+    found = said or os.environ.get(NOTEBOOK, "")
+    return found if found.endswith(".ipynb") else ""
+
+
 def first(exercise: str, said: str, notebook: str = "") -> str:
     """The prediction, as text, that was measured first in this `notebook`: `said`, if there was none.
 
     A run for the checks alone (Validate, `across run`) shows no measurement to the student, and counts for none.
     """
-    notebook = notebook or os.environ.get(NOTEBOOK, "")
-    known = kept.read(KIND, Path(notebook)) if notebook.endswith(".ipynb") else _here
+    notebook = known_notebook(notebook)
+    known = kept.read(KIND, Path(notebook)) if notebook else _here
     found = known.get(exercise)
     if isinstance(found, str) or os.environ.get("NBGRADER_VALIDATING"):
         return found if isinstance(found, str) else said

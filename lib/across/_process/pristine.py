@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from types import ModuleType
 from typing import NoReturn
 
@@ -22,12 +21,15 @@ ADDRESS = "ACROSS_FORK_SERVER"  # environment: its socket and, for other Pythons
 
 
 def leave(module: ModuleType) -> None:
-    """Fork a server of `module`; it ends with this process. Where no process is to be had there is none.
+    """Fork a server of `module`; it ends with this process. Where no process or file is to be had there is none.
 
     Call it before the first op, in a process with one thread.
     """
-    folder = tempfile.mkdtemp(prefix=forking.FOLDER, dir="/tmp")  # the server removes it
-    server = forking.Server(f"{folder}/warm", module)
+    try:
+        folder = forking.new_folder()  # the server removes it
+        server = forking.Server(f"{folder}/warm", module)
+    except OSError:  # nothing can be written here
+        return
     owner = os.getpid()
     try:
         pid = os.fork()

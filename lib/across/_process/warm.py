@@ -20,7 +20,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from typing import Any
 
 from across import _system
 from across._process import forking
-from across._process.forking import FOLDER, MESSAGE, ServerError, die_with_parent
+from across._process.forking import MESSAGE, ServerError, die_with_parent
 
 __all__ = ["MESSAGE", "Child", "ForkServer", "ServerError", "answers", "available", "die_with_parent", "request"]
 
@@ -151,9 +150,9 @@ class ForkServer:
         return self.process is not None and self.process.poll() is None
 
     def launch(self) -> ForkServer:
-        """Start the server process without waiting for it (see `ready`); what one before it left is removed."""
+        """Start the server process without waiting for it (see `ready`); what one before it left is removed. Raises OSError."""
         self.close()
-        self.folder = tempfile.mkdtemp(prefix=FOLDER, dir="/tmp")  # short: a socket's path has 107 bytes
+        self.folder = forking.new_folder()
         with open(f"{self.folder}/log", "ab") as log:
             self.process = subprocess.Popen(
                 [

@@ -284,7 +284,10 @@
               className: "across-home",
               label: say("Start page"),
               tooltip: say("The chapters, your progress, and the next step"),
-              onClick: () => app.commands.execute(OPEN),
+              onClick: async () => { // it tells of the notebook as it is saved
+                if (panel.context.model.dirty && panel.context.contentsModel?.writable) await panel.context.save().catch(() => {});
+                app.commands.execute(OPEN);
+              },
             });
             panel.toolbar.insertItem(0, "across-start", home);
             panel.toolbar.insertItem(1, "across-validate", button);

@@ -1,0 +1,163 @@
+"""One record: a tick in a cell, `across run` and Validate say the same of an exercise, until its answer is changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from test_validation import STUB, answer, cell
+
+from across._jupyter import headless, progress, validation
+from across._process import recorded
+from across._process.recorded import BY_HAND, NOT_YET, OPEN, PASSES
+
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+RIGHT = {"pick": "def pick():\n    return 1", "place": "def place():\n    return 2"}
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own folder."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
+    monkeypatch.delenv(recorded.FOR_CHECKS_ALONE, raising=False)
+    return tmp_path / "user"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A chapter of two exercises with checks and one that a person reads, as released."""
+    (tmp_path / "notebooks").mkdir()
+    place = tmp_path / "notebooks" / "01_first.ipynb"
+    cells = [
+        nbformat.v4.new_markdown_cell("# First"),
+        nbformat.v4.new_code_cell("from across.attempt import attempt, expect"),
+        cell(f"def pick():\n    {STUB}", "answer", "pick"),
+        cell("with attempt('pick'):\n    expect(pick() == 1, f'`pick()` returned {pick()}')", "check", "pick"),
+        cell(f"def place():\n    {STUB}", "answer", "place"),
+        cell("with attempt('place'):\n    expect(place() == 2, 'no')", "check", "place"),
+        cell("*Your answer goes here.*", "prose", "explain"),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), place)
+    return place
+
+
+def run_in_jupyter(path: Path, *added: str) -> list[str]:
+    """Run every cell of the notebook, and `added` ones, in a kernel that knows which it is; what the checks raised."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells += [nbformat.v4.new_code_cell(each) for each in added]
+    NotebookClient(notebook, timeout=60, allow_errors=True).execute(env={**os.environ, "JPY_SESSION_NAME": str(path)})
+    return [
+        output.ename for each in notebook.cells for output in each.get("outputs", []) if output.output_type == "error"
+    ]
+
+
+def states(path: Path) -> dict[str, str]:
+    return {name: each["state"] for name, each in recorded.read(path).items()}
+
+
+def said(found: tuple[recorded.Standing, ...]) -> dict[str, tuple[str, str]]:
+    return {each.exercise: (each.state, each.says) for each in found}
+
+
+def chapter() -> progress.Chapter:
+    [found] = progress.course()
+    return found
+
+
+def told() -> tuple[int, int, str, str | None]:
+    """How many checks pass, how many answers wait for Validate, how the chapter stands, and what is next in it."""
+    found = chapter()
+    return found.passing, found.waiting, found.state, found.open.name if found.open else None
+
+
+def test_what_ticks_in_its_cell_is_solved_on_the_start_page_and_waits_for_validate_alone(path: Path):
+    answer(path, **RIGHT)
+    assert told() == (0, 2, "begun", "explain")  # nothing is known of them: next is no answer that may be right
+    assert run_in_jupyter(path) == []
+    assert states(path) == {"pick": PASSES, "place": PASSES}
+    assert told() == (2, 2, "begun", "explain")
+    answer(path, explain="Because.")
+    assert told() == (2, 2, "begun", None)
+    validation.validate(path)
+    assert told() == (2, 0, "done", None)
+    before = recorded.read(path)
+    run_in_jupyter(path)
+    assert recorded.read(path) == before  # Validate's word says more than the tick
+
+
+def test_a_tick_is_forgotten_when_the_answer_has_changed_since_and_counts_again_when_it_is_back(path: Path):
+    answer(path, **RIGHT)
+    run_in_jupyter(path)
+    answer(path, pick="def pick():\n    return 1  # or two?")
+    assert [(each.name, each.passes, each.waits) for each in chapter().exercises][:2] == [
+        ("pick", False, True),
+        ("place", True, True),
+    ]
+    answer(path, pick=RIGHT["pick"])
+    assert told()[0] == 2
+
+
+def test_a_tick_is_of_the_answer_that_the_kernel_has_run_whatever_the_file_holds(path: Path):
+    """In JupyterLab the cells are run before they are saved; and an answer may be tried in a cell below."""
+    answer(path, **RIGHT)
+    tried = "with attempt('pick'):\n    expect(pick() == 1, 'no')"
+    run_in_jupyter(path, "def pick():\n    return 1.0", tried)
+    assert [each.passes for each in chapter().exercises] == [
+        False,
+        True,
+        False,
+    ]  # it was not the answer's cell that ticked
+    answer(path, pick="def pick():\n    return 1.0\n\n")
+    assert [each.passes for each in chapter().exercises] == [True, True, False]
+
+
+def test_what_a_check_does_not_let_pass_is_next_and_is_no_longer_solved(path: Path):
+    answer(path, **RIGHT)
+    validation.validate(path)
+    answer(path, pick="def pick():\n    return 7")
+    assert run_in_jupyter(path) == ["NotYet"]
+    assert told() == (1, 0, "begun", "pick")
+    assert recorded.read(path)["pick"]["says"] == "pick: not yet. `pick()` returned 7"
+
+
+def test_a_blank_chapter_that_is_run_is_not_begun(path: Path):
+    assert run_in_jupyter(path) == ["NotAttempted", "NotAttempted"]
+    assert states(path) == {"pick": OPEN, "place": OPEN}
+    assert told() == (0, 0, "new", "pick")
+
+
+def test_across_run_records_what_validate_would_and_says_the_same_of_untouched_prose_with_a_total(path: Path):
+    answer(path, pick=RIGHT["pick"])
+    report = headless.run(path)
+    ours, validated = said(report.exercises), said(validation.validate(path, anew=True).exercises)
+    assert ours == validated
+    assert ours["explain"] == (OPEN, "explain: not attempted yet. A person reads it.")
+    assert headless.total(report) == "1 of 2 checks pass, for 2 of 4 points. A person gives the other 2."
+    answer(path, **RIGHT, explain="Because.")
+    report = headless.run(path)
+    assert [each.state for each in report.exercises] == [PASSES, PASSES, BY_HAND]
+    assert told() == (2, 0, "done", None)
+
+
+def test_what_ticks_while_validate_runs_is_kept_if_it_is_of_another_answer(path: Path):
+    answer(path, pick="def pick():\n    return 7", place=RIGHT["place"])
+
+    def meanwhile(exercises: tuple[recorded.Standing, ...]) -> None:
+        if exercises[1].state == validation.TRIED:  # the first has failed; its student repairs it now
+            answer(path, **RIGHT)
+            run_in_jupyter(path)
+
+    found = validation.validate(path, on_progress=meanwhile)
+    assert [each.state for each in found.exercises] == [NOT_YET, PASSES, OPEN]
+    assert told() == (2, 1, "begun", "explain")
+
+
+def test_where_nothing_can_be_recorded_a_check_says_what_it_says(path: Path, user: Path):
+    user.write_text("no folder")
+    answer(path, **RIGHT)
+    assert run_in_jupyter(path) == []
+    assert told() == (0, 2, "begun", "explain")
