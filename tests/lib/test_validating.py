@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from across._jupyter import panel
 from across._jupyter.validating import Asked, told_under_way
-from across._jupyter.validation import NOT_YET, PASSES, PENDING, PREPARED, TRIED, CellUnderWay, Standing
+from across._jupyter.validation import NOT_YET, OPEN, PASSES, PENDING, PREPARED, TRIED, CellUnderWay, Standing
 
 
 def _asked(name: str, *states: str) -> Asked:
@@ -22,7 +23,8 @@ def test_while_it_runs_it_says_what_is_tried_how_long_that_took_the_last_time_an
     assert told["seconds"] == "2 s; it took 4 s the last time"
     assert told["says"] == "1 of 3 checks are known."
     assert told["exercises"][0] == {"exercise": "e0", "worth": "2 points", "cell": "e0", "state": NOT_YET, "says": ""}
-    ended = _asked("a.ipynb", NOT_YET, PASSES)
+    ended = _asked("a.ipynb", NOT_YET, PASSES, OPEN)
+    assert told_under_way(ended, ended)["exercises"][2]["state"] == panel.NEW
     assert told_under_way(ended, ended)["now"] == "The kernel ends."
     asked.stop.ask()
     assert told_under_way(asked, asked)["now"] == "It is being stopped."

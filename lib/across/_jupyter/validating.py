@@ -183,8 +183,13 @@ def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
         "line": mine.own.line if mine.own and cell else "",
         "seconds": took if seconds >= 1 else "",
         "done": [len(known), len(checks)],
-        "exercises": [panel.line(each.exercise, each.points, each.cell, each.state, each.says) for each in checks],
+        "exercises": [_line(each) for each in checks],
     }
+
+
+def _line(each: validation.Standing) -> dict[str, Any]:
+    state, says = (panel.NEW, "") if each.state == validation.OPEN else (each.state, each.says)
+    return panel.line(each.exercise, each.points, each.cell, state, says)
 
 
 NAMED = 5  # of the cells that were left out

@@ -6,7 +6,7 @@
 const MARKS = { new: "○", begun: "◐", waits: "…", ticked: "✓", passes: "✓", "not yet": "✗", "by hand": "✎", pending: "·", prepared: "…", tried: "…" };
 const SOON = 500; // milliseconds after which one that waits for Validate sees what it does
 const PAUSE = 800; // without a change of the notebook, after which its exercises are looked at
-const WIDE = 1200, NARROW = 760; // pixels of a window: from here on the panel opens by itself; below this it hides what it leads to
+const WIDE = 1200, NARROW = 760; // pixels of a window: from here on the panel opens by itself; below this it and the notebook take turns
 
 const STYLE = `
   .across-exercises { box-sizing: border-box; height: 100%; overflow: auto; padding: 10px 14px; font-size: var(--jp-ui-font-size1);
@@ -110,7 +110,10 @@ export function exercises({ widgets, icons, app, tracker, say, ask, url, element
       tracker.currentChanged.connect(() => this.turn());
       this.turn();
     }
-    onAfterShow() { this.look(); }
+    onAfterShow() {
+      if (window.innerWidth < NARROW) app.shell.collapseLeft?.();
+      this.look();
+    }
     onActivateRequest() { if (!this.quiet) (this.list.querySelector("a") || this.node).focus(); this.quiet = false; }
 
     // Show the panel without taking the focus from where one works.
@@ -202,8 +205,10 @@ export function exercises({ widgets, icons, app, tracker, say, ask, url, element
         if (!pictures.open || drawn.dataset.shown === shown) return;
         drawn.dataset.shown = shown;
         const path = encodeURIComponent(this.notebook.context.path);
-        const images = JSON.parse(shown).alts.map((alt, number) =>
-          element("img", { alt, src: url(`across/exercises?path=${path}&exercise=${encodeURIComponent(name)}&number=${number}&at=${Date.now()}`) }));
+        const images = JSON.parse(shown).alts.map((alt, number) => {
+          const src = url(`across/exercises?path=${path}&exercise=${encodeURIComponent(name)}&number=${number}&at=${Date.now()}`);
+          return element("a", { href: src, target: "_blank" }, element("img", { alt, src })); // in full size
+        });
         drawn.replaceChildren(...images);
       };
       pictures.addEventListener("toggle", draw);
