@@ -38,10 +38,11 @@ Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
 HARNESS = Path(build.__file__).parents[1]
 PLACE = re.compile(r"\{\d[^{}]*\}")
-PAGES = (
+PAGES = (  # what they say is in a context of its own
     "_jupyter/pages/start.html",
     "_jupyter/share/labextensions/across/lab.js",
-)  # what they say is in a context of its own
+    "_jupyter/share/labextensions/across/exercises.js",
+)
 FINDINGS = [text for question, _, finding in diagnosis.RUNGS for text in (question, finding.says, finding.mend)]
 LABELS = [  # of the feedback page
     *(each for table in (feedback.HOW, feedback.TO_DO, feedback.NOT_YOURS) for each in table.values()),
