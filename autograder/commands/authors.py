@@ -165,6 +165,8 @@ def verify(
     if found:
         console.print(checks_page.table(found))
     for each in found:
+        for said in (*each.accepted, *each.notes):
+            say(f"{each.chapter}: {said}")
         for said in verifier.complaints(each):
             warn(each.chapter, said)
     if written:
