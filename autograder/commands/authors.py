@@ -61,7 +61,7 @@ def import_(
         str, typer.Option(help="its folder of assignments, if it is not called as nbgrader_config.py says")
     ] = "",
 ) -> None:
-    """Make a course of an nbgrader course: see docs/importing.md.
+    """Make a course of one of nbgrader's, or of master notebooks of otter's: see docs/importing.md.
 
     For example: autograder import nbgrader_course --out course. Exit code 2: a notebook could not be taken; the others were.
     """
