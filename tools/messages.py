@@ -32,9 +32,10 @@ def of_page(source: str) -> Found:
 def of_pictures(source: str) -> Found:
     """The fixed words that a chapter's code puts into its pictures, and into the line of a check that passed.
 
-    A picture's title is an argument of the call that draws it, and a bar's name the key of a dictionary: of one in such a
-    call, or stored by itself, `times["8 in one machine"] = ...`; of one that is made in a cell that draws, where it is no
-    single word. A text with values has places for them, `f"Built under {D[0]}"`. Raises SyntaxError.
+    A picture's title is an argument of the call that draws it, or stands in a dictionary by the argument's name. A bar's name
+    is the key of a dictionary: of one in such a call, or stored by itself, `times["8 in one machine"] = ...`; of one that is
+    made in a cell that draws, where it is no single word. A text with values has places for them, `f"Built under {D[0]}"`.
+    Raises SyntaxError.
     """
     shown: list[ast.expr] = []
     made: list[ast.expr] = []  # keys of dictionaries
@@ -50,6 +51,7 @@ def of_pictures(source: str) -> Found:
             shown.append(node.slice)
         elif isinstance(node, ast.Dict):
             made += filter(None, node.keys)
+            shown += [value for key, value in zip(node.keys, node.values, strict=True) if key and _text(key) in NAMED]
         elif isinstance(node, ast.DictComp):
             made.append(node.key)
     shown += [each for each in made if draws and " " in _text(each)]

@@ -280,7 +280,7 @@ def f(x):
 @exercise("of no interest here")
 def show(times):
     times["8 in one machine"] = 3
-    rows = {"of two words": 1, "one": 2}
+    rows = {"of two words": 1, "one": 2, "unit": "seconds here"}
     bars({"the budget": 40, name: 3, **times}, title="Short", unit=f"steps of {times}", loc="upper left")
     trace(x).draw("two programs", devices=D)
 with attempt("guess", done="recorded before"): pass
@@ -296,7 +296,15 @@ def test_what_a_template_or_a_script_says_is_found():
 def test_what_a_module_says_is_found_with_its_values_and_in_a_chapter_the_words_of_its_pictures():
     assert messages.of_source(CODE) == {"a kind": (), "{0}: not yet. {1}": ("x.name", "why")}
     found = set(messages.of_pictures(CODE))
-    here = {"8 in one machine", "the budget", "Short", "two programs", "recorded before", "of two words"}
+    here = {
+        "8 in one machine",
+        "the budget",
+        "Short",
+        "two programs",
+        "recorded before",
+        "of two words",
+        "seconds here",
+    }
     assert found == here | {"steps of {0}"}
 
 
