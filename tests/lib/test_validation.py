@@ -174,7 +174,7 @@ def test_what_a_browser_has_is_validated_in_place_of_the_file_and_each_cell_is_t
     notebook = nbformat.read(path, as_version=4)
     notebook.cells[2].source = "def pick():\n    return 1"
     begun: list[validation.CellUnderWay] = []
-    found = validate(path, on_cell=begun.append, notebook=notebook)
+    found = validate(path, on_cell=begun.append, in_browser=notebook)
     assert states(found) == {"pick": PASSES, "place": OPEN, "explain": OPEN}
     assert [(each.number, each.own) for each in begun] == [(1, False), (3, True), (4, False), (5, True), (6, False)]
     assert begun[1].line == "def pick():"

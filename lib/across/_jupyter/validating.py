@@ -125,7 +125,7 @@ class Handler(OfNotebook):
                     "on_cell": mine.begins,
                     "stop": mine.stop,
                 }
-                found = await asyncio.to_thread(validation.validate, notebook, notebook=cells, **how)
+                found = await asyncio.to_thread(validation.validate, notebook, in_browser=cells, **how)
         except Exception as error:  # a student's file, or what its cells did to the kernel
             self.log.warning("validating %s", notebook, exc_info=True)
             await self.finish(json.dumps({"fault": f"{type(error).__name__}: {error}"}))

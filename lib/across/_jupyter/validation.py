@@ -83,17 +83,17 @@ def validate(
     on_progress: Callable[[tuple[Standing, ...]], None] = lambda exercises: None,
     stop: running.Stop | None = None,
     on_cell: Callable[[CellUnderWay], None] = lambda cell: None,
-    notebook: NotebookNode | None = None,
+    in_browser: NotebookNode | None = None,
 ) -> Validation:
     """Run of the notebook at `path` what its checks need, in its folder; the file stays as it is.
 
     `on_progress` is called with every exercise as it stands, whenever one stands otherwise; `on_cell` with each cell that
     begins. A cell that takes longer than 120 s is interrupted. After `stop` is asked, what is known is kept, and the others
-    did not run. `notebook`: as it is in a browser, in place of what the file has.
+    did not run. `in_browser`: the notebook as it is there, in place of what the file has.
     Raises ValueError for what is no notebook, or one whose exercises are not as they were released.
     """
     began = time.monotonic()
-    notebook = notebook or nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4) if in_browser is None else in_browser
     _whole(notebook)
     last = recorded.read(path)
     sources = {number: str(cell.source) for number, cell in enumerate(notebook.cells)}
