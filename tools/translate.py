@@ -38,6 +38,7 @@ PLACE = re.compile(r"\{\d[^{}]*\}")
 PAGES = (
     "_jupyter/pages/start.html",
     "_jupyter/share/labextensions/across/lab.js",
+    "_jupyter/share/labextensions/across-cells/cells.js",
 )  # what they say is in a context of its own
 FINDINGS = [text for question, _, finding in diagnosis.RUNGS for text in (question, finding.says, finding.mend)]
 LABELS = [  # of the feedback page

@@ -83,7 +83,7 @@ def test_jupyterlab_has_the_words_that_the_locale_asks_for():
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_lab_js_is_given_its_words(language: str, course: Path):
+def test_our_scripts_are_given_their_words(language: str, course: Path):
     chapters.speak(language)
     said: list[tuple[str, type]] = []
     server = SimpleNamespace(
@@ -93,8 +93,9 @@ def test_lab_js_is_given_its_words(language: str, course: Path):
     validating._load_jupyter_server_extension(server)
     given = server.web_app.settings.get("page_config_data", {}).get("acrossWords", "{}")
     words = json.loads(given)
-    script = (lab.DATA / "labextensions" / "across" / "lab.js").read_text(encoding="utf-8")
-    wanted = set(re.findall(r'\bsay\("([^"]+)"', script))
+    scripts = [path.read_text(encoding="utf-8") for path in sorted(lab.DATA.rglob("*.js"))]
+    assert len(scripts) == 2
+    wanted = {each for script in scripts for each in re.findall(r'\bsay\("([^"]+)"', script)}
     assert len(wanted) > 10
     assert wanted - words.keys() == (set() if language == "zh" else wanted)
     assert len(said) == 2
