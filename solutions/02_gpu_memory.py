@@ -8,7 +8,7 @@
 # # GPU memory
 # **Who owns the memory of a GPU, and how do two programs share it?**
 #
-# A colleague starts a program on "your" GPU. Yours dies. In 60 minutes you find out who took what, and you write the
+# A colleague starts a program on "your" GPU. Yours dies. In 75 minutes you find out who took what, and you write the
 # rules by which programs live together.
 
 # %%

@@ -373,6 +373,9 @@ with attempt("resolve"):
         expect(resolve(name, list(devices), master) is None, f"{name!r}: there is no {missing}; wanted None")
 
 # %% [markdown]
+# *A good place to stop: your servers compute, and you know where.*
+
+# %% [markdown]
 # ## Today's form: connect, then pin
 # TensorFlow 2 needs no session. One call makes every device of the cluster a device of this notebook.
 
@@ -393,7 +396,7 @@ for name in ("/job:worker", "/cpu:1", WORKER):
         print(f"{name} -> {(tf.ones([]) + 1.0).device}")
 
 # %% [markdown]
-# A Keras model, as usual; its weights are on `ps:0`. You call it here, in the notebook, the client:
+# A Keras model, its weights on `ps:0`. You call it in the notebook, the client:
 
 # %% tags=["show"]
 with tf.device(PS):
@@ -468,7 +471,7 @@ with LocalCluster(ps=1, worker=2) as second:
 
 # %% [markdown]
 # The master of a *new* session wants to hear from *every* task of the plan before it runs anything. Without our limit of 2
-# seconds it would wait on, without an error: the first thing to suspect when a cluster "hangs".
+# seconds it would wait on: the first thing to suspect when a cluster "hangs".
 #
 # The list `device_filters` of a `ConfigProto` names the tasks that a session needs. With `["/job:worker/task:1"]` the master
 # asks that task alone.

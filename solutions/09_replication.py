@@ -428,6 +428,9 @@ with attempt("late_steps"):
 # unsteady, or lets it run away. Then a smaller rate helps.
 
 # %% [markdown]
+# *A good place to stop: a lost update is mended, staleness counted.*
+
+# %% [markdown]
 # ## Who waits for a slow worker?
 # `replicas.slow` makes a worker slow: it sleeps after it has read `w`, before its gradient is there. The worker notes when
 # it began and ended, by its own clock, and how many steps it saw.

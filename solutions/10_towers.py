@@ -156,8 +156,7 @@ queued = fresh.run(then, path, timeout=50)
 print(f"{len(queued)} steps, loss {queued[0]:.2f} -> {queued[-1]:.2f}")
 
 # %% [markdown]
-# Two epochs of 1,500 are 93 full batches; the last 24 examples were left out. Your three lines replace all this,
-# and drop nothing.
+# Two epochs of 1,500 are 93 full batches; the last 24 examples were left out.
 
 # %% [markdown]
 # ## One tower
@@ -393,7 +392,10 @@ with attempt("step", after=["tower", "average_gradients"]):
     expect(made_on == {"CPU:0"}, f"in a block of {D[1]}, the averages are made on {made_on}; not CPU:0")
 
 # %% [markdown]
-# Equal, but not to the last bit: a sum in another order rounds otherwise. We allow 1e-6, after 5 steps.
+# Equal, but not to the last bit: a sum in another order rounds otherwise. We allow 1e-6.
+
+# %% [markdown]
+# *A good place to stop: your towers equal one device.*
 
 # %% [markdown]
 # ## How fast?
@@ -472,7 +474,7 @@ except NotImplementedError as error:
 # %% [markdown]
 # Where devices share one processor, four towers are no faster than one device.
 #
-# And the source's network, on digits enlarged to 28 × 28 pixels:
+# The source's network, on digits of 28 × 28 pixels:
 
 # %% tags=["show"] covers=["S48", "S51"]
 try:
@@ -555,7 +557,8 @@ with attempt("source_step"):
 
 # %% [markdown]
 # `use_locking=True` keeps apart two updates of one variable that meet; here is one a step. `gate_gradients=0` lets each
-# gradient be used as soon as it is there.
+# gradient be used as soon as it is there. `allow_soft_placement=True` lets an op without a GPU kernel run on the CPU (chapter
+# 04).
 
 # %% [markdown]
 # ## In step with the slowest
@@ -630,7 +633,7 @@ with attempt("guesses", after=["step"], done="recorded before it was measured"):
 #
 # Averaging waits for all towers, so one slow tower costs as much as four. And Adam hides a sum in place of a mean: it divides
 # by the size of the gradients, unless they are tiny. With SGD a sum over four towers is a mean at four times the rate: some want
-# it, as the batch of a step is four times as large. Let them write it as a rate.
+# it, as the batch of a step is four times as large.
 # </details>
 
 # %% [markdown]
@@ -876,7 +879,7 @@ display(modelled(SIZE, f"{SIZE / 1e6:.0f} MB"), modelled(33e3, "33 KB"))
 
 # %% [markdown]
 # ## Out of step
-# Why wait at all? Let each tower update as soon as it is ready. Each thread
+# Let each tower update as soon as it is ready. Each thread
 # reads the weights, computes for 2 ms (a nap), then updates. Meanwhile, others update: its gradient is **stale**.
 # A linear model, all 1,500 digits:
 

@@ -56,8 +56,7 @@ for copy in strategy.experimental_local_results(kernel):
     print(copy.name, copy.shape, copy.device)
 
 # %% [markdown]
-# Two copies: a **mirrored variable**. Each replica reads its own. A training step changes both alike: what
-# is trained stays equal.
+# Two copies: a **mirrored variable**. Each replica reads its own. A training step changes both alike.
 #
 # There are six strategies, on two axes: do the replicas train in step, and where are the variables?
 
@@ -145,8 +144,7 @@ strategies.recorded()
 strategies.cell("CentralStorage", "Keras fit")
 
 # %% [markdown]
-# No error, right weights, and a wrong loss. So compare a program with `OneDeviceStrategy`. It brings the input to one device,
-# and computes there:
+# No error, right weights, and a wrong loss. So compare a program with `OneDeviceStrategy`, all on one device:
 
 # %% tags=["show"] covers=["S60"]
 alone = tf.distribute.OneDeviceStrategy(D[1])
@@ -492,6 +490,9 @@ try:
     print("4 replicas against one device:", differs(in_all, in_step(D), D[0], 1e-4) or "no difference")
 except NotImplementedError:
     print("write `differs`, `even` and `program` first")
+
+# %% [markdown]
+# *A good place to stop: your program trains on any mirrored strategy.*
 
 # %% [markdown]
 # ## Adding over replicas

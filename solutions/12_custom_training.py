@@ -48,7 +48,7 @@ pair = mirrored(2)
 
 
 # %% [markdown]
-# One small network for the chapter. Its optimizer is *built* at once: then its own variables, the momentum, exist as well. In
+# One small network. Its optimizer is *built* at once: then its own variables, the momentum, exist as well. In
 # a mirrored strategy's `scope()`, each variable gets a copy for each replica:
 
 
@@ -154,7 +154,7 @@ seen = placement.trace(total, five)
 seen.draw(title="`run`: a Sum in each replica. `reduce`: one AddN", devices=["/CPU:0", *D[:2]])
 
 # %% [markdown]
-# It is the same with gradients. Inside a replica, `optimizer.apply` **adds** the gradients of all replicas. Then all replicas
+# Inside a replica, `optimizer.apply` **adds** the gradients of all replicas. Then all replicas
 # make the same update. So a replica's loss is the sum over *its* examples, divided by the examples of *all*.
 
 # %% [markdown]
@@ -379,6 +379,9 @@ with attempt("step", after=["in_replica"]):
             expect(np.isclose(loss, right, atol=1e-4), sentence)
         far = apart(weights, alone.get_weights())
         expect(far < 1e-5, f"{n} replicas: a weight differs by {far:.1g} from Keras's on one device")
+
+# %% [markdown]
+# *A good place to stop: your step trains on several replicas.*
 
 # %% [markdown]
 # ## Five ways, the same numbers

@@ -46,6 +46,7 @@ scaling_page.drawn(RECORDED, "alone", title="RECORDED: somebody's study")
 
 # %%
 import concurrent.futures
+import functools
 import itertools
 import math
 import tempfile
@@ -724,9 +725,16 @@ if given:
         found = scaling.speedup(base, name, work[name])
         outside = found and not found.low <= said <= found.high
         print(f"{name}: recorded {said:.2f}, measured {found}{'  <- a surprise' if outside else ''}")
-    headings = ["Decision", "Is it real", "Difference", "On other machines"]
-    dollars = {name: given["dollars"] * planned.machines(run) for name, run in runs.items()}
-    display(scaling_page.page(scaling, base, work, headings=headings, chance=chance, dollars=dollars))
+    page = functools.partial(
+        scaling_page.page,
+        scaling,
+        base,
+        work,
+        headings=["Decision", "Is it real", "Difference", "On other machines"],
+        chance=chance,
+        dollars={name: given["dollars"] * planned.machines(run) for name, run in runs.items()},
+    )
+    display(page())
 
 # %% [markdown]
 # What counts is what was recorded before the first run. It also draws each run's data: an edited prediction has other first
@@ -788,7 +796,7 @@ with attempt("follow_up", after=["plan"]):
     whole_follow_up(whole_plan())
 
 # %% [markdown]
-# It runs beside `of` once more. Then the record of all runs:
+# It runs beside `of` once more. Then your page, with it, and the record of all runs:
 
 # %% tags=["show"]
 then = given and fits(lambda: whole_follow_up(given))
@@ -800,10 +808,15 @@ if then and not scaling.left():
     found = again.speedup(then["of"], "follow-up", pair["follow-up"]["batch"] / pair[then["of"]]["batch"])
     if found:
         so, not_so = (abs(math.log(found.median / then[f"if it is {word}"])) for word in ("so", "not"))
-        print(f"if it is so {then['if it is so']:.2f}, if not {then['if it is not']:.2f}; measured {found}:")
         inside = [found.low <= then[f"if it is {word}"] <= found.high for word in ("so", "not")]
-        nearer = "if it is so" if so < not_so else "if it is NOT so: REFUTED"
-        print("undecided: what was measured reaches both" if all(inside) else f"nearer to what you said {nearer}")
+        nearer = "nearer to that it is so" if so < not_so else "nearer to that it is NOT so: REFUTED"
+        nearer = "undecided, as what was measured reaches both" if all(inside) else nearer
+        said = f"{then['if it is so']:.2f} if it is so, {then['if it is not']:.2f} if not"
+        told = ", ".join(f"{key} {value}" for key, value in then["run"].items() if value != pair[then["of"]][key])
+        told = (
+            f"Follow-up of {then['of']}, {told}, for the suspect {then['suspect']}: {said}; measured {found}: {nearer}."
+        )
+        display(page(notes=[told]))
     print(planned.record(scaling, again))
 
 # %% [markdown]

@@ -18,13 +18,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = {"across": "lib", "across-autograder": "autograder"}
+FOLDERS = {"across-tensorflow": "lib", "across-autograder": "autograder"}
 PROJECTS: dict[str, dict[str, Any]] = {
     name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"] for name, folder in FOLDERS.items()
 }
 CHECKOUT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 OURS = {
-    "across": "across",
+    "across": "across-tensorflow",
     "autograder": "across-autograder",
 }  # editable: no list of files says which modules they hold
 ABSENT = {"pynvml": "nvidia-ml-py"}  # not installed everywhere, and not called like its module
@@ -98,7 +98,9 @@ def undeclared(trees: dict[Path, ast.Module], allowed: set[str], beside: Iterabl
     ]
 
 
-@pytest.mark.parametrize(("name", "package"), [("across", "lib/across"), ("across-autograder", "autograder")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("across-tensorflow", "lib/across"), ("across-autograder", "autograder")]
+)
 def test_a_distribution_declares_every_package_that_it_imports(name: str, package: str):
     assert undeclared(sources(package), declared(name, extras=True)) == []
 
@@ -129,10 +131,12 @@ def test_what_only_ci_installs_is_what_files_of_tests_are_skipped_without():
 
 
 def test_a_chapters_cells_import_what_students_have():
-    assert undeclared(sources("solutions"), declared("across", extras=False)) == []
+    assert undeclared(sources("solutions"), declared("across-tensorflow", extras=False)) == []
 
 
-@pytest.mark.parametrize(("name", "package"), [("across", "lib/across"), ("across-autograder", "autograder")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("across-tensorflow", "lib/across"), ("across-autograder", "autograder")]
+)
 def test_what_an_extra_brings_is_imported_only_where_it_is_needed(name: str, package: str):
     """A module that imports an extra's package at once is itself imported in functions only."""
     plain = declared(name, extras=False)
@@ -153,11 +157,17 @@ def test_what_an_extra_brings_is_imported_only_where_it_is_needed(name: str, pac
         if other in need_extras
     ] == []
 
+    ours = f"across-tensorflow[lab]=={PROJECTS['across-tensorflow']['version']}"
+    assert ours in PROJECTS["across-autograder"]["dependencies"]
+
 
 def test_the_harness_asks_for_the_very_library_beside_it():
     """An index has another package called `across`: a loose requirement would let a stranger's in."""
-    assert PROJECTS["across"]["version"] == PROJECTS["across-autograder"]["version"]
-    assert f"across[lab]=={PROJECTS['across']['version']}" in PROJECTS["across-autograder"]["dependencies"]
+    assert PROJECTS["across-tensorflow"]["version"] == PROJECTS["across-autograder"]["version"]
+    assert (
+        f"across-tensorflow[lab]=={PROJECTS['across-tensorflow']['version']}"
+        in PROJECTS["across-autograder"]["dependencies"]
+    )
 
 
 def test_python_licence_and_shared_pins_are_the_same_everywhere():
@@ -174,9 +184,9 @@ def test_python_licence_and_shared_pins_are_the_same_everywhere():
 
 def test_what_students_are_handed_asks_for_the_library_alone():
     handout = tomllib.loads((ROOT / "lib" / "handout.toml").read_text())
-    assert handout["project"]["dependencies"] == ["across[lab]"]
+    assert handout["project"]["dependencies"] == ["across-tensorflow[lab]"]
     assert handout["project"]["requires-python"] == CHECKOUT["project"]["requires-python"]
-    assert handout["tool"]["uv"]["sources"] == {"across": {"path": "lib", "editable": True}}
+    assert handout["tool"]["uv"]["sources"] == {"across-tensorflow": {"path": "lib", "editable": True}}
     assert "autograder" not in str(handout)
 
 
@@ -197,7 +207,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A student's environment and a grader's: folders as pip fills them, for the interpreter that runs this."""
     places = {}
-    for name, parts in {"across": ["across"], "across-autograder": ["across", "across-autograder"]}.items():
+    for name, parts in {"across-tensorflow": ["across-tensorflow"], "across-autograder": [*FOLDERS]}.items():
         places[name] = tmp_path_factory.mktemp(name)
         for part in parts:
             with zipfile.ZipFile(wheels[part]) as wheel:
@@ -210,10 +220,15 @@ def files(package: str) -> set[str]:
     folder = ROOT / package
     found = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     kept = {path for path in found if not any(part[0] == "." or part == "__pycache__" for part in path.parts)}
-    return {f"{folder.name}/{path.as_posix()}" for path in kept - {Path("pyproject.toml"), Path("LICENSE")}}
+    return {
+        f"{folder.name}/{path.as_posix()}"
+        for path in kept - {Path("pyproject.toml"), Path("LICENSE"), Path("README.md")}
+    }
 
 
-@pytest.mark.parametrize(("name", "package"), [("across", "lib/across"), ("across-autograder", "autograder")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("across-tensorflow", "lib/across"), ("across-autograder", "autograder")]
+)
 def test_a_wheel_holds_its_package_and_nothing_else(wheels: dict[str, Path], name: str, package: str):
     with zipfile.ZipFile(wheels[name]) as wheel:
         held = {entry for entry in wheel.namelist() if ".dist-info/" not in entry}
@@ -231,15 +246,15 @@ def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_students_environment_has_no_grader(installed: dict[str, Path]):
-    place = installed["across"]
+    place = installed["across-tensorflow"]
     assert [path for path in place.rglob("*") if "autograder" in path.name] == []
     assert "No module named 'autograder'" in run(place, "import autograder").stderr
-    (listed,) = place.glob("across-*.dist-info/METADATA")
+    (listed,) = place.glob("across_tensorflow-*.dist-info/METADATA")
     assert "autograder" not in listed.read_text()
 
 
 def test_a_students_environment_has_the_command_and_what_cells_import(installed: dict[str, Path]):
-    place = installed["across"]
+    place = installed["across-tensorflow"]
     helped = run(place, "from across.cli import main; main()", "--help")
     assert (helped.returncode, "doctor" in helped.stdout) == (0, True), helped.stderr
     needed = sorted({module for tree in sources("solutions").values() for module in imported(tree)})
@@ -258,6 +273,6 @@ def test_a_graders_environment_has_the_command_and_the_checks(installed: dict[st
 
 
 def test_both_commands_and_the_kernels_plug_in_are_there():
-    assert PROJECTS["across"]["scripts"] == {"across": "across.cli:main"}
+    assert PROJECTS["across-tensorflow"]["scripts"] == {"across": "across.cli:main"}
     assert PROJECTS["across-autograder"]["scripts"] == {"autograder": "autograder.commands.cli:main"}
-    assert PROJECTS["across"]["entry-points"]["jupyter_client.kernel_provisioners"]
+    assert PROJECTS["across-tensorflow"]["entry-points"]["jupyter_client.kernel_provisioners"]

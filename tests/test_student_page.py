@@ -21,6 +21,7 @@ from across import scripts
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "student.md").read_text(encoding="utf-8")
+CHINESE = (ROOT / "docs" / "zh" / "student.md").read_text(encoding="utf-8")
 PROGRAMS = ("uv", "pip", "git", "across", "jupyter", "python")
 SECONDS = 300.0
 CARDS = "--extra gpu"  # 3 GB to install, and of use only where there is an NVIDIA GPU
@@ -43,6 +44,26 @@ def test_the_commands_are_found_in_fences_and_in_prose():
     page = "Type `uv run a\nb`, not `a.py`.\n\n```bash\n# why\npip install uv && uv run c\n```\n"
     assert commands(page) == ["pip install uv && uv run c", "uv run a b"]
     assert len(commands(PAGE)) >= 8
+
+
+def test_the_chinese_page_has_the_commands_of_the_english_one_and_its_headings_and_tables():
+    ours, theirs = (
+        (
+            [re.split(r" +# ", command)[0].rstrip() for command in commands(page)],  # a comment behind it is translated
+            re.findall(r"^#+(?= )|^\|(?=.)|^- ", page, re.MULTILINE),
+        )
+        for page in (PAGE, CHINESE)
+    )
+    assert theirs == ours
+
+
+def test_the_links_of_the_chinese_page_lead_somewhere():
+    headings = [re.sub(r"\W+", "-", heading.lower()) for heading in re.findall(r"^#+ (.+)$", CHINESE, re.MULTILINE)]
+    links = re.findall(r"\]\(([^)]+)\)", CHINESE)
+    assert len(links) > 4
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert "://" in link or (ROOT / "docs" / "zh" / path).exists() if path else anchor in headings, link
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,7 @@ def main() -> None:
         "words of README and CONTRIBUTING": words(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))[0],
         "words of docs/, generated": generated,
         "distributions of the default install": installed(),
-        "distributions of a student's": installed("--package", "across", "--no-dev"),
+        "distributions of a student's": installed("--package", "across-tensorflow", "--no-dev"),
         "names in an __all__ (lib, autograder)": sum(len(names) for names in lists if names is not None),
         "public names of modules without one": sum(len(set(public(tree))) for tree in bare),
         "modules without one": len(bare),

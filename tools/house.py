@@ -2,6 +2,9 @@
 
 uv run python tools/house.py       # a table; what is outside the house's figures in red
 
+Its minutes are counted: one for 100 words, one for 4 lines, 5 for an exercise, optional parts and all. That fits what readers
+said a student needs within two fifths, and on the whole within a tenth (tests/notebooks/test_house_figures.py).
+
 A chapter that is outside on purpose says why in the header of its source: `#   # house: words: two tables of registers`.
 """
 
@@ -24,6 +27,9 @@ from autograder.model.course import Course, find, text
 OF_TENSORFLOW = frozenset({"backing_device", "device", "type"})  # of its tensors and ops: their attributes
 HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+PROMISE = re.compile(
+    r"\bIn\s+(?:about\s+)?(\d+)\s+minutes|\band\s+(\d+)\s+for\s+an\s+optional|\bAnother\s+(\d+)\s+minutes"
+)
 WORD = re.compile(r"[^\W_][\w'’-]*")
 LIMITS = {  # name -> (least, most)
     "words": (0, 1550),  # about 1,300 in the open, and what is folded
@@ -45,11 +51,22 @@ class Figures:
     longest_cell: int
     longest_prose: int  # words of a cell
     answers_in_tensorflow: float  # share of the coded answers, guesses aside, that call TensorFlow
+    exercises: int
+    promised: int  # minutes, those of optional parts too
+
+    def minutes(self) -> float:
+        """How long a student needs for it, by the rule."""
+        return minutes(self.words, self.lines, self.exercises)
 
     def outside(self) -> dict[str, float]:
         """The figures that are not the house's, by name."""
         found = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in found.items() if not LIMITS[name][0] <= value <= LIMITS[name][1]}
+
+
+def minutes(words: int, lines: int, exercises: int) -> float:
+    """How long a student needs for so much to read and to answer: the rule."""
+    return words / 100 + lines / 4 + 5 * exercises
 
 
 def heading_slips(cells: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -77,6 +94,8 @@ def figures(course: Course, chapter: str) -> Figures:
             prose.append(len(WORD.findall(re.sub(r"</?\w+>", " ", text(cell)))))
         elif not cell["metadata"].get("nbgrader"):
             code.append(sum(bool(line.strip()) for line in text(cell).splitlines()))
+    read = course.chapter(chapter).release["cells"]
+    promises = PROMISE.findall("\n".join(text(cell) for cell in read if cell["cell_type"] == "markdown"))
     by_hand = {each.name for each in course.chapter(chapter).exercises if each.manual}
     sources = [source for name, source in build.solution_source(course, chapter).items() if name not in by_hand]
     coded = [calls for calls in map(_calls, sources) if calls]
@@ -87,6 +106,8 @@ def figures(course: Course, chapter: str) -> Figures:
         longest_cell=max(code),
         longest_prose=max(prose),
         answers_in_tensorflow=sum(bool(calls & {"tf", "v1"}) for calls in coded) / max(1, len(coded)),
+        exercises=len(course.chapter(chapter).exercises),
+        promised=sum(int(number) for promise in promises for number in promise if number),
     )
 
 
@@ -97,11 +118,12 @@ def reasons(course: Course, chapter: str) -> dict[str, str]:
 
 def table(course: Course) -> Table:
     """A row for each chapter."""
-    made = Table("chapter", *(name.replace("_", " ") for name in LIMITS), "outside, because")
+    made = Table("chapter", *(name.replace("_", " ") for name in LIMITS), "minutes", "promised", "outside, because")
     for chapter in course.chapters:
         found, why = figures(course, chapter), reasons(course, chapter)
         outside = found.outside()
         cells = [f"[red]{value:.3g}" if name in outside else f"{value:.4g}" for name, value in _values(found)]
+        cells += [f"{found.minutes():.0f}", f"{found.promised}"]
         made.add_row(chapter, *cells, "; ".join(f"{name}: {why.get(name, '?')}" for name in outside))
     return made
 

@@ -32,18 +32,29 @@ def of_page(source: str) -> Found:
 def of_pictures(source: str) -> Found:
     """The fixed words that a chapter's code puts into its pictures, and into the line of a check that passed.
 
-    A picture's title is an argument of the call that draws it, and a bar's name the key of a dictionary: of one in such a
-    call, or stored by itself, `times["8 in one machine"] = ...`. Raises SyntaxError.
+    A picture's title is an argument of the call that draws it, or stands in a dictionary by the argument's name. A bar's name
+    is the key of a dictionary: of one in such a call, or stored by itself, `times["8 in one machine"] = ...`; of one that is
+    made in a cell that draws, where it is no single word. A text with values has places for them, `f"Built under {D[0]}"`.
+    Raises SyntaxError.
     """
     shown: list[ast.expr] = []
+    made: list[ast.expr] = []  # keys of dictionaries
+    draws = False
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
-            draws = _name(node) in DRAWS or _name(node).startswith("draw")
-            for argument in node.args if draws else ():
+            here = _name(node) in DRAWS or _name(node).startswith("draw")
+            draws |= here
+            for argument in node.args if here else ():
                 shown += filter(None, argument.keys) if isinstance(argument, ast.Dict) else [argument]
             shown += [each.value for each in node.keywords if each.arg in NAMED]
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             shown.append(node.slice)
+        elif isinstance(node, ast.Dict):
+            made += filter(None, node.keys)
+            shown += [value for key, value in zip(node.keys, node.values, strict=True) if key and _text(key) in NAMED]
+        elif isinstance(node, ast.DictComp):
+            made.append(node.key)
+    shown += [each for each in made if draws and " " in _text(each)]
     return {text: () for text in map(_text, shown) if WORD.search(text)}
 
 
@@ -52,5 +63,11 @@ def _name(call: ast.Call) -> str:
 
 
 def _text(node: ast.expr) -> str:
-    """A text that is written out; "" for any other expression."""
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    """A text that is written out, with {0}, {1} ... for its values; "" for any other expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if not isinstance(node, ast.JoinedStr):
+        return ""
+    places = iter(range(len(node.values)))
+    parts = [str(part.value) if isinstance(part, ast.Constant) else f"{{{next(places)}}}" for part in node.values]
+    return "".join(parts)

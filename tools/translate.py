@@ -1,10 +1,11 @@
 """Write the gettext catalogues (.po) of a language anew from the sources, and say how far they are and what is broken.
 
     uv run python tools/translate.py                # take up what changed; 04 begins with a chapter
-    uv run python tools/translate.py --check        # change nothing; exit code 1: a translation is broken
+    uv run python tools/translate.py --check        # change nothing, name what is missing; exit code 1: one is broken
 
     solutions/zh/NAME.po        a chapter's prose, cell by cell, and (context `code`) the fixed words in its pictures
-    lib/across/_language/zh/across.po, autograder/report/zh/autograder.po      what the library and the grader's pages say
+    lib/across/_language/zh/across.po, autograder/report/zh/autograder.po, tools/course_site/zh/site.po
+                                what the library, the grader's pages and the site say
 
 What nobody has translated, or what changed since, is shown in English: that is counted, and no fault. What is broken is.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,16 +32,18 @@ from autograder.gradebook import record
 from autograder.job import judge
 from autograder.model.course import Course, find, students, text
 from autograder.report import feedback, rendering
+from course_site import words as site
 
 Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
 HARNESS = Path(build.__file__).parents[1]
 PLACE = re.compile(r"\{\d[^{}]*\}")
-PAGES = (
+PAGES = (  # what they say is in a context of its own
     "_jupyter/pages/start.html",
     "_jupyter/share/labextensions/across/lab.js",
+    "_jupyter/share/labextensions/across/exercises.js",
     "_jupyter/share/labextensions/across-cells/cells.js",
-)  # what they say is in a context of its own
+)
 FINDINGS = [text for question, _, finding in diagnosis.RUNGS for text in (question, finding.says, finding.mend)]
 LABELS = [  # of the feedback page
     *(each for table in (feedback.HOW, feedback.TO_DO, feedback.NOT_YOURS) for each in table.values()),
@@ -70,8 +74,8 @@ class State:
     """How far a catalogue is."""
 
     translated: int
-    missing: int
-    stale: int  # changed since they were translated, or gone
+    missing: tuple[str, ...]  # English
+    stale: tuple[str, ...]  # the English that was translated, changed since, or gone
     broken: tuple[str, ...]  # translations that cannot be used, with file and line, and why
 
 
@@ -82,7 +86,9 @@ def of_course(course: Course, language: str, also: Iterable[str] = ()) -> list[W
     """
     begun = [name for name in course.chapters if name in also or is_translated(course, language, name)]
     found = [_prose(course, language, name) for name in begun]
-    return [*found, _library(language), _harness(language)] if course.root == HARNESS.parent else found
+    if course.root != HARNESS.parent:
+        return found
+    return [*found, _library(language), _harness(language), _site(language, course)]
 
 
 def _prose(course: Course, language: str, name: str) -> Words:
@@ -115,6 +121,14 @@ def _harness(language: str) -> Words:
     return words
 
 
+def _site(language: str, course: Course) -> Words:
+    words = Words(site.OURS / language / "site.po", f"tools/course_site/{language}/site.po")
+    words.add("course.toml", {course.title: ()})
+    for path in sorted(site.OURS.glob("*.py")):
+        words.add(f"tools/course_site/{path.name}", messages.of_source(path.read_text("utf-8")))
+    return words
+
+
 def state(words: Words) -> State:
     """How far a catalogue is. Raises ValueError for a file that is none."""
     given = {(each.context, str(each.id)): each for each in catalogue.read(words.path) if each.id}
@@ -123,8 +137,8 @@ def state(words: Words) -> State:
     slips = {key: _slip(words, key, str(each.string)) for key, each in used.items()}
     return State(
         translated=len(used),
-        missing=sum(key not in ready and not (key in given and given[key].fuzzy) for key in words.found),
-        stale=sum(each.fuzzy or key not in words.found for key, each in given.items()),
+        missing=tuple(key[1] for key in words.found if key not in ready and not (key in given and given[key].fuzzy)),
+        stale=tuple(key[1] for key, each in given.items() if each.fuzzy or key not in words.found),
         broken=tuple(f"{words.name}:{used[key].lineno}: {key[1]!r}: {why}" for key, why in slips.items() if why),
     )
 
@@ -206,7 +220,11 @@ def translate(course: Course, also: Iterable[str] = (), language: str = "zh", ch
         except ValueError as error:
             broken.append(str(error))
             continue
-        print(f"{words.name}: {found.translated} translated, {found.missing} missing, {found.stale} stale")
+        counts = f"{len(found.missing)} missing, {len(found.stale)} stale"
+        print(f"{words.name}: {found.translated} translated, {counts}")
+        for kind, texts in (("missing", found.missing), ("stale", found.stale)):
+            for english in texts if check else ():
+                print(f"  {kind}: {textwrap.shorten(english, 100, placeholder=' ...')}")
         broken += found.broken
     begun = [*also, *(name for name in course.chapters if is_translated(course, language, name))]
     if left := [name for name in course.chapters if name not in begun]:

@@ -1,4 +1,4 @@
-"""`autograder import`: a course of nbgrader's becomes one of ours, a chapter for each of its notebooks.
+"""`autograder import`: a course of nbgrader's, or of otter's, becomes one of ours, a chapter for each of its notebooks.
 
     COURSE/course.toml                   id, title, chapters, what kernels preload
     COURSE/solutions/NAME.ipynb          the author's notebook, its metadata of nbgrader's version 3
@@ -26,7 +26,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from across._process import global_names
-from autograder.authoring import build, nbgrader_slips, nbgrader_source, released
+from autograder.authoring import build, nbgrader_slips, nbgrader_source, otter_source, released
 from autograder.model.course import KERNELS_OWN, Course, CourseError
 from autograder.model.test_cells import SETTINGS, is_tests
 
@@ -81,6 +81,7 @@ def import_course(folder: Path, out: Path, *, source: str = "") -> Imported:
     around = _around(folder, config)
     made = Imported(Course(out, "", "", ()))
     imports: set[str] = set()
+    by_hand = 0
     for each in notebooks:
         try:
             found = _read(each, settings, around)
@@ -91,9 +92,10 @@ def import_course(folder: Path, out: Path, *, source: str = "") -> Imported:
             made.notes.append(f"{each.shown}: nothing in it is graded; left out")
             continue
         _write(out, each, found, made)
-        imports |= frozenset[str]().union(
-            *(global_names.modules(cell.source) for cell in found.cells if cell.cell_type == "code")
-        )
+        by_hand += sum(_points(cell) and not is_tests(cell, cell.metadata.get("nbgrader", {})) for cell in found.cells)
+        modules = (global_names.modules(cell.source) for cell in found.cells if cell.cell_type == "code")
+        beside = {path.stem for path in each.path.parent.glob("*.py")}
+        imports |= {name for name in frozenset[str]().union(*modules) if name.partition(".")[0] not in beside}
     if not made.chapters:
         raise CourseError("\n".join([*made.refused, *made.notes, f"{place}: no notebook of it can be imported"]))
     course_id = re.sub(r"[^A-Za-z0-9_.-]+", "-", str(config.get("CourseDirectory", {}).get("course_id") or folder.name))
@@ -103,6 +105,11 @@ def import_course(folder: Path, out: Path, *, source: str = "") -> Imported:
         for name in sorted({name.partition(".")[0] for name in imports})
         if not _installed(name)
     ]
+    if by_hand:
+        made.notes.append(
+            f"of {by_hand} manually graded answers and tasks one that was left as released gets 0 points and waits for nobody; "
+            "stock nbgrader lets it wait"
+        )
     lines = {
         "id": course_id.strip("-._") or "imported",
         "title": folder.name,
@@ -213,6 +220,12 @@ def _read(each: _Notebook, settings: Mapping[str, Any], around: tuple[list[Any],
         raise CourseError(
             f"{each.shown}: is no notebook that can be read: {said}; open and save it in JupyterLab"
         ) from None
+    if otter_source.is_otters(notebook.cells):
+        try:
+            otter_source.convert(notebook)
+        except CourseError as error:
+            stop(str(error))
+        settings = {**settings, "code_stub": otter_source.STUB}
     notebook.cells = [*around[0], *notebook.cells, *around[1]]
     stop(*nbgrader_slips.too_new(notebook.cells))
     try:

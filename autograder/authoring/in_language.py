@@ -6,8 +6,8 @@ pictures are in `notebooks/zh/.words.json`, for its kernels.
 
     solutions/zh/NAME.po        a chapter's prose, cell by cell, and (context `code`) the fixed words in its pictures
 
-`tools/translate.py` writes these catalogues. What nobody has translated, or what changed since, is shown in English, and no
-fault.
+`tools/translate.py` writes these catalogues. What nobody has translated, or what changed since, is shown in English, which the
+cell says, and is no fault.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from autograder.model import stubs
 from autograder.model.course import Course, CourseError, students
 
 CODE = "code"  # the context of the words in a chapter's pictures
+ENGLISH_ONLY = {"zh": "*（这一段还没有中文。）*"}  # stands below a cell that nobody has translated
 
 
 def prose_file(course: Course, language: str, name: str) -> Path:
@@ -40,7 +41,10 @@ def is_translated(course: Course, language: str, name: str) -> bool:
 
 
 def chapter(course: Course, language: str, name: str, release: NotebookNode | None = None) -> NotebookNode:
-    """A chapter as students of a language get it; a cell that nobody has translated is English. Raises CourseError."""
+    """A chapter as students of a language get it; a cell that nobody has translated is English and says so.
+
+    Raises CourseError.
+    """
     from nbgrader.utils import compute_checksum  # 0.5 s
 
     notebook = copy.deepcopy(release or build.release(course, name))
@@ -53,8 +57,8 @@ def chapter(course: Course, language: str, name: str, release: NotebookNode | No
             if cell.source == stubs.PROSE[ENGLISH]:
                 cell.source = stubs.PROSE[language]
                 cell.metadata["nbgrader"]["checksum"] = compute_checksum(cell)  # Validate knows by it what nobody wrote
-        else:
-            cell.source = prose.get(cell.source, cell.source)
+        elif cell.source.strip():
+            cell.source = prose.get(cell.source) or f"{cell.source}\n\n{ENGLISH_ONLY[language]}"
     nbformat.validate(notebook)
     return notebook
 

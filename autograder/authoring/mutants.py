@@ -82,6 +82,20 @@ def mutants(answer: str, reference: str) -> list[Mutant]:
     return made
 
 
+def of_another_type(answer: str, reference: str) -> list[Mutant]:
+    """The reference with what it returns, or else what it binds last, as text or in a list."""
+    tree = ast.parse(reference)
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
+    if not values and tree.body and isinstance(last := tree.body[-1], ast.Assign):
+        values = [last.value]
+    made = []
+    for value in values:
+        text = _text(reference, value)
+        for operator, other in (("AsText", f"str({text})"), ("InAList", f"[{text}]")):
+            made.append(Mutant(answer, operator, _at(reference, value, other), reference))
+    return made
+
+
 def same(mutant: Mutant, answer: str, change: tuple[str, str] | None) -> bool:
     """Whether `mutant` is the reference of `answer` with `change`, (old, new), made in it; None: with any."""
     if change is None:

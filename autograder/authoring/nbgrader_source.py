@@ -54,6 +54,25 @@ def solutions(course: Course, name: str) -> dict[str, str]:
     }
 
 
+def solved_lines(course: Course, name: str) -> dict[str, frozenset[int]]:
+    """The numbers of the lines of each reference, see `solutions`, that are its author's alone: its solution's regions."""
+    source = read(course.source(name))
+    begin, end = _settings(source).get("solution", ("BEGIN SOLUTION", "END SOLUTION"))
+    made = {}
+    for cell in source.cells:
+        if not cell.metadata.get("nbgrader", {}).get("solution"):
+            continue
+        found, number, inside = set(), 0, begin not in cell.source  # without a region all of it is cleared
+        for line in cell.source.split("\n"):
+            if begin in line or end in line:
+                inside = begin in line
+                continue
+            number += 1
+            found |= {number} if inside else set()
+        made[cell.metadata.nbgrader.grade_id] = frozenset(found)
+    return made
+
+
 def read(path: Path) -> NotebookNode:
     """The source of an imported chapter. Raises CourseError."""
     try:

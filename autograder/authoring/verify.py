@@ -6,6 +6,9 @@ judge the same answer differently on other inputs. Each of these is a submission
 
 On many seeds, without a box (see `worth`): a wrong rule earns half at most and an answer without a thought nothing. The
 visible check passes what gets full points; which listed wrong answers it passes is told. What is `innocent` costs nothing.
+
+Of an imported chapter, which is somebody else's code, nothing runs without a box; which wrong answers its tests accept, and
+what would tell them, is `accepted`.
 """
 
 from __future__ import annotations
@@ -19,12 +22,15 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autograder.authoring import build, chapter_header, innocent, mutants, unboxed, worth
+from autograder.authoring import accepted, build, chapter_header, innocent, mutants, unboxed, worth
+from autograder.authoring.accepted import Accepted
 from autograder.authoring.mutants import Mutant
 from autograder.authoring.trials import Trial, trials_of
 from autograder.authoring.unboxed import Answered
+from autograder.authoring.worth import Tried
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
+from autograder.model import test_cells
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
@@ -73,6 +79,8 @@ class Verified:
     survivors: list[Mutant] = field(default_factory=list)
     equivalents: list[tuple[Mutant, str]] = field(default_factory=list)  # and why
     flakes: list[Flake] = field(default_factory=list)
+    accepted: list[Accepted] = field(default_factory=list)  # of an imported chapter
+    notes: list[str] = field(default_factory=list)  # what costs nobody points
 
     @property
     def mutants(self) -> int:
@@ -95,7 +103,7 @@ def complaints(found: Verified) -> Iterator[str]:
     yield from found.faults
     for flake in found.flakes:
         yield f"{flake.test} judges one answer ({flake.answer}) now so, now so: passed {flake.passed}, failed {flake.failed}"
-    if found.share < KILLED:
+    if found.share < KILLED and not found.accepted:
         for mutant in found.survivors:
             yield f"full points for a mutant of {mutant.answer} ({mutant.operator}):\n{mutant.diff}"
 
@@ -128,7 +136,7 @@ def verify(
     """Try the checks of one chapter, or of some of its `exercises`: their listed answers and mutants alone.
 
     `quick`: only what takes seconds and no sandbox: wrong rules, answers without a thought, visible checks. `mutated`: with
-    mutants, which take most of the time.
+    mutants, which take most of the time. Of an imported chapter nothing is without a sandbox, and `quick` leaves out mutants.
 
     Leaves no server running. Raises CourseError, SandboxError, InfrastructureError (after another try).
     """
@@ -138,31 +146,24 @@ def verify(
         if name not in known:
             raise CourseError(f"{chapter_name}: no checked exercise {name!r}; {near(name, known)}")
     looked_at = [known[name] for name in exercises] or list(chapter.exercises)
-    if not quick:
+    theirs = accepted.is_imported(course, chapter_name)
+    if theirs or not quick:
         forkserver.launch(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at))
     file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
-    trials = [
-        each
-        for each in trials_of(chapter, looked_at, file, source, seeds)
-        if mutated or not isinstance(each.of, Mutant)
-    ]
+    if theirs:
+        trials = list(accepted.trials(course, chapter, looked_at, seeds, mutated and not quick))
+    else:
+        every = trials_of(chapter, looked_at, file, source, seeds)
+        trials = [each for each in every if mutated or not isinstance(each.of, Mutant)]
     again: list[Trial] = []
     results: dict[Trial, Verdict] = {}
-    tried = worth.tried(looked_at, file, source, seeds)
-    if progress is not None:
-        progress(0, len(tried) + len(trials), "wrong rules and answers without a thought, unboxed")
-    asked = list(zip(tried, unboxed.ask(course, chapter_name, [each.asked for each in tried]), strict=True))
-    found.faults += [fault for each, of in asked for fault in worth.faults(chapter.checks, each, of)]
-    found.flakes += [Flake(*flake) for each, of in asked for flake in worth.flakes(each, of)]
-    found.ticked = [each.name for each, of in asked if worth.ticked(each, of)]
-    right = [(each.name, each.asked) for each in tried if each.kind in ("reference", "right")]
-    found.faults += [f"{chapter.checks}, {cost}" for cost in innocent.costs(course, chapter_name, right)]
-    for kind in ("trivial", "wrong", "right"):
-        setattr(found, kind, sum(each.kind == kind for each in tried))
-    found.visible = len(tried)
-    if quick:
-        return found
+    if not theirs:
+        if progress is not None:
+            progress(0, len(trials), "wrong rules and answers without a thought, unboxed")
+        _try_unboxed(course, chapter, found, worth.tried(looked_at, file, source, seeds))
+        if quick:
+            return found
     try:
         rubric = forkserver.make_rubric(course, chapter_name, limits=LIMITS)
         for wave in (trials, again):
@@ -170,18 +171,21 @@ def verify(
                 again += [
                     replace(each, seed=seed)
                     for each in trials
-                    if isinstance(each.of, Mutant) and _full(chapter, results[each], each.of)
+                    if isinstance(each.of, Mutant) and not theirs and _full(chapter, results[each], each.of)
                     for seed in OTHER_SEEDS
                 ]
             for done, (trial, verdict) in enumerate(graded(course, rubric, wave, workers), start=1):
                 results[trial] = verdict
                 if progress is not None:
                     progress(done, len(wave), f"{trial.kind} {trial.name}")
+        found.trials = len(results)
+        names = {each.name for each in looked_at}
+        _judge(chapter, file, found, [(trial, results[trial]) for trial in (*trials, *again)], names)
+        if theirs:
+            _tell_apart(course, rubric, found, {each: results[each] for each in trials})
+            return found
     finally:
         forkserver.close()
-    found.trials = len(results)
-    names = {each.name for each in looked_at}
-    _judge(chapter, file, found, [(trial, results[trial]) for trial in (*trials, *again)], names)
     survivors = [
         (exercise.name, mutant)
         for mutant in found.survivors
@@ -196,6 +200,38 @@ def verify(
             )
     found.visible += len(seen)
     return found
+
+
+def _try_unboxed(course: Course, chapter: Chapter, found: Verified, tried: list[Tried]) -> None:
+    """Ask the checks of our own author's answers, in no box."""
+    asked = list(zip(tried, unboxed.ask(course, chapter.name, [each.asked for each in tried]), strict=True))
+    found.faults += [fault for each, of in asked for fault in worth.faults(chapter.checks, each, of)]
+    found.flakes += [Flake(*flake) for each, of in asked for flake in worth.flakes(each, of)]
+    found.ticked = [each.name for each, of in asked if worth.ticked(each, of)]
+    right = [(each.name, each.asked) for each in tried if each.kind in ("reference", "right")]
+    found.faults += [f"{chapter.checks}, {cost}" for cost in innocent.costs(course, chapter.name, right)]
+    for kind in ("trivial", "wrong", "right"):
+        setattr(found, kind, sum(each.kind == kind for each in tried))
+    found.visible = len(tried)
+
+
+def _tell_apart(course: Course, rubric: Rubric, found: Verified, results: dict[Trial, Verdict]) -> None:
+    """Of the wrong answers with full points those alone survive that something tells from the solution."""
+    wrong = [(trial.of, verdict) for trial, verdict in results.items() if isinstance(trial.of, Mutant)]
+    full = {mutant: _full(rubric.chapter, verdict, mutant) for mutant, verdict in wrong}
+    of_solution = [mark for trial, verdict in results.items() if trial.kind == "reference" for mark in verdict.marks]
+    sound = {mark.exercise for mark in of_solution} - {mark.exercise for mark in of_solution if mark.result not in FULL}
+    found.accepted = accepted.told_apart(course, rubric, full, sound)
+    told = [mutant for each in found.accepted for mutant, _ in each.told]
+    same = [mutant for mutant in found.survivors if mutant not in told]
+    found.equivalents += [(mutant, "nothing that was tried tells it from the solution") for mutant in same]
+    found.survivors = [mutant for mutant in found.survivors if mutant in told]
+    for cell in test_cells.read(course.source(found.chapter)):
+        found.notes += [
+            f"{cell.grade_id}: a hidden test says what it expects: `{line}`; in nbgrader's own feedback students read it, in "
+            "ours nothing of a hidden test"
+            for line in accepted.leaks(cell)
+        ]
 
 
 def _full(chapter: Chapter, verdict: Verdict, mutant: Mutant) -> bool:
@@ -275,6 +311,11 @@ def _said(file: Path, trial: Trial, marks: dict[str, Mark], claimed: dict[str, s
         for mark in marks.values():
             if mark.result not in FULL:
                 yield f'exercise "{mark.exercise}": the reference is {mark.result} {at} ({mark.message}); mend the check'
+    if trial.kind == "innocent":
+        for mark in marks.values():
+            if mark.result not in FULL:
+                said = f"the solution with {trial.name} is {mark.result} {at} ({mark.message}); mend the test"
+                yield f'exercise "{mark.exercise}": {said}'
     if trial.kind == "blank":
         for mark in marks.values():
             if mark.points:

@@ -24,6 +24,7 @@ from autograder.probe.asking import probe
 v1 = tf.compat.v1
 WRITES = ("AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp", "ResourceApplyGradientDescent")
 SCALARS = 64  # bytes that a step may send to and fro besides weights and gradients: a rate, a loss
+FAR = 100.0  # how far targets are from what a model says: so far that who clips gradients clips these
 HANDLES = list_of(text)
 TRACED = row(anything, list_of(text), list_of(text), HANDLES).named("a graph that can be run")
 
@@ -234,7 +235,7 @@ class Step(Graph):
         self.rate, self.task, self.master = float(rng.choice([0.25, 0.5, 2.0])), f"worker:{worker}", f"worker:{master}"
         homes = [full("ps", place) for place in places]
         x, y = (rng.normal(size=(rows, size)).astype(np.float32) for size in (sizes[0], sizes[-1]))
-        weights = {}
+        weights, y = {}, FAR * y
         for i, (before, after) in enumerate(itertools.pairwise(sizes)):
             weights[f"kernel_{i}"] = rng.normal(scale=0.5, size=(before, after)).astype(np.float32)
             weights[f"bias_{i}"] = rng.normal(size=after).astype(np.float32)
@@ -278,9 +279,19 @@ class Step(Graph):
         """Whether each weight has lost `factor` times `rate` (by default the one given) times its gradient."""
         rate = self.rate if rate is None else rate
         return all(
-            np.allclose(self.new[name], value - factor * rate * self.gradients[name], rtol=1e-3, atol=1e-5)
+            np.allclose(self.new[name], value - factor * rate * self.gradients[name], rtol=1e-3, atol=1e-5 * FAR)
             for name, value in self.weights.items()
         )
+
+    def falls_short(self) -> bool:
+        """Whether each number went downhill, none of them farther than the rate times its gradient."""
+        for name, value in self.weights.items():
+            lost, wanted = value - self.new[name], self.rate * self.gradients[name]
+            if np.any(lost * np.sign(wanted) < -1e-5 * FAR) or np.any(
+                np.abs(lost) > 1.001 * np.abs(wanted) + 1e-5 * FAR
+            ):
+                return False
+        return True
 
     def still(self) -> list[str]:
         """The weights that did not change, of all."""
@@ -347,7 +358,7 @@ class Sharded(Graph):
         missing = [name for name in names if name not in node_of]
         assert not missing, f"{self.says} does not use {missing[0]} of the table."
         self.table = rng.normal(size=(sum(lengths), width)).astype(np.float32)
-        self.y = rng.normal(size=(len(ids), width)).astype(np.float32)
+        self.y = 10 * FAR * rng.normal(size=(len(ids), width)).astype(np.float32)  # these are means of more numbers
         cuts = np.cumsum(lengths)[:-1]
         values = {node_of[name]: part for name, part in zip(names, np.split(self.table, cuts), strict=True)}
         super().__init__((*rest, list(values)), values, {node_of[n]: h for n, h in zip(names, homes, strict=True)})
@@ -370,4 +381,4 @@ class Sharded(Graph):
 
     def moved(self, pull: np.ndarray, factor: float = 1.0) -> bool:
         """Whether the table has lost `factor` times the rate times `pull`."""
-        return np.allclose(self.new, self.table - factor * self.rate * pull, rtol=1e-3, atol=1e-5)
+        return np.allclose(self.new, self.table - factor * self.rate * pull, rtol=1e-3, atol=1e-5 * FAR)

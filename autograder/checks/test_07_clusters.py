@@ -343,7 +343,7 @@ SOON, LATE = (
     2_000,
     8_000,
 )  # milliseconds for a task; the second is for one that is there and did not answer in the first
-NAMES_OF_TASKS = list_of(text).named("the names of tasks")
+NAMES_OF_TASKS = list_of(text).named("a list of the names of tasks")
 
 
 @probe

@@ -368,7 +368,10 @@ def check_step(step: Step) -> None:
         raise Misconception("uphill", f"{step.says} added the gradients: a step uphill.")
     if step.moved(1.0, rate=1.0):
         raise Misconception("without_rate", f"{step.says} subtracted the gradients, without the rate {step.rate}.")
-    raise AssertionError(f"{step.says} did not subtract {step.rate} times the gradient of the loss from each weight.")
+    says = f"{step.says} did not subtract {step.rate} times the gradient of the loss from each weight"
+    if step.falls_short():
+        raise AssertionError(f"{says}: they went the right way, but not as far.")
+    raise AssertionError(f"{says}.")
 
 
 @exercise("train_step")

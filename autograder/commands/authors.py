@@ -1,7 +1,8 @@
-"""The verbs of whoever writes chapters and checks: build, run, check, verify."""
+"""The verbs of whoever writes chapters and checks: new, import, build, run, check, verify."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,21 @@ from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, pr
 
 if TYPE_CHECKING:
     from autograder.model.course import Course
+
+
+@app.command(rich_help_panel=AUTHORS)
+def new(folder: Annotated[Path, typer.Argument(metavar="COURSE", help="a new folder, or an empty one")]) -> None:
+    """Make the smallest course that grades: a chapter, its checks, listed answers, CI, a notebook that was handed in.
+
+    For example: autograder new algebra. Then change what it wrote: see docs/adding-a-course.md.
+    """
+    from autograder.authoring import new as beginning
+
+    course = beginning.new(folder)
+    for path in sorted(path for path in course.root.rglob("*") if path.is_file() and ".git" not in path.parts):
+        say(f"new: {path.relative_to(course.root)}")
+    for command in (f"cd {shlex.quote(str(folder))}", *beginning.COMMANDS):
+        say(f"then: {command}")
 
 
 @app.command(rich_help_panel=AUTHORS)
@@ -45,7 +61,7 @@ def import_(
         str, typer.Option(help="its folder of assignments, if it is not called as nbgrader_config.py says")
     ] = "",
 ) -> None:
-    """Make a course of an nbgrader course: see docs/importing.md.
+    """Make a course of one of nbgrader's, or of master notebooks of otter's: see docs/importing.md.
 
     For example: autograder import nbgrader_course --out course. Exit code 2: a notebook could not be taken; the others were.
     """
@@ -124,7 +140,7 @@ def verify(
     """Test the checks themselves: reference, blank, listed answers and mutants of each chapter.
 
     A wrong rule earns half of its points at most, an answer without a thought none, and what is right passes the visible
-    check.
+    check. Of an imported chapter: how many wrong answers its tests accept, which, and a line that would tell each.
 
     With 20 seeds or more what was found of a whole chapter is written into docs/checks.md, if all is well. Exit code 2: a
     check does not do what it must.
@@ -149,6 +165,8 @@ def verify(
     if found:
         console.print(checks_page.table(found))
     for each in found:
+        for said in (*each.accepted, *each.notes):
+            say(f"{each.chapter}: {said}")
         for said in verifier.complaints(each):
             warn(each.chapter, said)
     if written:

@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from across._process import warm
+from across._system import version
 from autograder.gpu import leases, simulated
 from autograder.job import messages
 from autograder.model import digests, rubric
@@ -188,8 +189,8 @@ def _version(course: Course, module: str) -> str:
     package = module.partition(".")[0]
     if package not in sys.modules and find_spec(package) is None:
         raise CourseError(f"{course.file}: preload: {module!r} is not installed here; add it to this environment")
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        return metadata.version(package)
+    if found := version(package):
+        return found
     return ", ".join(metadata.version(name) for name in _packages().get(package, ())) or "of Python itself"
 
 

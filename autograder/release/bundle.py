@@ -40,7 +40,7 @@ from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
 from autograder.release import elsewhere, leaks, readme, together
 
-LIBRARY = "across"
+LIBRARY = "across-tensorflow"
 JUNK = ("__pycache__", "*.pyc", "*.egg-info", ".*")
 
 

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 NEEDS_LINUX = "it needs Linux (on macOS and Windows: a Linux container)"
+OURS = "across-tensorflow"  # the distribution that this library is installed as: an index has another one called across
 CGROUP = Path("/sys/fs/cgroup")
 UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 for no limit
 
@@ -49,9 +50,9 @@ def limit(*names: str) -> int | None:
 
 
 def version(package: str) -> str | None:
-    """The version of a distribution that is installed; None if it is not."""
+    """The version of a distribution, or of this library by its module's name; None if it is not installed."""
     try:
-        return importlib.metadata.version(package)
+        return importlib.metadata.version(OURS if package == "across" else package)
     except importlib.metadata.PackageNotFoundError:
         return None
 

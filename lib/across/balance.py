@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from across._language import pictured
+from across._language.catalogue import marked
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, plot, render
 
 __all__ = ["Strategy", "against_bound", "bound", "drawn", "held", "tasks_of"]
@@ -70,7 +72,9 @@ def against_bound(strategies: Mapping[str, Strategy], *, ps: int, models: int = 
     means = [sum(4 * int(np.prod(shape)) for shape in shapes) / ps for shapes in lists]
     limits = [bound(shapes, ps) / mean for shapes, mean in zip(lists, means, strict=True)]
     title = f"{models} random models on {ps} servers"
-    figure, axes = plot(6.4, 3.6, title=title, x="Graham's bound / mean", y="bytes of the fullest server / mean")
+    shown = pictured.said("{0} random models on {1} servers", models, ps)
+    x, y = marked("Graham's bound / mean"), marked("bytes of the fullest server / mean")
+    figure, axes = plot(6.4, 3.6, title=shown, x=x, y=y)
     sentences = []
     for number, (name, strategy) in enumerate(strategies.items()):
         fullest = []
@@ -82,7 +86,7 @@ def against_bound(strategies: Mapping[str, Strategy], *, ps: int, models: int = 
         above = sum(got > limit + 1e-9 for got, limit in zip(fullest, limits, strict=True))
         sentences.append(f"{name} is above the bound on {above}")
     ends = [min(limits), max(limits)]
-    axes.plot(ends, ends, color=ALERT, lw=1.5, label="the bound")
+    axes.plot(ends, ends, color=ALERT, lw=1.5, label=marked("the bound"))
     axes.set_ylim(bottom=0.9)
     legend = axes.legend(frameon=False, fontsize=FONT, labelcolor=INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
     legend.set_in_layout(True)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from across._language.catalogue import LANGUAGES
+from across._language.catalogue import LANGUAGES, said
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -65,13 +65,15 @@ def lab(
     gpus: Annotated[int, typer.Option(help="simulate so many GPUs where there is no real one", min=0, max=16)] = 0,
 ) -> None:
     """Open JupyterLab on the course."""
+    from across._jupyter import chapters
     from across._jupyter import lab as jupyter
 
+    chapters.speak(lang)
     if gpus:
         from across._jupyter import gpus_ahead
 
         print(gpus_ahead.ask_for(gpus))
-    jupyter.start(browser, port, lang)
+    jupyter.start(browser, port)
 
 
 @app.command()
@@ -131,7 +133,7 @@ def run(
     in_the_way.look(settings=False)
     gpus_ahead.build_for(path)
     with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task(f"running {path.stem}", total=None)
+        task = bar.add_task(said("running {0}", path.stem), total=None)
         report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))
     console = Console()
     console.print(headless.rendered(report))

@@ -18,6 +18,7 @@ from typing import Any
 from across import _system, kernels, memory, smi
 from across._gpu import building, loading, unaware
 from across._gpu.building import GPUS, NoGpu
+from across._language.catalogue import said
 from across.pictures import Tabled
 
 __all__ = [
@@ -93,13 +94,17 @@ class Here(Tabled):
     def note(self) -> str:
         """How many GPUs there are, and whether the devices can still be configured."""
         gpus = len({device.physical for device in self.gpus})
-        cards = f"{gpus} GPU{'s' * (gpus > 1)} here." if gpus else "No GPU here."
-        if gpus and loading.loaded():
-            cards = f"{gpus} simulated GPU{'s' * (gpus > 1)} here: no card, this machine's memory."
+        if not gpus:
+            cards = said("No GPU here.")
+        elif loading.loaded():
+            several = said("{0} simulated GPUs here: no card, this machine's memory.", gpus)
+            cards = several if gpus > 1 else said("1 simulated GPU here: no card, this machine's memory.")
+        else:
+            cards = said("{0} GPUs here.", gpus) if gpus > 1 else said("1 GPU here.")
         cards += f" {self.missing}" * bool(self.missing)
         if self.settled:
-            return f"{cards} TensorFlow has started: these are fixed until the process ends."
-        return f"{cards} TensorFlow has not run an op yet: the devices can still be configured."
+            return f"{cards} {said('TensorFlow has started: these are fixed until the process ends.')}"
+        return f"{cards} {said('TensorFlow has not run an op yet: the devices can still be configured.')}"
 
 
 def here() -> Here:

@@ -271,7 +271,7 @@ def ladder(facts: Facts, *, title: str = marked("From the program down to the ca
         fill = (PALETTE[2] if finding.key == "fine" else ALERT) if here else fill
         ink = INK if fill == "none" else readable_on(fill)
         box = {"boxstyle": "round,pad=0.25", "facecolor": fill, "edgecolor": INK, "linewidth": 0.8}
-        mark = "" if reached else ("yes" if here else "no")
+        mark = "" if reached else (marked("yes") if here else marked("no"))
         axes.text(0.15, y, question, color=ink, fontsize=FONT, va="center", bbox=box)
         axes.text(3.4, y, mark, color=INK, fontsize=FONT, va="center", fontweight="bold" if here else "normal")
         if here:

@@ -25,6 +25,8 @@ from across._hanging import tasks
 from across._hanging.evidence import Drawn, causes, drawn
 from across._hanging.failures import FAILURES, Failure
 from across._hanging.tasks import End, Run
+from across._language import pictured
+from across._language.catalogue import marked
 from across.clusters import Logs
 from across.pictures import Picture, Span
 
@@ -55,18 +57,23 @@ class Case:
         """Draw the tasks over the seconds: who works, who waits for whom, who has ended; the guilty one is marked."""
         waits, last, spans = FAILURES[self.name].waits, max(end.seconds for end in self.tasks.values()), []
         for name, end in self.tasks.items():
-            lane = f"{name}, guilty" if name == self.guilty else name
+            lane = pictured.said("{0}, guilty", name) if name == self.guilty else name
             idle = end.how == "hangs" or name in waits
-            spans.append(Span(lane, 0.0, end.last if idle else end.seconds, "works"))
+            spans.append(Span(lane, 0.0, end.last if idle else end.seconds, marked("works")))
             if idle:
                 spans.append(
-                    Span(lane, end.last, end.seconds, f"waits for {waits[name]}" if name in waits else "serves")
+                    Span(
+                        lane,
+                        end.last,
+                        end.seconds,
+                        pictured.said("waits for {0}", waits[name]) if name in waits else marked("serves"),
+                    )
                 )
             if end.how != "hangs" and end.seconds < last:
-                spans.append(Span(lane, end.seconds, last, f"ended: {end.how}"))
-        lanes = [] if self.guilty in self.tasks else [f"{self.guilty}, guilty: never started"]
+                spans.append(Span(lane, end.seconds, last, pictured.said("ended: {0}", end.how)))
+        lanes = [] if self.guilty in self.tasks else [pictured.said("{0}, guilty: never started", self.guilty)]
         lanes = [*dict.fromkeys(span.lane for span in spans), *lanes]
-        return pictures.timeline(spans, title=self.name, unit="seconds", lanes=lanes)
+        return pictures.timeline(spans, title=self.name, unit=marked("seconds"), lanes=lanes)
 
     def __repr__(self) -> str:
         told = {name: f"{end.how}, after {end.seconds:.1f} s" for name, end in self.tasks.items()}

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from across._gpu.loading import PRIORITY
+from across._language.catalogue import marked
 from across.pictures import FONT, INK, PALETTE, Picture, Tabled, plot, render
 
 __all__ = ["DTYPES", "RECORDED", "TYPES", "of", "record", "recording", "registered", "source"]
@@ -194,8 +195,8 @@ def _read(kernel: Any) -> Kernel:
 
 def _drawn(title: str, marks: dict[str, dict[str, bool]]) -> Picture:
     ringed = any(on_host for found in marks.values() for on_host in found.values())
-    x = "dtype" + (" (ring: its numbers stay in the CPU's memory)" if ringed else "")
-    figure, axes = plot(7.4, 1.35 + 0.36 * len(marks), title=title, x=x, y="device type")
+    x = marked("dtype (ring: its numbers stay in the CPU's memory)") if ringed else "dtype"
+    figure, axes = plot(7.4, 1.35 + 0.36 * len(marks), title=title, x=x, y=marked("device type"))
     for row, found in enumerate(marks.values()):
         for column, dtype in enumerate(DTYPES):
             if dtype in found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from across._language import pictured
 from across._language.catalogue import marked
 from across.diagnosis import Facts
 
@@ -26,7 +27,7 @@ def layers(facts: Facts) -> list[Layer]:
     """The layers from the program down to the GPU, as `facts` found them."""
     import tensorflow as tf
 
-    cuda = f"built for CUDA {facts.cuda}" if facts.cuda else "built without CUDA"
+    cuda = pictured.said("built for CUDA {0}", facts.cuda) if facts.cuda else pictured.said("built without CUDA")
     return [
         Layer(marked("your program"), "tf.matmul(a, b)", marked("runs"), True),
         Layer("TensorFlow", marked("picks code for an op"), f"{tf.__version__}, {cuda}", bool(facts.cuda)),
@@ -65,6 +66,5 @@ def draw(facts: Facts, *, title: str = marked("What is here, layer by layer")) -
 def _library(name: str, job: str, stems: tuple[str, ...], facts: Facts) -> Layer:
     """A layer of CUDA packages; one that is not unmet is there, whatever its number."""
     missing = [stem for stem in stems if any(stem in package for package in facts.unmet)]
-    return Layer(
-        name, job, f"no package for {', '.join(missing)} here" if missing else marked("installed"), not missing
-    )
+    found = pictured.said("no package for {0} here", ", ".join(missing)) if missing else marked("installed")
+    return Layer(name, job, found, not missing)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from across import pictures, smi
 from across._gpu import loading
+from across._language import pictured
 from across._language.catalogue import marked
 from across.pictures import Stepper
 
@@ -195,7 +196,10 @@ def draw_rule(curves: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> 
     every = figure.subplots(1, len(curves), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (size, (rule, real)) in zip(every, curves.items(), strict=True):
         pictures.style(
-            axes, title=f"Tensors of {size} MiB", x=marked("tensors"), y=marked("MiB taken") if axes is every[0] else ""
+            axes,
+            title=pictured.said("Tensors of {0} MiB", size),
+            x=marked("tensors"),
+            y=marked("MiB taken") if axes is every[0] else "",
         )
         at = range(1, len(rule) + 1)
         axes.step(at, real, where="post", color="#E69F00", linewidth=6, label=marked("measured"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from across._language import pictured
 from across._language.catalogue import marked
 from across.pictures import FONT, INK, PALETTE, Picture, readable_on, render, sheet
 
@@ -62,7 +63,13 @@ def _case(axes: Axes, batches: Sequence[Sequence[int]], top: float) -> set[str]:
         y = top + replica * SQUARE
         axes.add_patch(Rectangle((SIDE, y + 0.015), across, SQUARE - 0.03, fc=INK, ec="none", alpha=0.09))
         axes.text(
-            SIDE - 0.08, y + SQUARE / 2, f"replica {replica}", color=INK, fontsize=FONT - 1, ha="right", va="center"
+            SIDE - 0.08,
+            y + SQUARE / 2,
+            pictured.said("replica {0}", replica),
+            color=INK,
+            fontsize=FONT - 1,
+            ha="right",
+            va="center",
         )
     x, first = SIDE, 0
     for batch in batches:

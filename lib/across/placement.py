@@ -26,6 +26,7 @@ from across._draw.partitions import (
 )
 from across._draw.placed import Edge, Placed, device_order
 from across._draw.recording import Recorder
+from across._language.catalogue import said
 from across.pictures import Picture, Stepper, Tabled
 
 if TYPE_CHECKING:
@@ -56,22 +57,23 @@ class Trace(Placed, Tabled):
 
         The first step shows all that ran. `devices` as in `draw`.
         """
-        steps = {"all that ran; move on, op by op": self.draw(title=title, devices=devices)}
+        steps = {said("all that ran; move on, op by op"): self.draw(title=title, devices=devices)}
         come = [op.name for op in self.given]
         for number, op in enumerate(self.ops, start=1):
             come.append(op.name)
-            words = f"{number} of {len(self)}, {op.type}: {self._decided(op)}"
+            words = said("{0} of {1}, {2}: {3}", number, len(self), op.type, self._decided(op))
             steps[words] = lanes.draw(self, title=title, devices=devices, come=come, alt=f"{title}. {words}.")
         return Stepper(steps, title)
 
     def _decided(self, op: Op) -> str:
         """Of one op, what bore on its place, and what was copied to it."""
-        touched = [other for other in self.given if other.kind == VARIABLE and other.name in op.inputs]
-        said = [f"pinned to {op.pin}"] if op.pin else ["no pin"] if op.pin == "" and not touched else []
-        said += [f"touches {other.name} on {other.device}" for other in touched]
-        copied = [edge.source for edge in self.edges() if edge.target == op.name and edge.copied]
-        said.append(f"ran on {op.device}")
-        return ", ".join(said) + (f"; copied there: {', '.join(copied)}" if copied else "")
+        read = [edge for edge in self.edges() if edge.target == op.name]
+        touched = [self[edge.source] for edge in read if self[edge.source].kind == VARIABLE]
+        bore = [said("pinned to {0}", op.pin)] if op.pin else [said("no pin")] if op.pin == "" and not touched else []
+        bore += [said("touches {0} on {1}", other.name, other.device) for other in touched]
+        copied = [edge.source for edge in read if edge.copied]
+        bore.append(said("ran on {0}", op.device))
+        return said(", ").join(bore) + (said("; copied there: {0}", ", ".join(copied)) if copied else "")
 
     def moved(self, devices: Mapping[str, str]) -> Trace:
         """The same ops on other devices: what would be copied if each that `devices` names, or its type, were there.

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from across import devices, fresh, memory, pictures
 from across._gpu import loading
 from across._language import pictured
-from across._language.catalogue import given, marked, said
+from across._language.catalogue import marked, said
 from across.pictures import Picture, table_html, table_text
 
 T = TypeVar("T")
@@ -222,19 +222,18 @@ def _size(tensor: Any) -> int:
 
 def _drawn(rows: Sequence[Got], total: int, title: str, where: str) -> Picture:
     """Two bars: what the programs need, and what each holds of the GPU, in and beside its tensors."""
-    word, shown = (said, given(title)) if pictured.font() else (str.format, title)  # without a font they were boxes
-    figure, axes = pictures.plot(8.0, 2.3, title=f"{shown}: {where}", x="MiB", y="")
+    figure, axes = pictures.plot(8.0, 2.3, title=f"{pictured.word(title)}: {where}", x="MiB", y="")
     ends = [0, 0]
     for number, row in enumerate(rows):
         fill = pictures.PALETTE[number % len(pictures.PALETTE)]
         parts: tuple[tuple[int, float, dict[str, Any], str], ...] = (
-            (0, row.needs, {"color": fill}, f"{row.name}: {word(marked('tensors'))}"),
+            (0, row.needs, {"color": fill}, pictured.said("{0}: tensors", row.name)),
             (1, row.kept, {"color": fill}, "_"),
             (
                 1,
                 row.held - row.kept,
                 {"color": "none", "hatch": "////"},
-                f"{row.name}: {word(marked('taken, not used'))}",
+                pictured.said("{0}: taken, not used", row.name),
             ),
         )
         for bar, size, looks, label in parts:
@@ -242,11 +241,13 @@ def _drawn(rows: Sequence[Got], total: int, title: str, where: str) -> Picture:
             axes.barh(bar, max(0, size), left=ends[bar], height=0.6, edgecolor=edge, label=label, **looks)
             ends[bar] += max(0, size)
         if row.error:
-            failed, end = f"{row.name}: {word(marked('out of memory'))}", (ends[1], 0.69)
-            axes.annotate(failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.ALERT)
-    axes.axvline(total, color=pictures.INK, linewidth=1.6, label=f"{word(marked('the GPU'))}: {total:,} MiB")
+            failed, end = pictured.said("{0}: out of memory", row.name), (ends[1], 0.69)
+            axes.annotate(
+                failed, end, (0, 3), textcoords="offset points", ha="right", color=pictures.INK, weight="bold"
+            )
+    axes.axvline(total, color=pictures.INK, linewidth=1.6, label=pictured.said("the GPU: {0:,} MiB", total))
     axes.set_xlim(0, max(total, *ends) * 1.12)
-    axes.set_yticks((0, 1), (word(marked("needed")), word(marked("held"))))
+    axes.set_yticks((0, 1), (marked("needed"), marked("held")))
     axes.invert_yaxis()
     axes.legend(
         loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK

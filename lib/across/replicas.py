@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from across import pictures
+from across._language import pictured
+from across._language.catalogue import marked, said
 from across.pictures import Picture, Stepper
 
 if TYPE_CHECKING:
@@ -82,19 +84,26 @@ def walk(schedule: Sequence[tuple[str, int]], held: Sequence[float], *, adds: fl
     writes = {end: (worker, start) for worker, start, end in steps_of(schedule)}
     steps, lost = {}, dict[int, str]()  # of a lost write its moment, and the worker whose it was
     for done in range(len(schedule) + 1):
-        words = f"before the first of {len(schedule)} moments: w is {held[0]:g}"
+        words = said("before the first of {0} moments: w is {1:g}", len(schedule), held[0])
         if done:
             what, worker = schedule[done - 1]
-            words = f"{done} of {len(schedule)}: worker:{worker} {what}s "
-            words += f"{held[done]:g}" if what == "read" else f"{held[done]:g}; w was {held[done - 1]:g}"
+            of, now = len(schedule), held[done]
+            words = (
+                said("{0} of {1}: worker:{2} reads {3:g}", done, of, worker, now)
+                if what == "read"
+                else said("{0} of {1}: worker:{2} writes {3:g}; w was {4:g}", done, of, worker, now, held[done - 1])
+            )
             if what == "write" and held[done] != held[done - 1] + adds:
-                came = {end: f"worker:{of}" for end, (of, _) in writes.items() if writes[done - 1][1] < end < done - 1}
+                came = {
+                    end: f"worker:{who}" for end, (who, _) in writes.items() if writes[done - 1][1] < end < done - 1
+                }
                 lost |= came
-                words += f": the update of {', '.join(came.values())} is lost"
-        figure, axes = _drawn(schedule, title, extra=f"w is {held[done]:g}")
+                words += said(": the update of {0} is lost", ", ".join(came.values()))
+        figure, axes = _drawn(schedule, title, w=held[done])
         for moment, (_, worker) in enumerate(schedule[:done]):
             row = sorted({each for _, each in schedule}).index(worker)
-            says = f"{held[moment + 1]:g}{', lost' * (moment in lost)}"
+            says = f"{held[moment + 1]:g}"
+            says = pictured.said("{0}, lost", says) if moment in lost else says
             axes.annotate(
                 says, (moment, row), (9, 6), textcoords="offset points", color=pictures.INK, fontsize=pictures.FONT
             )
@@ -104,9 +113,13 @@ def walk(schedule: Sequence[tuple[str, int]], held: Sequence[float], *, adds: fl
     return Stepper(steps, title)
 
 
-def _drawn(schedule: Sequence[tuple[str, int]], title: str, extra: str = "") -> tuple[Figure, Axes]:
+def _drawn(schedule: Sequence[tuple[str, int]], title: str, w: float | None = None) -> tuple[Figure, Axes]:
     workers = sorted({worker for _, worker in schedule})
-    label = "what happens, in this order" + (f"; {extra}" if extra else "")
+    label = (
+        pictured.said("what happens, in this order; w is {0:g}", w)
+        if w is not None
+        else marked("what happens, in this order")
+    )
     figure, axes = pictures.plot(7.5, 1.15 + 0.42 * len(workers), title=title, x=label, y="")
     for worker, start, end in steps_of(schedule):
         row, colour = workers.index(worker), pictures.PALETTE[workers.index(worker) % len(pictures.PALETTE)]
@@ -137,7 +150,7 @@ def draw_steps(
     }
     if not any(shown.values()):
         raise ValueError("draw_steps: no worker made a step")
-    figure, axes = pictures.plot(7.5, 1.2 + 0.55 * len(shown), title=title, x="milliseconds", y="")
+    figure, axes = pictures.plot(7.5, 1.2 + 0.55 * len(shown), title=title, x=marked("milliseconds"), y="")
     words = []
     for row, (lane, each) in enumerate(shown.items()):
         ages = [stale for _, _, stale in each]
@@ -153,6 +166,8 @@ def draw_steps(
                 middle = (begin + end) / 2
                 axes.text(middle, row, f"{stale}", ha="center", va="center", fontsize=pictures.FONT, color=colour)
         style = {"va": "center", "fontsize": pictures.FONT - 1, "color": pictures.INK}
+        if each:
+            says = pictured.said("{0} steps, staleness {1} to {2}", len(each), min(ages), max(ages))
         axes.annotate(says, (0, row - 0.36), (4, 0), textcoords="offset points", **style)  # clear of the axis
     axes.set_xlim(0, 1000 * seconds)
     axes.set_ylim(len(shown) - 0.6, -0.6)
@@ -254,7 +269,7 @@ def watching(cluster: LocalCluster) -> Iterator[Watch]:
 
 def draw_progress(seen: Seen, marks: Mapping[str, float], *, title: str) -> Picture:
     """Draw the global step over time, and what happened when: `marks` are seconds of the same clock, by words."""
-    figure, axes = pictures.plot(7.5, 3.6, title=title, x="seconds", y="global step")
+    figure, axes = pictures.plot(7.5, 3.6, title=title, x=marked("seconds"), y=marked("global step"))
     first, top = seen[0][0], max(1, *(step for _, step in seen))
     axes.plot([at - first for at, _ in seen], [step for _, step in seen], ".", color=pictures.PALETTE[0], markersize=4)
     axes.set_ylim(-0.03 * top, 1.5 * top)
@@ -263,7 +278,14 @@ def draw_progress(seen: Seen, marks: Mapping[str, float], *, title: str) -> Pict
         height = top * (1.44 - 0.11 * number)
         style = "--" if "killed" in words else "-"
         axes.plot([at - first] * 2, [0, height], color=pictures.ALERT, linestyle=style, linewidth=1.0)
-        axes.text(at - first, height, f" {words}", color=pictures.INK, fontsize=pictures.FONT, va="center")
+        axes.text(
+            at - first,
+            height,
+            f" {pictured.word(words)}",
+            color=pictures.INK,
+            fontsize=pictures.FONT,
+            va="center",
+        )
     falls = [f"from {before} to {after}" for (_, before), (_, after) in itertools.pairwise(seen) if after < before]
     happened = ", ".join(f"{words} at {at - first:.3g} s" for words, at in marks.items())
     alt = f"{title}: the global step over {seen[-1][0] - first:.3g} s, to {seen[-1][1]}"

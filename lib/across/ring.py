@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from across._language import pictured
+from across._language.catalogue import marked, said
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, Stepper, new_figure, readable_on, render
 
 if TYPE_CHECKING:
@@ -61,10 +63,15 @@ def draw(schedule: Sequence[Sequence[Message]], n: int, *, title: str = "") -> P
     words = []
     for number, held in enumerate(states):
         axes = figure.add_subplot(rows, columns, number + 1)
-        axes.set_title(f"after step {number - 1}" if number else "before", color=INK, fontsize=FONT, loc="left")
+        axes.set_title(
+            pictured.said("after step {0}", number - 1) if number else marked("before"),
+            color=INK,
+            fontsize=FONT,
+            loc="left",
+        )
         _board(axes, held, schedule[number - 1] if number else (), lambda shares: str(sum(shares)), FONT)
         if number % columns == 0:
-            axes.set_ylabel("device", color=INK, fontsize=FONT - 2)
+            axes.set_ylabel(marked("device"), color=INK, fontsize=FONT - 2)
         words.append(f"{sum(all(s == 1 for s in shares) for pieces in held for shares in pieces)} of {n * n}")
     figure.set_layout_engine("constrained")
     alt = f"Ring of {n} devices, {title}: whole pieces before the first step and after each: {', '.join(words)}."
@@ -85,13 +92,21 @@ def walk(
         axes.set_title(title, color=INK, fontsize=FONT + 1, fontweight="bold", loc="left")
         numbers = iter([each for pieces in sums for each in pieces])
         _board(axes, held, messages, lambda _shares, numbers=numbers: f"{next(numbers):g}", FONT + 2)
-        axes.set_ylabel("device", color=INK, fontsize=FONT)
+        axes.set_ylabel(marked("device"), color=INK, fontsize=FONT)
         figure.set_layout_engine("constrained")
-        does = "added" if number <= (n - 1 if adds is None else adds) else "put in the place of their own"
-        words = f"after step {number - 1} of 0 to {len(schedule) - 1}: {len(messages)} pieces were sent, and {does}"
+        step, last, sent = number - 1, len(schedule) - 1, len(messages)
+        words = (
+            said("after step {0} of 0 to {1}: {2} pieces were sent, and added", step, last, sent)
+            if number <= (n - 1 if adds is None else adds)
+            else said(
+                "after step {0} of 0 to {1}: {2} pieces were sent, and put in the place of their own", step, last, sent
+            )
+        )
         rest = "; ".join(f"device {i} has {', '.join(f'{each:g}' for each in has)}" for i, has in enumerate(sums))
         came = ", ".join(f"piece {piece} from device {sender} to {receiver}" for sender, receiver, piece in messages)
-        found[words if number else "before the first step"] = render(figure, f"{title}. {came or 'Before'}. {rest}.")
+        found[words if number else said("before the first step")] = render(
+            figure, f"{title}. {came or 'Before'}. {rest}."
+        )
     return Stepper(found, title)
 
 
@@ -110,14 +125,14 @@ def _board(
             fill = PALETTE[2] if whole else PALETTE[7] if twice else PALETTE[0] if sum(shares) > 1 else "#dddddd"
             edge, width = (ALERT, 1.8) if (device, piece) in moved else (INK, 0.6)
             axes.add_patch(_square((piece + 0.06, device + 0.06), fill, edge, width))
-            said, middle = f"{text(shares)}{'!' * twice}", (piece + 0.5, device + 0.5)
-            axes.text(*middle, said, ha="center", va="center", fontsize=size - 1, color=readable_on(fill))
+            shown, middle = f"{text(shares)}{'!' * twice}", (piece + 0.5, device + 0.5)
+            axes.text(*middle, shown, ha="center", va="center", fontsize=size - 1, color=readable_on(fill))
     axes.set_xlim(0, n)
     axes.set_ylim(n, 0)
     axes.set_xticks([i + 0.5 for i in range(n)], [str(i) for i in range(n)])
     axes.set_yticks([i + 0.5 for i in range(n)], [str(i) for i in range(n)])
     axes.tick_params(colors=INK, labelsize=size - 2, length=0)
-    axes.set_xlabel("piece", color=INK, fontsize=size - 2)
+    axes.set_xlabel(marked("piece"), color=INK, fontsize=size - 2)
     for spine in axes.spines.values():
         spine.set_visible(False)
 

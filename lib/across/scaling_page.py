@@ -55,11 +55,12 @@ def page(
     headings: Sequence[str] = (),
     chance: Callable[[list[float]], float] | None = None,
     dollars: Mapping[str, float] | None = None,
+    notes: Sequence[str] = (),
 ) -> Page:
     """The page of `study`: a row for each configuration but `base`, then the `headings`, under which somebody writes.
 
     `dollars`: of each configuration what its machines cost an hour, all together; adds what the work of 100 hours of the
-    base would take and cost by the measured median.
+    base would take and cost by the measured median. `notes` are sentences below the table, such as a follow-up's.
 
     `chance` gets what was measured of a row, each ratio divided by the row's prediction, and gives the number in its last
     column; a function that is not written yet leaves it empty. A prediction that was changed when there were runs is
@@ -80,7 +81,7 @@ def page(
         rows.append(row)
         shown[name] = (row[1], stated.values.get(name) if stated else None, ratio)
     note = f"{machine()}. Examples a second, times those of {base}, in each of {study.repeats} repeats. {_when(study)}"
-    note = f"{note} {_runs(study, base)}"
+    note = " ".join([note, _runs(study, base), *notes])
     columns = [*COLUMNS, *([PRICED.format(dollars[base])] if dollars else [])]
     lines = [" | ".join(columns), "|".join(["---"] * len(columns)), *(" | ".join(row) for row in rows)]
     text = "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:]), "", note])
@@ -152,12 +153,16 @@ def _runs(study: Study, base: str) -> str:
     """What each configuration is: all of the base and its milliseconds, of the others what differs from it."""
     first = study.configurations[base]
     steps = [1000 * each for each in study.seconds()[base] if each > 0]
-    told = [f"{base}: " + ", ".join(f"{key} {value}" for key, value in first.items())]
+    told = [f"{base}: " + ", ".join(f"{key} {_plainly(value)}" for key, value in first.items())]
     told[0] += f"; {statistics.median(steps):.1f} ms a step" if steps else ""
     for name, run in study.configurations.items():
-        changed = [f"{key} {value}" for key, value in run.items() if value != first.get(key)]
+        changed = [f"{key} {_plainly(value)}" for key, value in run.items() if value != first.get(key)]
         told += [f"{name}: {', '.join(changed) or 'the same'}"] if name != base else []
     return ". ".join(told) + "."
+
+
+def _plainly(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _when(study: Study) -> str:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from across._draw.partitions import op_type, short_device
+from across._language.catalogue import marked
 from across.pictures import Picture, Span, Tabled
 from across.pictures import timeline as draw_timeline
 
@@ -111,7 +112,9 @@ class Timeline(Tabled):
         """Draw the lanes over time. Raises ValueError when nothing ran."""
         pieces = _merged(self.pieces, NEAR * self.length)
         spans = [Span(op.lane, op.start, op.end, op.label) for op in (*self.ops, *pieces)]
-        return draw_timeline(spans, title=title or "what ran when", unit="milliseconds", lanes=self.lanes)
+        return draw_timeline(
+            spans, title=title or marked("what ran when"), unit=marked("milliseconds"), lanes=self.lanes
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write it in Chrome's trace format and return the path."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from across._language import pictured
+from across._language.catalogue import marked
 from across.pictures import FONT, INK, PALETTE, Picture, bars, plot, readable_on, render
 
 __all__ = ["Found", "draw_losses", "draw_sent", "draw_shares", "losses", "promises", "run", "updated"]
@@ -118,15 +120,17 @@ def draw_losses(found: Found, *, title: str) -> Picture:
     """The loss of each tower, their mean, and the one that the program returned, in one chart."""
     term = found.decay * float(decays(found.before))
     each = [float(loss) + term for loss in losses(found.before, found.given)]
-    rows = {f"tower {number}": loss for number, loss in enumerate(each)}
+    rows = {pictured.said("tower {0}", number): loss for number, loss in enumerate(each)}
     return bars(
-        {**rows, "their mean": sum(each) / len(each), "returned": found.loss}, title=title, unit="loss, with its decay"
+        {**rows, marked("their mean"): sum(each) / len(each), marked("returned"): found.loss},
+        title=title,
+        unit=marked("loss, with its decay"),
     )
 
 
 def draw_shares(passes: Sequence[Sequence[Sequence[int]]], *, title: str) -> Picture:
     """Which records of a file each tower got: a row a tower, a column a record; the number is the batch that it came in."""
-    figure, axes = plot(7.2, 1.0 + 0.32 * len(passes), title=title, x="record, by its place in the file", y="")
+    figure, axes = plot(7.2, 1.0 + 0.32 * len(passes), title=title, x=marked("record, by its place in the file"), y="")
     last, words = 1, []
     for tower, batches in enumerate(passes):
         fill = PALETTE[tower % len(PALETTE)]
@@ -140,7 +144,7 @@ def draw_shares(passes: Sequence[Sequence[Sequence[int]]], *, title: str) -> Pic
     axes.set_xlim(-0.6, last + 0.6)
     axes.set_xticks(range(0, last + 1, max(1, last // 20)))
     axes.set_ylim(len(passes) - 0.5, -0.5)
-    axes.set_yticks(range(len(passes)), [f"tower {tower}" for tower in range(len(passes))])
+    axes.set_yticks(range(len(passes)), [pictured.said("tower {0}", tower) for tower in range(len(passes))])
     return render(figure, f"{title}. Records by tower and batch: {'. '.join(words)}.")
 
 
@@ -148,7 +152,7 @@ def draw_sent(sent: Mapping[tuple[str, str], int], devices: Sequence[str], *, ti
     """Who sent how many bytes to whom, as a table of squares: a row a sender, a column a receiver."""
     ends = [name.strip("/") for name in devices]
     ends += sorted({end for link in sent for end in link} - set(ends))
-    figure, axes = plot(1.6 + 0.95 * len(ends), 1.1 + 0.36 * len(ends), title=title, x="to", y="from")
+    figure, axes = plot(1.6 + 0.95 * len(ends), 1.1 + 0.36 * len(ends), title=title, x=marked("to"), y=marked("from"))
     most = max(sent.values(), default=1)
     for (source, target), size in sent.items():
         fill = PALETTE[5] if size > most / 2 else PALETTE[0] if size > 64 else "#dddddd"

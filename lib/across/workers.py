@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from across import pictures
+from across._language import pictured
+from across._language.catalogue import marked
 from across.attempt import NotYet
 from across.pictures import Picture, Span
 
@@ -155,11 +157,15 @@ def draw_config(text: str) -> Picture:
     config = json.loads(text)
     task = "{type}:{index}".format(**config["task"])
     boxes = [
-        cluster.Box(f"{job}:{index}", address, ("this program",) if task == f"{job}:{index}" else ("another machine",))
+        cluster.Box(
+            f"{job}:{index}",
+            address,
+            (marked("this program"),) if task == f"{job}:{index}" else (marked("another machine"),),
+        )
         for job, addresses in config["cluster"].items()
         for index, address in enumerate(addresses)
     ]
-    return cluster.draw(boxes, {}, f"TF_CONFIG of {task}")
+    return cluster.draw(boxes, {}, pictured.said("TF_CONFIG of {0}", task))
 
 
 def draw_places(spec: Mapping[str, Sequence[str]], places: Mapping[str, str]) -> Picture:
@@ -171,8 +177,8 @@ def draw_places(spec: Mapping[str, Sequence[str]], places: Mapping[str, str]) ->
         for index, address in enumerate(addresses):
             end = f"/job:{job}/replica:0/task:{index}"
             here = tuple(name for name, device in places.items() if device == end)
-            boxes.append(cluster.Box(f"{job}:{index}", address, here or ("no variable",)))
-    return cluster.draw(boxes, {}, "Where the variables are")
+            boxes.append(cluster.Box(f"{job}:{index}", address, here or (marked("no variable"),)))
+    return cluster.draw(boxes, {}, marked("Where the variables are"))
 
 
 def draw_deaths(ends: Mapping[str, float]) -> Picture:
@@ -182,14 +188,15 @@ def draw_deaths(ends: Mapping[str, float]) -> Picture:
     for number, (words, end) in enumerate(ends.items(), 1):
         victim, survivor = words.split("; ")
         goes_on = end == math.inf
-        spans.append(Span(f"{number}. {victim}", before, 0.0))
-        spans.append(Span(f"{number}. {survivor}", before, shown if goes_on else end, "goes on" if goes_on else "ends"))
-    return pictures.timeline(spans, title="Who outlives whom", unit="seconds after the kill")
+        spans.append(Span(f"{number}. {pictured.word(victim)}", before, 0.0))
+        becomes = marked("goes on") if goes_on else marked("ends")
+        spans.append(Span(f"{number}. {pictured.word(survivor)}", before, shown if goes_on else end, becomes))
+    return pictures.timeline(spans, title=marked("Who outlives whom"), unit=marked("seconds after the kill"))
 
 
 def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Picture:
     """Draw each noted loss over time, its step beside some of them; `marks` are seconds of the same clock, by words."""
-    figure, axes = pictures.plot(7.5, 3.4, title=title, x="seconds", y="loss")
+    figure, axes = pictures.plot(7.5, 3.4, title=title, x=marked("seconds"), y=marked("loss"))
     first, top = seen[0][0], max(loss for *_, loss in seen)
     lives: list[Notes] = []
     for row in seen:
@@ -201,11 +208,20 @@ def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Pictu
         axes.plot([at - first for at, *_ in life], [loss for *_, loss in life], ".-", color=colour, markersize=5)
         for (at, step, loss), side in ((life[0], "left"), (life[-1], "right")):
             words = {"color": pictures.INK, "fontsize": pictures.FONT, "ha": side}
-            axes.text(at - first, loss + (0.06 if side == "left" else -0.12) * top, f"step {step}", **words)
+            axes.text(
+                at - first, loss + (0.06 if side == "left" else -0.12) * top, pictured.said("step {0}", step), **words
+            )
     for number, (words, at) in enumerate(marks.items()):
         height = top * (1.42 - 0.1 * number)
         axes.plot([at - first] * 2, [0, height], color=pictures.ALERT, linestyle="--", linewidth=1.0)
-        axes.text(at - first, height, f" {words}", color=pictures.INK, fontsize=pictures.FONT, va="center")
+        axes.text(
+            at - first,
+            height,
+            f" {pictured.word(words)}",
+            color=pictures.INK,
+            fontsize=pictures.FONT,
+            va="center",
+        )
     axes.set_ylim(0, 1.5 * top)
     told = "; then ".join(
         f"steps {life[0][1]} to {life[-1][1]}, loss {life[0][2]:.2f} to {life[-1][2]:.2f}" for life in lives

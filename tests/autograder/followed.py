@@ -39,7 +39,7 @@ def page(name: str) -> str:
 
 
 def follow_page(text: str, folder: Path) -> None:
-    """Do in `folder` all that a page says."""
+    """Do in `folder` all that a page says; `cd NAME` on a line of its own leads there for good."""
     printed, steps = "", 0
     for block in BLOCK.finditer(text):
         content = block["content"]
@@ -48,6 +48,7 @@ def follow_page(text: str, folder: Path) -> None:
             (folder / block["file"]).write_text(content, encoding="utf-8")
         elif block["language"] == "bash":
             printed, steps = follow(folder, content), steps + 1
+            folder = folder.joinpath(*re.findall(r"^cd (\w+)$", content, re.MULTILINE))
         else:
             assert block["language"] == "text"
             for line in content.splitlines():

@@ -1,18 +1,21 @@
-"""docs/adding-a-course.md, followed step by step; and a course without TensorFlow, in none of whose processes it is."""
+"""docs/adding-a-course.md, followed step by step; `autograder new`; a course in none of whose processes TensorFlow is."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import courses
 import pytest
+import yaml
 from boxed import needs_a_box
 from followed import PATIENCE, follow_page, page
-from small_course import CHECKS, CODE, NAME
+from small_course import CHECKS, CODE, NAME, command
 
+from autograder.authoring import new, verify
 from autograder.model import headers
 from autograder.model.course import Course
 
@@ -24,8 +27,46 @@ PAGE = page("adding-a-course.md")
 @pytest.mark.classes
 def test_whoever_follows_the_page_has_a_course_that_grades(tmp_path: Path):
     follow_page(PAGE, tmp_path)
-    assert Course.read(tmp_path).full_name("01") == "01_row_means"
-    assert (tmp_path / "graded" / "feedback" / "ada" / "01_row_means" / "01_row_means.html").stat().st_size > 0
+    assert Course.read(tmp_path / "means").full_name("01") == "01_row_means"
+    page = tmp_path / "means" / "graded" / "feedback" / "ada" / "01_row_means" / "01_row_means.html"
+    assert page.stat().st_size > 0
+
+
+def test_the_smallest_course_builds_its_checks_do_what_they_must_and_it_grades(tmp_path: Path):
+    root = tmp_path / "my courses" / "linear algebra 2"  # blanks are quoted where they must be
+    said = command("new", root, columns=200).stdout
+    assert f"then: cd {shlex.quote(str(root))}" in said
+    course = Course.read(root)
+    assert (course.id, course.title) == ("linear-algebra-2", "Linear algebra 2")
+    assert command("build", "--check", root=root).returncode == 0
+    verified = verify.verify(course, new.CHAPTER, exercises=["row_means"], seeds=1, quick=True)
+    assert list(verify.complaints(verified)) == []
+    assert (verified.wrong, verified.right) == (2, 1)
+    assert len((root / "README.md").read_text().splitlines()) <= 10
+    workflow = yaml.safe_load((root / ".github" / "workflows" / "course.yml").read_text())
+    runs = [step.get("run", "") for step in workflow["jobs"]["course"]["steps"]]
+    assert {"autograder build --check", "autograder run", "autograder verify"} < set(runs)
+    command("grade", "01", "--submissions", root / "submitted", "--out", root / "graded", root=root)
+    row = courses.marks(root / "graded")["ada", "row_means"]
+    assert (row["points"], row["misconception"]) == ("0", "columns")
+
+
+@pytest.mark.parametrize(
+    ("there", "says"), [("full/notes.txt", "there is something already"), ("full", "full is a file")]
+)
+def test_a_course_is_made_where_nothing_is(tmp_path: Path, there: str, says: str):
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).write_text("mine")
+    said = command("new", tmp_path / "full", code=2).stderr
+    assert says in " ".join(said.split())
+    assert "give the name of a new folder" in " ".join(said.split())
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(there).name]
+
+
+def test_a_new_repository_is_an_empty_folder(tmp_path: Path):
+    (tmp_path / ".git").mkdir()
+    new.new(tmp_path)
+    assert Course.read(tmp_path).chapters == (new.CHAPTER,)
 
 
 @pytest.mark.parametrize("kind", [headers.CourseFile, headers.Header])

@@ -17,7 +17,7 @@ from small_course import NAME, SOURCE, command
 import messages
 import translate
 from across._language import catalogue
-from autograder.authoring import importing, in_language
+from autograder.authoring import build, importing, in_language
 from autograder.gradebook import record
 from autograder.gradebook.record import Recorder
 from autograder.job.grade import Job
@@ -47,6 +47,14 @@ def test_the_notebooks_of_other_languages_are_as_their_sources_have_them():
     assert in_language.write(COURSE, check=True) == [], "run `autograder build`"
 
 
+class Rubric:
+    chapter, digest = TINY, "r"
+
+
+def job(submission: intake.Submission) -> Job:
+    return Job(submission, Rubric, 1)  # pyright: ignore[reportArgumentType]
+
+
 def in_both(course: Course, name: str) -> list[dict]:
     """A chapter's notebook in English and in Chinese."""
     places = (course.root / "notebooks" / folder / f"{name}.ipynb" for folder in ("", "zh"))
@@ -65,6 +73,8 @@ def test_a_chinese_notebook_differs_from_the_english_one_by_its_prose_alone(name
                 del cell["metadata"]["nbgrader"]["checksum"]
         if ours["cell_type"] == "markdown":
             changed += theirs["source"] != ours["source"]
+            if ours["metadata"].get("nbgrader", {}).get("solution"):  # of an answer, its stub alone
+                assert stubs.released("".join(theirs["source"]), "".join(ours["source"])) == "".join(ours["source"])
             theirs["source"] = ours["source"]
         assert theirs == ours
     assert changed > 20
@@ -84,6 +94,23 @@ def test_a_blank_chinese_notebook_is_the_same_submission_as_a_blank_english_one(
     assert (ours.language, theirs.language) == ("en", "zh")
     assert theirs.answers == ours.answers
     assert (theirs.notes, theirs.invalid, theirs.refused) == (ours.notes, ours.invalid, ours.refused) == ((), {}, "")
+
+
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_an_answer_in_a_chinese_notebook_is_the_same_job_as_in_an_english_one(tmp_path: Path, name: str):
+    references = build.solution_source(COURSE, name)
+    found = []
+    for language, notebook in zip(("en", "zh"), in_both(COURSE, name), strict=True):
+        for cell in notebook["cells"]:
+            meta = cell["metadata"].get("nbgrader", {})
+            cell["source"] = (
+                references.get(meta.get("grade_id"), cell["source"]) if meta.get("solution") else cell["source"]
+            )
+        found.append(handed_in(tmp_path, language, notebook, name))
+    ours, theirs = (replace(each, student="ada", language="en") for each in found)
+    assert theirs == ours
+    assert {each for each, answer in ours.answers.items() if answer == references.get(each)}  # they were written in
+    assert job(theirs).digest == job(ours).digest
 
 
 def test_a_chinese_notebook_in_a_folder_of_its_own_is_not_read_and_the_notes_say_so(tmp_path: Path):
@@ -162,10 +189,7 @@ def test_the_language_is_no_part_of_what_decides_a_mark():
     one = intake.Submission("ada", NAME, {"double": "x"})
     other = replace(one, student="li", language="zh")
 
-    class Rubric:
-        chapter, digest = TINY, "r"
-
-    assert Job(one, Rubric, 1).digest == Job(other, Rubric, 1).digest  # pyright: ignore[reportArgumentType]
+    assert job(one).digest == job(other).digest
 
 
 @pytest.mark.parametrize("stub", [stubs.PROSE["zh"], f"\n{stubs.PROSE['zh']}  ", stubs.PROSE["en"]])
@@ -256,6 +280,7 @@ def f(x):
 @exercise("of no interest here")
 def show(times):
     times["8 in one machine"] = 3
+    rows = {"of two words": 1, "one": 2, "unit": "seconds here"}
     bars({"the budget": 40, name: 3, **times}, title="Short", unit=f"steps of {times}", loc="upper left")
     trace(x).draw("two programs", devices=D)
 with attempt("guess", done="recorded before"): pass
@@ -271,9 +296,19 @@ def test_what_a_template_or_a_script_says_is_found():
 def test_what_a_module_says_is_found_with_its_values_and_in_a_chapter_the_words_of_its_pictures():
     assert messages.of_source(CODE) == {"a kind": (), "{0}: not yet. {1}": ("x.name", "why")}
     found = set(messages.of_pictures(CODE))
-    assert found == {"8 in one machine", "the budget", "Short", "two programs", "recorded before"}
+    here = {
+        "8 in one machine",
+        "the budget",
+        "Short",
+        "two programs",
+        "recorded before",
+        "of two words",
+        "seconds here",
+    }
+    assert found == here | {"steps of {0}"}
 
 
+MARK = in_language.ENGLISH_ONLY["zh"]
 EXERCISE = """
 # %% [markdown]
 # ## One more
@@ -306,16 +341,17 @@ def built(course: Course) -> nbformat.NotebookNode:
     return nbformat.read(course.root / "notebooks" / "zh" / f"{NAME}.ipynb", as_version=4)
 
 
-def test_an_author_who_knows_no_chinese_adds_an_exercise_and_it_is_english(own_small: Course, capsys):
+def test_an_author_who_knows_no_chinese_adds_an_exercise_and_it_is_english_and_marked(own_small: Course, capsys):
     translated(own_small, "# 小")
     own_small.source(NAME).write_text(SOURCE + EXERCISE, encoding="utf-8")
     command("build", "--check", root=own_small.root, code=2)
     made = built(own_small)
     prose = [cell.source for cell in made.cells if cell.cell_type == "markdown"]
-    assert prose == ["# 小", stubs.PROSE["zh"], "## One more"]
+    assert prose == ["# 小", stubs.PROSE["zh"], f"## One more\n\n{MARK}"]
     capsys.readouterr()
     assert translate.translate(own_small, check=True) == 0
-    assert capsys.readouterr() == (f"solutions/zh/{NAME}.po: 1 translated, 1 missing, 0 stale\n", "")
+    said = f"solutions/zh/{NAME}.po: 1 translated, 1 missing, 0 stale\n  missing: ## One more\n"
+    assert capsys.readouterr() == (said, "")
 
 
 def test_prose_that_changed_is_stale_and_english_until_somebody_looks_at_it(own_small: Course, capsys):
@@ -323,7 +359,7 @@ def test_prose_that_changed_is_stale_and_english_until_somebody_looks_at_it(own_
     own_small.source(NAME).write_text(SOURCE.replace("# # Small", "# # Small one"), encoding="utf-8")
     assert translate.translate(own_small) == 0
     assert f"solutions/zh/{NAME}.po: 0 translated, 0 missing, 1 stale" in capsys.readouterr().out
-    assert built(own_small).cells[0].source == "# Small one"
+    assert built(own_small).cells[0].source == f"# Small one\n\n{MARK}"
 
 
 def test_a_translation_that_cannot_be_used_is_named_with_its_line_and_the_mend(own_small: Course, capsys):

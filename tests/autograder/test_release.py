@@ -65,8 +65,8 @@ def test_one_chapter_is_handed_out_with_a_readme_and_the_library_alone(own_small
     assert [link for link in links if not (out / link).exists()] == []
     assert "3 exercises worth 6 points, 1 of them read by a person" in readme
     project = tomllib.loads((out / "pyproject.toml").read_text())
-    assert project["project"]["dependencies"] == ["across[lab]"]
-    assert project["tool"]["uv"]["sources"]["across"]["path"] == "lib"
+    assert project["project"]["dependencies"] == ["across-tensorflow[lab]"]
+    assert project["tool"]["uv"]["sources"]["across-tensorflow"]["path"] == "lib"
     held = (out / "pyproject.toml").read_text() + (out / "lib" / "pyproject.toml").read_text()
     developers = ("pytest", "ruff", "pyright", "cosmic", "selenium", "autograder", "jupytext", "papermill")
     assert [name for name in developers if name in held] == []

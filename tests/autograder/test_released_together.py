@@ -55,7 +55,7 @@ def test_the_readme_lists_both_and_what_lies_there_besides_stays(course: Course,
     links = re.findall(r"\]\(([^)]+)\)", readme)
     assert [link for link in links if not (out / link).exists()] == []
     project = tomllib.loads((out / "pyproject.toml").read_text())
-    assert project["project"]["dependencies"] == ["across[lab]"]
+    assert project["project"]["dependencies"] == ["across-tensorflow[lab]"]
     assert project["project"]["name"] == f"{course.id}-chapters"
     now = state(out)
     assert {path for path in now if path not in alone} == {f"notebooks/{NAME}.ipynb", ".git/HEAD", "notebooks/mine.md"}

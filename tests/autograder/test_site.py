@@ -15,12 +15,12 @@ import site_links
 from bs4 import BeautifulSoup
 from small_course import CHECKS, NAME, SOURCE
 
-from autograder.authoring import build
+from autograder.authoring import build, in_language
 from autograder.model.address import Address
 from autograder.model.course import Course, CourseError, find
 from autograder.probe import listed
 from autograder.release import leaks
-from course_site import about, built, outputs, staged
+from course_site import about, built, outputs, pages, staged, words
 
 pytest.importorskip("sphinx", reason="sphinx is not installed: uv sync --group ci")
 
@@ -211,6 +211,71 @@ def test_a_page_of_two_chapters_links_well_and_shows_no_answer(two: Path):
     assert len(wanted) > 100
     assert [(what, path) for what, source in wanted.items() for path, text in texts.items() if source in text] == []
     assert not [path for path, text in texts.items() if "BEGIN SOLUTION" in text or "autograder.probe" in text]
+
+
+def test_each_page_leads_to_its_twin_in_the_other_language_and_back_and_none_to_one_that_is_not_there(two: Path):
+    every = {page.relative_to(two).as_posix() for page in two.rglob("*.html")}
+    english = {page for page in every if not page.startswith("zh/")}
+    both = {page for page in english if f"zh/{page}" in every}
+    assert english - both == {"crosswalk.html"}
+    assert every - english == {f"zh/{page}" for page in both}
+    for page in every:
+        shown, twin = classroom.shown(two / page), page.removeprefix("zh/") if page in english else page[3:]
+        other = (two / (f"zh/{twin}" if page in english else twin)).resolve()
+        tag = "zh-Hans" if page in english else "en"
+        links = shown.select("nav.languages a, link[rel=alternate]")
+        where = [((two / page).parent / str(each["href"])).resolve() for each in links]
+        assert where == ([other] * 2 if twin in both else []), page
+        assert {each["hreflang"] for each in links} <= {tag}
+        assert [each["lang"] for each in shown.select("nav.languages a")] == [tag] * (twin in both)
+        assert shown.html
+        assert shown.html["lang"] == ("en" if page in english else "zh-Hans")
+
+
+def test_a_chapter_that_is_not_translated_is_linked_to_in_english(tmp_path: Path):
+    course = find()
+    english = about.read(course, TWO[0])
+    chinese = about.read(course, TWO[1], "zh")
+    for page in (
+        pages.front("t", [english, chinese], [], None, words.of("zh")),
+        pages.overview([english, chinese], words.of("zh")),
+    ):
+        assert f"/{TWO[0]}.html" in page
+        assert f"{TWO[1]}.html" not in page
+    assert f'href="../chapters/{TWO[0]}.html" lang="en"' in pages.front("t", [english], [], None, words.of("zh"))
+    assert f'href="../../about/{TWO[0]}.html" lang="en"' in pages.overview([english], words.of("zh"))
+
+
+@pytest.mark.parametrize("name", [name for name in find().chapters if in_language.is_translated(find(), "zh", name)])
+def test_a_translated_chapter_says_of_itself_what_the_english_one_says(name: str):
+    english, chinese = about.read(find(), name), about.read(find(), name, "zh")
+    assert chinese.question.endswith("？")
+    assert chinese.title != english.title
+    assert [(task.name, task.points, task.optional, bool(task.asks)) for task in chinese.tasks] == [
+        (task.name, task.points, task.optional, bool(task.asks)) for task in english.tasks
+    ]
+    assert (chinese.minutes, chinese.points, len(chinese.sections)) == (
+        english.minutes,
+        english.points,
+        len(english.sections),
+    )
+    assert (bool(chinese.recipe), bool(chinese.taken)) == (bool(english.recipe), bool(english.taken))
+
+
+def test_what_a_chinese_page_says_of_itself_is_chinese(two: Path):
+    page = classroom.shown(two / "zh" / "chapters" / "03_device_placement.html").get_text()
+    for said in ("60 分钟，9 个练习，23 分，其中 1 个由老师批阅", "学完之后能做什么", "显示代码", "上一页", "本页内容"):
+        assert said in page
+    assert "学生指南" in classroom.shown(two / "zh" / "student.html").get_text()
+
+
+def test_the_chinese_search_finds_a_chapter_by_two_characters(two: Path):
+    index = (two / "zh" / "searchindex.js").read_text()
+    names = json.loads(index[index.index("(") + 1 : index.rindex(")")])
+    found = names["terms"]["拷贝"]
+    where = [names["docnames"][number] for number in (found if isinstance(found, list) else [found])]
+    assert "chapters/03_device_placement" in where
+    assert "ChineseStemmer" not in (two / "zh" / "_static" / "language_data.js").read_text()
 
 
 def test_the_search_finds_a_chapter_by_its_words(two: Path):

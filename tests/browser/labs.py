@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 CHAPTER = "03_device_placement"
 LOADS, RUNS = 60.0, 180.0  # seconds; deadlines
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
+SIDE = ".across-exercises"
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class Lab:
 
 
 @contextmanager
-def serving(home: Path, notebooks: Path, *options: str) -> Iterator[Lab]:
-    """`across lab` on a folder of notebooks, for a user whose home is `home`; ended with the block."""
-    command = [sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser"]
+def serving(home: Path, notebooks: Path, *options: str, before: Sequence[str] = ()) -> Iterator[Lab]:
+    """`across lab` on a folder of notebooks, for a user whose home is `home`; ended with the block. `before` its command."""
+    command = [*before, sys.executable, "-c", "from across.cli import main; main()", "lab", "--no-browser"]
     user = {"HOME": str(home), "JUPYTER_DATA_DIR": str(home / ".local/share/jupyter")}
     env = {**os.environ, "ACROSS_COURSE": str(notebooks.parent), **user}
     with jupyter.serving([*command, "--port", str(jupyter.free_port()), *options], home, env, home / "log") as url:
@@ -103,9 +104,10 @@ def press_validate(browser: Chrome, validate: str = "Validate") -> None:
 
 
 def validated(browser: Chrome, validate: str = "Validate") -> str:
-    """Press Validate; what its dialog says."""
+    """Press Validate; what the panel says when it has ended."""
     press_validate(browser, validate)
-    return until(browser, RUNS, lambda b: shown(b, ".jp-Dialog-content"), "Validate's answer").text
+    until(browser, RUNS, lambda b: shown(b, f"{SIDE} .told p"), "Validate's answer")
+    return browser.find_element(By.CSS_SELECTOR, SIDE).text
 
 
 def errors(cells: list[dict[str, Any]]) -> list[str]:

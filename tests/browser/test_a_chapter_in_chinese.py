@@ -101,7 +101,5 @@ def test_prose_checks_and_validate_are_chinese(browser: Chrome, lab: Lab, screen
     browser.save_screenshot(screenshots / "zh_checks.png")
     answer = validated(browser, VALIDATE)
     browser.save_screenshot(screenshots / "zh_validated.png")
-    assert shown(browser, ".jp-Dialog-header").text == "验证结果"
-    assert [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog-button")][-1] == "确定"
-    assert answer.count("练习 ") == len(checks) + 1  # the answer in prose, too, is as it was released
-    assert answer.count(BLANK) >= len(checks) - 1
+    assert answer.count("未开始") == len(checks)  # the answer in prose, too, is as it was released
+    assert "8 个检查中通过了 0 个 · 0/23 分" in answer

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import browsers
 import pytest
 from browsers import opened
-from selenium.webdriver import Keys
+from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -19,7 +19,7 @@ from autograder.model.course import find
 from course_site import built
 
 CHAPTER = "03_device_placement"
-PAGES = ("index.html", f"chapters/{CHAPTER}.html", f"about/{CHAPTER}.html", "about/index.html")
+PAGES = ("index.html", f"chapters/{CHAPTER}.html", f"about/{CHAPTER}.html", "about/index.html", "zh/index.html")
 LEVELS = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((each) => +each.nodeName[1])"
 SEARCHED = 30.0  # seconds; a deadline
 
@@ -62,15 +62,28 @@ def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, si
     assert "with attempt(" in source.text
 
 
-def test_a_search_leads_to_the_chapter(browser, site):
-    opened(browser, f"{site}/index.html", 1280)
-    browser.find_element(By.CSS_SELECTOR, "input[name=q]").send_keys("pinned", Keys.ENTER)
+@pytest.mark.parametrize(("folder", "words"), [("", "pinned"), ("zh/", "拷贝"), ("zh/", "软放置")])
+def test_a_search_leads_to_the_chapter(browser, site, folder, words):
+    opened(browser, f"{site}/{folder}index.html", 1280)
+    browser.find_element(By.CSS_SELECTOR, "input[name=q]").send_keys(words, Keys.ENTER)
     found = WebDriverWait(browser, SEARCHED).until(
         lambda driver: [
             each for each in driver.find_elements(By.CSS_SELECTOR, "#search-results li a") if each.is_displayed()
         ]
     )
-    assert [each for each in found if f"chapters/{CHAPTER}.html" in (each.get_attribute("href") or "")]
+    assert [each for each in found if f"{folder}chapters/{CHAPTER}.html" in (each.get_attribute("href") or "")]
+
+
+def test_the_same_page_in_the_other_language_is_reached_by_the_keyboard_and_so_is_the_way_back(browser, site):
+    opened(browser, f"{site}/chapters/{CHAPTER}.html", 1280)
+    for page, title in ((f"zh/chapters/{CHAPTER}.html", "设备放置"), (f"chapters/{CHAPTER}.html", "Device placement")):
+        for _ in range(40):
+            ActionChains(browser).send_keys(Keys.TAB).perform()
+            if browser.execute_script("return document.activeElement.matches('nav.languages a')"):
+                break
+        browser.switch_to.active_element.send_keys(Keys.ENTER)
+        WebDriverWait(browser, SEARCHED).until(lambda driver, page=page: driver.current_url == f"{site}/{page}")
+        assert browser.find_element(By.TAG_NAME, "h1").text.startswith(title)
 
 
 @pytest.mark.parametrize("page", PAGES[:3])

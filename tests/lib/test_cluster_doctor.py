@@ -108,7 +108,7 @@ FACTS = {
     "same task, one machine": Facts(
         OF_TWO[0], "", (well(),), answering(GRPC, REFUSED), (Log("w1.log", "worker:1", IN_USE, 1795685785.0),)
     ),
-    "same task, of a quiet log": Facts(
+    "taken port worker:1, or the same task, of a quiet log": Facts(
         OF_TWO[0], "", (well(),), answering(GRPC, REFUSED), (Log("w1.log", "worker:1", IN_USE[1:]),)
     ),
     "same task, apart": Facts(
@@ -162,7 +162,7 @@ FACTS = {
         "",
         BOTH,
         HEALTHY,
-        (Log("w0", "worker:0", ("step 4 loss nan",)), Log("w1", "worker:1", ("step 3 loss 0.2 part nan",))),
+        (Log("w0", "worker:0", ("step 4 loss nan",)), Log("w1", "worker:1", ("step 3 own loss nan",))),
     ),
     "collectives": Facts(
         OF_TWO[0],
@@ -192,7 +192,10 @@ FACTS = {
         "",
         (well(),),
         answering(GRPC, REFUSED),
-        (Log("w0", "worker:0", ("step 9 done", "step 10")), Log("w1", "worker:1", ("step 9 done", "bye"))),
+        (
+            Log("w0", "worker:0", ("step 9 done", "step 10")),
+            Log("w1", "worker:1", ("step 8 done", "step 9 done", "bye")),
+        ),
     ),
     "ended worker:1": Facts(
         OF_TWO[0], "", (well(),), answering(GRPC, REFUSED), (Log("w1", "worker:1", ("step 9", "KeyError: 'x'")),)
@@ -230,6 +233,20 @@ def test_facts_have_one_cause(case: str):
     named = re.search(r"\w+:\d", case)
     assert found.task == named[0] if named else True
     assert found.mend
+
+
+def test_an_evaluator_in_the_cluster_hides_no_dead_ps():
+    addresses = {"chief:0": "a:1", "ps:0": "b:2", "evaluator:0": "c:3"}
+    endpoints = tuple(Endpoint(task, address, REFUSED) for task, address in addresses.items())
+    facts = Facts(
+        Config(addresses, "chief:0"), "", (Process(9, Config(addresses, "chief:0"), listens=(7,)),), endpoints[1:]
+    )
+    assert [(each.key, each.task) for each in rules.diagnose(facts)] == [("evaluator", "evaluator:0"), ("gone", "ps:0")]
+
+
+def test_who_has_no_log_of_a_task_is_told_that_its_port_may_be_another():
+    (found,) = rules.diagnose(FACTS["gone worker:1"])
+    assert "or this TF_CONFIG's port is wrong: compare worker:1's" in found.says
 
 
 def test_a_healthy_cluster_has_none():

@@ -104,6 +104,28 @@ def test_a_meeting_shows_one_cause(case: str):
     assert [f"{each.key} {each.task}" for each in found][:1] == [case]
 
 
+THREE = {**TWO, "worker:2": "c:3000"}
+OF_THREE = replace(OWN, addresses=THREE)
+
+
+def test_who_was_told_another_address_of_us_shows_no_firewall_and_hides_nobody_who_has_not_come():
+    wrong = replace(OTHER_CARD, addresses={**THREE, "worker:0": "a:1009"}, reached=())
+    seen = Meeting(OF_THREE, {"worker:1": Met(wrong, True, False), "worker:2": Met(error="refused")})
+    found = [(each.key, each.task) for each in rules_of_meetings.diagnose(seen)]
+    assert found == [("addresses differ", "worker:1"), ("not come", "worker:2")]
+    told = replace(OTHER_CARD, addresses={**TWO, "worker:0": "a:1009"}, reached=())  # and as that one sees it
+    first = replace(OWN, reached=("worker:1",))
+    seen = Meeting(replace(told, heard=("worker:0",)), {"worker:0": Met(first, False, True, error="refused")})
+    assert [each.key for each in rules_of_meetings.diagnose(seen)] == ["addresses differ"]
+
+
+def test_a_machine_that_lets_nobody_in_hides_nobody_who_has_not_come():
+    card = replace(OTHER_CARD, addresses=THREE, reached=())
+    seen = Meeting(OF_THREE, {"worker:1": Met(card, True, False), "worker:2": Met(error="refused")})
+    found = [(each.key, each.task) for each in rules_of_meetings.diagnose(seen)]
+    assert found == [("one way", "worker:0"), ("not come", "worker:2")]
+
+
 def test_a_meeting_in_which_all_agree_shows_none():
     later = replace(OTHER_CARD, versions={**OWN.versions, "Python": "3.11.2"})
     assert rules_of_meetings.diagnose(Meeting(OWN, {"worker:1": Met(later, True, True, 0.5, 0.1)})) == []

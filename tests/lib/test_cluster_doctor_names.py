@@ -16,7 +16,7 @@ from across._hanging.tasks import Run
 pytestmark = forked
 SECONDS = 60.0  # for the processes to come to where they hang, and for it to be named
 NAMED = {  # failure -> the cause that is told first, and the task
-    "a copied TF_CONFIG": "same task worker:0",
+    "a copied TF_CONFIG": "same task worker:1",
     "collectives that differ": "collectives ",
     "collectives in another order": "collectives ",
     "a ps that is dead at start": "gone ps:0",

@@ -144,7 +144,12 @@ def test_evidence_is_drawn_of_some_of_them_and_says_who_it_was():
                 assert not re.search(r"<(\d|pid|cluster|wrong|worker|port)", log)
                 assert ("still running" in log) is ("(most recent call first)" in log and "exit code" not in log)
         assert len(guilty) >= 3
+        assert "worker:0" in guilty or cause == "a taken port"  # that is recorded of another one alone
     assert hangs.drawn(np.random.default_rng(1), cause) == hangs.drawn(np.random.default_rng(1), cause)
+    of_a_seed = [
+        {hangs.drawn(np.random.default_rng(seed), cause).guilty for cause in hangs.causes()} for seed in range(12)
+    ]
+    assert min(map(len, of_a_seed)) > 1  # or one answer would do for all causes
     with pytest.raises(KeyError, match="an uneven last batch"):
         hangs.drawn(np.random.default_rng(1), "a firewall")
 
@@ -165,4 +170,4 @@ def test_a_page_has_each_of_them_in_its_order_with_the_question_that_one_asks():
     assert [row[0].strip("`") for row in rows] == hangs.names()
     for row in rows:
         assert len(row) == 5, row
-    assert len([word for word in page.split() if word.strip("|-#")]) < 900  # it is read while something hangs
+    assert len([word for word in page.split() if word.strip("|-#")]) < 1000  # it is read while something hangs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -108,6 +109,21 @@ def test_a_chapters_own_words_are_read_beside_it_and_a_broken_file_costs_nothing
     assert [catalogue.given(each) for each in ("Two", "c", "measured", "")] == [words, "c", "实测", ""]
 
 
+@pytest.mark.usefixtures("chinese")
+def test_a_chapters_words_with_values_are_found_by_the_text_around_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    known = {"Built under {0}": "在 {0} 下构建", "{0}: ends after {1} s": "{0}：{1} 秒后结束", "hers": "她的"}
+    (tmp_path / catalogue.BESIDE).write_text(json.dumps(known), encoding="utf-8")
+    monkeypatch.setattr(catalogue, "started_in", lambda: tmp_path)
+    for english, chinese in (
+        ("Built under /GPU:0", "在 /GPU:0 下构建"),
+        ("hers: ends after 3 s", "她的：3 秒后结束"),
+        ("Not Built under /GPU:0", "Not Built under /GPU:0"),
+    ):
+        assert catalogue.given(english) == chinese
+
+
 def words(figure) -> set[str]:
     from matplotlib.text import Text
 
@@ -139,19 +155,31 @@ def test_with_a_font_title_axis_and_names_are_chinese(drawn: list, monkeypatch: 
     assert {"你的规则", "实测", "张量", "这里有什么，一层一层看"} <= words(drawn[0])
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.usefixtures("chinese")
+def test_a_name_in_the_program_stays_as_it_is(drawn: list, monkeypatch: pytest.MonkeyPatch):
+    from across._draw import lanes
+    from across.placement import Op, Trace
+
+    monkeypatch.setattr(lanes, "render", pictures.render)
+    monkeypatch.setattr(pictured, "font", lambda: "DejaVu Sans")
+    given = Op("input", "Input", "CPU:0", "float32", (), kind="input")
+    Trace((given, Op("loss", "Sum", "CPU:0", "float32", (), ("input",)))).draw()
+    assert {"input", "输入", "loss", "Sum"} <= words(drawn[0])
+    assert "损失" not in words(drawn[0])
+
+
 def test_a_font_counts_only_if_it_has_the_characters():
     assert not pictured._has(font_manager.findfont("DejaVu Sans"))
     assert not pictured._has("/nowhere.ttf")
 
 
 def test_a_font_that_was_installed_after_matplotlibs_first_start_is_found(monkeypatch: pytest.MonkeyPatch):
-    """Its list of fonts is kept in the user's cache from then on."""
-    file = font_manager.findfont("DejaVu Sans")
-    monkeypatch.setattr(pictured, "KNOWN", ["DejaVu Sans"])  # stands for one with Chinese characters
-    monkeypatch.setattr(pictured, "_has", lambda path: path == file)
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
-    for installed, found in (([], ""), ([file], "DejaVu Sans")):
-        pictured.font.cache_clear()
-        monkeypatch.setattr(font_manager, "findSystemFonts", lambda installed=installed: installed)
-        assert pictured.font() == found
-    pictured.font.cache_clear()
+    path = font_manager.findfont("DejaVu Sans")  # stands for a Chinese one
+    monkeypatch.setattr(pictured, "KNOWN", ["DejaVu Sans"])
+    monkeypatch.setattr(pictured, "_has", lambda _: True)
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])  # as the first start kept it
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    assert pictured.font.__wrapped__() == ""
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [path])
+    assert pictured.font.__wrapped__() == "DejaVu Sans"

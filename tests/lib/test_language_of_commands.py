@@ -83,7 +83,7 @@ def test_jupyterlab_has_the_words_that_the_locale_asks_for():
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_our_scripts_are_given_their_words(language: str, course: Path):
+def test_what_runs_in_jupyterlab_is_given_its_words(language: str, course: Path):
     chapters.speak(language)
     said: list[tuple[str, type]] = []
     server = SimpleNamespace(
@@ -94,11 +94,11 @@ def test_our_scripts_are_given_their_words(language: str, course: Path):
     given = server.web_app.settings.get("page_config_data", {}).get("acrossWords", "{}")
     words = json.loads(given)
     scripts = [path.read_text(encoding="utf-8") for path in sorted(lab.DATA.rglob("*.js"))]
-    assert len(scripts) == 2
+    assert len(scripts) == 3
     wanted = {each for script in scripts for each in re.findall(r'\bsay\("([^"]+)"', script)}
     assert len(wanted) > 10
     assert wanted - words.keys() == (set() if language == "zh" else wanted)
-    assert len(said) == 2
+    assert len(said) == 3
 
 
 @pytest.mark.usefixtures("course")

@@ -1,16 +1,20 @@
 import base64
 import io
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.text import Text
 
-from across import pictures
-from across._draw import lanes
-from across.pictures import INK, PALETTE, Picture, Span, bars, luminance, readable_on, timeline
+from across import layers, parts, pictures, replicas
+from across._draw import cluster, lanes
+from across.diagnosis import Facts
+from across.pictures import PALETTE, PAPER, Picture, Span, bars, luminance, readable_on, timeline
 from across.placement import INPUT, Op, Trace
-
-WHITE, DARK = "#ffffff", "#111111"  # JupyterLab's two page colours
 
 
 def contrast(one: str, other: str) -> float:
@@ -44,9 +48,43 @@ def fan(count: int, devices: int = 4) -> Trace:
     return Trace((given, *ops, total), tuple(f"CPU:{i}" for i in range(devices)))
 
 
-@pytest.mark.parametrize("page", [WHITE, DARK])
-def test_the_ink_reads_on_a_light_and_on_a_dark_page(page):
-    assert contrast(INK, page) > 4.2
+def under(text: Text, figure: Figure) -> str:
+    """The colour beneath a text's middle: paper, and over it in their order the shapes that hold that point."""
+    box = text.get_window_extent()
+    middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
+    found = np.array(to_rgb(PAPER))
+    for shape in sorted((each for axes in figure.axes for each in axes.patches), key=lambda each: each.get_zorder()):
+        if isinstance(shape, (Rectangle, FancyBboxPatch)) and shape.get_window_extent().contains(*middle):
+            *colour, alpha = shape.get_facecolor()
+            found = alpha * np.array(colour) + (1 - alpha) * found
+    own = text.get_bbox_patch()
+    return to_hex(found if own is None or own.get_facecolor()[3] == 0 else own.get_facecolor())
+
+
+TASKS = [cluster.Box("ps:0", "127.0.0.1:1", ("CPU:0",)), cluster.Box("worker:0", "127.0.0.1:2", (), alive=False)]
+DRAWN: dict[str, Callable[[], Picture]] = {
+    "placement": lambda: fan(3).draw(
+        title="lanes, boxes, an idle lane, a legend", devices=[f"CPU:{i}" for i in range(6)]
+    ),
+    "cluster": lambda: cluster.draw(TASKS, {("ps:0", "worker:0"): 4096, ("client", "ps:0"): 4}, "a task that ended"),
+    "bars": lambda: bars({"one": [1.0, 2.0], "two": 4.0}, title="t", unit="ms"),
+    "timeline": lambda: timeline([Span(f"{i}", 0, 9, f"op{i}") for i in range(8)], title="t", unit="ms"),
+    "parts": lambda: parts.draw({"four": [[3, 3, 3, 1], [2, 2, 1, 0]]}, title="a share, a smaller one, none"),
+    "layers": lambda: layers.draw(Facts(), title="t"),
+    "schedule": lambda: replicas.draw([("read", 0), ("write", 0)], title="t"),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+def test_every_letter_has_a_contrast_of_four_and_a_half_on_what_is_under_it(draw, monkeypatch):
+    kept: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: kept.append(self))
+    draw()
+    kept[-1].canvas.draw()
+    texts = [each for each in kept[-1].findobj(Text) if each.get_text().strip() and each.get_visible()]
+    assert len(texts) > 3
+    for text in texts:
+        assert contrast(to_hex(text.get_color()), under(text, kept[-1])) >= 4.5, text.get_text()
 
 
 @pytest.mark.parametrize("fill", PALETTE)
@@ -67,8 +105,18 @@ def test_the_first_colours_differ_for_a_colour_blind_reader():
 
 
 @pytest.mark.parametrize("trace", [chain(6), fan(8)], ids=["chain", "fan"])
-def test_a_picture_is_transparent_where_nothing_is_drawn(trace):
-    assert pixels(trace.draw())[0, 0, 3] == 0
+def test_a_picture_is_paper_where_nothing_is_drawn_on_a_dark_page_too(trace):
+    assert pixels(trace.draw())[0, 0].tolist() == [1.0, 1.0, 1.0, 1.0]
+
+
+def test_no_picture_shows_the_backticks_of_prose(monkeypatch):
+    kept: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: kept.append(self))
+    timeline([Span("a lane", 0, 1, "`fit`")], title="`run` and `fit`", unit="ms")
+    fan(2).draw(title="`schedule(n)`")
+    for figure in kept:
+        figure.canvas.draw()
+        assert not [each.get_text() for each in figure.findobj(Text) if "`" in each.get_text()]
 
 
 def test_a_picture_carries_its_alt_text_for_every_reader():

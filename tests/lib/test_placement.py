@@ -399,6 +399,36 @@ def test_a_walk_tells_of_each_op_its_pin_in_the_graph_and_where_it_ran():
     assert len({(picture.width, picture.height) for picture in walked.steps.values()}) == 1
 
 
+@in_a_fresh_process(cpus=4)
+def test_a_walk_tells_of_a_called_functions_ops_their_own_pins_and_those_of_the_call():
+    import tensorflow as tf
+
+    with tf.device("/CPU:1"):
+        v = tf.Variable(2.0, name="v")
+
+    @tf.function
+    def inner(x):
+        with tf.device("/CPU:2"):
+            y = x * v
+        return y + y
+
+    @tf.function
+    def outer(x):
+        with tf.device("/CPU:3"):
+            z = inner(x)
+        return inner(z)
+
+    words = list(trace(outer, tf.constant(1.0)).walk(title="t").steps)[1:]
+    assert [each.partition(", ")[2].partition(";")[0] for each in words] == [
+        "ReadVariableOp: pinned to CPU:3, touches v on CPU:1, ran on CPU:1",
+        "Mul: pinned to CPU:2, ran on CPU:2",
+        "AddV2: pinned to CPU:3, ran on CPU:3",
+        "ReadVariableOp: touches v on CPU:1, ran on CPU:1",
+        "Mul: pinned to CPU:2, ran on CPU:2",
+        "AddV2: no pin, ran on CPU:0",
+    ]
+
+
 def test_a_walk_says_nothing_of_a_pin_that_nobody_recorded(small):
     assert list(small.walk(title="t").steps)[1] == "1 of 3, MatMul: ran on CPU:1; copied there: x"
 

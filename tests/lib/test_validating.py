@@ -1,43 +1,12 @@
-"""Validate waits for a save that is under way, and says what it does while it does it."""
+"""Validate says what it does while it does it."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from pathlib import Path
 
-import pytest
-
-from across._jupyter.validating import Asked, saved, told_under_way
-from across._jupyter.validation import NOT_YET, PASSES, PENDING, TRIED, Standing
-
-
-async def _saved_while_written(notebook: Path, text: str) -> float:
-    start = time.monotonic()
-    waiting = asyncio.create_task(saved(notebook))
-    await asyncio.sleep(0.3)
-    assert not waiting.done()
-    notebook.write_text(text, encoding="utf-8")
-    await asyncio.wait_for(waiting, 5)
-    return time.monotonic() - start
-
-
-@pytest.mark.parametrize("half", ["", '{"cells": ['])
-def test_an_emptied_file_or_half_of_one_is_waited_for_until_it_is_whole(tmp_path: Path, half: str):
-    notebook = tmp_path / "a.ipynb"
-    notebook.write_text(half, encoding="utf-8")
-    assert asyncio.run(_saved_while_written(notebook, '{"cells": []}')) >= 0.3
-
-
-def test_what_is_never_a_notebook_is_handed_on_after_the_deadline(tmp_path: Path):
-    notebook = tmp_path / "a.ipynb"
-    notebook.write_text("no JSON", encoding="utf-8")
-    asyncio.run(asyncio.wait_for(saved(notebook, seconds=0.2), 5))
-    assert notebook.read_text(encoding="utf-8") == "no JSON"
-
-
-def test_a_missing_file_is_not_waited_for(tmp_path: Path):
-    asyncio.run(asyncio.wait_for(saved(tmp_path / "none.ipynb", seconds=60), 5))
+from across._jupyter import panel
+from across._jupyter.validating import Asked, told_under_way
+from across._jupyter.validation import NOT_YET, OPEN, PASSES, PENDING, PREPARED, TRIED, CellUnderWay, Standing
 
 
 def _asked(name: str, *states: str) -> Asked:
@@ -50,11 +19,12 @@ def test_while_it_runs_it_says_what_is_tried_how_long_that_took_the_last_time_an
     asked = _asked("a.ipynb", NOT_YET, TRIED, PENDING)
     asked.since -= 2
     told = told_under_way(asked, asked)
-    assert told["now"] == "Exercise e1 is being tried."
+    assert told["now"] == "Exercise `e1` is being tried."
     assert told["seconds"] == "2 s; it took 4 s the last time"
     assert told["says"] == "1 of 3 checks are known."
-    assert told["exercises"][0]["title"] == "Exercise e0 (2 points)"
-    ended = _asked("a.ipynb", NOT_YET, PASSES)
+    assert told["exercises"][0] == {"exercise": "e0", "worth": "2 points", "cell": "e0", "state": NOT_YET, "says": ""}
+    ended = _asked("a.ipynb", NOT_YET, PASSES, OPEN)
+    assert told_under_way(ended, ended)["exercises"][2]["state"] == panel.NEW
     assert told_under_way(ended, ended)["now"] == "The kernel ends."
     asked.stop.ask()
     assert told_under_way(asked, asked)["now"] == "It is being stopped."
@@ -63,3 +33,18 @@ def test_while_it_runs_it_says_what_is_tried_how_long_that_took_the_last_time_an
 def test_one_that_waits_for_another_notebook_says_so():
     told = told_under_way(Asked(Path("b.ipynb")), _asked("a.ipynb", TRIED))
     assert told["now"] == "It waits: a.ipynb is being validated."
+
+
+def test_a_cell_of_ones_own_is_named_with_its_first_line_and_its_own_seconds():
+    asked = _asked("a.ipynb", PREPARED, PENDING)
+    asked.since -= 30
+    asked.begins(CellUnderWay(3, "given", "import tensorflow as tf", own=False))
+    assert told_under_way(asked, asked)["now"] == "Cells are run for exercise `e0`."
+    assert told_under_way(asked, asked)["seconds"] == "30 s"
+    asked.begins(CellUnderWay(4, "mine", "while slow():", own=True))
+    asked.since -= 43
+    told = told_under_way(asked, asked)
+    assert (told["now"], told["seconds"]) == ("Your cell 4 runs for exercise `e0`.", "43 s")
+    assert (told["cell"], told["line"]) == ("mine", "while slow():")
+    asked.begins(CellUnderWay(5, "given", "x = 1", own=False))
+    assert told_under_way(asked, asked)["cell"] == ""

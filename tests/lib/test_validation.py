@@ -170,6 +170,17 @@ def test_each_exercise_is_told_as_it_is_tried_and_as_its_check_has_spoken(path: 
     assert told[0][1].seconds == found.exercises[1].seconds  # what it took the last time
 
 
+def test_what_a_browser_has_is_validated_in_place_of_the_file_and_each_cell_is_told_as_it_begins(path: Path):
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[2].source = "def pick():\n    return 1"
+    begun: list[validation.CellUnderWay] = []
+    found = validate(path, on_cell=begun.append, in_browser=notebook)
+    assert states(found) == {"pick": PASSES, "place": OPEN, "explain": OPEN}
+    assert [(each.number, each.own) for each in begun] == [(1, False), (3, True), (4, False), (5, True), (6, False)]
+    assert begun[1].line == "def pick():"
+    assert set(found.outputs) == {"pick", "place"}
+
+
 def test_what_is_stopped_is_said_and_run_the_next_time_and_what_was_known_is_kept(path: Path):
     answer(path, pick="def pick():\n    return 1", place="def place():\n    import time\n    time.sleep(100)")
     stop = Stop()

@@ -1,6 +1,7 @@
 """What a chapter is about, read from its released notebook: its question, minutes, exercises, what one takes along.
 
-Nothing of it is written a second time: a teacher's page on a chapter changes when the chapter does.
+Nothing of it is written a second time: a teacher's page on a chapter changes when the chapter does. Of a chapter in another
+language what is told from words is told from the English ones, cell by cell; headings are the same in both.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from across._language.catalogue import ENGLISH
+from autograder.authoring import in_language
 from autograder.model.course import Chapter, Course, text
 
-HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
+HEADING = re.compile(r"^(#{1,6}) +(.+?) *$")
 MINUTES = re.compile(r"\b(\d+)\s+minutes\b")
 HOUR = re.compile(r"\ban\s+hour\b")
 EXERCISE = re.compile(r"`(\w+)`")
 BOLD = re.compile(r"\*\*(.+)\*\*\Z", re.DOTALL)
+FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 TAKEN = ("what you take with you", "what you can do now")  # the heading of what a reader keeps
 RECIPE = "recipe"
 
@@ -45,6 +49,7 @@ class About:
     tasks: tuple[Task, ...]
     taken: str  # what the reader takes along, as the chapter says; "" if it does not
     recipe: str  # lines to copy
+    language: str = ENGLISH
 
     @property
     def number(self) -> str:
@@ -52,23 +57,40 @@ class About:
         return self.name[:2] if self.name[:2].isdigit() else ""
 
 
-def read(course: Course, name: str) -> About:
-    """What a built chapter says of itself. Raises CourseError if it is not built."""
+@dataclass(frozen=True)
+class _Part:
+    """What stands below one heading of a cell, without what it folds."""
+
+    level: int
+    heading: str  # in English, by which it is told what the part is
+    shown: str  # the same in the chapter's language
+    below: str  # in the chapter's language
+
+
+def read(course: Course, name: str, language: str = ENGLISH) -> About:
+    """What a built chapter says of itself, in a language that it has. Raises CourseError if it is not built."""
     chapter = course.chapter(name)
-    cells = [text(cell) for cell in chapter.release["cells"] if cell["cell_type"] == "markdown"]
-    question, lead = _opening(cells[0] if cells else "")
-    headings = [(len(found[1]), found[2]) for cell in cells for found in HEADING.finditer(_open(cell))]
+    ours = [text(cell) for cell in chapter.release["cells"] if cell["cell_type"] == "markdown"]
+    theirs = ours
+    if language != ENGLISH:
+        cells = in_language.chapter(course, language, name).cells
+        theirs = [text(cell) for cell in cells if cell["cell_type"] == "markdown"]
+    parts = [part for both in zip(ours, theirs, strict=True) for part in _parts(*both)]
+    asked, said = _opening(ours[0] if ours else "")
+    question, lead = (asked, said) if theirs is ours else _opening(theirs[0])
+    title = next((part.shown for part in parts if part.level == 1 and part.heading == chapter.title), chapter.title)
     return About(
         name=name,
-        title=chapter.title,
-        question=question or (chapter.title if chapter.title.endswith("?") else ""),
+        title=title,
+        question=question or (title if chapter.title.endswith("?") else ""),
         lead=lead,
-        minutes=_minutes(lead),
+        minutes=_minutes(said),
         points=chapter.max_points,
-        sections=tuple(said for level, said in headings if level == 2 and not _kept(said)),
-        tasks=tuple(_tasks(chapter)),
-        taken=_below(cells, lambda heading: heading.lower() in TAKEN),
-        recipe=_below(cells, lambda heading: heading.lower().startswith(RECIPE)),
+        sections=tuple(part.shown for part in parts if part.level == 2 and not _kept(part.heading)),
+        tasks=tuple(_tasks(chapter, parts)),
+        taken=_below(parts, lambda heading: heading.lower() in TAKEN),
+        recipe=_below(parts, lambda heading: heading.lower().startswith(RECIPE)),
+        language=language,
     )
 
 
@@ -94,53 +116,46 @@ def _minutes(lead: str) -> int:
     return int(found[1]) if found else 60 if HOUR.search(lead) else 0
 
 
-def _open(cell: str) -> str:
-    """A cell without what it folds and without its code, whose comments are no headings."""
-    without = re.sub(r"<details>.*?</details>", "", cell, flags=re.DOTALL)
-    return re.sub(r"^(```+|~~~+).*?^\1", "", without, flags=re.DOTALL | re.MULTILINE)
+def _parts(english: str, shown: str) -> Iterator[_Part]:
+    """The parts of a cell. One whose translation has other headings is shown in English."""
+    ours, theirs = _headed(english), _headed(shown)
+    if [level for level, *_ in ours] != [level for level, *_ in theirs]:
+        theirs = ours
+    for (level, heading, _), (_, other, below) in zip(ours, theirs, strict=True):
+        yield _Part(level, heading, other, below)
 
 
-def _tasks(chapter: Chapter) -> Iterator[Task]:
-    briefs, optional = _briefs(chapter)
-    for each in chapter.exercises:
-        yield Task(each.name, each.max_points, each.manual, briefs.get(each.name, ""), each.name in optional)
+def _headed(cell: str) -> list[tuple[int, str, str]]:
+    """Level, heading and what is below, of each heading of a cell; in a block of code a comment is none."""
+    found: list[tuple[int, str, list[str]]] = []
+    fenced = False
+    for line in FOLDED.sub("", cell).splitlines():
+        fenced ^= line.startswith(("```", "~~~"))
+        heading = None if fenced else HEADING.match(line)
+        if heading:
+            found.append((len(heading[1]), heading[2], []))
+        elif found:
+            found[-1][2].append(line)
+    return [(level, heading, "\n".join(lines).strip()) for level, heading, lines in found]
 
 
-def _briefs(chapter: Chapter) -> tuple[dict[str, str], set[str]]:
-    """What each exercise asks, and which of them stand in an optional part."""
+def _tasks(chapter: Chapter, parts: list[_Part]) -> Iterator[Task]:
     briefs: dict[str, str] = {}
     optional: set[str] = set()
     beyond = False
     names = {each.name for each in chapter.exercises}
-    for cell in chapter.release["cells"]:
-        if cell["cell_type"] != "markdown":
-            continue
-        parts = HEADING.split(_open(text(cell)))  # text, level, heading, text, ...
-        for level, heading, below in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-            if len(level) <= 2:
-                beyond = heading.lower().startswith("optional")
-            name = EXERCISE.search(heading) if heading.lower().startswith("exercise") else None
-            if name and name[1] in names:
-                briefs[name[1]] = " ".join(re.split(r"\n\s*\n", below.strip())[0].split())
-                if beyond:
-                    optional.add(name[1])
-    return briefs, optional
+    for part in parts:
+        if part.level <= 2:
+            beyond = part.heading.lower().startswith("optional")
+        name = EXERCISE.search(part.heading) if part.heading.lower().startswith("exercise") else None
+        if name and name[1] in names:
+            briefs[name[1]] = " ".join(re.split(r"\n\s*\n", part.below)[0].split())
+            if beyond:
+                optional.add(name[1])
+    for each in chapter.exercises:
+        yield Task(each.name, each.max_points, each.manual, briefs.get(each.name, ""), each.name in optional)
 
 
-def _below(cells: list[str], wanted: Callable[[str], bool]) -> str:
+def _below(parts: list[_Part], wanted: Callable[[str], bool]) -> str:
     """What stands below the first heading that is `wanted`, to the next heading or the end of its cell."""
-    for cell in cells:
-        inside: list[str] | None = None
-        fenced = False
-        for line in cell.splitlines():
-            fenced ^= line.startswith("```")
-            heading = None if fenced else HEADING.match(line)
-            if heading and inside is not None:
-                break
-            if inside is not None:
-                inside.append(line)
-            elif heading and wanted(heading[2]):
-                inside = []
-        if inside is not None:
-            return "\n".join(inside).strip()
-    return ""
+    return next((part.below for part in parts if wanted(part.heading)), "")

@@ -4,6 +4,7 @@
     DIR/chapters/NAME.html         a chapter as students get it, with what its cells print and draw: no answer
     DIR/about/NAME.html            what one can do after it
     DIR/search.html                search, in the browser alone
+    DIR/zh/...                     the same in Chinese, of what there is in it; each page leads to its twin
 
 Before it is put in its place the site is searched for every reference, listed answer and check. It comes whole or not at all.
 """
@@ -23,16 +24,19 @@ from pathlib import Path
 import nbformat
 from bs4 import BeautifulSoup
 
+from across._language.catalogue import ENGLISH, LANGUAGES
 from autograder.authoring import build as builder
+from autograder.authoring import in_language
 from autograder.model.address import Address
 from autograder.model.course import Course, CourseError
 from autograder.release import leaks
-from course_site import about, outputs, pages, staged
+from course_site import about, outputs, pages, staged, words
 
 MARK = ".site"  # in a folder that this command has made, and may replace
 BUILDS = 600.0  # seconds that Sphinx may take
-DOCS = ("student.md", "crosswalk.md")  # of docs/, where they are there
+DOCS = ("student.md", "crosswalk.md")  # of docs/, and of docs/zh/, where they are there
 TEMPLATES = Path(__file__).parent / "templates"
+TOOLS = Path(__file__).parents[1]  # what Sphinx's settings import is found from there
 
 OnProgress = Callable[[int, int, str], None]  # done, of how many, which
 
@@ -43,7 +47,7 @@ class Built:
 
     pages: int
     chapters: int
-    executed: tuple[str, ...]  # chapters that were run for it
+    executed: tuple[str, ...]  # chapters that were run for it; in another language "zh/NAME"
     bare: tuple[str, ...]  # chapters that are shown without outputs
 
 
@@ -71,24 +75,29 @@ def build(
         said = f"{', '.join(missing)} not found"
         raise CourseError(f"site: {said}; install it: uv sync --extra site")
     names = list(names or course.chapters)
-    _fresh(course, names)
-    shown: dict[str, outputs.Executed] = {}
+    wanted = [(ENGLISH, name) for name in names]
+    wanted += [(each, name) for each in LANGUAGES for name in names if in_language.is_translated(course, each, name)]
+    _fresh(course, wanted)
+    shown: dict[str, dict[str, outputs.Executed]] = {}  # by language and name
     ran, bare = [], []
-    for i, name in enumerate(names):
-        on_progress(i, len(names), name)
-        found = outputs.kept(course, name)
+    for i, (language, name) in enumerate(wanted):
+        called = f"{words.of(language).folder}{name}"
+        on_progress(i, len(wanted), called)
+        found = outputs.kept(course, name, language)
         if found is None and execute:
-            found = outputs.made(course, name)
-            ran.append(name)
+            found = outputs.made(course, name, language)
+            ran.append(called)
         elif found is None:
-            bare.append(name)
-        shown[name] = found or outputs.unexecuted(course, name)
-    on_progress(len(names), len(names), "pages")
+            bare.append(called)
+        shown.setdefault(language, {})[name] = found or outputs.unexecuted(course, name, language)
+    on_progress(len(wanted), len(wanted), "pages")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
-        source, new = Path(aside) / "source", Path(aside) / "site"
-        _stage(course, source, shown, published)
-        _sphinx(source, new, Path(aside) / "doctrees")
+        new = Path(aside) / "site"
+        there = {each: _stage(course, Path(aside) / each, names, shown[each], published, each) for each in shown}
+        for language in shown:
+            _configure(course, Path(aside) / language, language, there)
+            _sphinx(Path(aside) / language, new / words.of(language).folder, Path(aside) / f"{language}.doctrees")
         (new / MARK).write_text("written by `tools/make_site.py`, which may replace this folder\n", encoding="utf-8")
         kept = [secret for name in names for secret in leaks.secrets(course, name)]
         read = Path(aside) / "read"  # what is read on each page
@@ -105,35 +114,94 @@ def build(
     return Built(len(list(out.rglob("*.html"))), len(names), tuple(ran), tuple(bare))
 
 
-def _fresh(course: Course, names: Sequence[str]) -> None:
-    for name in names:
-        if course.notebook(name).read_text(encoding="utf-8") != builder.dumps(builder.release(course, name)):
+def _fresh(course: Course, wanted: Sequence[tuple[str, str]]) -> None:
+    for language, name in wanted:
+        path, source = _notebook(course, language, name), f"solutions/{course.source(name).name}"
+        if language != ENGLISH:
+            source = f"that, or than solutions/{language}/{name}.po"
+        if not path.is_file() or path.read_text(encoding="utf-8") != builder.dumps(
+            outputs.released(course, name, language)
+        ):
             raise CourseError(
-                f"notebooks/{name}.ipynb: is older than solutions/{course.source(name).name}; run `autograder build`"
+                f"{path.relative_to(course.root).as_posix()}: is older than {source}; run `autograder build`"
             )
 
 
-def _stage(course: Course, source: Path, shown: dict[str, outputs.Executed], published: Address | None) -> None:
-    """Write what Sphinx reads."""
-    static = source / "_static"
-    shutil.copytree(TEMPLATES, static, ignore=shutil.ignore_patterns("conf.py.in"))
-    (source / "conf.py").write_text(
-        f"project = {course.title!r}\n" + (TEMPLATES / "conf.py.in").read_text(encoding="utf-8"), encoding="utf-8"
-    )
-    abouts = [about.read(course, name) for name in shown]
-    others = {name: name for name in DOCS if (course.root / "docs" / name).is_file()}
+def _notebook(course: Course, language: str, name: str) -> Path:
+    """What students of a language open."""
+    return course.root / "notebooks" / words.of(language).folder / f"{name}.ipynb"
+
+
+def _stage(
+    course: Course,
+    source: Path,
+    names: Sequence[str],
+    shown: dict[str, outputs.Executed],
+    published: Address | None,
+    language: str,
+) -> set[str]:
+    """Write what Sphinx reads of a language, and return its pages. Of `names`, those that are `shown` are in the language."""
+    spoken, static = words.of(language), source / "_static"
+    static.mkdir(parents=True)
+    shutil.copy(TEMPLATES / "site.css", static)
+    abouts = [about.read(course, name, language if name in shown else ENGLISH) for name in names]
+    docs = course.root / "docs" / spoken.folder
+    others = {name: name for name in DOCS if (docs / name).is_file()}
+    made = {
+        "index": pages.front(
+            spoken.said(course.title), abouts, [name.removesuffix(".md") for name in others], published, spoken
+        )
+    }
+    made["about/index"] = pages.overview(abouts, spoken)
     for each in abouts:
+        if each.language != language:
+            continue
         name = each.name
-        opens = [f"{{download}}`its notebook <../released/{name}.ipynb>`", pages.opened(published, name)]
-        notebook = staged.chapter(each, shown[name], static / staged.PICTURES, [link for link in opens if link])
+        elsewhere = published if language == ENGLISH else None  # links there open the English notebook
+        opens = [
+            f"{{download}}`{spoken.said('its notebook')} <../released/{name}.ipynb>`",
+            pages.opened(elsewhere, name),
+        ]
+        notebook = staged.chapter(each, shown[name], static / staged.PICTURES, [link for link in opens if link], spoken)
         _put(source / "chapters" / f"{name}.ipynb", nbformat.writes(notebook))
-        _put(source / "released" / f"{name}.ipynb", course.notebook(name).read_text(encoding="utf-8"))
-        _put(source / "about" / f"{name}.md", pages.after(each, staged.picture(notebook), published))
+        _put(source / "released" / f"{name}.ipynb", _notebook(course, language, name).read_text(encoding="utf-8"))
+        made[f"about/{name}"] = pages.after(each, staged.picture(notebook), elsewhere, spoken)
     for name in others:
-        _put(source / name, pages.relinked((course.root / "docs" / name).read_text(encoding="utf-8"), others))
-    _put(source / "about" / "index.md", pages.overview(abouts))
-    trees = [name.removesuffix(".md") for name in others]
-    _put(source / "index.md", pages.front(course, abouts, trees, published))
+        made[name.removesuffix(".md")] = pages.relinked((docs / name).read_text(encoding="utf-8"), others)
+    for page, text in made.items():
+        _put(source / f"{page}.md", text)
+    return {*made, *(f"chapters/{name}" for name in shown), "search"}
+
+
+def _configure(course: Course, source: Path, language: str, there: dict[str, set[str]]) -> None:
+    """Write Sphinx's settings for a language. `there`: the pages of each."""
+    spoken = words.of(language)
+    up = "" if language == ENGLISH else "../"
+    others = [
+        {"tag": other.tag, "name": other.name, "folder": up + other.folder, "pages": sorted(there[language] & pages)}
+        for other, pages in ((words.of(each), pages) for each, pages in there.items() if each != language)
+    ]
+    settings = {
+        "project": spoken.said(course.title),
+        "language": words.SPHINX.get(language, language),
+        "nb_code_prompt_show": spoken.said("Show its source"),
+        "nb_code_prompt_hide": spoken.said("Hide its source"),
+        "html_context": {
+            "language": spoken.tag,
+            "languages_label": spoken.said("This page in another language"),
+            "labels": {each: spoken.said(each) for each in words.LABELS},
+            "others": others,
+        },
+        "locale_dirs": ["_locale"],
+    }
+    written = "".join(f"{name} = {value!r}\n" for name, value in settings.items())
+    _put(source / "conf.py", written + (TEMPLATES / "conf.py.in").read_text(encoding="utf-8"))
+    catalogue = source / "_locale" / settings["language"] / "LC_MESSAGES" / "sphinx.mo"
+    catalogue.parent.mkdir(parents=True)
+    catalogue.write_bytes(spoken.theme())
+    shutil.copytree(
+        TEMPLATES, source / "_templates", ignore=lambda _, names: [each for each in names if each[-5:] != ".html"]
+    )
 
 
 def _put(path: Path, text: str) -> None:
@@ -146,7 +214,7 @@ def _sphinx(source: Path, new: Path, doctrees: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "auto"]
     command += ["-d", str(doctrees), str(source), str(new)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILDS, check=False)
+        done = subprocess.run(command, cwd=TOOLS, capture_output=True, text=True, timeout=BUILDS, check=False)
     except subprocess.TimeoutExpired:
         raise CourseError(f"site: Sphinx did not end within {BUILDS:.0f} s") from None
     if done.returncode:

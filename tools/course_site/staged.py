@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 from across._jupyter.validation import NOT_ATTEMPTED
 from course_site.about import About
 from course_site.outputs import Executed
+from course_site.words import Words
 
 PICTURES = "pictures"  # the folder of pictures, in the site's _static
 INLINE = re.compile(r'src="data:image/png;base64,([A-Za-z0-9+/=\s]+)"')
@@ -29,7 +30,7 @@ HIDDEN = "hide-input"  # myst-nb's tag: the source is folded
 DROPPED = ("application/vnd.jupyter.widget-view+json",)  # needs scripts from elsewhere
 
 
-def chapter(about: About, executed: Executed, pictures: Path, links: list[str]) -> NotebookNode:
+def chapter(about: About, executed: Executed, pictures: Path, links: list[str], words: Words) -> NotebookNode:
     """A chapter for Sphinx; its pictures are written into the folder `pictures`. `links`: Markdown, of where it is opened."""
     notebook = copy.deepcopy(executed.notebook)
     for cell in notebook.cells:
@@ -43,7 +44,7 @@ def chapter(about: About, executed: Executed, pictures: Path, links: list[str]) 
             for output in cell.outputs:
                 _lighten(output, pictures)
     notebook.metadata = nbformat.from_dict({"kernelspec": notebook.metadata.kernelspec})
-    notebook.cells.insert(1, nbformat.v4.new_markdown_cell(_costs(about, executed, links), id="what-it-costs"))
+    notebook.cells.insert(1, nbformat.v4.new_markdown_cell(_costs(about, executed, links, words), id="what-it-costs"))
     return notebook
 
 
@@ -56,22 +57,29 @@ def picture(notebook: NotebookNode) -> str:
     return ""
 
 
-def _costs(about: About, executed: Executed, links: list[str]) -> str:
-    said = [f"[What you can do after it](../about/{about.name}.md)", *links]
-    facts = [f"{about.minutes} minutes" if about.minutes else "", exercises(about)]
+def _costs(about: About, executed: Executed, links: list[str], words: Words) -> str:
+    said = [f"[{words.said('What you can do after it')}](../about/{about.name}.md)", *links]
     shown = (
-        f"What you see below the cells is from {executed.machine}, before anyone has answered: a check says `○` or `✗`."
+        words.said(
+            "What you see below the cells is from {0}, before anyone has answered: a check says `○` or `✗`.",
+            executed.machine,
+        )
         if executed.machine
-        else "This page was built without running the chapter: no output and no picture is shown."
+        else words.said("This page was built without running the chapter: no output and no picture is shown.")
     )
-    return f":::{{admonition}} {', '.join(filter(None, facts))}\n:class: note\n{' · '.join(said)}\n\n{shown}\n:::"
+    return f":::{{admonition}} {facts(about, words)}\n:class: note\n{' · '.join(said)}\n\n{shown}\n:::"
 
 
-def exercises(about: About) -> str:
-    """How many, and what they are worth."""
+def facts(about: About, words: Words) -> str:
+    """How long it takes, how many exercises there are, and what they are worth."""
     count, hand = len(about.tasks), sum(task.by_hand for task in about.tasks)
-    said = f"{count} exercise{'s' * (count != 1)}, {about.points:g} point{'s' * (about.points != 1)}"
-    return said + (f", {hand} read by a person" if hand else "")
+    said = [
+        words.said("{0} minutes", about.minutes) if about.minutes else "",
+        words.said("{0} exercises", count) if count != 1 else words.said("1 exercise"),
+        words.said("{0:g} points", about.points) if about.points != 1 else words.said("1 point"),
+        words.said("{0} read by a person", hand) if hand else "",
+    ]
+    return words.said(", ").join(filter(None, said))
 
 
 def _not_begun(output: NotebookNode) -> NotebookNode:

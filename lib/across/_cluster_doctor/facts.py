@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from across._cluster_doctor.config import Config
 
 # how an address answers
-GRPC, SILENT, OTHER = "speaks gRPC", "accepts and says nothing", "speaks something else"
+GRPC = "speaks HTTP/2"  # as gRPC does, and many a proxy; what a server of TensorFlow `says` is gRPC
+SILENT, OTHER = "accepts and says nothing", "speaks something else"
 REFUSED, NO_ANSWER, UNKNOWN, NO_PORT = "refuses", "does not answer", "has no known host", "has no port"
+AWAY = (REFUSED, NO_ANSWER, UNKNOWN, NO_PORT)
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Endpoint:
     here: bool = False  # on this machine
     listeners: tuple[Program, ...] = ()  # who listens on this port here, as far as we may see
     error: str = ""  # of the system, where there is one
+
+    @property
+    def away(self) -> bool:
+        """Whether no TensorFlow answers there; a proxy may."""
+        return self.answer in AWAY or (self.answer == GRPC and not self.says)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class Log:
     written: float = 0.0  # when, in seconds of the file's clock
     dumped: tuple[Frame, ...] = ()  # where the main thread stood in its last dump by faulthandler, innermost first
     raised: tuple[Frame, ...] = ()  # of its last traceback, innermost first
+    config: Config | None = None  # the TF_CONFIG that it shows
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,27 @@ class Facts:
     def log(self, task: str) -> list[str]:
         """The last lines of a task, of all its files."""
         return [line for log in self.logs if log.task == task for line in log.lines]
+
+    @property
+    def told(self) -> list[tuple[str, str, Config]]:
+        """Who was told what: a name, the task that it is, and its TF_CONFIG; a log's where no process here is that task."""
+        found = [(f"{one.task} ({one.pid})", one.task, one.config) for one in self.processes]
+        known, ours = {one.task for one in self.processes}, set(self.config.addresses.values())
+        for log in sorted(self.logs, key=lambda log: -log.written):  # the newest of each
+            if log.config and log.task and log.task not in known and ours & set(log.config.addresses.values()):
+                known.add(log.task)
+                found.append((log.task, log.task, log.config))
+        return found
+
+    def away(self, task: str) -> bool:
+        """Whether nothing shows that a task of the cluster runs: no process here, no answer of a TensorFlow."""
+        at = self.endpoint(task)
+        return at is not None and at.away and not self.of(task)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing shows that any task runs."""
+        return not self.processes and all(each.away for each in self.endpoints)
 
     @property
     def gone(self) -> list[Endpoint]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from across._cluster_doctor import sockets
+from across._cluster_doctor import config, sockets
+from across._cluster_doctor.config import Config
 from across._cluster_doctor.facts import Frame, Log
 
-TAIL = 1 << 17  # bytes of a file that are read
+HEAD, TAIL = 1 << 16, 1 << 17  # bytes of a file that are read
 FILES = 64  # of a folder
 SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".stdout", ".stderr")
 TASK = re.compile(r"(?<![a-z])(chief|worker|ps|evaluator)[-_:.]?(\d+)(?!\d)")
 BEGINS = re.compile(r"\b(chief|worker|ps|evaluator):(\d+) (?:starts|listens)")
+CONFIG = re.compile(r"TF_CONFIG[^{\n]{0,20}(?={)")
 THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+")
 FRAME = re.compile(r'^  File "(.+)", line (\d+),? in (.+)$')
 TRACEBACK = "Traceback (most recent call last):"
@@ -73,10 +76,22 @@ def read(place: str, path: str, task: str) -> Log:
     """The end of the file at `place`, called `path` where its process lives."""
     with open(place, "rb") as file:
         status = os.fstat(file.fileno())
-        head = file.read(4096).decode("utf-8", "replace")
+        head = file.read(HEAD).decode("utf-8", "replace")
         file.seek(max(0, status.st_size - TAIL))
-        lines = file.read().decode("utf-8", "replace").splitlines()
-    return Log(path, task or _task(path, head), tuple(lines), status.st_mtime, dumped(lines), raised(lines))
+        tail = file.read().decode("utf-8", "replace")
+    lines, told = tail.splitlines(), shown(tail) or shown(head)
+    task = task or _task(path, head) or (told.task if told else "")
+    return Log(path, task, tuple(lines), status.st_mtime, dumped(lines), raised(lines), told)
+
+
+def shown(text: str) -> Config | None:
+    """The last TF_CONFIG that a text shows; None if it shows none."""
+    for found in reversed(list(CONFIG.finditer(text))):
+        with contextlib.suppress(ValueError):
+            said, _ = json.JSONDecoder().raw_decode(text, found.end())
+            if "cluster" in said:
+                return config.read(json.dumps(said))
+    return None
 
 
 def dumped(lines: Sequence[str]) -> tuple[Frame, ...]:

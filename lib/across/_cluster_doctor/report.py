@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from across._cluster_doctor import rules_of_programs
-from across._cluster_doctor.facts import GRPC, Facts, Finding, Process
+from across._cluster_doctor.facts import GRPC, Endpoint, Facts, Finding, Process
 from across._cluster_doctor.meeting import Meeting
 
 TASKS, CAUSES = 6, 2  # that are shown whole
@@ -109,7 +109,7 @@ def _table(facts: Facts, guilty: set[str]) -> Table:
             table,
             each.task,
             each.address,
-            each.answer,
+            _answers(each),
             "; ".join(_stands(facts, one) for one in facts.of(each.task)) or "-",
         )
     for one in [one for one in facts.processes if facts.endpoint(one.task) is None][:2]:
@@ -117,6 +117,12 @@ def _table(facts: Facts, guilty: set[str]) -> Table:
     if len(facts.endpoints) > len(shown):
         _row(table, f"and {len(facts.endpoints) - len(shown)} more", "", "", "")
     return table
+
+
+def _answers(each: Endpoint) -> str:
+    if each.says:
+        return f"TensorFlow, {each.says}"
+    return f"{each.answer} (a proxy?)" if each.answer == GRPC else each.answer
 
 
 def _stands(facts: Facts, one: Process) -> str:

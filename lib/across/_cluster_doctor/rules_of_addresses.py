@@ -6,20 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from across._cluster_doctor.config import Config, port
-from across._cluster_doctor.facts import NO_ANSWER, OTHER, REFUSED, SILENT, UNKNOWN, Facts, Finding, Log, Program
+from across._cluster_doctor import words
+from across._cluster_doctor.config import port
+from across._cluster_doctor.facts import GRPC, NO_ANSWER, OTHER, REFUSED, SILENT, UNKNOWN, Facts, Finding, Log, Program
 
-IN_USE = re.compile(r"could not start grpc server|failed to add port to server|address already in use", re.IGNORECASE)
-CAME_AGAIN = re.compile(r"/job:(\w+)/replica:\d+/task:(\d+) unexpectedly tried to connect with a different incarnation")
-LOST = re.compile(
-    r"UnavailableError|Connection reset by peer|Socket closed|failed to connect to all addresses|UNAVAILABLE"
-)
+PORT = "End that program, often an old run, or give {task} another port in the TF_CONFIG of every task."
 SAME = 'The "cluster" of TF_CONFIG is the same text for every task; only "task" differs.'
 
 
 def config(facts: Facts) -> Iterator[Finding]:
     """Is TF_CONFIG wrong by itself?"""
-    told = {facts.source: facts.config, **{f"{one.task} ({one.pid})": one.config for one in facts.processes}}
+    told = {facts.source: facts.config, **{who: own for who, _, own in facts.told}}
     said: set[str] = set()
     for who, own in told.items():
         for fault in own.faults:
@@ -44,23 +41,29 @@ def same_task(facts: Facts) -> Iterator[Finding]:
     for task in facts.twins:
         says = f"{task} runs here and at {facts.config.addresses[task]}, as two servers: this machine has a copy."
         yield Finding("same task", says, mend, task, tuple(absent))
-    again = next((found for log in facts.logs for line in log.lines if (found := CAME_AGAIN.search(line))), None)
+    again = next((found for log in facts.logs for line in log.lines if (found := words.CAME_AGAIN.search(line))), None)
     if again:
         task = f"{again[1]}:{again[2]}"
         says = f"{task} came to the leader a second time, as another process: it was started again, or two have its TF_CONFIG."
         yield Finding("same task", says, f"Start all of them again. {SAME}", task, tuple(absent))
     for log in facts.logs:
-        if not any(IN_USE.search(line) for line in log.lines) or facts.of(log.task):
-            continue
-        there = [one for one in facts.processes if _ports(log) & {port(facts.config.addresses.get(one.task, ""))}]
-        if there and there[0].task != log.task:
-            says = f"{log.task or log.path} tried to listen as {there[0].task}, which process {there[0].pid} is, and has ended."
-            yield Finding("same task", says, mend, there[0].task, (log.task, *absent))
-        elif log.task in absent:
-            says = (
-                f"{log.task} could not listen and has ended, though its port is free: it was told to be another task."
-            )
-            yield Finding("same task", says, mend, log.task, tuple(absent))
+        if (other := _taken_for(log, facts)) and facts.away(log.task):
+            says = f"{log.task} was told to be {other}, as its log shows, and has ended or waits: nobody is {log.task}."
+            mend = f"One TF_CONFIG was copied. {SAME} Start that one as {log.task}."
+            yield Finding("same task", says, mend, log.task, (other, log.task, *absent))
+
+
+def _taken_for(log: Log, facts: Facts) -> str:
+    """The other task that whoever wrote a log was told to be: by its TF_CONFIG, else by the port that it could not have."""
+    if log.task not in facts.config.addresses:
+        return ""
+    if log.config:
+        right = any(own.task == log.task for _, _, own in facts.told)  # then its name counts otherwise
+        return "" if right or log.config.task == log.task else log.config.task
+    ports = {task: port(address) for task, address in facts.config.addresses.items()}
+    if not (failed := _ports(log)) or ports[log.task] in failed:
+        return ""
+    return next((task for task, number in ports.items() if number in failed), "")
 
 
 def taken(facts: Facts) -> Iterator[Finding]:
@@ -71,26 +74,44 @@ def taken(facts: Facts) -> Iterator[Finding]:
         if (others or each.answer == OTHER) and not each.says and each.answer in (OTHER, SILENT):
             who = _named(others) if others else "a program that is not TensorFlow"
             says = f"The port of {each.task}, {each.address}, is taken by {who}: it {each.answer}."
-            mend = f"End that program, or give {each.task} another port in the TF_CONFIG of every task."
-            yield Finding("taken port", says, mend, each.task)
+            yield Finding("taken port", says, PORT.format(task=each.task), each.task)
+    for log in facts.logs:
+        at = facts.endpoint(log.task)
+        if at is None or not facts.away(log.task) or _taken_for(log, facts):
+            continue
+        if any(words.IN_USE.search(line) for line in words.after_steps(log.lines)):
+            sure = log.config is not None
+            or_else = f", or it was told to be another task: its log shows no TF_CONFIG (nobody is {log.task})"
+            says = f"{log.task} could not listen at {at.address}: another program had that port then{'' if sure else or_else}."
+            yield Finding("taken port", says, f"`ss -ltnp` there. {PORT.format(task=log.task)}", log.task)
 
 
 def differ(facts: Facts) -> Iterator[Finding]:
     """Do the tasks have different addresses for one of them?"""
-    told: list[tuple[str, Config]] = [(f"{one.task} ({one.pid})", one.config) for one in facts.processes]
-    told += [] if facts.source.startswith("process") else [(facts.source, facts.config)]
-    for task in dict.fromkeys(task for _, own in told for task in own.addresses):
-        said = {who: own.addresses.get(task, "no address") for who, own in told}
+    told = facts.told
+    if not facts.source.startswith("process"):
+        told = [*told, (facts.source, facts.config.task, facts.config)]
+    voters = {
+        task: who for who, task, _ in reversed(told)
+    }  # a task once, though our environment may have its text, too
+    for task in dict.fromkeys(task for _, _, own in told for task in own.addresses):
+        said = {who: own.addresses.get(task, "no address") for who, _, own in told}
         if len(set(said.values())) == 1:
             continue
         listens = {number for one in facts.of(task) for number in one.listens}
-        votes = Counter(said.values())
-        right = max(votes, key=lambda address: (port(address) in listens, address != "no address", votes[address]))
-        for who, address in said.items():
+        votes = Counter(said[who] for who in voters.values())
+        itself = said.get(voters.get(task, ""))
+        right = max(
+            votes,
+            key=lambda address: (address != "no address", votes[address], port(address) in listens, address == itself),
+        )
+        for who, its, own in told:
+            address = own.addresses.get(task, "no address")
             if address != right:
-                where = f"it listens at {right}" if port(right) in listens else f"others have {right}"
+                where = f"others have {right}" if votes[right] > 1 else f"{task} itself has {right}"
+                where = f"it listens at {right}" if port(right) in listens else where
                 says = f"The TF_CONFIG of {who} has {task} at {address}; {where}."
-                yield Finding("addresses differ", says, f"Mend TF_CONFIG there. {SAME}", who.partition(" ")[0], (task,))
+                yield Finding("addresses differ", says, f"Mend TF_CONFIG there. {SAME}", its, (task,))
     for each in facts.endpoints:
         for one in facts.of(each.task):
             if each.answer == REFUSED and one.listens and port(each.address) not in one.listens:
@@ -102,33 +123,49 @@ def differ(facts: Facts) -> Iterator[Finding]:
 def evaluator(facts: Facts) -> Iterator[Finding]:
     """Does the cluster have an evaluator, for whom everybody waits?"""
     for each in facts.endpoints:
-        if each.task.startswith("evaluator:") and (each.answer != "speaks gRPC" or not each.says):
-            says = f"The cluster has {each.task} at {each.address}, which {each.answer}: who connects waits for it."
+        if each.task.startswith("evaluator:") and (each.answer != GRPC or not each.says):
+            says = f"The cluster has {each.task} at {each.address}, which {each.answer}: the chief waits for it."
             mend = 'An evaluator is no part of "cluster": leave that job out everywhere; its own "task" alone says evaluator.'
-            yield Finding("evaluator", says, mend, each.task, tuple(facts.config.addresses))
+            yield Finding("evaluator", says, mend, each.task, tuple(facts.config.job("chief")))
 
 
 def gone(facts: Facts) -> Iterator[Finding]:
     """Is there a task that nobody is?"""
-    lost = {log.task for log in facts.logs if any(LOST.search(line) for line in log.lines)}
-    absent = [each for each in facts.gone if each.task not in lost] or facts.gone
-    if absent and len(facts.gone) == len(facts.endpoints) and not facts.processes and not lost:
-        says = "No task runs: every address refuses, and no process here is one."
-        yield Finding("nothing runs", says, "Start all of them; if they have ended, --logs FOLDER reads why.")
+    lost = {log.task for log in facts.logs if any(words.LOST.search(line) for line in log.lines)}
+    if not lost and any(nothing(facts)):
         return
-    for each in absent:
+    missing = list(facts.endpoints) if facts.over and lost else facts.gone
+    for each in [each for each in missing if each.task not in lost] or missing:
         by = " and ".join(sorted(lost - {each.task}))
         died = f"It has died: {by} lost the connection to it" if by else "It has died"
         known = by or facts.states.get(each.task) in ("has come", "failed")
-        how = died if known else "It was not started, or it has ended"
+        unknown = f"It was not started, or has ended, or this TF_CONFIG's port is wrong: compare {each.task}'s"
         where = "" if each.here else " on that machine"
-        says = f"{each.task} is missing: {each.address} refuses, no program listens there{where}. {how}."
+        refuses = f"{each.address} refuses, no program listens there{where}"
+        at = refuses if each.answer == REFUSED else f"no TensorFlow answers at {each.address}, which {each.answer}"
+        says = f"{each.task} is missing: {at}. {died if known else unknown}."
         mend = f"Start {each.task} (again), and then whoever lost it; its log says why it ended."
         yield Finding("gone", says, mend, each.task, tuple(facts.config.addresses))
 
 
+def nothing(facts: Facts) -> Iterator[Finding]:
+    """Does no task run?"""
+    refuse = all(each.answer == REFUSED for each in facts.endpoints)
+    if facts.over and facts.endpoints and (refuse or facts.logs):
+        at = "every address refuses" if refuse else "no TensorFlow answers at any address"
+        says = f"No task runs: {at}, and no process here is one."
+        if facts.logs:
+            says += f" The logs ({len(facts.logs)}) show no cause."
+            mend = "Start all of them; let each log its TF_CONFIG, its steps and its own loss, and an exit code."
+        else:
+            mend = "Start all of them; if they have ended, --logs FOLDER reads why."
+        yield Finding("nothing runs", says, mend)
+
+
 def unreachable(facts: Facts) -> Iterator[Finding]:
     """Is there an address from which nothing comes back?"""
+    if any(nothing(facts)):  # of what is over, or another network's, logs alone tell
+        return
     for each in facts.endpoints:
         if each.answer == UNKNOWN:
             says = f"{each.task}: the host of {each.address} is not known here ({each.error})."
@@ -161,7 +198,10 @@ def not_come(facts: Facts) -> Iterator[Finding]:
 def _ports(log: Log) -> set[int]:
     """The ports in the lines that say that a server could not listen."""
     return {
-        int(found) for line in log.lines if IN_USE.search(line) for found in re.findall(r"[\d\]]:(\d{2,5})\b", line)
+        int(found)
+        for line in log.lines
+        if words.IN_USE.search(line)
+        for found in re.findall(r"[\d\]]:(\d{2,5})\b", line)
     }
 
 

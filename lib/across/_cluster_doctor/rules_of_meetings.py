@@ -73,38 +73,38 @@ def _clocks(meeting: Meeting) -> Iterator[Finding]:
 
 
 def _ways(meeting: Meeting) -> Iterator[Finding]:
-    """Who cannot reach whom."""
-    own = meeting.own
-    if own.task in own.addresses and meeting.others and not any(met.heard for met in meeting.others.values()):
-        reached = [task for task, met in meeting.others.items() if met.reached]
-        if reached:
-            says = (
-                f"{own.task} reaches {', '.join(reached)}, and nobody reaches {own.task} at {own.addresses[own.task]}."
-            )
-            yield Finding(
-                "one way",
-                says,
-                f"A firewall here lets nobody in, or the address is another machine's. {_LET}",
-                own.task,
-            )
-            return
+    """Who cannot reach whom, though both have the same address of it: who tried another one says nothing of this one."""
+    own, here = meeting.own, meeting.own.addresses.get(meeting.own.task, "?")
+    reached = [task for task, met in meeting.others.items() if met.reached]
+    tried = [task for task in reached if _agree(meeting, task, own.task)]
+    nobody = bool(tried) and not any(met.heard for met in meeting.others.values())
+    if nobody:
+        says = f"{own.task} reaches {', '.join(reached)}, and nobody reaches {own.task} at {here}."
+        mend = f"A firewall here lets nobody in, or the address is another machine's. {_LET}"
+        yield Finding("one way", says, mend, own.task)
     for task, met in meeting.others.items():
-        if met.reached and met.heard:
-            continue
         address = own.addresses[task]
-        if met.heard:
+        if met.heard and not met.reached and _agree(meeting, task, task):
             says = f"{task} reaches us, and we do not reach {task} at {address} ({met.error})."
-            others = [each for each, card in _cards(meeting) if each != task and task not in card.reached]
+            cards = [
+                (each, card) for each, card in _cards(meeting) if each != task and card.addresses.get(task) == address
+            ]
+            others = [each for each, card in cards if task not in card.reached]
             says += f" Nor {'do' if len(others) > 1 else 'does'} {', '.join(others)}." if others else ""
             yield Finding("one way", says, f"Its firewall lets nobody in, or its address is wrong. {_LET}", task)
-        elif met.reached:
-            says = f"We reach {task}, and {task} does not reach us at {own.addresses.get(own.task, '?')}."
+        elif met.reached and not met.heard and not nobody and task in tried:
+            says = f"We reach {task}, and {task} does not reach us at {here}."
             yield Finding("one way", says, _LET, own.task)
-        else:
+        elif not met.reached and not met.heard:
             says = f"{task} has not come, and {address} cannot be reached: {met.error or 'no answer'}."
-            yield Finding(
-                "not come", says, "Run this command there, too, at the same time; end the program first.", task
-            )
+            mend = "Run this command there, too, at the same time; end the program first."
+            yield Finding("not come", says, mend, task)
+
+
+def _agree(meeting: Meeting, task: str, about: str) -> bool:
+    """Whether a task has been told the same address of a task as we have."""
+    card = meeting.others[task].card
+    return card is not None and card.addresses.get(about) == meeting.own.addresses.get(about)
 
 
 _LET = "Let the port of each task in on its machine."

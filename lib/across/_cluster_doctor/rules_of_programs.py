@@ -5,27 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from across._cluster_doctor import logs
+from across._cluster_doctor import logs, words
 from across._cluster_doctor.facts import Facts, Finding, Frame, Process
-from across._cluster_doctor.rules_of_addresses import LOST
 
 IDLE, BUSY = 0.05, 0.5  # processors: below the first a program waits, above the second it computes
 FULL = 16 << 20  # bytes that are left in a folder that counts as full
 OFF = 10.0  # seconds by which a file's time counts as off
 TRAINS = ("chief", "worker")  # the jobs that step together
-SHORT = 110  # characters of a line that is quoted
-NO_SPACE = re.compile(r"no space left on device|ENOSPC|disk quota exceeded|file too large", re.IGNORECASE)
-NAN = re.compile(r"(?<![\w./-])[-+]?nan(?![\w./-])|\bTensor had (?:NaN|Inf) values", re.IGNORECASE)
-MISMATCH = re.compile(r"(?:Shape mismatch in the collective|Collective instance \d+ expected|Inconsistent group)[^{}]*")
-ERROR = re.compile(r"^(?:[a-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt))\b:?\s*(.*)")
-STEP = re.compile(r"\bstep\D{0,3}(\d+)", re.IGNORECASE)
 VERSION = re.compile(r"\b(TensorFlow|Keras|Python)(?: version)?:? v?(\d+\.\d+\.\w+)")
-PREFIX = re.compile(r"^[IWEF]0000 \S+\s+\d+ \S+\] |^[\d-]*[T ]?\d\d:\d\d:\d\d\S* |^[\w.]+errors_impl\.")
-DEVICE = re.compile(r"/job:(\w+)/replica:\d+/task:(\d+)(?:/device:\w+:\d+)?")
 LIBRARY = re.compile(r"/site-packages/|/dist-packages/|/lib/python3|^<frozen|/across/_process/|__autograph_generated")
 ROOM = "Make room there, or write checkpoints elsewhere; then start all again: the last whole checkpoint is good."
 ORDER = "Every worker makes the same collectives in the same order: no reduce, save or print of a sum under `if chief`."
 EVEN = "Give each worker the same number of batches: `repeat()` and count steps, or drop what is over everywhere."
+KILLED = f"Exit code 137 or -9: it was killed, mostly when memory is out (`dmesg`, the scheduler). 0: {EVEN}"
 CLOCK = "Set the clock by NTP (`timedatectl`); a program waits by `time.monotonic()`, which nobody sets."
 INSIDE = "Inside of one `tf.function` the order of collectives may differ: look for a branch on the task, or on data."
 
@@ -63,12 +55,10 @@ def disk(facts: Facts) -> Iterator[Finding]:
     full = [folder for folder in facts.folders if folder.free < FULL]
     left = f" {full[0].path} has {_bytes(full[0].free)} left." if full else ""
     for log in facts.logs:
-        for line in log.lines:
-            if found := NO_SPACE.search(line):
-                told = _quoted(line[max(0, found.start() - SHORT + 30) : found.end()])
-                says = f"{log.task or log.path} could not write: “{told}”.{left}"
-                yield Finding("full disk", says, ROOM, log.task, tuple(facts.config.addresses))
-                return
+        for told in words.full(log.lines):
+            says = f"{log.task or log.path} could not write: “{told}”.{left}"
+            yield Finding("full disk", says, ROOM, log.task, tuple(facts.config.addresses))
+            return
     if full:
         yield Finding("full disk", f"A disk is full.{left}", ROOM)
 
@@ -77,16 +67,22 @@ def nan(facts: Facts) -> Iterator[Finding]:
     """Is a loss not a number?"""
     found = []
     for log in facts.logs:
-        first = next((number for number, line in enumerate(log.lines) if NAN.search(line)), None)
+        first = next((number for number, line in enumerate(log.lines) if words.no_number(line)), None)
         if first is not None:
-            line, step = log.lines[first], _step(log.lines[first])
-            finite = sum(_step(before) == step for before in log.lines[:first])  # lines of this step that were numbers
-            at = logs.stamp(line, log.written) or log.written
-            found.append((step or 1 << 60, finite, at, log.task or log.path, line))
+            line, step = log.lines[first], words.step(log.lines[first])
+            finite = sum(
+                words.step(before) == step for before in log.lines[:first]
+            )  # lines of this step that were numbers
+            found.append((step if step >= 0 else 1 << 60, finite if step >= 0 else 0, log.task or log.path, line))
     if found:
-        *_, task, line = min(found)
-        says = f"{task} has the first NaN: “{_quoted(line)}”. A sum over all replicas carries it to all of them."
+        *when, task, line = min(found)
+        says = f"{task} has the first NaN: “{words.quoted(line)}”. A sum over all replicas carries it to all of them."
         mend = f"Look at the batch that {task} had then; `tf.debugging.enable_check_numerics()` names the op."
+        if len({who for *at, who, _ in found if at == when}) > 1:  # the sum that all have shows nobody
+            task, says = "", f"The loss is NaN: “{words.quoted(line)}”, and the logs do not tell whose was it first."
+            mend = (
+                "Log each replica's own loss, before it is added; `tf.debugging.enable_check_numerics()` names the op."
+            )
         yield Finding("NaN", says, mend, task, tuple(facts.config.addresses))
 
 
@@ -94,30 +90,44 @@ def mismatch(facts: Facts) -> Iterator[Finding]:
     """Does TensorFlow say that collectives do not fit?"""
     for log in facts.logs:
         for line in log.lines:
-            if found := MISMATCH.search(line):
-                says = (
-                    f"{log.task or log.path}: “{_quoted(found[0])}”. They call other collectives, or in another order."
-                )
+            if found := words.MISMATCH.search(line):
+                told = words.quoted(found[0])
+                says = f"{log.task or log.path}: “{told}”. They call other collectives, or in another order."
                 yield Finding("collectives", says + _lines(facts), ORDER, _odd(facts), tuple(facts.config.addresses))
                 return
 
 
 def ended(facts: Facts) -> Iterator[Finding]:
-    """Has a task ended while others wait for it?"""
-    absent = {each.task for each in facts.gone}
-    steps = {task: step for task in facts.config.addresses if (step := _last_step(facts.log(task)))}
+    """Has a task ended by an error, while others wait for it?"""
     for log in facts.logs:
-        if log.task not in absent:
-            continue
-        error = next((found for line in reversed(log.lines) if (found := ERROR.match(line))), None)
-        if error and not LOST.search(error[0]):  # who lost another one is not to blame
-            says = f"{log.task} has ended: “{_quoted(error[0])}”.{_lines(facts)} The others wait for it."
+        error = words.error(log.lines) if facts.away(log.task) else ""
+        if error and not words.LOST.search(error):  # who lost another one is not to blame
+            says = f"{log.task} has ended: “{words.quoted(error)}”.{_lines(facts)} The others wait for it."
             mend = "Mend that error; then start all of them again."
             yield Finding("ended", says, mend, log.task, tuple(facts.config.addresses))
-        elif not error and any(step > steps.get(log.task, step) for step in steps.values()):
-            told = ", ".join(f"{task} is at step {step}" for task, step in steps.items())
-            says = f"{log.task} has ended without an error, and others wait for its next step: {told}."
-            yield Finding("uneven data", says, EVEN, log.task, tuple(facts.config.addresses))
+
+
+def fewer(facts: Facts) -> Iterator[Finding]:
+    """Has a task ended without an error, and made fewer steps than others, who wait?"""
+    of_task = {task: [log.lines for log in facts.logs if log.task == task] for task in facts.config.addresses}
+    told = {task: words.steps(facts.log(task)) for task in of_task}
+    last = {task: steps[-1] for task, steps in told.items() if steps}
+    waiting = {task for task in last if not facts.away(task) or any(map(words.unfinished, of_task[task]))}
+    known = last.keys() if facts.over else {each.task for each in facts.gone}
+    shown = ", ".join(f"{task} is at step {step}" for task, (_, step) in last.items())
+    for task in [task for task in last if task in known and task not in waiting]:
+        between, (epoch, step) = words.interval(told[task]), last[task]
+        if any(map(words.error, of_task[task])) or not between:
+            continue
+        if any(last[other] >= (epoch, step + between) for other in waiting):
+            if any(words.breaks_off(lines) for lines in of_task[task] if words.steps(lines)):
+                says = (
+                    f"{task}'s log breaks off at step {step}, without an error, and others wait for its next: {shown}."
+                )
+                yield Finding("ended", says, KILLED, task, tuple(facts.config.addresses))
+            else:
+                says = f"{task} has ended without an error, and others wait for its next step: {shown}."
+                yield Finding("uneven data", says, EVEN, task, tuple(facts.config.addresses))
 
 
 def clock(facts: Facts) -> Iterator[Finding]:
@@ -152,7 +162,7 @@ def stands(facts: Facts) -> Iterator[Finding]:
         says = f"All wait at the same line, {where(stacks[waiting[0].pid])}, and use no processor."
         yield Finding("stands", says, INSIDE)
     else:
-        steps = {one.task: step for one in waiting if (step := _last_step(facts.log(one.task)))}
+        steps = {one.task: told[-1][1] for one in waiting if (told := words.steps(facts.log(one.task)))}
         told = "".join(f" {task} is at step {step}." for task, step in steps.items() if len(set(steps.values())) > 1)
         says = f"They wait for each other at different lines.{_lines(facts)}{told}"
         yield Finding("collectives", says, ORDER, _odd(facts))
@@ -192,23 +202,6 @@ def _lines(facts: Facts) -> str:
 
 def _names(of: Sequence[Process]) -> str:
     return " and ".join(one.task for one in of)
-
-
-def _last_step(lines: Sequence[str]) -> int:
-    """The last step that a task wrote about; 0 if none."""
-    return next((step for line in reversed(lines) if (step := _step(line))), 0)
-
-
-def _step(line: str) -> int:
-    """The step that a line is about; 0 if none."""
-    found = STEP.search(line)
-    return int(found[1]) if found else 0
-
-
-def _quoted(line: str) -> str:
-    """A line of a log, in short: without its time, and with tasks as we call them."""
-    line = DEVICE.sub(r"\1:\2", PREFIX.sub("", line).strip())
-    return line if len(line) <= SHORT else line[: SHORT - 3] + "..."
 
 
 def _bytes(count: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from across._language import pictured
 from across._language.catalogue import marked
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, readable_on, render, sheet
 
@@ -96,7 +97,10 @@ def _draw_box(axes: Axes, task: Box, x: float, y: float, fill: str) -> None:
     style |= {} if task.alive else {"ls": (0, (2, 2))}
     axes.add_patch(FancyBboxPatch((x, y), BOX, HEIGHT, boxstyle=shape, zorder=3, **style))
     ink = readable_on(fill) if filled else INK
-    lines = [(task.name + ("" if task.alive else " (ended)"), FONT + 0.5, "bold"), (task.address, FONT - 1.5, "normal")]
+    lines = [
+        (task.name if task.alive else pictured.said("{0} (ended)", task.name), FONT + 0.5, "bold"),
+        (task.address, FONT - 1.5, "normal"),
+    ]
     if task.devices:
         shown = [*task.devices[:3], *(["…"] if len(task.devices) > 3 else [])]
         lines.append((", ".join(shown), FONT - 1.5, "normal"))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from across._draw.cluster import colours_of
 from across._draw.partitions import OP, PLUMBING, Op, short_device
 from across._draw.placed import Edge, Placed
+from across._language import pictured
 from across._language.catalogue import marked
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render, sheet
 
@@ -53,6 +54,7 @@ _STYLES = {
     COPY: {"color": ALERT, "linestyle": (0, (4, 2)), "linewidth": 1.8},
     CONTROL: {"color": ALERT, "linestyle": (0, (1, 1.3)), "linewidth": 2.0},
 }
+KINDS = {"Input": marked("input"), "Variable": marked("variable")}
 THICK = 3.0  # points, of what is on the path that is to be seen
 
 
@@ -159,7 +161,7 @@ def _label(op: Op) -> tuple[str, str]:
     """The two lines of a box: the type, and the name where it says more."""
     if op.kind != OP:
         name = "/".join(op.name.split("/")[-2:])  # of a model's weight: its layer and its name
-        return name if len(name) <= 22 else name[:21] + "…", op.type.lower()
+        return name if len(name) <= 22 else name[:21] + "…", KINDS.get(op.type, op.type.lower())
     name = op.name if len(op.name) <= 22 else "…/" + op.name.rpartition("/")[2]
     name = name if len(name) <= 22 else name[:10] + "…" + name[-11:]
     parent = op.name.rpartition("/")[0].rpartition("/")[2]
@@ -337,8 +339,10 @@ def _draw_box(axes: Axes, place: _Place, label: tuple[str, str], origin: float, 
         ha="center",
         va="center",
         zorder=4,
+        gid=pictured.NAME,
     )
-    axes.text(place.x, middle + 6.5, second, color=ink, fontsize=FONT - 2.5, ha="center", va="center", zorder=4)
+    style = {"fontsize": FONT - 2.5, "ha": "center", "va": "center", "zorder": 4}
+    axes.text(place.x, middle + 6.5, second, color=ink, gid=None if given else pictured.NAME, **style)
 
 
 def _draw_edge(

@@ -115,7 +115,7 @@ class Recorder:
     def _add_graph(self, graph: Any, sources: Sequence[str], outputs: Sequence[Any]) -> None:
         ops = placed_ops(graph.partition_graphs, _shapes(graph.post_optimization_graph))
         index = dict(_indices(graph))
-        pins = {node.name: short_device(node.device) for node in graph.pre_optimization_graph.node}  # not placed yet
+        pins = dict(_pins(graph.pre_optimization_graph))
         names = {
             op.name: sources[index[op.name]]
             if op.type == "_Arg" and index[op.name] < len(sources)
@@ -190,6 +190,24 @@ def _indices(graph: Any) -> Iterator[tuple[str, int]]:
         for node in partition.node:
             if node.op in ("_Arg", "_Retval"):
                 yield node.name, node.attr["index"].i
+
+
+def _pins(graph_def: Any) -> Iterator[tuple[str, str]]:
+    """The device of each node in a graph that is not placed yet; of a function's too, by the name that inlining gives it.
+
+    What a function leaves open is the call's: so TensorFlow fills it in when it puts the function in place of the call.
+    """
+    library = {function.signature.name: function for function in graph_def.library.function}
+
+    def of(nodes: Any, before: str = "", pin: str = "") -> Iterator[tuple[str, str]]:
+        for node in nodes:
+            own = short_device(node.device) or pin
+            yield before + node.name, own
+            called = node.attr["f"].func.name if "f" in node.attr else node.op
+            if called in library:
+                yield from of(library[called].node_def, f"{before}{node.name}/", own)
+
+    return of(graph_def.node)
 
 
 def _fits(graph: Any, inputs: int, outputs: int) -> bool:

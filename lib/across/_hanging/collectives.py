@@ -57,10 +57,15 @@ def _workers(ground: Ground, count: int, program: Callable[[Here], object], odd:
     return [Task(f"worker:{index}", program, spec, odd=index == odd % count) for index in range(count)]
 
 
-def copied(ground: Ground, count: int = 2) -> Sequence[Task]:
-    """One text of TF_CONFIG for two machines. Here they are one machine, so the last finds the port taken."""
-    *others, last = _workers(ground, count, in_step)
-    return [*others, Task(last.name, in_step, last.spec, {"TF_GRPC_REUSE_PORT": "0"}, index=0)]
+def copied(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
+    """One text of TF_CONFIG for two machines. Here they are one machine, so one of them finds the port taken.
+
+    The odd one has that of worker:0; where it is worker:0 itself, that of the last.
+    """
+    tasks = _workers(ground, count, in_step)
+    alone, told = tasks[odd], 0 if odd % count else count - 1
+    tasks[odd] = Task(alone.name, in_step, alone.spec, {"TF_GRPC_REUSE_PORT": "0"}, index=told)
+    return tasks
 
 
 def _logs_a_norm(here: Here) -> None:
@@ -99,18 +104,20 @@ def order(ground: Ground, count: int = 3) -> Sequence[Task]:
     return _workers(ground, count, _in_its_own_order)
 
 
-def wrong_port(ground: Ground, count: int = 2) -> Sequence[Task]:
-    """The last has a port for worker:0 at which nobody listens."""
-    *others, last = _workers(ground, count, in_step)
-    return [*others, Task(last.name, in_step, {"worker": [ground.address(), *last.spec["worker"][1:]]})]
+def wrong_port(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
+    """The odd one has another port for worker:0 than all others; where it is worker:0 itself, it listens there."""
+    tasks = _workers(ground, count, in_step)
+    alone = tasks[odd]
+    tasks[odd] = Task(alone.name, in_step, {"worker": [ground.address(), *alone.spec["worker"][1:]]})
+    return tasks
 
 
-def taken_port(ground: Ground, count: int = 2) -> Sequence[Task]:
-    """Another program listens at the port of the last."""
+def taken_port(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
+    """Another program listens at the port of the odd one."""
     other = socket.create_server((HOST, 0))
     ground.held.append(other)
-    spec = ground.spec(worker=count - 1)
-    spec["worker"].append("{}:{}".format(*other.getsockname()))
+    spec = ground.spec(worker=count)
+    spec["worker"][odd] = "{}:{}".format(*other.getsockname())
     return [Task(f"worker:{index}", in_step, spec) for index in range(count)]
 
 
@@ -139,8 +146,9 @@ def _saves(here: Here) -> None:
     import tensorflow as tf
 
     folder = tempfile.mkdtemp(dir=here.folder)
-    how = disk.small(folder, 1_500_000) if here.odd else "the disk that all share"
-    here.say(f"saves to {folder}: {how}")
+    if here.odd:
+        disk.small(folder, 1_500_000)
+    here.say(f"saves to {folder}")
     add = _adding(_joined(here))
     checkpoint = tf.train.Checkpoint(weights=tf.Variable(tf.ones([250_000])))
     manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=None)

@@ -48,10 +48,14 @@ def causes() -> list[str]:
 
 
 def drawn(rng: np.random.Generator, cause: str) -> Drawn:
-    """Evidence of a failure of `causes()`, the same for the same state of `rng`. Raises KeyError."""
+    """Evidence of a failure of `causes()`, the same for the same state of `rng`. Raises KeyError.
+
+    Two causes drawn from one state are drawn apart: who is guilty of one says nothing of the other.
+    """
     among = [each for each in _recorded() if each["cause"] == cause]
     if not among:
         raise KeyError(f"no evidence of {cause!r}; there is of: {', '.join(causes())}")
+    rng = np.random.default_rng([int(rng.integers(1 << 32)), *cause.encode()])
     one = among[rng.integers(len(among))]
     places = [
         0,
@@ -64,7 +68,8 @@ def drawn(rng: np.random.Generator, cause: str) -> Drawn:
     fixed = {"cluster": json.dumps({"worker": addresses}), "wrong cluster": json.dumps({"worker": wrong})}
     fixed |= {f"worker:{index}": address for index, address in enumerate(addresses)}
     fixed |= {f"port of worker:{index}": str(port) for index in range(len(places))}
-    began = float(rng.uniform(1.7e9, 1.8e9))
+    fixed |= {"wrong": wrong[0], "port of wrong": wrong[0].rpartition(":")[2]}
+    began = float(rng.uniform(1.7e9, 1.76e9))  # of the past, or a doctor finds a clock ahead
     logs: dict[str, str] = {}
     for name, log in one["logs"].items():
         moved = re.sub(r'(worker:|task:|"index": )(\d)', lambda seen: f"{seen[1]}{places[int(seen[2])]}", log)

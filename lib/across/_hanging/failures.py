@@ -28,7 +28,7 @@ FAILURES: Mapping[str, Failure] = {
     "a copied TF_CONFIG": Failure(
         collectives.copied,
         "worker:1",
-        "worker:0 waits in its strategy for ever; another process cannot start its server",
+        "worker:0 waits in its strategy, for an hour; another process cannot start its server",
         ("worker:1", "Could not start gRPC server"),
         "Do two processes have the same `task` in TF_CONFIG?",
         "One text was copied to all machines. Two are worker:0, nobody is worker:1.",
@@ -77,7 +77,7 @@ FAILURES: Mapping[str, Failure] = {
     "a wrong port": Failure(
         collectives.wrong_port,
         "worker:1",
-        "both wait in their strategy for ever; worker:0 names worker:1 as a straggler",
+        "both wait in their strategy, for an hour; worker:0 names worker:1 as a straggler",
         ("worker:0", "Waiting for 1/2 tasks to connect"),
         "Is `cluster` the same text on all machines?",
         "worker:1 has another port for worker:0. It tries again and again, and says nothing.",
@@ -87,7 +87,7 @@ FAILURES: Mapping[str, Failure] = {
     "a taken port": Failure(
         collectives.taken_port,
         "worker:1",
-        "worker:1 ends with UnknownError; worker:0 waits in its strategy for ever",
+        "worker:1 ends with UnknownError; worker:0 waits in its strategy, for an hour",
         ("worker:1", "Could not start gRPC server"),
         "Who listens at my port? `ss -ltnp`",
         "Another program has the port of worker:1, often an old run of this one.",
@@ -97,12 +97,13 @@ FAILURES: Mapping[str, Failure] = {
     "a full disk at a checkpoint": Failure(
         collectives.full_disk,
         "worker:1",
-        "the others wait, after 10 s they raise UnavailableError; the reason stands in the log of worker:1 alone",
+        "the other waits, after 10 s it raises UnavailableError (of many some at once); worker:1 alone says why",
         ("worker:1", "No space left on device"),
         "Who ended first, and what was its last error?",
         "worker:1 could not write its checkpoint, and ended. The others lost their partner.",
         "Free the disk. Let CheckpointManager keep few: `max_to_keep`. An unfinished `_temp` folder may stay.",
         {"worker:0": "worker:1"},
+        "The disk is one in memory, of worker:1 alone; where this user may mount none, a limit of a file's size.",
     ),
     "NaN from one replica": Failure(
         collectives.nan,
@@ -116,7 +117,7 @@ FAILURES: Mapping[str, Failure] = {
     "an uneven last batch": Failure(
         collectives.uneven,
         "worker:1",
-        "one worker waits in its last step, the other ended well; after 10 s the error calls that one crashed",
+        "one waits in its last step, the other ended well; after 10 s (of many, some at once) the error calls it crashed",
         ("worker:1", "the epoch is over"),
         "How many steps has each worker made?",
         "worker:1 has a batch less, and leaves. worker:0 waits for its part of one more sum.",
@@ -148,7 +149,8 @@ FAILURES: Mapping[str, Failure] = {
         collectives.versions,
         "worker:1",
         "one raises InternalError while its model is made, the other waits there",
-        ("", "Collective instance 100 expected type 1 and data_type"),  # 1, got 9, or the other way round: who comes first
+        # then "1 but got type 1 and data_type 9", or the other way round: who comes first has made the instance
+        ("", "Collective instance 100 expected type 1 and data_type"),
         "Does each machine print the same versions?",
         "TensorFlow 2.15 brings Keras 2, 2.16 brings Keras 3. They make other variables, in another order.",
         "One image, or one lock file, for all machines. Print `tf.__version__` and `tf.keras.__version__` first.",

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from across._language import catalogue
+from across._language.catalogue import said
 
 
 class NoSuchChapter(LookupError):  # noqa: N818 - reads as the sentence it is
@@ -50,7 +51,7 @@ def folder() -> Path:
         if any((place / "notebooks").glob("[0-9][0-9]_*.ipynb")):
             return (place / "notebooks").resolve()
     raise NoSuchChapter(
-        f"no folder notebooks/ with chapters in {chosen or working_folder}; start in the course's folder"
+        said("no folder notebooks/ with chapters in {0}; start in the course's folder", chosen or working_folder)
     )
 
 
@@ -91,8 +92,8 @@ def find(name: str) -> Path:
     """
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
-    said = Path(name).stem
-    matching = [full for full in names() if said in (full, full[:2], full[:2].removeprefix("0"), full[3:])]
+    called = Path(name).stem
+    matching = [full for full in names() if called in (full, full[:2], full[:2].removeprefix("0"), full[3:])]
     if len(matching) != 1:
-        raise NoSuchChapter(f"no chapter {name!r}; there are: {', '.join(names())}")
+        raise NoSuchChapter(said("no chapter {0}; there are: {1}", repr(name), ", ".join(names())))
     return translated(matching[0])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from across import devices
 from across._gpu import building
+from across._language.catalogue import said
 
 __all__ = ["ask_for", "build", "build_for"]
 
@@ -25,7 +26,7 @@ def build_for(notebook: Path) -> None:
     """Build the simulated GPU if a notebook asks for GPUs: no cell's time is spent on it. A cell says why there is none."""
     if WANTED.search(notebook.read_text(encoding="utf-8")) and not Path("/dev/nvidia0").exists():
         if building.kept() is None and not building.problem():
-            print("Building the simulated GPU, once, about 20 s ...", file=sys.stderr)
+            print(said("Building the simulated GPU, once, about 20 s ..."), file=sys.stderr)
         with contextlib.suppress(building.NoGpu):
             build()
 
@@ -37,4 +38,9 @@ def ask_for(count: int) -> str:
     except building.NoGpu as error:
         return f"across lab: {error}"
     os.environ[devices.GPUS] = str(count)
-    return f"across lab: kernels have {count} simulated GPU{'s' * (count > 1)} where TensorFlow finds no real one."
+    found = (
+        said("kernels have {0} simulated GPUs where TensorFlow finds no real one.", count)
+        if count > 1
+        else said("kernels have 1 simulated GPU where TensorFlow finds no real one.")
+    )
+    return f"across lab: {found}"

@@ -14,11 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from across._jupyter import running, validation
-from across._language.catalogue import said
+from across._language.catalogue import marked, said
 from across._process import recorded
 from across._process.recorded import BY_HAND, NOT_YET, OPEN, PASSES, Standing
 
-WORDS = {PASSES: "passes", NOT_YET: "does not pass", OPEN: "not attempted", BY_HAND: "answered"}  # of a state
+WORDS = {
+    PASSES: marked("passes"),
+    NOT_YET: marked("does not pass"),
+    OPEN: marked("not attempted"),
+    BY_HAND: marked("answered"),
+}  # of a state
 STYLES = {PASSES: "green", NOT_YET: "red"}
 
 
@@ -59,21 +64,22 @@ def run(path: Path, on_progress: Callable[[int, int], None] = lambda done, of: N
     done = itertools.count(1)
     started = time.monotonic()
     lost = running.run(notebook, code, path, on_end=lambda _: on_progress(next(done), len(code))) if code else None
-    errors = [] if lost is None else [f"the kernel died at cell {lost + 1}; cells after that did not run"]
+    errors = [] if lost is None else [said("the kernel died at cell {0}; cells after that did not run", lost + 1)]
     seconds = time.monotonic() - started
     found = validation.after_a_run(notebook, lost)
     recorded.write(path, found, before)
     for number, cell in enumerate(notebook.cells, 1):
         if not validation.graded(cell) and (sentence := running.error(cell)):
-            errors.append(f"cell {number}: {sentence}")
+            errors.append(said("cell {0}: {1}", number, sentence))
     return Report(path.stem, seconds, tuple(found), tuple(errors))
 
 
 def rendered(report: Report) -> Group:
     """What a run says, as a table with its total."""
-    table = Table("exercise", "points", "check", "what it says", title=f"{report.chapter}: {report.seconds:.1f} s")
+    heads = said("exercise"), said("points"), said("check"), said("what it says")
+    table = Table(*heads, title=said("{0}: {1:.1f} s", report.chapter, report.seconds))
     for each in report.exercises:
-        state = Text(WORDS[each.state], STYLES.get(each.state, ""))
+        state = Text(said(WORDS[each.state]), STYLES.get(each.state, ""))
         table.add_row(each.exercise, f"{each.points:g}", state, Text(each.says))  # a student's words are no markup
     return Group(table, Text(total(report)))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from across import _system
 from across._jupyter import chapters, in_the_way
 from across._language import catalogue, pictured
+from across._language.catalogue import said
 from across._process import provisioner, warm
 
 SETTINGS = Path(__file__).parent / "config"
@@ -31,22 +32,22 @@ class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
     """Another program listens on the port; the message has the mend."""
 
 
-def start(browser: bool = True, port: int | None = None, language: str = "") -> None:
-    """Serve the course's notebooks/ until interrupted; JupyterLab and the start page speak a language.
+def start(browser: bool = True, port: int | None = None) -> None:
+    """Serve the course's notebooks/ until interrupted; JupyterLab and the start page speak the language of this process.
 
-    Raises PortTaken, chapters.NoSuchChapter, chapters.NoSuchLanguage, OSError.
+    Raises PortTaken, chapters.NoSuchChapter, OSError.
     """
-    chapters.speak(language)
     notebooks = chapters.folder()
     in_the_way.look(settings=True)
     if catalogue.current() != catalogue.ENGLISH and not pictured.font():
-        print(f"across lab: {catalogue.said(pictured.NO_FONT)}")
+        print(f"across lab: {said(pictured.NO_FONT)}")
     port = free_port(port)
     os.environ.update(environment(os.environ))
     if warm.available():
         provisioner.turn_on()
     else:
-        print(f"across lab: kernels start cold on {_system.name()}: about 4 s each. Everything else is the same.")
+        cold = said("kernels start cold on {0}: about 4 s each. Everything else is the same.", _system.name())
+        print(f"across lab: {cold}")
     from jupyterlab.labapp import LabApp
 
     try:
@@ -86,14 +87,17 @@ def free_port(wanted: int | None = None) -> int:
     """`wanted` if it is free, else PortTaken; without a wish the first free one from 8888 on, saying so."""
     if wanted is not None:
         if not _is_free(wanted):
-            raise PortTaken(errno.EADDRINUSE, f"port {wanted} is taken; try `across lab --port {wanted + 1}`")
+            raise PortTaken(
+                errno.EADDRINUSE, said("port {0} is taken; try `across lab --port {1}`", wanted, wanted + 1)
+            )
         return wanted
     for port in range(PORT, PORT + TRIES):
         if _is_free(port):
             if port != PORT:
-                print(f"across lab: port {PORT} is taken; using {port}.")
+                print(f"across lab: {said('port {0} is taken; using {1}.', PORT, port)}")
             return port
-    raise PortTaken(errno.EADDRINUSE, f"ports {PORT} to {PORT + TRIES - 1} are taken; choose one: across lab --port N")
+    taken = said("ports {0} to {1} are taken; choose one: across lab --port N", PORT, PORT + TRIES - 1)
+    raise PortTaken(errno.EADDRINUSE, taken)
 
 
 def _is_free(port: int) -> bool:

@@ -194,12 +194,13 @@ def _chapter(path: Path, notebook: Mapping[str, Any], worked: float) -> Chapter:
         question=_plain(question[1]) if question else "",
         minutes=(60 if minutes[2] else int(minutes[1])) if minutes else None,
         needs=tuple(str(each) for each in needs),
-        exercises=tuple(_exercises(notebook, said)),
+        exercises=tuple(exercises(notebook, said)),
         worked=worked,
     )
 
 
-def _exercises(notebook: Mapping[str, Any], said: Mapping[str, Any]) -> list[Exercise]:
+def exercises(notebook: Mapping[str, Any], said: Mapping[str, Any]) -> list[Exercise]:
+    """Every exercise of a notebook as JSON has it, by what Validate `said` of each."""
     cells = notebook["cells"]
     answers = {
         cell["metadata"]["nbgrader"]["grade_id"]: cell

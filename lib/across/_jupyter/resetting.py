@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from across._jupyter import chapters, validation
+from across._jupyter import chapters, panel, validation
 from across._process import kept, measured, recorded
 
 BEFORE = "before_reset"  # the kind of what is kept of a notebook with answers
@@ -51,7 +51,7 @@ def reset(name: str) -> list[str]:
 
 def forget(notebook: Path) -> None:
     """Forget what was kept of a notebook: predictions as they were first measured, and how its exercises stood."""
-    for kind in (measured.KIND, recorded.KIND):
+    for kind in (measured.KIND, recorded.KIND, panel.PICTURES):
         kept.forget(kind, notebook)
 
 

@@ -42,7 +42,7 @@ def slices(cells: Sequence[Mapping[str, Any]], everything: bool = False) -> list
     `everything`: the student's own cells are needed like ours, as nbgrader has it, and not by their names alone.
     """
     code = {number: str(cell["source"]) for number, cell in enumerate(cells) if cell["cell_type"] == "code"}
-    own = set() if everything else _own(cells, code)
+    own = set() if everything else added(cells, code)
     always = {n for n in code.keys() - own if _always(cells[n]["metadata"]) and not global_names.only_defines(code[n])}
     answered = {n for n in code if cells[n]["metadata"].get("nbgrader", {}).get("solution")}
     among = Cells(code, closed=answered | own)
@@ -64,10 +64,10 @@ def left_out(cells: Sequence[Mapping[str, Any]], found: Iterable[Slice]) -> list
     """The student's own code cells that none of the `found` checks needs: they are not executed where marks are given."""
     code = {number: str(cell["source"]) for number, cell in enumerate(cells) if cell["cell_type"] == "code"}
     needed = {number for each in found for number in each.before}
-    return sorted(number for number in _own(cells, code) - needed if code[number].strip())
+    return sorted(number for number in added(cells, code) - needed if code[number].strip())
 
 
-def _own(cells: Sequence[Mapping[str, Any]], code: Mapping[int, str]) -> set[int]:
+def added(cells: Sequence[Mapping[str, Any]], code: Mapping[int, str]) -> set[int]:
     """The code cells that a student added or changed, told by the ids of the others; none where no id is left of a release."""
     graded = [cell for cell in cells if "grade_id" in cell["metadata"].get("nbgrader", {})]
     if any(cell.get("id") != cell["metadata"]["nbgrader"]["grade_id"] for cell in graded):

@@ -1,4 +1,4 @@
-"""Our server extension: the Validate button's answers, and the start page.
+"""Our server extension: what the panel of exercises and Validate show, and the start page.
 
 What a notebook says is run by `validation`, in a thread of its own, so that the server goes on serving.
 """
@@ -6,35 +6,22 @@ What a notebook says is run by `validation`, in a thread of its own, so that the
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import nbformat
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
-from across._jupyter import running, start, validation
+from across._jupyter import panel, running, start, validation
 from across._language import catalogue
 from across._language.catalogue import said
 
-SAVING = 10.0  # seconds that a save may last
-
-
-async def saved(notebook: Path, seconds: float = SAVING) -> None:
-    """Return once the file is whole, or `seconds` are over: a save empties it, and fills it when the server has time again.
-
-    A notebook whose last save is still under way was answered with "Notebook does not appear to be JSON".
-    """
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and notebook.is_file():
-        with contextlib.suppress(ValueError, RecursionError):
-            json.loads(notebook.read_text(encoding="utf-8"))
-            return
-        await asyncio.sleep(0.05)  # the save goes on
+GRACE = 15.0  # seconds for which a page that was closed, as by a reload, may ask again before its validation is stopped
 
 
 @dataclass
@@ -45,13 +32,60 @@ class Asked:
     stop: running.Stop = field(default_factory=running.Stop)
     exercises: tuple[validation.Standing, ...] = ()  # as far as it is; empty before it begins
     since: float = field(default_factory=time.monotonic)  # for so long nothing of them has changed
+    own: validation.CellUnderWay | None = None  # the student's cell that runs, if it is one
+    looked: float = field(default_factory=time.monotonic)  # when somebody last asked how far it is
 
     def note(self, exercises: tuple[validation.Standing, ...]) -> None:
         """Hear from the validation how far it is."""
         self.exercises, self.since = exercises, time.monotonic()
 
+    def begins(self, cell: validation.CellUnderWay) -> None:
+        """Hear from the validation which cell runs."""
+        if cell.own or self.own:
+            self.since = time.monotonic()
+        self.own = cell if cell.own else None
 
-class Handler(APIHandler):
+
+class OfNotebook(APIHandler):
+    """Answers about a notebook, which a page calls by its path from the folder that is served."""
+
+    def _notebook(self, path: str) -> Path:
+        """The file that a page calls by that path. Raises HTTPError for one outside of the folder that is served."""
+        root = Path(self.settings["root_dir"]).resolve()
+        notebook = (root / path).resolve()
+        if not notebook.is_relative_to(root):
+            raise web.HTTPError(403, "the notebook is not in the folder that is served")
+        return notebook
+
+
+class ExercisesHandler(OfNotebook):
+    """What the panel shows of a notebook as it is in the browser, and the pictures that its checks drew."""
+
+    @web.authenticated
+    async def post(self) -> None:
+        """How each exercise stands: `{"path": ..., "notebook": {"cells": [...]}}`; `under_way` if it is being validated."""
+        body = self.get_json_body() or {}
+        notebook = self._notebook(str(body.get("path", "")))
+        try:
+            shown = await asyncio.to_thread(panel.shown, notebook, body["notebook"])
+        except (KeyError, TypeError, AttributeError):  # a student's
+            shown = {"exercises": [], "says": "", "saves": panel.saves(notebook)}
+        await self.finish(json.dumps(shown | {"under_way": bool(under_way(notebook))}))
+
+    @web.authenticated
+    def get(self) -> None:
+        """A picture: `?path=...&exercise=...&number=0`."""
+        path, exercise, number = (self.get_query_argument(each, "") for each in ("path", "exercise", "number"))
+        try:
+            png = panel.picture(self._notebook(path), exercise, int(number))
+        except (LookupError, TypeError, ValueError):
+            raise web.HTTPError(404, "there is no such picture") from None
+        self.set_header("Content-Type", "image/png")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(png)
+
+
+class Handler(OfNotebook):
     """Answers the Validate button, one notebook at a time."""
 
     busy: asyncio.Lock | None = None
@@ -62,8 +96,7 @@ class Handler(APIHandler):
     def get(self) -> None:
         """How far the notebook is that is being validated: `?path=...`; `{}` if it is not."""
         notebook = self._notebook(self.get_query_argument("path", ""))
-        mine = next((each for each in Handler.asked if each.notebook == notebook), None)
-        self.finish(json.dumps({} if mine is None else told_under_way(mine, Handler.asked[0])))
+        self.finish(json.dumps(under_way(notebook)))
 
     @web.authenticated
     def delete(self) -> None:
@@ -77,56 +110,67 @@ class Handler(APIHandler):
 
     @web.authenticated
     async def post(self) -> None:
-        """How each exercise of the notebook stands that the body names: `{"path": ..., "anew": false}`."""
+        """Validate a notebook as it is in the browser: `{"path": ..., "notebook": {...}, "anew": false}`."""
         body = self.get_json_body() or {}
         notebook = self._notebook(str(body.get("path", "")))
-        if not notebook.is_file():
-            raise web.HTTPError(404, f"{body.get('path')}: there is no such file; save it first")
         Handler.busy = Handler.busy or asyncio.Lock()
         self.mine = mine = Asked(notebook)
         Handler.asked.append(mine)
         try:
             async with Handler.busy:
-                await saved(notebook)
-                anew = bool(body.get("anew"))
-                found = await asyncio.to_thread(validation.validate, notebook, anew, mine.note, mine.stop)
+                cells = nbformat.from_dict(body["notebook"])
+                how = {
+                    "anew": bool(body.get("anew")),
+                    "on_progress": mine.note,
+                    "on_cell": mine.begins,
+                    "stop": mine.stop,
+                }
+                found = await asyncio.to_thread(validation.validate, notebook, in_browser=cells, **how)
         except Exception as error:  # a student's file, or what its cells did to the kernel
             self.log.warning("validating %s", notebook, exc_info=True)
             await self.finish(json.dumps({"fault": f"{type(error).__name__}: {error}"}))
             return
         finally:
             Handler.asked.remove(mine)
-        await self.finish(json.dumps(told(found)))
+        panel.keep_pictures(notebook, found.outputs)
+        await self.finish(json.dumps(told(found) | panel.shown(notebook, body["notebook"])))
 
     def on_connection_close(self) -> None:
-        """Nobody waits for it any more: its page is gone."""
+        """Its page is gone: it is stopped unless the page, or another one, is back soon and looks at it."""
         super().on_connection_close()
-        if self.mine is not None:
-            self.mine.stop.ask()
+        closed = time.monotonic()
+        if (mine := self.mine) is not None:
+            asyncio.get_running_loop().call_later(GRACE, lambda: mine.looked > closed or mine.stop.ask())
 
-    def _notebook(self, path: str) -> Path:
-        """The file that a page calls by that path. Raises HTTPError for one outside of the folder that is served."""
-        root = Path(self.settings["root_dir"]).resolve()
-        notebook = (root / path).resolve()
-        if not notebook.is_relative_to(root):
-            raise web.HTTPError(403, "the notebook is not in the folder that is served")
-        return notebook
+
+UNKNOWN = (validation.PENDING, validation.PREPARED, validation.TRIED)
+
+
+def under_way(notebook: Path) -> dict[str, Any]:
+    """How far a notebook is that is being validated; {} if it is not. Whoever asks is waited for."""
+    mine = next((each for each in Handler.asked if each.notebook == notebook), None)
+    if mine is None:
+        return {}
+    mine.looked = time.monotonic()
+    return told_under_way(mine, Handler.asked[0])
 
 
 def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
     """What the page shows while a notebook is validated, as plain values: each check, and what runs now, for how long."""
     checks = [each for each in mine.exercises if each.check]
     known = [each for each in checks if each.state not in UNKNOWN]
-    now, seconds, usual = said("A kernel starts."), time.monotonic() - mine.since, 0.0
+    now, seconds, usual, cell = said("A kernel starts."), time.monotonic() - mine.since, 0.0, ""
     if checks and len(known) == len(checks):
         now = said("The kernel ends.")
     if mine is not first:
         now = said("It waits: {0} is being validated.", first.notebook.name)
     for each in checks:
-        if each.state == validation.PREPARED:
-            now = said("Cells are run for exercise {0}.", each.exercise)
+        if each.state == validation.PREPARED and mine.own:
+            now, cell = said("Your cell {0} runs for exercise `{1}`.", mine.own.number, each.exercise), mine.own.cell
+        elif each.state == validation.PREPARED:
+            now = said("Cells are run for exercise `{0}`.", each.exercise)
         elif each.state == validation.TRIED:
-            now, usual = said("Exercise {0} is being tried.", each.exercise), each.seconds
+            now, usual = said("Exercise `{0}` is being tried.", each.exercise), each.seconds
     if mine.stop.asked:
         now, usual = said("It is being stopped."), 0.0
     took = said("{0:.0f} s", seconds)
@@ -135,18 +179,25 @@ def told_under_way(mine: Asked, first: Asked) -> dict[str, Any]:
     return {
         "says": said("{0} of {1} checks are known.", len(known), len(checks)) if checks else "",
         "now": now,
+        "cell": cell,  # to go to
+        "line": mine.own.line if mine.own and cell else "",
         "seconds": took if seconds >= 1 else "",
+        "done": [len(known), len(checks)],
         "exercises": [_line(each) for each in checks],
     }
 
 
+def _line(each: validation.Standing) -> dict[str, Any]:
+    state, says = (panel.NEW, "") if each.state == validation.OPEN else (each.state, each.says)
+    return panel.line(each.exercise, each.points, each.cell, state, says)
+
+
 NAMED = 5  # of the cells that were left out
-UNKNOWN = (validation.PENDING, validation.PREPARED, validation.TRIED)
 
 
 def told(found: validation.Validation) -> dict[str, Any]:
-    """What the dialog says, as plain values: what was run, and each exercise with its sentence."""
-    kept = [each for each in found.exercises if not each.again]
+    """What the panel says of a validation, as plain values: what was run, and what is odd about the notebook."""
+    stay = [each for each in found.exercises if not each.again]
     ran = [said("No cell ran.")]
     if found.ran:
         ran = [
@@ -157,10 +208,10 @@ def told(found: validation.Validation) -> dict[str, Any]:
                 found.seconds,
             )
         ]
-    if len(kept) == 1:
+    if len(stay) == 1:
         ran.append(said("One check was not run again: nothing that it uses has changed."))
-    elif kept:
-        ran.append(said("{0} checks were not run again: nothing that they use has changed.", len(kept)))
+    elif stay:
+        ran.append(said("{0} checks were not run again: nothing that they use has changed.", len(stay)))
     if found.left_out:
         first = ", ".join([line[:40] for line in found.left_out[:NAMED]] + ["..."] * (len(found.left_out) > NAMED))
         ran.append(
@@ -169,40 +220,20 @@ def told(found: validation.Validation) -> dict[str, Any]:
             )
         )
     return {
-        "passed": found.passed,
-        "says": _says(found),
-        "headings": {
-            "open": said("Open exercises"),
-            "changed": said("Changed after it was measured"),
-            "by_hand": said("Read by a person"),
-            "not_released": said("A check that is no longer the released one"),
-        },
         "ran": " ".join(ran),
-        "kept": bool(kept),
+        "success": said("Success! Your notebook passes all the tests that it shows. Marks come from others.")
+        if found.passed
+        else "",
+        "kept": bool(stay),
         "changed": [
             said(
-                "Exercise {0}: Edit, Undo, or take its cell out of your download again. What it says here may be wrong.",
+                "The check of `{0}` is no longer the released one: Edit, Undo, or take its cell out of your download again. "
+                "What it says here may be wrong.",
                 each,
             )
             for each in found.changed
         ],
-        "exercises": [_line(each) for each in found.exercises],
     }
-
-
-def _says(found: validation.Validation) -> str:
-    if found.passed:
-        return said("Success! Your notebook passes all the tests that it shows. Marks come from others.")
-    checks = [each for each in found.exercises if each.check]
-    return said("{0} of {1} checks pass.", sum(each.state == validation.PASSES for each in checks), len(checks))
-
-
-def _line(each: validation.Standing) -> dict[str, Any]:
-    if each.points == 1:
-        title = said("Exercise {0} (1 point)", each.exercise)
-    else:
-        title = said("Exercise {0} ({1:g} points)", each.exercise, each.points)
-    return {**asdict(each), "title": title}
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
@@ -210,5 +241,5 @@ def _load_jupyter_server_extension(server: Any) -> None:
     web.settings["root_dir"] = server.root_dir
     if (language := catalogue.current()) != catalogue.ENGLISH:  # what JupyterLab's page carries for lab.js
         web.settings.setdefault("page_config_data", {})["acrossWords"] = json.dumps(catalogue.page(language))
-    handlers = [("across/validate", Handler), ("across/start", start.Handler)]
+    handlers = [("across/validate", Handler), ("across/exercises", ExercisesHandler), ("across/start", start.Handler)]
     web.add_handlers(".*$", [(url_path_join(base, route), handler) for route, handler in handlers])

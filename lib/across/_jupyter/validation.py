@@ -7,19 +7,19 @@ uses has changed, unless it was interrupted, or never reached; `anew` runs them 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
+from across import _system
 from across._jupyter import running
-from across._jupyter.slices import Slice, left_out, slices
+from across._jupyter.slices import Slice, added, left_out, slices
 from across._language.catalogue import said
 from across._process import recorded
 from across._process.recorded import (
@@ -57,6 +57,9 @@ class Validation:
     seconds: float
     changed: tuple[str, ...] = ()  # exercises whose check is no longer the released one
     left_out: tuple[str, ...] = ()  # first lines of the student's own cells that nothing which is graded needs
+    outputs: Mapping[str, Sequence[NotebookNode]] = field(
+        default_factory=dict
+    )  # of each check that ran, by its exercise
 
     @property
     def passed(self) -> bool:
@@ -64,20 +67,33 @@ class Validation:
         return not self.changed and all(each.state in (PASSES, BY_HAND) for each in self.exercises)
 
 
+@dataclass(frozen=True)
+class CellUnderWay:
+    """A code cell that runs."""
+
+    number: int  # among all cells, from 1
+    cell: str  # its id
+    line: str  # its first
+    own: bool  # the student's: an answer, or one that the student added
+
+
 def validate(
     path: Path,
     anew: bool = False,
     on_progress: Callable[[tuple[Standing, ...]], None] = lambda exercises: None,
     stop: running.Stop | None = None,
+    on_cell: Callable[[CellUnderWay], None] = lambda cell: None,
+    in_browser: NotebookNode | None = None,
 ) -> Validation:
     """Run of the notebook at `path` what its checks need, in its folder; the file stays as it is.
 
-    `on_progress` is called with every exercise as it stands, whenever one stands otherwise. A cell that takes longer than
-    120 s is interrupted. After `stop` is asked, what is known is kept, and the others did not run.
+    `on_progress` is called with every exercise as it stands, whenever one stands otherwise; `on_cell` with each cell that
+    begins. A cell that takes longer than 120 s is interrupted. After `stop` is asked, what is known is kept, and the others
+    did not run. `in_browser`: the notebook as it is there, in place of what the file has.
     Raises ValueError for what is no notebook, or one whose exercises are not as they were released.
     """
     began = time.monotonic()
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4) if in_browser is None else in_browser
     _whole(notebook)
     last = recorded.read(path)
     sources = {number: str(cell.source) for number, cell in enumerate(notebook.cells)}
@@ -87,7 +103,7 @@ def validate(
     needed = sorted({cell for each in wanted for cell in (*each.before, each.cell)})
     asked = [number for number, cell in enumerate(notebook.cells) if graded(cell)]
     known = {number: _pending(notebook, number, stays, last) for number in asked}
-    under_way = _UnderWay(notebook, wanted, known, on_progress)
+    under_way = _UnderWay(notebook, wanted, known, on_progress, on_cell)
     ready = [name for each in wanted for name in each.after if name in stays and stays[name].state == PASSES]
     reason = ""
     if needed:
@@ -105,7 +121,8 @@ def validate(
     changed = tuple(exercise_of(cell) for cell in notebook.cells if _is_changed(cell))
     own = [] if _is_imported(notebook) else left_out(notebook.cells, every)
     unneeded = tuple(sources[number].strip().splitlines()[0] for number in own)
-    return Validation(tuple(found), len(under_way.took), code, time.monotonic() - began, changed, unneeded)
+    outputs = {each.exercise: notebook.cells[each.cell].outputs for each in wanted if each.cell in under_way.took}
+    return Validation(tuple(found), len(under_way.took), code, time.monotonic() - began, changed, unneeded, outputs)
 
 
 def after_a_run(notebook: NotebookNode, lost: int | None) -> list[Standing]:
@@ -165,11 +182,14 @@ class _UnderWay:
         wanted: Sequence[Slice],
         known: dict[int, Standing],
         on_progress: Callable[[tuple[Standing, ...]], None],
+        on_cell: Callable[[CellUnderWay], None],
     ) -> None:
         self.notebook = notebook
         self.checks = [each.cell for each in wanted]
         self.known = known  # by the number of the graded cell
-        self.on_progress = on_progress
+        self.on_progress, self.on_cell = on_progress, on_cell
+        code = {number: str(cell.source) for number, cell in enumerate(notebook.cells) if cell.cell_type == "code"}
+        self.own = added(notebook.cells, code) | {number for number in code if _answer(notebook.cells[number])}
         self.began: dict[int, float] = {}
         self.took: dict[int, float] = {}  # seconds, by cell
         self.prepares(0)
@@ -188,6 +208,9 @@ class _UnderWay:
 
     def begins(self, number: int) -> None:
         self.began[number] = time.monotonic()
+        cell = self.notebook.cells[number]
+        line = next(iter(str(cell.source).strip().splitlines()), "")
+        self.on_cell(CellUnderWay(number + 1, cell.get("id", ""), line, number in self.own))
         if number in self.checks:
             self.becomes(number, replace(self.known[number], state=TRIED))
 
@@ -209,7 +232,7 @@ class _UnderWay:
 def _did_not_run(notebook: NotebookNode, number: int, reason: str) -> Standing:
     blank = _blank(notebook, number)
     why = reason if str(notebook.cells[number].source).strip() else said("Its cell is empty.")
-    return replace(blank, state=NOT_YET, says=said("{0}: did not run. {1}", blank.exercise, why))
+    return replace(blank, state=NOT_YET, says=said("{0}: did not run. {1}", blank.exercise, why), ran=False)
 
 
 def _pending(notebook: NotebookNode, number: int, stays: Mapping[str, Standing], before: Mapping[str, Any]) -> Standing:
@@ -310,7 +333,4 @@ def _answer(cell: NotebookNode) -> str:
 
 
 def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    return _system.version(package) or ""

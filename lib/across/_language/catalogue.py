@@ -14,6 +14,7 @@ import gettext
 import io
 import json
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,17 @@ def marked(text: str) -> str:
 def given(words: str) -> str:
     """Words that a chapter's code gives, or that are marked, in the language of this process."""
     language = current()
-    return words if language == ENGLISH else _beside(language).get(words) or said(words)
+    if language == ENGLISH:
+        return words
+    return _beside(language).get(words) or _filled(words, _beside(language)) or said(words)
+
+
+def _filled(words: str, known: dict[str, str]) -> str:
+    """Words with values, "Built under /GPU:0", by the chapter's own with places for them, "Built under {0}"; "" for none."""
+    for text, translated in known.items():
+        if "{0}" in text and (found := re.fullmatch(re.sub(r"\\\{\d\\\}", "(.*)", re.escape(text)), words)):
+            return translated.format(*map(given, found.groups()))
+    return ""
 
 
 def of_notebook(notebook: Any) -> str:

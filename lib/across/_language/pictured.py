@@ -1,15 +1,16 @@
 """The fixed words in a picture in the language of the process, where the machine has a font for it.
 
 matplotlib draws with the fonts of this machine. Where none has Chinese characters the picture keeps its English words, for
-boxes in place of characters say nothing.
+boxes in place of characters say nothing. matplotlib's list of fonts is that of its first start, so a font that was installed
+since is looked for.
 """
 
 from __future__ import annotations
 
-import contextlib
 from functools import cache
 from typing import TYPE_CHECKING
 
+from across._language import catalogue
 from across._language.catalogue import ENGLISH, current, given, marked
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ KNOWN = (  # families, the better ones first: free ones, then those of Windows a
     "Microsoft YaHei; PingFang SC; Hiragino Sans GB; SimHei; Heiti SC; STHeiti; "
     "Noto Sans CJK JP; Droid Sans Fallback; Arial Unicode MS; SimSun"
 ).split("; ")
+NAME = "name"  # the group id, in matplotlib's sense, of a text that is a name in the program: it stays as it is
 NO_FONT = marked(
     "Pictures keep their English words: no font with Chinese characters was found (on Debian and Ubuntu: "
     "apt install fonts-noto-cjk)."
@@ -30,22 +32,11 @@ NO_FONT = marked(
 @cache
 def font() -> str:
     """The family of a font of this machine that has Chinese characters, or ""."""
-    return _listed() or (_take_up() and _listed()) or ""
+    return _known() or (_known() if _added() else "")
 
 
-def _take_up() -> bool:
-    """Whether there are fonts that Matplotlib does not list, which it does then: its list is kept from its first start on."""
-    from matplotlib import font_manager
-
-    known = {entry.fname for entry in font_manager.fontManager.ttflist}
-    new = [path for path in font_manager.findSystemFonts() if path not in known]
-    for path in new:
-        with contextlib.suppress(OSError, RuntimeError, ValueError):  # no font that Matplotlib reads
-            font_manager.fontManager.addfont(path)
-    return bool(new)
-
-
-def _listed() -> str:
+def _known() -> str:
+    """The same, of the fonts in matplotlib's list."""
     from matplotlib import font_manager
 
     found = {entry.name: entry for entry in font_manager.fontManager.ttflist}
@@ -53,6 +44,28 @@ def _listed() -> str:
         if family in found and _has(found[family].fname):
             return family
     return ""
+
+
+def _added() -> bool:
+    """Put the fonts that are not in matplotlib's list of them on it, for this process; whether there are any."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    listed = {entry.fname for entry in manager.ttflist}
+    new = [path for path in font_manager.findSystemFonts() if path not in listed and _has(path)]
+    for path in new:
+        manager.addfont(path)
+    return bool(new)
+
+
+def said(text: str, *values: object) -> str:
+    """A text with values in a picture, in the language of the process; English where there is no font for it."""
+    return text.format(*values) if current() == ENGLISH or not font() else catalogue.said(text, *values)
+
+
+def word(words: str) -> str:
+    """Words that a chapter gives, for a text of a picture that holds more than them."""
+    return words if current() == ENGLISH or not font() else given(words)
 
 
 def translate(figure: Figure) -> None:
@@ -72,7 +85,7 @@ def translate(figure: Figure) -> None:
                     label.set_fontfamily([font(), *label.get_fontfamily()])
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
-        if words := text.get_text():
+        if (words := text.get_text()) and text.get_gid() != NAME:
             text.set_text(given(words))
             text.set_fontfamily([font(), *[name for name in text.get_fontfamily() if name != font()]])
             if not _is_bold_there():

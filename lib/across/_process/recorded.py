@@ -37,6 +37,7 @@ class Standing:
     answers: str = ""  # digest of the student's cells that it looks at
     again: bool = True  # run just now
     seconds: float = 0.0  # that its check took; of one that is pending, the last time that it was run; 0: not known
+    ran: bool = True  # its check did; False: before it the run was stopped, or the kernel died
     ticked: bool = False  # said in the notebook's own kernel, which may hold more than the notebook does
 
 

@@ -171,10 +171,11 @@ class ForkServer:
         """Wait until a launched server answers, at most `deadline` seconds. Raises ServerError with its output."""
         until = time.monotonic() + deadline
         while not os.path.exists(self.path):
-            if self.process is None or self.process.poll() is not None or time.monotonic() > until:
-                text = self.printed()
+            late = time.monotonic() > until
+            if late or self.process is None or self.process.poll() is not None:
+                text, how = self.printed(), f" within {deadline:g} s; is the machine busy?" if late else ":"
                 self.close()
-                raise ServerError(f"the fork server of {self.module} did not start:\n{text}")
+                raise ServerError(f"the fork server of {self.module} did not start{how}\n{text}")
             time.sleep(0.005)
         return self
 

@@ -1,14 +1,13 @@
-// The start page as a tab, and Validate with a dialog that leads to each open exercise.
+// The start page as a tab, and the panel of exercises with Validate (exercises.js).
 //
 // A federated extension written by hand: JupyterLab calls `init` with the modules that it shares and `get` with "./extension".
-// It needs no build. What it uses of JupyterLab is public: docRegistry, commands, Dialog, ToolbarButton, Widget.
+// It needs no build. What it uses of JupyterLab is public: docRegistry, commands, ToolbarButton, Widget, tokens of its plugins.
 // What it says is English, or what the server put into the page's settings of it: a catalogue, `say`'s text to another one.
 "use strict";
 (() => {
   const OPEN = "across:start";
-  const MARKS = { passes: "✓", open: "○", "not yet": "✗", "by hand": "✎", pending: "·", prepared: "…", tried: "…" };
-  const UNKNOWN = ["pending", "prepared", "tried"];
-  const SOON = 500; // milliseconds after which one that waits for Validate sees what it does
+  const EXERCISES = "across:exercises";
+  const HERE = document.currentScript.src;
   let shared;
 
   async function module(name) {
@@ -16,7 +15,7 @@
     return (await (versions.find((each) => each.loaded) || versions[0]).get())();
   }
 
-  function plugins({ widgets, apputils, services, coreutils, icons }) {
+  function plugins({ widgets, apputils, services, coreutils, icons, notebook, application, exercises }) {
     const icon = icons.homeIcon || icons.listIcon;
     const settings = services.ServerConnection.makeSettings();
     const words = JSON.parse(coreutils.PageConfig.getOption("acrossWords") || "{}");
@@ -30,10 +29,11 @@
       return made;
     }
 
-    // Bring the reader to the cell with that grade id, and select it.
+    // Bring the reader to the cell with that grade id, or that id, and select it.
     async function go(panel, cell) {
       await panel.revealed;
-      const at = panel.content.widgets.findIndex((each) => (each.model.getMetadata("nbgrader") || {}).grade_id === cell);
+      const graded = panel.content.widgets.findIndex((each) => (each.model.getMetadata("nbgrader") || {}).grade_id === cell);
+      const at = graded < 0 ? panel.content.widgets.findIndex((each) => each.model.id === cell) : graded;
       if (at < 0) return;
       panel.content.activeCellIndex = at;
       panel.content.mode = "command";
@@ -119,167 +119,35 @@
       },
     };
 
-    // ---- Validate ----
-
-    function line(each, leave) {
-      const link = element("a", { href: "#", textContent: each.title });
-      link.dataset.cell = each.cell;
-      link.addEventListener("click", (event) => { event.preventDefault(); leave(each.cell); });
-      const head = element("div", {}, `${MARKS[each.state]} `, link);
-      const item = element("li", {}, head);
-      if (each.says) item.append(element("pre", { textContent: each.says }));
-      return item;
-    }
-
-    function list(title, items) {
-      return items.length ? [element("h3", { textContent: title }), element("ul", {}, ...items)] : [];
-    }
-
-    function body(said, leave) {
-      const node = element("div", { className: "across-validation" });
-      node.append(element("style", { textContent: STYLE }));
-      if (said.fault) {
-        node.append(element("p", { textContent: say("The notebook could not be validated:") }), element("pre", { textContent: said.fault }));
-        return node;
-      }
-      const left = said.exercises.filter((each) => each.state === "open" || each.state === "not yet");
-      const changed = said.exercises.filter((each) => each.state === "passes" && each.says);
-      const by_hand = said.exercises.filter((each) => each.state === "by hand");
-      node.append(element("p", { textContent: said.says }));
-      node.append(
-        ...list(said.headings.open, left.map((each) => line(each, leave))),
-        ...list(said.headings.changed, changed.map((each) => line(each, leave))),
-        ...list(said.headings.by_hand, by_hand.map((each) => line(each, leave))),
-        ...list(said.headings.not_released, said.changed.map((sentence) => element("li", {}, sentence))),
-        element("p", { className: "ran", textContent: said.ran }),
-      );
-      return node;
-    }
-
-    // What Validate does while it does it, over the notebook's upper right corner: nothing moves, and one may go on working.
-    function underWay(panel, stop) {
-      const style = element("style", { textContent: STYLE });
-      const now = element("p", { className: "now" });
-      now.setAttribute("role", "status"); // read aloud as it changes; what counts seconds is not
-      const seconds = element("p", { className: "seconds" }), says = element("p"), checks = element("ul");
-      const button = element("button", { className: "jp-Dialog-button jp-mod-styled jp-mod-reject", textContent: say("Stop") });
-      button.addEventListener("click", stop);
-      const node = element("div", { className: "across-validation across-under-way" }, style, now, seconds, says, checks, button);
-      node.setAttribute("role", "region");
-      node.setAttribute("aria-label", say("Validate"));
-      const put = (place, text) => { if (place.textContent !== text) place.textContent = text; };
-      return {
-        show(said) {
-          put(now, said.now);
-          put(seconds, said.seconds);
-          put(says, said.says);
-          const shown = JSON.stringify(said.exercises.map((each) => [each.state, each.says]));
-          if (shown !== this.shown) { // a link that has the focus is the same link afterwards
-            const focused = checks.contains(document.activeElement) && document.activeElement.dataset.cell;
-            checks.replaceChildren(...said.exercises.map((each) => line(each, (cell) => go(panel, cell))));
-            if (focused) checks.querySelector(`a[data-cell="${CSS.escape(focused)}"]`)?.focus();
-          }
-          this.shown = shown;
-          if (node.parentNode) return;
-          panel.node.append(node);
-          node.style.top = `${panel.toolbar.node.offsetTop + panel.toolbar.node.offsetHeight + 4}px`;
-        },
-        remove() { node.remove(); },
-      };
-    }
-
-    const STYLE = `
-      .across-under-way { position: absolute; right: 20px; z-index: 100; width: 24rem; max-width: 80%; max-height: 70%; overflow: auto;
-        box-sizing: border-box; padding: 0.6em 1em; font-size: var(--jp-ui-font-size1); color: var(--jp-ui-font-color1);
-        background: var(--jp-layout-color1); border: 1px solid var(--jp-border-color1); box-shadow: var(--jp-elevation-z6); }
-      .across-under-way p { margin: 0 0 0.2em; }
-      .across-under-way .now { font-weight: 600; }
-      .across-under-way .seconds { min-height: 1.3em; }
-      .across-under-way ul { padding: 0.4em 0; }
-      .across-validation.across-under-way li { margin: 0 0 0.25em; }
-      .across-validation { max-width: 46rem; }
-      .across-validation h3 { font-size: var(--jp-ui-font-size2); margin: 0.8em 0 0.3em; }
-      .across-validation ul { list-style: none; margin: 0; padding: 0; }
-      .across-validation li { margin: 0 0 0.6em; }
-      .across-validation a { color: var(--jp-content-link-color); text-decoration: underline; }
-      .across-validation a:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
-      .across-validation pre { margin: 0.1em 0 0 1.3em; white-space: pre-wrap; color: var(--jp-ui-font-color1); }
-      .across-validation .ran { color: var(--jp-ui-font-color1); }`;
+    // ---- the panel of exercises, and Validate ----
 
     // a folded cell with a long first line would make the whole notebook wider than its window
     const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; } .jp-Notebook .jp-InputPlaceholder { overflow: hidden; }";
 
-    async function show(panel, said, again) {
-      let dialog, target;
-      const leave = (cell) => { target = cell; dialog.reject(); };
-      const node = body(said, leave);
-      const buttons = [apputils.Dialog.okButton({ label: say("OK") })];
-      const all = say("Run all again");
-      if (said.kept) buttons.unshift(apputils.Dialog.cancelButton({ label: all }));
-      dialog = new apputils.Dialog({ title: say("Validation Results"), body: new widgets.Widget({ node }), buttons,
-        defaultButton: buttons.length - 1, focusNodeSelector: ".across-validation a" });
-      const enter = (event) => { // the dialog takes Enter for its default button, also on a link
-        const link = document.activeElement && document.activeElement.closest(".across-validation a");
-        if (event.key !== "Enter" || !link) return;
-        event.preventDefault();
-        event.stopImmediatePropagation();
-        link.click();
-      };
-      window.addEventListener("keydown", enter, true);
-      const result = await dialog.launch();
-      window.removeEventListener("keydown", enter, true);
-      if (target) await go(panel, target);
-      else if (result.button.label === all) again();
-      else panel.content.node.focus();
-    }
-
-    async function validate(panel, button, anew = false) {
-      const label = (text) => { const place = button.node.querySelector(".jp-ToolbarButtonComponent-label"); if (place) place.textContent = text; };
-      if (button.busy) return;
-      button.busy = true;
-      label(say("Saving …"));
-      let said, timer;
-      const path = panel.context.path, place = `across/validate?path=${encodeURIComponent(path)}`;
-      const view = underWay(panel, () => ask(place, { method: "DELETE" }));
-      const look = async () => {
-        const now = await (await ask(place)).json();
-        if (said || !now.exercises) return;
-        const done = now.exercises.filter((each) => !UNKNOWN.includes(each.state)).length;
-        label(now.says ? say("Validating {0} of {1}", done, now.exercises.length) : say("Validating …"));
-        view.show(now);
-      };
-      try {
-        for (let tries = 0; button.saving && tries < 200; tries++) await new Promise((done) => setTimeout(done, 50));
-        if (panel.context.model.dirty) await panel.context.save(); // beside another one, JupyterLab takes it for somebody else's
-        label(say("Validating …"));
-        timer = setInterval(() => look().catch(() => {}), SOON);
-        const response = await ask("across/validate", { method: "POST", body: JSON.stringify({ path, anew }) });
-        said = await response.json();
-        if (!response.ok) said = { fault: said.message };
-      } catch (error) {
-        said = { fault: error.message };
-      }
-      clearInterval(timer);
-      view.remove();
-      button.busy = false;
-      label(say("Validate"));
-      await show(panel, said, () => validate(panel, button, true));
-    }
-
-    const validating = {
-      id: "across:validate",
+    const beside = {
+      id: "across:exercises",
       autoStart: true,
-      activate: (app) => {
+      requires: [notebook.INotebookTracker],
+      optional: [apputils.ICommandPalette, application.ILayoutRestorer],
+      activate: (app, tracker, palette, restorer) => {
         document.head.append(element("style", { textContent: FOLDED }));
+        const { side, validate, saving } = exercises({ widgets, icons, app, tracker, say, ask, url, element, go });
+        restorer?.add(side, side.id);
+        app.commands.addCommand(EXERCISES, {
+          label: say("Exercises"),
+          caption: say("How each exercise of this notebook stands"),
+          execute: () => app.shell.activateById(side.id),
+        });
+        palette?.addItem({ command: EXERCISES, category: say("Course") });
         app.docRegistry.addWidgetExtension("Notebook", {
           createNew: (panel) => {
             const button = new apputils.ToolbarButton({
               className: "across-validate",
               label: say("Validate"),
-              tooltip: say("Run what the checks need in a fresh kernel, and list each open exercise"),
-              onClick: () => validate(panel, button),
+              tooltip: say("Run what the checks need in a fresh kernel, and say how each exercise stands"),
+              onClick: () => validate(panel),
             });
-            panel.context.saveState.connect((_, state) => { button.saving = state === "started"; });
+            panel.context.saveState.connect((_, state) => saving(panel, state));
             const home = new apputils.ToolbarButton({
               className: "across-home",
               label: say("Start page"),
@@ -297,12 +165,15 @@
       },
     };
 
-    return { say, made: [start, validating] };
+    return { say, made: [start, beside] };
   }
 
   async function extension() {
-    const names = { widgets: "@lumino/widgets", apputils: "@jupyterlab/apputils", services: "@jupyterlab/services", coreutils: "@jupyterlab/coreutils", icons: "@jupyterlab/ui-components" };
-    const found = {};
+    const names = {
+      widgets: "@lumino/widgets", apputils: "@jupyterlab/apputils", services: "@jupyterlab/services", coreutils: "@jupyterlab/coreutils",
+      icons: "@jupyterlab/ui-components", notebook: "@jupyterlab/notebook", application: "@jupyterlab/application",
+    };
+    const found = { ...(await import(new URL("exercises.js", HERE).href)) };
     for (const [key, name] of Object.entries(names)) found[key] = await module(name);
     const { say, made } = plugins(found);
     const optional = async (name) => { try { return await module(name); } catch { return {}; } };
