@@ -58,6 +58,8 @@
         notebook.activeCellIndex = notebook.widgets.indexOf(cell);
         notebook.deselectAll();
         app.commands.execute("notebook:run-cell");
+        button.blur(); // or Ctrl+S would be its, which keeps shortcuts from JupyterLab
+        notebook.activate();
       });
       content.prepend(button);
       fold.classList.add("across-check");
