@@ -42,6 +42,7 @@ PAGES = (  # what they say is in a context of its own
     "_jupyter/pages/start.html",
     "_jupyter/share/labextensions/across/lab.js",
     "_jupyter/share/labextensions/across/exercises.js",
+    "_jupyter/share/labextensions/across-cells/cells.js",
 )
 FINDINGS = [text for question, _, finding in diagnosis.RUNGS for text in (question, finding.says, finding.mend)]
 LABELS = [  # of the feedback page

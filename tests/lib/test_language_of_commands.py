@@ -93,8 +93,9 @@ def test_what_runs_in_jupyterlab_is_given_its_words(language: str, course: Path)
     validating._load_jupyter_server_extension(server)
     given = server.web_app.settings.get("page_config_data", {}).get("acrossWords", "{}")
     words = json.loads(given)
-    script = "".join(each.read_text(encoding="utf-8") for each in (lab.DATA / "labextensions" / "across").glob("*.js"))
-    wanted = set(re.findall(r'\bsay\("([^"]+)"', script))
+    scripts = [path.read_text(encoding="utf-8") for path in sorted(lab.DATA.rglob("*.js"))]
+    assert len(scripts) == 3
+    wanted = {each for script in scripts for each in re.findall(r'\bsay\("([^"]+)"', script)}
     assert len(wanted) > 10
     assert wanted - words.keys() == (set() if language == "zh" else wanted)
     assert len(said) == 3

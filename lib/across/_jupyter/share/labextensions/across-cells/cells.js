@@ -1,0 +1,117 @@
+// How the cells of a chapter look: a folded check is a button, what was not attempted is no error, and to open is not to change.
+//
+// A federated extension like ../across/lab.js. Public of JupyterLab: docRegistry, commands, the models of notebooks and outputs. Not
+// public: the class names of a folded cell. Where they are others, a check is shown as JupyterLab shows any folded cell.
+"use strict";
+(() => {
+  const OPEN = ["NotAttempted", "Waiting"]; // of across.attempt: nothing is wrong
+  let shared;
+
+  async function module(name) {
+    const versions = Object.values(shared[name]);
+    return (await (versions.find((each) => each.loaded) || versions[0]).get())();
+  }
+
+  const STYLE = `
+    .across-check .jp-Placeholder-contentContainer { align-items: center; gap: 0.6em; }
+    .across-check .jp-PlaceholderText { display: none; }
+    .across-check-run { font-family: var(--jp-ui-font-family); font-size: var(--jp-ui-font-size1); line-height: 1.5; cursor: pointer;
+      color: var(--jp-ui-font-color1); background: var(--jp-layout-color1); border: 1px solid var(--jp-border-color0);
+      border-radius: 3px; padding: 1px 10px; }
+    .across-check-run:hover { background: var(--jp-layout-color2); }
+    .across-check-run:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+    .across-check-run code { font-family: var(--jp-code-font-family); font-size: var(--jp-code-font-size); }
+    .jp-OutputArea-child.across-open .jp-OutputArea-output[data-mime-type] { background: var(--jp-layout-color2);
+      border-left: 3px solid var(--jp-border-color0); padding-bottom: var(--jp-code-padding); }
+    .jp-OutputArea-child.across-open pre { color: var(--jp-ui-font-color1); }`;
+
+  function plugin({ coreutils }) {
+    const words = JSON.parse(coreutils.PageConfig.getOption("acrossWords") || "{}");
+    const say = (text) => words[text] || text;
+
+    // JupyterLab writes into a notebook what its kernel says of the language, which makes it unsaved before anybody touched it.
+    function staysSaved(model) {
+      model.metadataChanged.connect((_, change) => {
+        if (change.key !== "language_info" || model.dirty) return;
+        Promise.resolve().then(() => { model.dirty = false; });
+      });
+    }
+
+    function exercise(cell) {
+      const nbgrader = cell.model.getMetadata("nbgrader") || {};
+      if (!nbgrader.grade || nbgrader.solution || cell.model.type !== "code") return "";
+      return (cell.model.getMetadata("across") || {}).exercise || nbgrader.grade_id;
+    }
+
+    function fold(app, notebook, cell, name) {
+      const fold = cell.node.querySelector(".jp-InputPlaceholder");
+      const content = fold && fold.querySelector(".jp-Placeholder-contentContainer");
+      if (!content || content.querySelector(".across-check-run")) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "across-check-run";
+      button.dataset.lmSuppressShortcuts = "true"; // Enter is its own, and not the notebook's
+      button.title = say("Run the check of this exercise");
+      button.append(`▶ ${say("Check")} `, Object.assign(document.createElement("code"), { textContent: name }));
+      button.addEventListener("click", (event) => {
+        event.stopPropagation(); // the fold stays
+        notebook.activeCellIndex = notebook.widgets.indexOf(cell);
+        notebook.deselectAll();
+        app.commands.execute("notebook:run-cell");
+        button.blur(); // or Ctrl+S would be its, which keeps shortcuts from JupyterLab
+        notebook.activate();
+      });
+      content.prepend(button);
+      fold.classList.add("across-check");
+    }
+
+    function marks(cell) {
+      const outputs = cell.outputArea && cell.outputArea.model;
+      if (!outputs) return;
+      cell.outputArea.widgets.forEach((widget, at) => {
+        const output = at < outputs.length ? outputs.get(at).toJSON() : {};
+        widget.node.classList.toggle("across-open", output.output_type === "error" && OPEN.includes(output.ename));
+      });
+    }
+
+    function look(app, panel) {
+      for (const cell of panel.content.widgets) {
+        const name = exercise(cell);
+        if (!name) continue;
+        fold(app, panel.content, cell, name);
+        marks(cell);
+      }
+    }
+
+    function follow(app, panel) {
+      let asked = false;
+      const soon = () => {
+        if (asked) return;
+        asked = true;
+        requestAnimationFrame(() => { asked = false; if (!panel.isDisposed) look(app, panel); });
+      };
+      const observer = new MutationObserver(soon);
+      observer.observe(panel.content.node, { childList: true, subtree: true });
+      panel.disposed.connect(() => observer.disconnect());
+      panel.context.ready.then(() => { staysSaved(panel.context.model); soon(); });
+    }
+
+    return {
+      id: "across-cells:look",
+      autoStart: true,
+      activate: (app) => {
+        document.head.append(Object.assign(document.createElement("style"), { textContent: STYLE }));
+        app.docRegistry.addWidgetExtension("Notebook", { createNew: (panel) => follow(app, panel) });
+      },
+    };
+  }
+
+  const scope = (window._JUPYTERLAB = window._JUPYTERLAB || {});
+  scope["across-cells"] = {
+    init: (modules) => { shared = modules; },
+    get: async () => {
+      const made = plugin({ coreutils: await module("@jupyterlab/coreutils") });
+      return () => ({ __esModule: true, default: [made] });
+    },
+  };
+})();
