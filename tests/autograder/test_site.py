@@ -125,7 +125,7 @@ def test_what_was_not_attempted_is_text_on_a_page_and_no_error(tmp_path: Path):
     for name in ("NotAttempted", "NotYet"):
         said = {"ename": name, "evalue": f"where: {name}.", "traceback": [f"where: {name}."]}
         check.outputs.append(nbformat.v4.new_output("error", **said))
-    page = staged.chapter(about.read(course, TWO[1]), executed, tmp_path, [])
+    page = staged.chapter(about.read(course, TWO[1]), executed, tmp_path, [], words.of("en"))
     found = next(each for each in page.cells if each.id == "check_where").outputs
     assert [each.output_type for each in found] == ["stream", "error"]
     assert found[0].text == "○ where: NotAttempted.\n"

@@ -28,6 +28,7 @@ while (walker.nextNode()) {
   for (const word of node.data.matchAll(/[\p{L}\p{N}_.']+/gu)) {
     const [before] = node.data.slice(0, word.index).match(/\S*$/), [after] = node.data.slice(word.index).match(/^\S*/);
     if (before.length + after.length > 30) continue; // no page can help it where nobody put a space
+    if (/\p{Script=Han}/u.test(word[0])) continue; // Chinese may be broken between any two characters
     const range = document.createRange();
     range.setStart(node, word.index);
     range.setEnd(node, word.index + word[0].length);

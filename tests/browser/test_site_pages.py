@@ -62,7 +62,7 @@ def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, si
     assert "with attempt(" in source.text
 
 
-@pytest.mark.parametrize(("folder", "words"), [("", "pinned"), ("zh/", "拷贝"), ("zh/", "软放置")])
+@pytest.mark.parametrize(("folder", "words"), [("", "pinned"), ("zh/", "拷贝"), ("zh/", "默认设备")])
 def test_a_search_leads_to_the_chapter(browser, site, folder, words):
     opened(browser, f"{site}/{folder}index.html", 1280)
     browser.find_element(By.CSS_SELECTOR, "input[name=q]").send_keys(words, Keys.ENTER)

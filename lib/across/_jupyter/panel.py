@@ -91,6 +91,6 @@ def _summary(exercises: Sequence[progress.Exercise]) -> str:
     checks = [each for each in exercises if not each.by_hand]
     if not checks:
         return ""
-    points = sum(each.points for each in exercises if each.passes), sum(each.points for each in exercises)
-    passing = sum(each.passes for each in checks)
-    return said("{0} of {1} checks pass · {2:g} of {3:g} points", passing, len(checks), *points)
+    passing, points = sum(each.passes for each in checks), sum(each.points for each in exercises)
+    earned = sum(each.points for each in exercises if each.passes)
+    return said("{0} of {1} checks pass · {2:g} of {3:g} points", passing, len(checks), earned, points)
