@@ -9,9 +9,10 @@ import regex
 
 # What Unicode gives a renderer to ignore (fillers, joiners, marks of direction, selectors, tags); control characters, but
 # the tab and the line feed; halves of surrogate pairs, which no file can hold; separators of lines and paragraphs;
-# annotations and the controls of hieroglyphs; and letters whose glyph is empty: the blank of Braille, of notes, of Khitan.
+# annotations and the controls of hieroglyphs; letters whose glyph is empty: the blank of Braille, of notes, of Khitan; and what
+# is for private use or not assigned, whose glyph nobody knows.
 CHARACTERS = (
-    r"[[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cs}\p{Zl}\p{Zp}\ufff9-\ufffb\U00013430-\U00013442"
+    r"[[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\ufff9-\ufffb\U00013430-\U00013442"
     r"\u2800\U0001d159\U00016fe4]--[\t\n]]"
 )
 UNSEEN = regex.compile(CHARACTERS, regex.V1)
