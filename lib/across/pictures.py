@@ -35,6 +35,7 @@ __all__ = [
     "Tabled",
     "bars",
     "luminance",
+    "moment",
     "new_figure",
     "plot",
     "readable_on",
@@ -179,6 +180,12 @@ def plot(width: float = 7.0, height: float = 3.0, *, title: str, x: str, y: str)
     style(axes, title=title, x=x, y=y)
     figure.set_layout_engine("constrained")
     return figure, axes
+
+
+def moment(axes: Axes, at: float, height: float, words: str, line: str) -> None:
+    """When something happened: an upright line of that style at `at`, with a chapter's words for it at its top."""
+    axes.plot([at] * 2, [0, height], color=ALERT, linestyle=line, linewidth=1.0)
+    axes.text(at, height, f" {pictured.word(words)}", color=INK, fontsize=FONT, va="center")
 
 
 def style(axes: Axes, *, title: str, x: str, y: str) -> None:

@@ -277,15 +277,7 @@ def draw_progress(seen: Seen, marks: Mapping[str, float], *, title: str) -> Pict
     for number, (words, at) in enumerate(marks.items()):
         height = top * (1.44 - 0.11 * number)
         style = "--" if "killed" in words else "-"
-        axes.plot([at - first] * 2, [0, height], color=pictures.ALERT, linestyle=style, linewidth=1.0)
-        axes.text(
-            at - first,
-            height,
-            f" {pictured.word(words)}",
-            color=pictures.INK,
-            fontsize=pictures.FONT,
-            va="center",
-        )
+        pictures.moment(axes, at - first, height, words, style)
     falls = [f"from {before} to {after}" for (_, before), (_, after) in itertools.pairwise(seen) if after < before]
     happened = ", ".join(f"{words} at {at - first:.3g} s" for words, at in marks.items())
     alt = f"{title}: the global step over {seen[-1][0] - first:.3g} s, to {seen[-1][1]}"

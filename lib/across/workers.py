@@ -213,15 +213,7 @@ def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Pictu
             )
     for number, (words, at) in enumerate(marks.items()):
         height = top * (1.42 - 0.1 * number)
-        axes.plot([at - first] * 2, [0, height], color=pictures.ALERT, linestyle="--", linewidth=1.0)
-        axes.text(
-            at - first,
-            height,
-            f" {pictured.word(words)}",
-            color=pictures.INK,
-            fontsize=pictures.FONT,
-            va="center",
-        )
+        pictures.moment(axes, at - first, height, words, "--")
     axes.set_ylim(0, 1.5 * top)
     told = "; then ".join(
         f"steps {life[0][1]} to {life[-1][1]}, loss {life[0][2]:.2f} to {life[-1][2]:.2f}" for life in lives

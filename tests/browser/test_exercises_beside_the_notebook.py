@@ -138,7 +138,7 @@ def test_a_notebook_that_cannot_be_saved_is_validated_as_it_is_in_the_browser(
     link = f'{SIDE} a[data-cell="quick"]'
     until(browser, LOADS, lambda b: shown(b, link), "the panel, which opens by itself once").click()
     until(browser, LOADS, lambda b: "def quick" in active_cell(b), "the cell of the answer")
-    pressed(browser, Keys.ENTER, Keys.END, Keys.ENTER, *"return 1")  # above the line that returns 2
+    pressed(browser, Keys.ENTER, Keys.ARROW_DOWN, Keys.END, Keys.BACKSPACE, "1")  # in place of the 2 that it returns
     said = validated(browser)
     browser.save_screenshot(screenshots / "panel_read_only.png")
     assert "This folder cannot be written" in said
