@@ -10,9 +10,9 @@
 # # Device placement
 # **Which device runs each op, and how do I decide it?**
 #
-# A program is made of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked you
-# which. In 60 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand. Two optional
-# parts follow.
+# A program is made of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked you which.
+# In 75 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand. Two optional parts
+# follow.
 
 # %% [markdown]
 # ## Four devices on any machine
@@ -51,9 +51,8 @@ def chain(x):
 placement.trace(chain, tf.ones([2, 2])).draw()
 
 # %% [markdown]
-# `trace` runs the function and draws what ran. A lane is a device; its title leaves out the slash of `/GPU:1`. A filled
-# box is an op. A dashed arrow is a *copy*: TensorFlow cut the graph there and put in a *send* and a *receive*. Copies are
-# the price of a placement.
+# `trace` runs the function and draws what ran. A lane is a device. A filled box is an op. A dashed arrow is a *copy*:
+# TensorFlow cut the graph there and put in a *send* and a *receive*. Copies are the price of a placement.
 
 # %% [markdown]
 # ### What a simulated GPU is, and is not
@@ -85,7 +84,10 @@ def same_bytes():
 fresh.run(same_bytes, cpus=3)
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # `True`: there the "copy" hands over a pointer.
+# </details>
 
 # %% [markdown]
 # ## Where did that run?
@@ -188,6 +190,8 @@ with attempt("split"):
 # 1. An op that an earlier run placed **stays**.
 # 2. An op that you **pinned** goes where you said.
 # 3. Any other op goes to the **default** device.
+#
+# If there is no such device, or no kernel for the op there, another is taken, silently: chapter 04.
 
 # %%
 default = "/GPU:0" if tf.config.list_logical_devices("GPU") else "/CPU:0"
@@ -249,12 +253,15 @@ with attempt("prediction", done="recorded before it was measured"):
 
 # %% [markdown]
 # ### Rule 0
+# <details><summary>What was measured</summary>
+#
 # Move the slider: both ops that touch `v` ignored their blocks. A variable is memory on one device. **An op that touches a
 # variable runs where the variable is.** The textbook lacks this rule. It beats your pin, without a warning.
+# </details>
 
 # %% [markdown]
 # ### Two ops that look at their neighbours
-# Rule 3 has exceptions. Nobody pins `five`, `Shape` or `Identity` here:
+# Rule 3 has exceptions. Nobody pins `five`, `Shape` or `Neg` here:
 
 
 # %% tags=["show"]
@@ -271,8 +278,7 @@ def unpinned(n):
 placement.trace(unpinned, tf.constant(3)).draw(devices=D)
 
 # %% [markdown]
-# The constant went to the op that reads it. `Shape` went to its input: it needs the size, not the numbers. `Identity`
-# obeyed rule 3.
+# The constant went to its only reader. `Shape` went to its input: it needs the size, not the numbers. `Neg` obeyed rule 3.
 
 # %% [markdown]
 # ## A Keras model
@@ -294,8 +300,9 @@ placement.trace(model, x).draw(devices=D)
 
 # %% [markdown]
 # ### Exercise: `forward` (3 points)
-# Return what `model(x)` returns. Run each layer on the device of its weights. **Budget: copy no weight, and a result only
-# if the next layer is elsewhere.** A Keras weight wraps TensorFlow's variable: `layer.kernel.value.device`. Roughly 4 lines.
+# Return what `model(x)` returns, in a `tf.function`, too. Run each layer on the device of its weights. **Budget: copy no
+# weight, and `x` or a result only if the next layer is elsewhere.** A Keras weight wraps TensorFlow's variable:
+# `layer.kernel.value.device`. Roughly 4 lines.
 
 
 # %% answer="forward" covers=["S2", "S15"]
@@ -385,9 +392,8 @@ with attempt("place"):
 
 # %% [markdown]
 # ## When is it decided?
-# Outside a `tf.function` ops are *eager*: each is placed when it runs. The Python of a `tf.function` runs at the first
-# call and leaves a graph. Later calls with inputs of these types and shapes run the graph. What does a block around a
-# *call* do?
+# Outside a `tf.function` ops are *eager*: each is placed when it runs. The Python of a `tf.function` runs at the first call and
+# leaves a graph. Later calls with tensors of these types and shapes run the graph. What does a block around a *call* do?
 
 # %% tags=["show"] covers=["S18"]
 built = []
@@ -446,8 +452,7 @@ placement.trace(step, tf.constant(1.0))
 
 # %% [markdown]
 # ## Then and now
-# In 2017 a program built a graph first, and a *session* ran it later. Here is the textbook's program, for today's
-# TensorFlow:
+# In 2017 a *session* ran a graph that was built first. The textbook's program, for today's TensorFlow:
 
 
 # %% tags=["show"] covers=["S14", "S15", "S17"]
@@ -467,8 +472,8 @@ def then(device):
 fresh.run(then, "/cpu:0" if default == "/GPU:0" else "/cpu:1")
 
 # %% [markdown]
-# As in the textbook `a` and `b` are on a CPU, and `c`, which nobody pinned, is on the default device. `a.initializer` is the op that gives `a` its value. We ran nothing else, and the log has a line for `c` already: the
-# first run placed the *whole* graph. Running `c` adds no line.
+# As in the textbook `a` and `b` are on a CPU, and `c`, which nobody pinned, is on the default device. `a.initializer` is the op
+# that gives `a` its value. We ran nothing else, and the log has a line for `c` already: the first run placed the *whole* graph.
 
 # %% [markdown]
 # Now rule 1. We run `c`, pin it too late, and run it again: in the same session, then in a new one.
@@ -575,7 +580,7 @@ with tf.Graph().as_default(), tf.compat.v1.device(nosy):
 #
 # <details><summary>Hint</summary>
 #
-# `op.type in (...)`, with the types that the list gives for `w` and `old`.
+# `op.type in (...)`, with the type of the op that *is* `w`, and of the one that *is* `old`.
 # </details>
 
 
@@ -742,5 +747,8 @@ for name, placed in (("clever", clever), ("one device", single)):
     display(draw(race, placed, 2.0, f"{name}: ends after {end:g} s"))
 
 # %% [markdown]
-# It can: 4 s against 3 s. `weights` ends a second sooner on `CPU:1`, so it goes there. The clever placer looks at one
-# task at a time: it does not see that `product` will wait two seconds for the copy.
+# <details><summary>What was measured</summary>
+#
+# It can: 4 s against 3 s. `weights` ends a second sooner on `CPU:1`, so it goes there. The clever placer looks at one task at a
+# time: it does not see that `product` will wait two seconds for the copy.
+# </details>
