@@ -33,8 +33,8 @@ import numpy as np
 import tensorflow as tf
 
 # %% [markdown]
-# One function, three products, three devices. `@tf.function` makes a *graph* of it: ops, and the tensors between them.
-# `tf.device` opens a block. What is created inside is *pinned* there.
+# `@tf.function` makes a *graph* of a function: ops, and the tensors between them. `tf.device` opens a block. What is created
+# inside is *pinned* there.
 
 
 # %% tags=["show"] covers=["S2"]
@@ -185,7 +185,7 @@ with attempt("split"):
 
 # %% [markdown]
 # ## The three rules
-# You have TensorFlow's **simple placer**. These are its rules, as a textbook of 2017 gives them. The first that fits wins:
+# You have TensorFlow's **simple placer**. Its rules, by a textbook of 2017; the first that fits wins:
 #
 # 1. An op that an earlier run placed **stays**.
 # 2. An op that you **pinned** goes where you said.
@@ -267,15 +267,15 @@ with attempt("prediction", done="recorded before it was measured"):
 # %% tags=["show"]
 @tf.function
 def unpinned(n):
-    five = tf.constant(5)
+    five = tf.constant(5.0)
     with tf.device(D[2]):
-        y = tf.range(n)
+        y = tf.range(0.0, n, 1.0)
     with tf.device(D[3]):
         z = y * five
-    return z, tf.shape(y), tf.identity(y)
+    return z, tf.shape(y), -y
 
 
-placement.trace(unpinned, tf.constant(3)).draw(devices=D)
+placement.trace(unpinned, tf.constant(3.0)).draw(devices=D)
 
 # %% [markdown]
 # The constant went to its only reader. `Shape` went to its input: it needs the size, not the numbers. `Neg` obeyed rule 3.
@@ -317,14 +317,14 @@ def forward(model, x):  # a model of Dense layers, a batch -> the output of its 
 
 # %% check="forward" points=3
 with attempt("forward"):
-    seen = placement.trace(forward, model, x)
+    seen = placement.trace(tf.function(forward), model, x)
     display(seen.draw(devices=D))
     got = np.array(forward(model, x))
     expect(np.allclose(got, model(x)), f"`forward(model, x)` returned {got.tolist()}; `model(x)` gives something else")
     copied = [f"{name} to {to}" for name, to in seen.copies()]
     expect(len(copied) <= 2, f"`forward(model, x)` made {len(copied)} copies; 2 are enough: {', '.join(copied)}")
     turned = tf.keras.Sequential(model.layers[::-1])
-    copied = [f"{name} to {to}" for name, to in placement.trace(forward, turned, x).copies()]
+    copied = [f"{name} to {to}" for name, to in placement.trace(tf.function(forward), turned, x).copies()]
     expect(len(copied) <= 2, f"with the layers the other way round it made {len(copied)}: {', '.join(copied)}")
 
 # %% [markdown]
@@ -387,8 +387,10 @@ with attempt("place"):
     for op in step_ops[1:]:
         ran = measured.of_type(op.name)[0].device
         expect(got.get(op.name) == ran, f"you place {op.name} on {got.get(op.name)}, TensorFlow ran it on {ran}")
-    late = call(place, [Op("late", D[3])], default, {"late": D[1]}, returns=expecting.dict_of(expecting.device))
+    later = [Op("late", D[3]), Op("read", D[3], "u")]
+    late = call(place, later, default, {"late": D[1], "u": D[2]}, returns=expecting.dict_of(expecting.device))
     expect(late.get("late") == D[1][1:], f"an op that ran on {D[1]} and is pinned to {D[3]} later goes to {late}")
+    expect(late.get("read") == D[2][1:], f"an op that reads `u`, which an earlier run placed on {D[2]}, goes to {late}")
 
 # %% [markdown]
 # ## When is it decided?
@@ -445,14 +447,14 @@ def talk(device):
 fresh.run(talk, D[2], cpus=4)
 
 # %% [markdown]
-# Name, type, device. `_Arg` and `_Retval` stand for what comes in and goes out. `trace` gives such facts as data:
+# `_Arg` comes in, `_Retval` goes out. `trace` gives such facts as data:
 
 # %% tags=["show"] covers=["S17"]
 placement.trace(step, tf.constant(1.0))
 
 # %% [markdown]
 # ## Then and now
-# In 2017 a *session* ran a graph that was built first. The textbook's program, for today's TensorFlow:
+# In 2017 a *session* ran a graph built first. The textbook's program, for today's TensorFlow:
 
 
 # %% tags=["show"] covers=["S14", "S15", "S17"]
@@ -604,13 +606,14 @@ with attempt("variables_on"):
         new = tf.compat.v1.Variable(3.0, name="new")
         old = tf.compat.v1.Variable(4.0, name="old", use_resource=False)
         product = tf.multiply(new, old, name="product")
-        root = tf.sqrt(product, name="root")
+        same, two = tf.identity(product, name="same"), tf.constant(2.0, name="two")
+        root = tf.multiply(same, two, name="root")
     seen = placement.trace_graph(graph, root, cpus=4)
     display(seen.draw(devices=lanes))
-    ran = {name: seen[name].device for name in ("new", "old", "product", "root")}
+    ran = {name: seen[name].device for name in ("new", "old", "product", "same", "two", "root")}
     if set(ran.values()) == {D[1][1:]}:
         raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
-    for name, wanted in (("new", "CPU:0"), ("old", "CPU:0"), ("product", D[1][1:]), ("root", D[1][1:])):
+    for name, wanted in {**dict.fromkeys(ran, D[1][1:]), "new": "CPU:0", "old": "CPU:0"}.items():
         expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
@@ -647,8 +650,9 @@ def round_robin(devices):  # device names -> a device function
 # %% check="round_robin" points=3 covers=["S20"]
 with attempt("round_robin"):
     with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin([D[1], D[3]])):
-        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=i in (0, 3)) for i in range(4)]
+        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=not i) for i in range(3)]
         with tf.device("/cpu:0"):
+            weights.append(tf.compat.v1.Variable(1.0, name="w3", use_resource=True))
             total = tf.add_n(weights, name="total")
     seen = placement.trace_graph(graph, total, cpus=4)
     display(seen.draw(devices=lanes))
