@@ -47,7 +47,7 @@ def counted():
 
 
 if __name__ == "__main__":
-    assert fresh.call(counted, cpus=3).result() == 3
+    assert fresh.call(counted, cpus=3, timeout=300).result() == 3  # nothing of TensorFlow is compiled yet
     print(across.__file__)
 """
 DEMO = """\
