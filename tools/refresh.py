@@ -1,4 +1,4 @@
-"""Write every generated file anew that takes seconds: notebooks, catalogues, docs/coverage.md, docs/crosswalk.md.
+"""Write every generated file anew that takes seconds: versions, notebooks, catalogues, docs/coverage.md, docs/crosswalk.md.
 
     uv run python tools/refresh.py
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = (
+    ("tools/version.py",),
     ("-m", "autograder", "build"),
     ("tools/translate.py",),
     ("tools/coverage.py",),

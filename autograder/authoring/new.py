@@ -86,7 +86,8 @@ jobs:
     runs-on: ubuntu-latest
     timeout-minutes: 60
     env:
-      # what pip installs: the repository's variable AUTOGRADER, a wheel or git+https://..., where no index has it
+      # what pip installs; where no index has it, in the repository's variable AUTOGRADER the place of both wheels, too:
+      # --find-links https://... across-autograder[verify]
       AUTOGRADER: ${{ vars.AUTOGRADER || 'across-autograder[verify]' }}
     steps:
       - uses: actions/checkout@v4
@@ -98,7 +99,7 @@ jobs:
           sudo apt-get update
           sudo apt-get install -y --no-install-recommends bubblewrap
           sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 || true
-      - run: pip install "$AUTOGRADER"
+      - run: pip install $AUTOGRADER
       - run: autograder build --check
       - run: autograder run
       - run: autograder verify

@@ -165,6 +165,30 @@ def test_binder_starts_jupyterlab_with_validate(handout: Path):
     assert extra.removesuffix("]") in asked["optional-dependencies"]
 
 
+@pytest.mark.parametrize("minor", [11, 12, 13])
+def test_binders_own_builder_installs_the_library_from_the_folder_and_starts_it(
+    handout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minor: int
+):
+    """repo2docker's plan, for each Python that a release may be made on: its Dockerfile is written, no image is made."""
+    app = pytest.importorskip(
+        "repo2docker.app", reason="repo2docker is not installed: uv sync --group ci"
+    ).Repo2Docker()
+    shutil.copytree(handout, tmp_path / "repository")
+    for name, content in elsewhere.binder(f"3.{minor}").items():
+        (tmp_path / "repository" / "binder" / name).write_text(content)
+    monkeypatch.chdir(tmp_path / "repository")
+    made = (pack(base_image=app.base_image) for pack in app.buildpacks)
+    plan = next(pack for pack in made if pack.detect())
+    plan.platform = "linux/amd64"
+    assert (type(plan).__name__, plan.python_version) == ("PythonBuildPack", f"3.{minor}")
+    lines = plan.render({}).splitlines()
+    (installs,) = [at for at, line in enumerate(lines) if line.startswith("RUN") and "binder/requirements.txt" in line]
+    (copied,) = [at for at, line in enumerate(lines) if line.startswith("COPY") and line.endswith(" src/ ${REPO_DIR}/")]
+    assert copied < installs  # or pip would not find ./lib
+    assert 'ENV R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in lines
+    assert any(f"environment.py-3.{minor}-linux-64.lock" in name for name in plan.get_build_script_files())
+
+
 @pytest.fixture
 def colabs_machine(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     """An environment as Colab's is, as far as it can be had: its kernel, NumPy and protobuf; no TensorFlow, no JupyterLab."""

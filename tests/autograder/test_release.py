@@ -171,16 +171,21 @@ def test_a_folder_with_something_in_it_and_a_stale_notebook_are_refused(own_smal
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("uv") is None, reason="uv installs the bundle")
-def test_a_bundle_installs_by_itself_serves_and_runs_its_chapter(tmp_path: Path):
-    """On an environment of its own, made by the README's command: minutes, and packages of an index."""
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_a_bundle_installs_by_itself_serves_and_runs_its_chapter(tmp_path: Path, python: str):
+    """In an environment of its own by the README's command, of a Python that uv finds or fetches: minutes, and packages."""
     out = tmp_path / "handout"
     command("release", "03", "--out", out, root=find().root)
     env = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "ACROSS_COURSE")}
+    env["UV_PYTHON"] = python  # the student's; the bundle's versions are those of the one that runs this
     uv = {"cwd": out, "env": env, "text": True, "timeout": 1800}
     listed_ = subprocess.run(
-        ["uv", "run", "python", "-c", "import across; print(across.__file__)"], capture_output=True, **uv
+        ["uv", "run", "python", "-c", "import across, sys; print(sys.version, across.__file__)"],
+        capture_output=True,
+        **uv,
     )
-    assert listed_.stdout.strip() == str(out / "lib" / "across" / "__init__.py"), listed_.stderr
+    assert listed_.stdout.startswith(f"{python}."), listed_.stderr
+    assert listed_.stdout.split()[-1] == str(out / "lib" / "across" / "__init__.py")
     none = subprocess.run(["uv", "run", "python", "-c", "import autograder"], capture_output=True, **uv)
     assert "No module named 'autograder'" in none.stderr
     ran = subprocess.run(["uv", "run", "across", "run", "03"], capture_output=True, **uv)
