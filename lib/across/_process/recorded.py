@@ -52,10 +52,11 @@ def write(notebook: Path, standings: Iterable[Standing], before: Mapping[str, An
     by a check in its cell, stays.
     """
     entries = {each.exercise: asdict(each) for each in standings}
-    for name, entry in read(notebook).items():
-        if name in entries and entry != before.get(name) and entry.get("answers") != entries[name]["answers"]:
-            entries[name] = entry
-    kept.write(KIND, notebook, {"exercises": entries})
+    with kept.alone(KIND, notebook):
+        for name, entry in read(notebook).items():
+            if name in entries and entry != before.get(name) and entry.get("answers") != entries[name]["answers"]:
+                entries[name] = entry
+        kept.write(KIND, notebook, {"exercises": entries})
 
 
 def tick(exercise: str, state: str, says: str, notebook: str) -> None:
@@ -77,14 +78,15 @@ def tick(exercise: str, state: str, says: str, notebook: str) -> None:
     if any(source is None for source in ran.values()):
         return
     answers = answers_digest(whole, graded, {each: source for each, source in ran.items() if source is not None})
-    entries = read(path)
-    last = entries.get(exercise, {})
-    if state == PASSES == last.get("state") and last.get("answers") == answers:
-        return  # Validate's own word says more
-    seconds = last.get("seconds")
     made = Standing(exercise, points, own, state, says, answers=answers, ticked=True)
-    entries[exercise] = {**asdict(made), "seconds": seconds if isinstance(seconds, float) else 0.0}
-    kept.write(KIND, path, {"exercises": entries})
+    with kept.alone(KIND, path):
+        entries = read(path)
+        last = entries.get(exercise, {})
+        if state == PASSES == last.get("state") and last.get("answers") == answers:
+            return  # Validate's own word says more
+        seconds = last.get("seconds")
+        entries[exercise] = {**asdict(made), "seconds": seconds if isinstance(seconds, float) else 0.0}
+        kept.write(KIND, path, {"exercises": entries})
 
 
 def _ran() -> Sequence[str]:
