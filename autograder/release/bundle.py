@@ -1,7 +1,8 @@
 """`autograder release`: a chapter in a folder that can be given to students, and nothing that they must not have.
 
     DIR/README.md                        how it is opened, worked on and handed in
-    DIR/pyproject.toml                   what `uv run across lab` installs: the library alone, in the versions of this machine
+    DIR/pyproject.toml                   what `uv run across lab` installs: the library alone, in the versions of the lock
+    DIR/constraints.txt                  these versions for pip; DIR/environment.yml for conda
     DIR/notebooks/NAME.ipynb             the chapter as it is released, byte by byte what grading rests on
     DIR/notebooks/zh/NAME.ipynb          the same in Chinese, where the course has it, and what its code says
     DIR/notebooks/...                    what lies beside it in the course's files/NAME/
@@ -22,15 +23,12 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 import across
 from across._language.catalogue import BESIDE
@@ -38,9 +36,9 @@ from autograder.authoring import build, in_language
 from autograder.model import headers
 from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
-from autograder.release import elsewhere, leaks, readme, together
+from autograder.release import elsewhere, leaks, pins, readme, together
+from autograder.release.pins import LIBRARY
 
-LIBRARY = "across-tensorflow"
 JUNK = ("__pycache__", "*.pyc", "*.egg-info", ".*")
 
 
@@ -80,12 +78,16 @@ def release(
     names = [each for each in course.chapters if each == name or each in there.chapters]
     solved = there.solved | ({name} if solutions else set())
     published = published or there.published
+    library = library_source()
+    versions = pins.read(library.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
         new = Path(aside) / "new"
         answers = new / "notebooks" / "solutions" / f"{name}.ipynb"
         _put(new / "README.md", readme.text(course, [*map(course.chapter, names)], solved, published))
-        _put(new / "pyproject.toml", _project(course, names, _library(), published))
+        _put(new / "pyproject.toml", _project(course, names, library, versions, published))
+        _put(new / "constraints.txt", "\n".join(versions) + "\n")
+        _put(new / "environment.yml", _conda(course, library))
         _put(new / "notebooks" / f"{name}.ipynb", released)
         for path, content in in_language.files(course, [name]).items():
             said = together.words(out / "notebooks" / path, content) if path.name == BESIDE else content
@@ -104,12 +106,12 @@ def release(
             }
             for each, one in (given | {name: notebook}).items():
                 if not course.chapter(each).assignment:
-                    variant = elsewhere.colab(one, course.chapter(each), _library(), published)
+                    variant = elsewhere.colab(one, course.chapter(each), library, published)
                     _put(new / COLAB_FOLDER / f"{each}.ipynb", build.dumps(variant))
             for file, content in elsewhere.binder(f"{sys.version_info.major}.{sys.version_info.minor}").items():
                 _put(new / "binder" / file, content)
             (new / "binder" / "start").chmod(0o755)
-        shutil.copytree(_library(), new / "lib", ignore=shutil.ignore_patterns(*JUNK, "handout.toml"))
+        shutil.copytree(library, new / "lib", ignore=shutil.ignore_patterns(*JUNK, "handout.toml"))
         found = [
             line
             for each in names
@@ -147,7 +149,7 @@ def _put(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _library() -> Path:
+def library_source() -> Path:
     """The folder of the library's source, with its pyproject.toml. Raises CourseError where only its wheel is installed."""
     folder = Path(across.__file__).resolve().parent.parent
     if not all((folder / name).is_file() for name in ("pyproject.toml", "handout.toml")):
@@ -157,20 +159,31 @@ def _library() -> Path:
     return folder
 
 
-def _project(course: Course, names: Sequence[str], library: Path, published: Address | None) -> str:
-    """The bundle's pyproject.toml: lib/handout.toml's, for these chapters and with this machine's versions.
+def _conda(course: Course, library: Path) -> str:
+    """The bundle's environment.yml: a Python of conda's, and the rest by pip, as TensorFlow's own wheels are."""
+    python = tomllib.loads((library / "handout.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
+    return f"""# conda env create -f environment.yml && conda activate {course.id} && across lab
+name: {course.id}
+channels:
+  - conda-forge
+dependencies:
+  - python{python}
+  - pip
+  - pip:
+      - -c constraints.txt
+      - ./lib[lab]
+"""
+
+
+def _project(
+    course: Course, names: Sequence[str], library: Path, versions: Sequence[str], published: Address | None
+) -> str:
+    """The bundle's pyproject.toml: lib/handout.toml's, for these chapters and with the lock's versions.
 
     Each chapter needs the library, which has all that any of them needs.
-
-    A version holds for this Python or a later patch of it, on this system: what is older, or another system, may have no such
-    wheel, and takes what the library allows.
     """
     said: dict[str, Any] = tomllib.loads((library / "handout.toml").read_text(encoding="utf-8"))
     project, uv = said["project"], said["tool"]["uv"]
-    major, minor, micro = sys.version_info[:3]
-    ours = f"python_full_version >= '{major}.{minor}.{micro}' and python_full_version < '{major}.{minor + 1}'"
-    here = f"{ours} and sys_platform == '{sys.platform}'"
-    pins = [f"{package}=={version}; {here}" for package, version in sorted(_closure().items())]
     extras = "".join(f"{extra} = {json.dumps(needs)}\n" for extra, needs in project["optional-dependencies"].items())
     source = uv["sources"][LIBRARY]
     what = f"{course.id}-{names[0]}" if len(names) == 1 else f"{course.id}-chapters"
@@ -189,7 +202,7 @@ dependencies = {json.dumps(project["dependencies"])}
 {extras}
 [tool.uv]
 package = {json.dumps(uv["package"])}
-constraint-dependencies = {json.dumps(pins, indent=4)}
+constraint-dependencies = {json.dumps(versions, indent=4)}
 
 [tool.uv.sources]
 {LIBRARY} = {{ path = {json.dumps(source["path"])}, editable = {json.dumps(source["editable"])} }}
@@ -197,30 +210,3 @@ constraint-dependencies = {json.dumps(pins, indent=4)}
 [tool.across.released]
 course = {json.dumps(course.id)}
 {pushed}"""
-
-
-def _closure() -> dict[str, str]:
-    """Every distribution that a student needs here, the library itself aside, and its version."""
-    found: dict[str, str] = {}
-    wanted = list(_needs(LIBRARY, frozenset({"lab"})))
-    asked: set[tuple[str, frozenset[str]]] = set()
-    while wanted:
-        package, extras = wanted.pop()
-        if (package, extras) in asked:
-            continue
-        asked.add((package, extras))
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:  # of another system, by a marker that we do not know
-            continue
-        wanted += _needs(package, extras)
-    return {package: version for package, version in found.items() if "+" not in version}
-
-
-def _needs(package: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    for line in metadata.requires(package) or []:
-        need = Requirement(line)
-        if need.url is None and (
-            need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in ("", *extras))
-        ):
-            yield canonicalize_name(need.name), frozenset(need.extras)

@@ -50,6 +50,7 @@ NOTE = """\
 - There is no *Validate*. Before you hand in: Runtime, Restart session and run all; then look at each check.
 - The source of long checks may not be folded.
 - Two processors and at most one GPU: what needs more devices runs on logical CPUs, and says so.
+- TensorFlow and Keras are those of the marks; other packages are Colab's own, in its versions.
 - To hand in: File, Download, Download .ipynb; name the file `{name}.ipynb`.
 """
 START = """\
@@ -87,7 +88,11 @@ def colab(released: NotebookNode, chapter: Chapter, library: Path, address: Addr
 
 def binder(python: str) -> dict[str, str]:
     """The files of the folder binder/: what repo2docker installs, on which Python ("3.12"), and starts."""
-    return {"requirements.txt": "./lib[lab]\n", "runtime.txt": f"python-{python}\n", "start": START}
+    return {
+        "requirements.txt": "-c ../constraints.txt\n./lib[lab]\n",
+        "runtime.txt": f"python-{python}\n",
+        "start": START,
+    }
 
 
 def links(address: Address, chapter: Chapter) -> str:

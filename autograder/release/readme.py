@@ -32,7 +32,9 @@ def text(
         "ones take seconds. JupyterLab opens on a start page. Without a browser on that machine: `uv run across lab "
         "--no-browser --port 8890`, then open the address that it prints.",
         "Without uv, with a Python from 3.11 to 3.13:",
-        '```bash\npython -m venv .venv\n.venv/bin/pip install "./lib[lab]"\n.venv/bin/across lab\n```',
+        '```bash\npython -m venv .venv\n.venv/bin/pip install -c constraints.txt "./lib[lab]"\n.venv/bin/across lab\n```',
+        "With conda:",
+        f"```bash\nconda env create -f environment.yml && conda activate {course.id} && across lab\n```",
         _elsewhere(chapter, published) if published and len(chapters) == 1 else "",
         FORGETS if published and len(chapters) > 1 else "",
         "## Work",

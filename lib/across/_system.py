@@ -62,6 +62,22 @@ def administrator() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
+def locked(descriptor: int) -> bool:
+    """Whether this process has an open file alone from now on, until it closes it or ends; it does not wait for that."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another has it, or this file system knows no locks
+        return False
+    return True
+
+
 def listens_again() -> bool:
     """Whether SO_REUSEADDR lets a port that was just left be listened on; on Windows it would take one that is in use."""
     return sys.platform != "win32"

@@ -1,4 +1,4 @@
-"""The student's command: across lab, doctor, run, reset, prepare."""
+"""The student's command: across lab, doctor, run, reset, prepare, diary."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def lab(
     port: Annotated[int | None, typer.Option(help="8888, or the next that is free", min=1, max=65535)] = None,
     lang: Language = "",
     gpus: Annotated[int, typer.Option(help="simulate so many GPUs where there is no real one", min=0, max=16)] = 0,
+    diary: Annotated[bool, typer.Option("--diary", help="write down, in a file of yours, what exercises take")] = False,
 ) -> None:
     """Open JupyterLab on the course."""
     from across._jupyter import chapters
@@ -73,7 +74,7 @@ def lab(
         from across._jupyter import gpus_ahead
 
         print(gpus_ahead.ask_for(gpus))
-    jupyter.start(browser, port)
+    jupyter.start(browser, port, diary)
 
 
 @app.command()
@@ -171,3 +172,20 @@ def prepare(chapter: Annotated[str, typer.Argument(help="13_many_workers, many_w
         print(f"{script.name}: {scripts.prepare(script)}")
     if not found:
         print(f"{notebook.stem} needs no environment of its own")
+
+
+@app.command()
+def diary(lang: Language = "") -> None:
+    """Say how long each exercise took, of what `across lab --diary` wrote down."""
+    from rich.console import Console
+
+    from across._jupyter import chapters, progress, spent
+    from across._process import diary as kept
+
+    chapters.speak(lang)
+    table = spent.rendered(progress.course())
+    Console().print(
+        table or said("There is no diary of these chapters yet: `across lab --diary` keeps one."), highlight=False
+    )
+    if table:
+        print(kept.file())

@@ -160,7 +160,9 @@ def test_binder_starts_jupyterlab_with_validate(handout: Path):
     assert (settings, data) == (str(lab.SETTINGS), str(lab.DATA))
     assert (Path(data) / "labextensions" / "across" / "package.json").is_file()  # our extension, which has the button
     assert (handout / "binder" / "runtime.txt").read_text() == f"python-3.{sys.version_info.minor}\n"
-    place, _, extra = (handout / "binder" / "requirements.txt").read_text().strip().partition("[")
+    pinned, library = (handout / "binder" / "requirements.txt").read_text().splitlines()
+    assert (handout / "binder" / pinned.removeprefix("-c ")).resolve() == handout / "constraints.txt"
+    place, _, extra = library.partition("[")
     asked = tomllib.loads((handout / place / "pyproject.toml").read_text())["project"]
     assert extra.removesuffix("]") in asked["optional-dependencies"]
 

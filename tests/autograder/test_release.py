@@ -11,18 +11,22 @@ import subprocess
 import time
 import tomllib
 import urllib.request
+from collections.abc import Iterable
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import courses
 import pytest
+import yaml
+from packaging.requirements import Requirement
 from small_course import CHECKS, NAME, SOURCE, command
 
 from across._jupyter import chapters
 from autograder.authoring import build
 from autograder.model.course import Course, find
 from autograder.probe import listed
-from autograder.release import leaks
+from autograder.release import leaks, pins
 
 LONG = "    total = sum(weight * share for weight, share in zip(x, x, strict=True))\n    return total"
 LEAKY = SOURCE.replace("    return 2 * x", LONG)
@@ -55,7 +59,8 @@ def squeezed(source: str) -> str:
 def test_one_chapter_is_handed_out_with_a_readme_and_the_library_alone(own_small: Course, tmp_path: Path):
     out = tmp_path / "handout"
     command("release", "90", "--out", out, root=own_small.root)
-    assert {path.name for path in out.iterdir()} == {"README.md", "pyproject.toml", "notebooks", "lib"}
+    installs = {"pyproject.toml", "constraints.txt", "environment.yml"}
+    assert {path.name for path in out.iterdir()} == {"README.md", *installs, "notebooks", "lib"}
     assert [path.name for path in (out / "notebooks").iterdir()] == [f"{NAME}.ipynb"]
     assert (out / "notebooks" / f"{NAME}.ipynb").read_bytes() == own_small.notebook(NAME).read_bytes()
     assert not [path for path in out.rglob("*") if path.name[0] == "." or path.name == "__pycache__"]
@@ -71,6 +76,62 @@ def test_one_chapter_is_handed_out_with_a_readme_and_the_library_alone(own_small
     developers = ("pytest", "ruff", "pyright", "cosmic", "selenium", "autograder", "jupytext", "papermill")
     assert [name for name in developers if name in held] == []
     assert "dependency-groups" not in project
+
+
+SYSTEMS = {
+    "linux": {"sys_platform": "linux", "os_name": "posix", "platform_system": "Linux"},
+    "darwin": {"sys_platform": "darwin", "os_name": "posix", "platform_system": "Darwin"},
+    "win32": {"sys_platform": "win32", "os_name": "nt", "platform_system": "Windows"},
+}
+
+
+def held_there(lines: Iterable[str], system: str, python: str) -> set[tuple[str, str]]:
+    """The packages, each with its version, of requirements that hold on a system with a Python."""
+    there = {**SYSTEMS[system], "python_version": python.rpartition(".")[0], "python_full_version": python}
+    found = [Requirement(line) for line in lines]
+    return {(each.name, str(each.specifier)) for each in found if each.marker is None or each.marker.evaluate(there)}
+
+
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv says what is in its lock")
+def test_for_every_system_and_python_a_release_pins_what_the_lock_has(own_small: Course, tmp_path: Path):
+    out, root = tmp_path / "handout", find().root
+    command("release", "90", "--out", out, root=own_small.root)
+    pinned = tomllib.loads((out / "pyproject.toml").read_text())["tool"]["uv"]["constraint-dependencies"]
+    assert (out / "constraints.txt").read_text().splitlines() == pinned
+    uv = ["uv", "export", "--frozen", "--offline", "--quiet", "--package", "across-tensorflow", "--all-extras"]
+    bare = ["--no-emit-workspace", "--no-hashes", "--no-annotate", "--no-header"]
+    said = subprocess.run([*uv, *bare], cwd=root, capture_output=True, text=True, check=True, timeout=120).stdout
+    for system in SYSTEMS:
+        for python in ("3.11.2", "3.11.9", "3.12.4", "3.13.1"):
+            locked = held_there(said.splitlines(), system, python)
+            ours = held_there(pinned, system, python)
+            assert len(locked) > 100
+            assert locked - ours == set()
+            assert len(dict(ours)) == len(ours)  # one version of each
+    assert {Requirement(line).name for line in pinned} == {Requirement(line).name for line in said.splitlines()}
+
+
+def test_a_release_is_installed_by_one_line_of_conda_and_names_no_index(own_small: Course, tmp_path: Path):
+    out = tmp_path / "handout"
+    command("release", "90", "--out", out, root=own_small.root)
+    said = yaml.safe_load((out / "environment.yml").read_text())
+    assert said["dependencies"] == ["python>=3.11,<3.14", "pip", {"pip": ["-c constraints.txt", "./lib[lab]"]}]
+    assert f"conda env create -f environment.yml && conda activate {said['name']} &&" in (out / "README.md").read_text()
+    installs = [(out / name).read_text() for name in ("pyproject.toml", "constraints.txt", "environment.yml")]
+    assert [text for text in installs if "://" in text] == []
+
+
+def test_who_grades_with_other_versions_than_the_release_has_is_told(monkeypatch: pytest.MonkeyPatch):
+    versions = {"numpy": "2.4.5", "rich": "15.0"}
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(metadata, "version", version)
+    lines = ["numpy==2.4.6", "numpy==1.0 ; python_full_version < '3'", "rich==15.0", "appnope==1.0.0"]
+    assert pins.others_here(lines) == ["numpy 2.4.5, not 2.4.6"]
 
 
 @pytest.mark.parametrize("name", find().chapters)

@@ -10,6 +10,7 @@ import pytest
 from labs import CHAPTER, LOADS, PANEL, RUNS, Lab, contrast, opened, run_all, shown, themed, until
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
+from test_exercises_beside_the_notebook import written
 
 BUTTON = f"{PANEL} .across-check-run"
 SENTENCE = f"{PANEL} .across-open .jp-OutputArea-output"
@@ -62,6 +63,21 @@ def test_a_folded_check_is_a_button_that_runs_it_what_is_not_attempted_is_grey_a
         assert is_grey(browser.execute_script(COLOUR, said)), theme
         assert contrast(said.screenshot_as_png) >= 4.5, theme
         assert contrast(browser.find_element(By.CSS_SELECTOR, BUTTON).screenshot_as_png) >= 4.5, theme
+
+
+def test_the_code_in_what_a_check_says_is_shown_as_code(browser: Chrome, lab: Lab, screenshots: Path):
+    path = written(lab.notebooks / "said.ipynb", mine="mine = 1")
+    for theme in THEMES:
+        themed(lab, theme)
+        opened(browser, lab, path.name)
+        run_all(browser)
+        sentence = f"{PANEL} .across-said .jp-OutputArea-output"
+        said = until(browser, RUNS, lambda b, css=sentence: shown(b, css), "what the check says")
+        until(browser, LOADS, lambda b, css=sentence: shown(b, f"{css} code"), "its code")
+        browser.save_screenshot(str(screenshots / f"check_says_{theme[-5:].strip()}.png"))
+        assert "not yet. quick() returned 2, not <a> *b* c" in said.text
+        assert said.find_element(By.TAG_NAME, "code").text == "quick()"
+        assert contrast(said.screenshot_as_png) >= 4.5, theme
 
 
 def is_saved(browser: Chrome) -> bool:

@@ -32,6 +32,7 @@ from labs import (
 )
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 
 DRAWN = "from across import pictures\ndisplay(pictures.bars({'a': 1.0, 'b': 2.0}, unit='s', title='Two'))"
 ODD = "<a> *b* c"  # nothing of a student's text is a mark
@@ -144,5 +145,30 @@ def test_a_notebook_that_cannot_be_saved_is_validated_as_it_is_in_the_browser(
     assert "This folder cannot be written" in said
     assert "3 of 3 checks pass · 6 of 6 points" in said
     assert not shown(browser, ".jp-Dialog-content")
-    for css in ("[role=status]", ".told p"):
+    for css in ("[role=status]", ".told p", ".state"):
         assert contrast(shown(browser, f"{SIDE} {css}").screenshot_as_png) >= 4.5, css
+
+
+def test_in_a_window_as_wide_as_a_phone_the_panel_is_all_that_is_seen_and_leads_back_to_the_cell(
+    browser: Chrome, lab: Lab, screenshots: Path
+):
+    path = written(lab.notebooks / "narrow.ipynb", mine="mine = 1")
+    opened(browser, lab, path.name)
+    validated(browser)
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        until(browser, LOADS, lambda b: is_all(shown(b, SIDE)), "the panel, as wide as the window")
+        browser.save_screenshot(str(screenshots / "narrow_panel.png"))
+        shown(browser, f'{SIDE} a[data-cell="slow"]').click()
+        until(browser, LOADS, lambda b: "def slow" in active_cell(b), "the cell of the answer")
+        until(browser, LOADS, lambda b: is_all(shown(b, PANEL)), "the notebook, as wide as the window")
+        browser.save_screenshot(str(screenshots / "narrow_notebook.png"))
+        assert not shown(browser, SIDE)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def is_all(seen: WebElement | None) -> bool:
+    """Whether it has a window of 390 pixels, but for the tabs at its edges."""
+    return bool(seen) and seen.rect["width"] >= 290 and seen.rect["x"] + seen.rect["width"] <= 390

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -65,6 +66,11 @@ def test_the_start_page_leads_to_the_notebooks_below_the_folder_that_is_served(a
     page = ask("across/start")[1]
     assert f'href="{BASE}lab/tree/notebooks/03_device_placement.ipynb"' in page
     assert 'data-path="notebooks/03_device_placement.ipynb"' in page
+
+
+def test_the_page_installs_extras_that_a_release_has():
+    handed_out = tomllib.loads((ROOT / "lib" / "handout.toml").read_text(encoding="utf-8"))["project"]
+    assert set(re.findall(r"uv sync --extra (\w+)", PAGE)) == {"exchange"} <= set(handed_out["optional-dependencies"])
 
 
 def test_the_page_says_the_settings_that_are_tested_here():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -11,7 +13,7 @@ from nbclient import NotebookClient
 from test_validation import STUB, answer, cell
 
 from across._jupyter import headless, progress, validation
-from across._process import recorded
+from across._process import kept, measured, recorded
 from across._process.recorded import BY_HAND, NOT_YET, OPEN, PASSES
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
@@ -161,3 +163,48 @@ def test_where_nothing_can_be_recorded_a_check_says_what_it_says(path: Path, use
     answer(path, **RIGHT)
     assert run_in_jupyter(path) == []
     assert told() == (0, 2, "begun", "explain")
+
+
+def two_at_once(path: Path, script: str) -> list[float]:
+    """Run a script, which is told `path` and a letter of its own, in two processes that begin together; how long each took."""
+    begins = (
+        "import sys, time; from pathlib import Path; path, mine = Path(sys.argv[1]), sys.argv[2]\n"
+        "from across._process import kept, measured, recorded\nprint('ready', flush=True); sys.stdin.readline()\n"
+        f"began = time.monotonic()\n{script}\nprint(time.monotonic() - began)\n"
+    )
+    command = [sys.executable, "-c", begins, str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([*command, letter], **pipes) for letter in "ab"]
+    try:
+        for each in both:
+            assert each.stdout.readline() == "ready\n"
+        for each in both:
+            each.stdin.write("go\n")
+            each.stdin.flush()
+        return [float(each.communicate(timeout=120)[0]) for each in both]
+    finally:
+        for each in both:
+            each.kill()
+            each.wait(60)
+
+
+def test_of_two_processes_that_record_at_the_same_time_neither_loses_what_the_other_said(path: Path):
+    wanted = {f"{letter}{number}" for letter in "ab" for number in range(60)}
+    cells = [cell(f"def {name}():\n    return 1", "answer", name) for name in sorted(wanted)]
+    cells += [cell(f"with attempt('{name}'):\n    pass", "check", name) for name in sorted(wanted)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    two_at_once(
+        path,
+        "for n in range(60):\n"
+        "    recorded._ran = lambda: [f'def {mine}{n}(): return 1']\n"
+        "    recorded.tick(f'{mine}{n}', recorded.PASSES, '', str(path))\n"
+        "    measured.first(f'{mine}{n}', mine, str(path))",
+    )
+    assert set(recorded.read(path)) == wanted
+    assert set(kept.read(measured.KIND, path)) == wanted
+
+
+def test_a_process_that_holds_the_record_holds_a_check_up_for_two_seconds_at_most(path: Path):
+    with kept.alone(recorded.KIND, path):
+        took = two_at_once(path, "with kept.alone(recorded.KIND, path): pass")
+    assert kept.SECONDS <= min(took) < 10 * kept.SECONDS

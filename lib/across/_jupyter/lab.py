@@ -15,8 +15,8 @@ from pathlib import Path
 from across import _system
 from across._jupyter import chapters, in_the_way
 from across._language import catalogue, pictured
-from across._language.catalogue import said
-from across._process import provisioner, warm
+from across._language.catalogue import marked, said
+from across._process import diary, provisioner, warm
 
 SETTINGS = Path(__file__).parent / "config"
 IN_LANGUAGE = (
@@ -24,6 +24,10 @@ IN_LANGUAGE = (
 )  # a folder a language: what JupyterLab's own words are, for this server alone
 ON_A_HUB = Path(__file__).parent / "config_hub"  # for a server that is not ours: docs/jupyterhub.md
 DATA = Path(__file__).parent / "share"  # the start page and Validate, as a JupyterLab extension
+DIARY = marked(
+    "your diary is {0}: when you were at which exercise, and what checks said. It stays on this machine; `across diary` "
+    "shows it, and you may delete it."
+)
 PORT = 8888
 TRIES = 50  # ports tried after the first, unless one was asked for
 
@@ -32,8 +36,10 @@ class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
     """Another program listens on the port; the message has the mend."""
 
 
-def start(browser: bool = True, port: int | None = None) -> None:
+def start(browser: bool = True, port: int | None = None, keep_diary: bool = False) -> None:
     """Serve the course's notebooks/ until interrupted; JupyterLab and the start page speak the language of this process.
+
+    `keep_diary` of what exercises take, in a file of the user's.
 
     Raises PortTaken, chapters.NoSuchChapter, OSError.
     """
@@ -43,6 +49,10 @@ def start(browser: bool = True, port: int | None = None) -> None:
         print(f"across lab: {said(pictured.NO_FONT)}")
     port = free_port(port)
     os.environ.update(environment(os.environ))
+    os.environ.pop(diary.ASKED_FOR, None)
+    if keep_diary:
+        os.environ[diary.ASKED_FOR] = "1"
+        print(f"across lab: {said(DIARY, diary.file())}")
     if warm.available():
         provisioner.turn_on()
     else:

@@ -51,7 +51,8 @@ def line(name: str, points: float, cell: str, state: str, says: str) -> dict[str
 def keep_pictures(path: Path, outputs: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Keep those among the outputs of checks, by exercise: each as base64 `png`, with `alt`, the words for it."""
     found = {name: [_picture(each) for each in its if _is_picture(each)][:FEW] for name, its in outputs.items()}
-    kept.write(PICTURES, path, kept.read(PICTURES, path) | found)
+    with kept.alone(PICTURES, path):
+        kept.write(PICTURES, path, kept.read(PICTURES, path) | found)
 
 
 def _is_picture(output: Mapping[str, Any]) -> bool:

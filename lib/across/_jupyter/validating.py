@@ -20,6 +20,7 @@ from tornado import web
 from across._jupyter import panel, running, start, validation
 from across._language import catalogue
 from across._language.catalogue import said
+from across._process import diary
 
 GRACE = 15.0  # seconds for which a page that was closed, as by a reload, may ask again before its validation is stopped
 
@@ -143,6 +144,18 @@ class Handler(OfNotebook):
             asyncio.get_running_loop().call_later(GRACE, lambda: mine.looked > closed or mine.stop.ask())
 
 
+class DiaryHandler(OfNotebook):
+    """Writes down at which exercise the student is: the server has it only where a diary is kept."""
+
+    @web.authenticated
+    def post(self) -> None:
+        """`{"path": ..., "exercise": ...}`; the exercise is "" where one is beside them."""
+        body = self.get_json_body() or {}
+        diary.note(diary.AT, self._notebook(str(body.get("path", ""))), str(body.get("exercise", "")))
+        self.set_status(204)
+        self.finish()
+
+
 UNKNOWN = (validation.PENDING, validation.PREPARED, validation.TRIED)
 
 
@@ -242,4 +255,7 @@ def _load_jupyter_server_extension(server: Any) -> None:
     if (language := catalogue.current()) != catalogue.ENGLISH:  # what JupyterLab's page carries for lab.js
         web.settings.setdefault("page_config_data", {})["acrossWords"] = json.dumps(catalogue.page(language))
     handlers = [("across/validate", Handler), ("across/exercises", ExercisesHandler), ("across/start", start.Handler)]
+    if diary.is_kept():
+        web.settings.setdefault("page_config_data", {})["acrossDiary"] = "yes"
+        handlers.append(("across/diary", DiaryHandler))
     web.add_handlers(".*$", [(url_path_join(base, route), handler) for route, handler in handlers])

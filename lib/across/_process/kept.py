@@ -10,10 +10,16 @@ import contextlib
 import hashlib
 import json
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_data_dir
+
+from across import _system
+
+SECONDS = 2.0  # that one waits for whoever writes the same: a cell's check is not held up for longer
 
 
 def file(kind: str, notebook: Path) -> Path:
@@ -21,6 +27,23 @@ def file(kind: str, notebook: Path) -> Path:
     whole = os.path.realpath(notebook)
     name = f"{notebook.stem}-{hashlib.sha256(whole.encode()).hexdigest()[:12]}.json"
     return Path(jupyter_data_dir()) / "across" / kind / name
+
+
+@contextlib.contextmanager
+def alone(kind: str, notebook: Path) -> Iterator[None]:
+    """Between reading what is of `kind` and writing it anew, nobody else writes it who asks for that, too.
+
+    It waits for them SECONDS at most: then, and where nothing can be locked, one goes on as if alone.
+    """
+    path = file(kind, notebook)
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context(open(path.with_name(f".{path.stem}.lock"), "ab"))
+            end = time.monotonic() + SECONDS
+            while not _system.locked(lock.fileno()) and time.monotonic() < end:
+                time.sleep(0.005)
+        yield
 
 
 def read(kind: str, notebook: Path) -> dict[str, Any]:

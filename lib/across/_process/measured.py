@@ -5,6 +5,7 @@ They outlive the kernel, in the user's folder, where the kernel knows its notebo
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -27,11 +28,12 @@ def first(exercise: str, said: str, notebook: str = "") -> str:
     A run for the checks alone (Validate, `across run`) shows no measurement to the student, and counts for none.
     """
     notebook = known_notebook(notebook)
-    known = kept.read(KIND, Path(notebook)) if notebook else _here
-    found = known.get(exercise)
-    if isinstance(found, str) or os.environ.get("NBGRADER_VALIDATING"):
-        return found if isinstance(found, str) else said
-    known[exercise] = said
-    if known is not _here:
-        kept.write(KIND, Path(notebook), known)
+    with kept.alone(KIND, Path(notebook)) if notebook else contextlib.nullcontext():
+        known = kept.read(KIND, Path(notebook)) if notebook else _here
+        found = known.get(exercise)
+        if isinstance(found, str) or os.environ.get("NBGRADER_VALIDATING"):
+            return found if isinstance(found, str) else said
+        known[exercise] = said
+        if known is not _here:
+            kept.write(KIND, Path(notebook), known)
     return said

@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from across._process import global_names, kept, measured
+from across._process import diary, global_names, kept, measured
 
 KIND = "validated"  # of what is kept
 PASSES, OPEN, NOT_YET, BY_HAND = "passes", "open", "not yet", "by hand"  # how an exercise stands; open: not attempted
+DIGITS = 8  # of an answer's digest in the diary
 FOR_CHECKS_ALONE = "NBGRADER_VALIDATING"  # in the environment of a kernel whose run is recorded by who asked for it
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what a student's file raises
 
@@ -51,11 +52,16 @@ def write(notebook: Path, standings: Iterable[Standing], before: Mapping[str, An
     """Record how every exercise stands. `before`: the record when that was looked for. What was said since of other answers,
     by a check in its cell, stays.
     """
+    standings = list(standings)
+    for each in standings:
+        if each.check and each.again and each.ran:
+            diary.note(diary.SAID, notebook, each.exercise, state=each.state, answer=each.answers[:DIGITS])
     entries = {each.exercise: asdict(each) for each in standings}
-    for name, entry in read(notebook).items():
-        if name in entries and entry != before.get(name) and entry.get("answers") != entries[name]["answers"]:
-            entries[name] = entry
-    kept.write(KIND, notebook, {"exercises": entries})
+    with kept.alone(KIND, notebook):
+        for name, entry in read(notebook).items():
+            if name in entries and entry != before.get(name) and entry.get("answers") != entries[name]["answers"]:
+                entries[name] = entry
+        kept.write(KIND, notebook, {"exercises": entries})
 
 
 def tick(exercise: str, state: str, says: str, notebook: str) -> None:
@@ -77,14 +83,16 @@ def tick(exercise: str, state: str, says: str, notebook: str) -> None:
     if any(source is None for source in ran.values()):
         return
     answers = answers_digest(whole, graded, {each: source for each, source in ran.items() if source is not None})
-    entries = read(path)
-    last = entries.get(exercise, {})
-    if state == PASSES == last.get("state") and last.get("answers") == answers:
-        return  # Validate's own word says more
-    seconds = last.get("seconds")
+    diary.note(diary.SAID, path, exercise, state=state, answer=answers[:DIGITS])
     made = Standing(exercise, points, own, state, says, answers=answers, ticked=True)
-    entries[exercise] = {**asdict(made), "seconds": seconds if isinstance(seconds, float) else 0.0}
-    kept.write(KIND, path, {"exercises": entries})
+    with kept.alone(KIND, path):
+        entries = read(path)
+        last = entries.get(exercise, {})
+        if state == PASSES == last.get("state") and last.get("answers") == answers:
+            return  # Validate's own word says more
+        seconds = last.get("seconds")
+        entries[exercise] = {**asdict(made), "seconds": seconds if isinstance(seconds, float) else 0.0}
+        kept.write(KIND, path, {"exercises": entries})
 
 
 def _ran() -> Sequence[str]:

@@ -5,6 +5,7 @@
 "use strict";
 (() => {
   const OPEN = ["NotAttempted", "Waiting"]; // of across.attempt: nothing is wrong
+  const SAID = [...OPEN, "NotYet", "Broke"]; // sentences, whose `code` is shown as such
   let shared;
 
   async function module(name) {
@@ -23,7 +24,10 @@
     .across-check-run code { font-family: var(--jp-code-font-family); font-size: var(--jp-code-font-size); }
     .jp-OutputArea-child.across-open .jp-OutputArea-output[data-mime-type] { background: var(--jp-layout-color2);
       border-left: 3px solid var(--jp-border-color0); padding-bottom: var(--jp-code-padding); }
-    .jp-OutputArea-child.across-open pre { color: var(--jp-ui-font-color1); }`;
+    .jp-OutputArea-child.across-open pre { color: var(--jp-ui-font-color1); }
+    .jp-OutputArea-child.across-said pre { font-family: var(--jp-content-font-family); font-size: var(--jp-content-font-size1); }
+    .jp-OutputArea-child.across-said pre code { font-family: var(--jp-code-font-family); font-size: var(--jp-code-font-size);
+      color: inherit; background: none; padding: 0; }`;
 
   function plugin({ coreutils }) {
     const words = JSON.parse(coreutils.PageConfig.getOption("acrossWords") || "{}");
@@ -70,8 +74,21 @@
       if (!outputs) return;
       cell.outputArea.widgets.forEach((widget, at) => {
         const output = at < outputs.length ? outputs.get(at).toJSON() : {};
-        widget.node.classList.toggle("across-open", output.output_type === "error" && OPEN.includes(output.ename));
+        const is = (names) => output.output_type === "error" && names.includes(output.ename);
+        widget.node.classList.toggle("across-open", is(OPEN));
+        widget.node.classList.toggle("across-said", is(SAID));
+        if (is(SAID)) coded(widget.node);
       });
+    }
+
+    // Of Markdown `code` alone, as in the panel; where there is none, nothing is changed.
+    function coded(node) {
+      const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), found = [];
+      while (walker.nextNode()) if (/`[^`\n]+`/.test(walker.currentNode.data)) found.push(walker.currentNode);
+      for (const text of found) {
+        const parts = text.data.split(/`([^`\n]+)`/);
+        text.replaceWith(...parts.map((part, at) => (at % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part)));
+      }
     }
 
     function look(app, panel) {

@@ -39,7 +39,8 @@ const STYLE = `
   .across-exercises a:focus-visible, .across-exercises button:focus-visible, .across-exercises summary:focus-visible,
   .across-exercises:focus-visible { outline: 2px solid currentColor; outline-offset: 1px; }
   .across-exercises img { display: block; max-width: 100%; margin: 4px 0; }
-  .across-exercises [hidden] { display: none; }`;
+  .across-exercises [hidden] { display: none; }
+  @media (max-width: ${NARROW - 1}px) { #jp-right-stack > .across-exercises { min-width: calc(100vw - 90px); } }`; // but for the tabs at the edges
 
 export function exercises({ widgets, icons, app, tracker, say, ask, url, element, go }) {
   const WORDS = { new: say("not begun"), begun: say("not checked yet"), waits: say("waits for another exercise"), ticked: say("ticked here"),
@@ -107,13 +108,15 @@ export function exercises({ widgets, icons, app, tracker, say, ask, url, element
       this.changed = () => { clearTimeout(this.pause); this.pause = setTimeout(() => this.look(), PAUSE); };
       this.back = () => document.visibilityState === "visible" && this.look();
       document.addEventListener("visibilitychange", this.back);
+      window.matchMedia(`(max-width: ${NARROW - 1}px)`).addEventListener("change", () => { this.narrow(); this.parent?.fit(); });
       tracker.currentChanged.connect(() => this.turn());
       this.turn();
     }
     onAfterShow() {
-      if (window.innerWidth < NARROW) app.shell.collapseLeft?.();
+      this.narrow();
       this.look();
     }
+    narrow() { if (window.innerWidth < NARROW && this.notebook) app.shell.collapseLeft?.(); }
     onActivateRequest() { if (!this.quiet) (this.list.querySelector("a") || this.node).focus(); this.quiet = false; }
 
     // Show the panel without taking the focus from where one works.
@@ -130,6 +133,7 @@ export function exercises({ widgets, icons, app, tracker, say, ask, url, element
       this.notebook = panel;
       this.draw();
       if (!panel) return;
+      app.restored.then(() => this.narrow());
       await panel.context.ready;
       if (panel !== this.notebook) return;
       panel.context.model.contentChanged.connect(this.changed);

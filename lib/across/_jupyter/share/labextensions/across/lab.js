@@ -165,7 +165,39 @@
       },
     };
 
-    return { say, made: [start, beside] };
+    // ---- the diary: only where `across lab --diary` asked for it ----
+
+    const SELDOM = 20000; // milliseconds between two notes of the same exercise
+
+    function exerciseOf(panel) {
+      const its = (cell) => cell.model.getMetadata("nbgrader") || {}, ours = (cell) => cell.model.getMetadata("across") || {};
+      const id = panel.content.activeCell && its(panel.content.activeCell).grade_id;
+      const graded = id && panel.content.widgets.find((cell) => its(cell).grade
+        && (its(cell).grade_id === id || (ours(cell).answers || []).includes(id)));
+      return graded ? ours(graded).exercise || id : "";
+    }
+
+    const diary = {
+      id: "across:diary",
+      autoStart: true,
+      requires: [notebook.INotebookTracker],
+      activate: (app, tracker) => {
+        if (!coreutils.PageConfig.getOption("acrossDiary")) return;
+        let last = "", noted = 0;
+        const note = (event) => {
+          const panel = tracker.currentWidget;
+          if (!panel || (event.target && !panel.node.contains(event.target))) return;
+          const body = JSON.stringify({ path: panel.context.path, exercise: exerciseOf(panel) });
+          if (body === last && Date.now() - noted < SELDOM) return;
+          [last, noted] = [body, Date.now()];
+          ask("across/diary", { method: "POST", body }).catch(() => {});
+        };
+        tracker.activeCellChanged.connect(note);
+        for (const kind of ["keydown", "pointerdown", "wheel"]) document.addEventListener(kind, note, { capture: true, passive: true });
+      },
+    };
+
+    return { say, made: [start, beside, diary] };
   }
 
   async function extension() {
