@@ -9,8 +9,8 @@
 # # Parallel execution
 # **What runs at the same time, on which threads?**
 #
-# A graph says what depends on what. It does not say what runs first, or on how many threads. In 70 minutes you write the
-# rule for what runs first, see threads at work, and learn what more threads cannot do.
+# A graph says what depends on what. It does not say what runs first, or on how many threads. In 85 minutes you write the rule
+# for what runs first, see threads at work, and learn what more threads cannot do.
 
 # %%
 from across import devices, fresh, pictures, placement, timeline, tracing
@@ -143,8 +143,8 @@ with attempt("walk"):
 # %% [markdown]
 # ## Dependency counters
 # TensorFlow keeps a **counter** for each op: how many of its inputs are missing. An op with nothing missing is *ready*, and
-# enters the **ready queue**. An op without inputs is a *source*: it is ready at once. When an op ends, the counters of
-# its readers go down by one.
+# enters the **ready queue**. An op without inputs is a *source*: it is ready at once. When an op ends, the counters of its
+# readers go down by one for each input.
 
 # %% tags=["show"] covers=["S24"]
 nodes = ["A", "B", "C", "D", "E"]
@@ -229,8 +229,8 @@ with attempt("quiz", done="recorded before it was run"):
 # %% [markdown]
 # <details><summary>What was measured</summary>
 #
-# Same graph, same counters, another order: the queue of this pool is a *stack*. With two threads it can change from
-# run to run. So rely on edges, never on an order you saw.
+# Same graph, same counters, another order: the queue of this pool is a *stack*. With two threads it need not stay the same. So
+# rely on edges, never on an order you saw.
 # </details>
 
 # %% [markdown]
@@ -339,9 +339,9 @@ timeline.of_step(metadata.step_stats).draw()
 # Here a lane is a device, and ops that overlap are stacked.
 
 # %% [markdown]
-# ## On a GPU, one after the other
-# TensorFlow gives a GPU one **compute stream**, in which ops wait in line. `D` are GPUs (chapter 03). How many of four products
-# run at the same time, on the CPU and on `D[0]`? Guess first.
+# ## On a GPU
+# TensorFlow gives a GPU one **compute stream**. `D` are GPUs (chapter 03). How many of four products run at the same time, on
+# the CPU and on `D[0]`? Guess first.
 
 
 # %% tags=["show"] covers=["S25"]
@@ -363,7 +363,7 @@ for device in ("/CPU:0", D[0]):
     display(timeline.of_step(products(device)).draw(title=f"Four products on {device}"))
 
 # %% [markdown]
-# Two GPU ops at the same time need a second GPU.
+# In a stream ops wait in line: two of one GPU do not compute at the same time.
 
 # %% [markdown]
 # ### Exercise: `at_once` (3 points)
@@ -411,7 +411,7 @@ with attempt("at_once"):
 
 # %% [markdown]
 # ## Setting the pools, in time
-# The pools are made when TensorFlow starts: at its first tensor, for example. Here it has started. A new value is
+# The pools are made when TensorFlow starts: at its first *eager* tensor, for example. Here it has started. A new value is
 # refused; setting the present value again is accepted.
 
 # %% tags=["show"] covers=["S26"]
@@ -518,7 +518,7 @@ print("one thread, then four:           ", fresh.run(then, one, shared))
 print("one thread, then four of its own:", fresh.run(then, one, four))  # the config with use_per_session_threads
 
 # %% [markdown]
-# The first session makes the pool of the process, and later sessions share it: the four threads were never made. With
+# The first session makes the pool of all sessions, which later ones share: the four threads were never made. With
 # `use_per_session_threads` a session gets a pool of its own, which ends with the session.
 
 # %% [markdown]
@@ -618,9 +618,9 @@ print(len(products), "products;", len(chain), "of them one after the other")
 
 # %% [markdown]
 # ### Exercise: `collapse` (3 points)
-# Dense layers without activation and bias are one product: `x @ K1 @ K2 @ ...`. Return the one matrix `K1 @ K2 @ ...`.
-# **Budget: n layers, n - 1 products, and no chain longer than log2(n), rounded up.** Eight kernels: a chain of three. A
-# kernel is `layer.kernel`; for a model of one layer return its kernel. Roughly 6 lines.
+# Dense layers without activation and bias are one product: `x @ K1 @ K2 @ ...`. Return the one matrix `K1 @ K2 @ ...`, by
+# TensorFlow. **Budget: n layers, n - 1 products, and no chain longer than log2(n), rounded up.** Eight kernels: a chain of
+# three. A kernel is `layer.kernel`; for a model of one layer return its kernel. Roughly 6 lines.
 
 # %% [markdown]
 # <details><summary>Hint</summary>
@@ -655,6 +655,9 @@ with attempt("collapse"):
     chain = timeline.longest_chain({op.name: op.inputs for op in ran.everything}, products)
     expect(len(products) == 6, f"7 kernels took {len(products)} products; 6 are enough")
     expect(len(chain) <= 3, f"{len(chain)} products wait for one another in a row; 3 are enough: see the picture")
+    single = tf.keras.Sequential(linear.layers[:1])
+    got = np.array(call(collapse, single))
+    expect(np.array_equal(got, linear.layers[0].kernel), "of a model of one layer `collapse` does not return the kernel")
 
 # %% [markdown]
 # A shorter chain can cost arithmetic. Kernels of shapes `[100, 1]`, `[1, 100]`, `[100, 1]`, `[1, 100]` take 30,000
