@@ -166,6 +166,13 @@ def test_ticks_that_are_labelled_by_numbers_are_drawn(drawn: list, tmp_path: Pat
     assert {"0.1", "0.5"} <= words(drawn[0])
 
 
+@pytest.mark.usefixtures("chinese")
+def test_alt_text_is_chinese_without_a_font_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pictured, "font", lambda: "")
+    drawn = pictures.bars({"your rule": [1.0, 3.0], "measured": 2.0}, title="t", unit="tensors")
+    assert drawn.alt == "条形图，t，单位：张量。你的规则 2（2 次运行，1 到 3）；实测 2。"
+
+
 @pytest.mark.filterwarnings("ignore:Glyph")
 @pytest.mark.usefixtures("chinese")
 def test_a_name_in_the_program_stays_as_it_is(drawn: list, monkeypatch: pytest.MonkeyPatch):
