@@ -34,11 +34,12 @@ def of_pictures(source: str) -> Found:
 
     A picture's title is an argument of the call that draws it, or stands in a dictionary by the argument's name. A bar's name
     is the key of a dictionary: of one in such a call, or stored by itself, `times["8 in one machine"] = ...`; of one that is
-    made in a cell that draws, where it is no single word. A text with values has places for them, `f"Built under {D[0]}"`.
-    Raises SyntaxError.
+    made in a cell that draws, where it is no single word; and so is what is written out there for a loop or for `zip`,
+    `for ..., way in ((..., "by a ring"), ...)`. A text with values has places for them, `f"Built under {D[0]}"`. Raises
+    SyntaxError.
     """
     shown: list[ast.expr] = []
-    made: list[ast.expr] = []  # keys of dictionaries
+    made: list[ast.expr] = []  # keys of dictionaries, and what loops and `zip` go over
     draws = False
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
@@ -47,6 +48,8 @@ def of_pictures(source: str) -> Found:
             for argument in node.args if here else ():
                 shown += filter(None, argument.keys) if isinstance(argument, ast.Dict) else [argument]
             shown += [each.value for each in node.keywords if each.arg in NAMED]
+            if _name(node) == "zip":
+                made += [each for argument in node.args for each in _parts(argument)]
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             shown.append(node.slice)
         elif isinstance(node, ast.Dict):
@@ -54,8 +57,16 @@ def of_pictures(source: str) -> Found:
             shown += [value for key, value in zip(node.keys, node.values, strict=True) if key and _text(key) in NAMED]
         elif isinstance(node, ast.DictComp):
             made.append(node.key)
+        elif isinstance(node, ast.For):
+            made += [each for row in _parts(node.iter) for each in (row, *_parts(row))]
     shown += [each for each in made if draws and " " in _text(each)]
+    shown += [part for each in shown if isinstance(each, ast.IfExp) for part in (each.body, each.orelse)]
     return {text: () for text in map(_text, shown) if WORD.search(text)}
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """What is written out in a tuple or a list; nothing of any other expression."""
+    return node.elts if isinstance(node, ast.Tuple | ast.List) else []
 
 
 def _name(call: ast.Call) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from across import _system, kernels, memory, smi
 from across._gpu import building, loading, unaware
 from across._gpu.building import GPUS, NoGpu
-from across._language.catalogue import said
+from across._language.catalogue import marked, said
 from across.pictures import Tabled
 
 __all__ = [
@@ -67,7 +67,13 @@ class Device:
 class Here(Tabled):
     """The devices of this process. `settled` tells whether TensorFlow has started: then they cannot change any more."""
 
-    columns = ("device", "physical device", "model", "memory", "compute capability")
+    columns = (
+        marked("device"),
+        marked("physical device"),
+        marked("model"),
+        marked("memory"),
+        marked("compute capability"),
+    )
 
     devices: tuple[Device, ...]
     settled: bool

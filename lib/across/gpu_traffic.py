@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from across._gpu import loading
+from across._language.catalogue import marked
 from across.pictures import table_html, table_text
 
 __all__ = ["Copied", "Traffic", "counting", "since_start", "slowed"]
 
-_COLUMNS = ["from", "to", "copies", "bytes"]
+_COLUMNS = [marked("from"), marked("to"), marked("copies"), marked("bytes")]
 
 
 @dataclass(frozen=True)

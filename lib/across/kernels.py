@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from across._gpu.loading import PRIORITY
+from across._language import pictured
 from across._language.catalogue import marked
 from across.pictures import FONT, INK, PALETTE, Picture, Tabled, plot, render
 
@@ -56,7 +57,7 @@ class Kernel:
 class Kernels(Tabled):
     """The kernels of one op."""
 
-    columns = ("op", "device", "dtypes", "in the CPU's memory")
+    columns = ("op", marked("device"), "dtypes", marked("in the CPU's memory"))
 
     op: str
     found: tuple[Kernel, ...]
@@ -88,7 +89,9 @@ class Kernels(Tabled):
         if not self.found:
             raise ValueError(f"draw: {self.op} has no kernels")
         rows = devices or [device for device in TYPES if any(kernel.device == device for kernel in self.found)]
-        return _drawn(title or f"Kernels of {self.op}", {device: self._marks(device) for device in rows})
+        return _drawn(
+            title or pictured.said("Kernels of {0}", self.op), {device: self._marks(device) for device in rows}
+        )
 
     def _marks(self, device: str) -> dict[str, bool]:
         """dtype -> whether its data stay on the host."""

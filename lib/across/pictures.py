@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from across._language import pictured
-from across._language.catalogue import given
+from across._language.catalogue import given, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -237,11 +237,11 @@ def bars(values: Mapping[str, float | Sequence[float]], *, title: str, unit: str
             pictured.said("{0} (bar: median; dots: each run)", pictured.word(unit)), color=INK, fontsize=FONT
         )
     sentences = [
-        f"{name} {median(run):.3g}"
-        + (f" ({min(run):.3g} to {max(run):.3g} in {len(run)} runs)" if len(run) > 1 else "")
+        said("{0} {1:.3g}", given(name), median(run))
+        + (said(" ({0:.3g} to {1:.3g} in {2} runs)", min(run), max(run), len(run)) if len(run) > 1 else "")
         for name, run in runs.items()
     ]
-    return render(figure, f"Bar chart, {title}, in {unit}: {'; '.join(sentences)}.")
+    return render(figure, said("Bar chart, {0}, in {1}: {2}.", given(title), given(unit), said("; ").join(sentences)))
 
 
 @dataclass(frozen=True)
@@ -297,12 +297,11 @@ def timeline(
     for span, text in texts:  # a label that does not fit would cover its neighbours: the alt text keeps it
         left, right = (axes.transData.transform((x, 0))[0] for x in (span.start, span.end))
         text.set_visible(text.get_window_extent().width <= right - left - 2)
-    sentences = [
-        f"{lane}: "
-        + (", ".join(f"{s.label or 'busy'} {s.start:.3g} to {s.end:.3g}" for s in spans if s.lane == lane) or "idle")
-        for lane in lanes
-    ]
-    return render(figure, f"Timeline, {title}, in {unit}. {'; '.join(sentences)}.")
+    told = {lane: list[str]() for lane in lanes}
+    for each in spans:
+        told[each.lane].append(said("{0} {1:.3g} to {2:.3g}", given(each.label) or said("busy"), each.start, each.end))
+    sentences = [said("{0}: {1}", given(lane), said(", ").join(each) or said("idle")) for lane, each in told.items()]
+    return render(figure, said("Timeline, {0}, in {1}. {2}.", given(title), given(unit), said("; ").join(sentences)))
 
 
 def _kind(span: Span) -> str:
@@ -342,10 +341,10 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = "") -> str:
-    """The same table for a notebook, with a line of text under it."""
+    """The same table for a notebook, its heads in the reader's language, with a line of text under it."""
     kept = _filled(columns, rows)
     left = 'style="text-align: left"'
-    head = "".join(f'<th scope="col" {left}>{html.escape(columns[column])}</th>' for column in kept)
+    head = "".join(f'<th scope="col" {left}>{html.escape(given(columns[column]))}</th>' for column in kept)
     body = "".join(
         "<tr>" + "".join(f"<td {left}>{html.escape(row[column])}</td>" for column in kept) + "</tr>" for row in rows
     )

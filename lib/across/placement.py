@@ -26,7 +26,7 @@ from across._draw.partitions import (
 )
 from across._draw.placed import Edge, Placed, device_order
 from across._draw.recording import Recorder
-from across._language.catalogue import said
+from across._language.catalogue import marked, said
 from across.pictures import Picture, Stepper, Tabled
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Trace(Placed, Tabled):
     A Trace holds plain values only: it can come back from another process (`fresh.run`).
     """
 
-    columns = ("op", "type", "device", "dtype", "shape")
+    columns = ("op", marked("type"), marked("device"), "dtype", marked("shape"))
 
     def draw(self, *, title: str = "", devices: Sequence[str] | None = None) -> Picture:
         """Draw the ops as boxes in one lane a device; what is copied between devices is dashed.

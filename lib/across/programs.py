@@ -131,7 +131,13 @@ class Shared:
         ]
 
 
-_COLUMNS = ["program", "needs (MiB)", "tensors (MiB)", "holds of the GPU (MiB)", "outcome"]
+_COLUMNS = [
+    marked("program"),
+    marked("needs (MiB)"),
+    marked("tensors (MiB)"),
+    marked("holds of the GPU (MiB)"),
+    marked("outcome"),
+]
 
 
 def share(asks: Sequence[Ask], simulated: str = "4 GiB") -> Shared:
@@ -222,7 +228,7 @@ def _size(tensor: Any) -> int:
 
 def _drawn(rows: Sequence[Got], total: int, title: str, where: str) -> Picture:
     """Two bars: what the programs need, and what each holds of the GPU, in and beside its tensors."""
-    figure, axes = pictures.plot(8.0, 2.3, title=f"{pictured.word(title)}: {where}", x="MiB", y="")
+    figure, axes = pictures.plot(8.0, 2.3, title=pictured.said("{0}: {1}", pictured.word(title), where), x="MiB", y="")
     ends = [0, 0]
     for number, row in enumerate(rows):
         fill = pictures.PALETTE[number % len(pictures.PALETTE)]

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from across import _system, fresh
+from across._language.catalogue import marked
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
 from across.pictures import Tabled
@@ -64,7 +65,7 @@ class Cell:
 class Table(Tabled):
     """Cells by strategy and way of training: `found["TPU", "Keras fit"]`."""
 
-    columns = ("strategy", *WAYS)
+    columns = (marked("strategy"), *WAYS)
 
     cells: tuple[Cell, ...]
 

@@ -76,7 +76,7 @@ class Op:
 class Timeline(Tabled):
     """Ops of one run, by start, and pieces of them that ran in the intra-op pool. Plain values: it can cross processes."""
 
-    columns = ("op", "type", "lane", "start (ms)", "end (ms)")
+    columns = ("op", marked("type"), marked("lane"), marked("start (ms)"), marked("end (ms)"))
 
     ops: tuple[Op, ...]
     pieces: tuple[Op, ...] = ()

@@ -283,6 +283,9 @@ def show(times):
     rows = {"of two words": 1, "one": 2, "unit": "seconds here"}
     bars({"the budget": 40, name: 3, **times}, title="Short", unit=f"steps of {times}", loc="upper left")
     trace(x).draw("two programs", devices=D)
+    for line, way in (("s-", "by a ring"), ("o-", "one")):
+        plot(x, line, label=f"delay {way}" if line else None)
+    bars(dict(zip(("first batch", "two"), x)), title=way)
 with attempt("guess", done="recorded before"): pass
 '''
 
@@ -304,8 +307,10 @@ def test_what_a_module_says_is_found_with_its_values_and_in_a_chapter_the_words_
         "recorded before",
         "of two words",
         "seconds here",
+        "by a ring",
+        "first batch",
     }
-    assert found == here | {"steps of {0}"}
+    assert found == here | {"steps of {0}", "delay {0}"}
 
 
 MARK = in_language.ENGLISH_ONLY["zh"]

@@ -155,6 +155,24 @@ def test_with_a_font_title_axis_and_names_are_chinese(drawn: list, monkeypatch: 
     assert {"你的规则", "实测", "张量", "这里有什么，一层一层看"} <= words(drawn[0])
 
 
+@pytest.mark.usefixtures("chinese")
+def test_ticks_that_are_labelled_by_numbers_are_drawn(drawn: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / catalogue.BESIDE).write_text(json.dumps({"Built under {0}": "在 {0} 下构建"}), encoding="utf-8")
+    monkeypatch.setattr(catalogue, "started_in", lambda: tmp_path)
+    monkeypatch.setattr(pictured, "font", lambda: "DejaVu Sans")
+    figure, axes = pictures.plot(title="t", x="x", y="y")
+    axes.set_yticks([0.1, 0.5], [0.1, 0.5])
+    pictures.render(figure, "Two ticks.")
+    assert {"0.1", "0.5"} <= words(drawn[0])
+
+
+@pytest.mark.usefixtures("chinese")
+def test_alt_text_is_chinese_without_a_font_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pictured, "font", lambda: "")
+    drawn = pictures.bars({"your rule": [1.0, 3.0], "measured": 2.0}, title="t", unit="tensors")
+    assert drawn.alt == "条形图，t，单位：张量。你的规则 2（2 次运行，1 到 3）；实测 2。"
+
+
 @pytest.mark.filterwarnings("ignore:Glyph")
 @pytest.mark.usefixtures("chinese")
 def test_a_name_in_the_program_stays_as_it_is(drawn: list, monkeypatch: pytest.MonkeyPatch):

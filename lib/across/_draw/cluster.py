@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from across._language import pictured
-from across._language.catalogue import marked
+from across._language import catalogue, pictured
+from across._language.catalogue import marked, said
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, readable_on, render, sheet
 
 if TYPE_CHECKING:
@@ -71,13 +71,14 @@ def colours_of(jobs: Sequence[str]) -> dict[str, str]:
 
 def describe(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: str = "") -> str:
     """What the picture shows, in words."""
-    said = [
-        f"{task.name} at {task.address} has {', '.join(task.devices) or 'devices of its own'}{'' if task.alive else ' (ended)'}"
-        for task in tasks
-    ]
-    said += [f"{source} sent {amount(size)} to {target}" for (source, target), size in moved.items()]
-    count = f"A cluster of {len(tasks)} task{'s' * (len(tasks) != 1)}: "
-    return (f"{title}: " if title else "") + count + "; ".join(said) + "."
+    told = []
+    for task in tasks:
+        has = ", ".join(task.devices) or said("devices of its own")
+        told.append(said("{0} at {1} has {2}", task.name, task.address, has) + ("" if task.alive else said(" (ended)")))
+    told += [said("{0} sent {1} to {2}", source, amount(size), target) for (source, target), size in moved.items()]
+    count = said("A cluster of 1 task") if len(tasks) == 1 else said("A cluster of {0} tasks", len(tasks))
+    words = said("{0}: {1}", count, said("; ").join(told))
+    return said("{0}: {1}.", catalogue.given(title), words) if title else said("{0}.", words)
 
 
 def amount(size: int) -> str:

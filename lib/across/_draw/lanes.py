@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from across._draw.cluster import colours_of
 from across._draw.partitions import OP, PLUMBING, Op, short_device
 from across._draw.placed import Edge, Placed
-from across._language import pictured
-from across._language.catalogue import marked
+from across._language import catalogue, pictured
+from across._language.catalogue import marked, said
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, new_figure, readable_on, render, sheet
 
 if TYPE_CHECKING:
@@ -131,17 +131,26 @@ def _kind(edge: Edge) -> str:
 def describe(trace: Placed, title: str = "") -> str:
     """What the picture shows, in words: "3 ops on 2 devices. CPU:0: Mul (c). CPU:1: ... Copied: ..."."""
     ops, devices = trace.ops, trace.devices()
-    sentences = [f"{len(ops)} op{'s' * (len(ops) != 1)} on {len(devices)} device{'s' * (len(devices) != 1)}"]
+    where = said("1 device") if len(devices) == 1 else said("{0} devices", len(devices))
+    sentences = [said("1 op on {0}", where) if len(ops) == 1 else said("{0} ops on {1}", len(ops), where)]
     for device in devices:
         named = [op.type if _same(op) else f"{op.type} ({op.name})" for op in ops if op.device == device]
-        sentences.append(f"{device} ran {', '.join(named)}")
+        sentences.append(said("{0} ran {1}", device, ", ".join(named)))
     if trace.given:
-        sentences.append("Given: " + ", ".join(f"{op.type.lower()} {op.name} on {op.device}" for op in trace.given))
+        given = [said("{0} {1} on {2}", _kind_of(op), op.name, op.device) for op in trace.given]
+        sentences.append(said("Given: {0}", ", ".join(given)))
     if idle := [device for device in trace.available if device not in devices]:
-        sentences.append(f"Nothing ran on {', '.join(idle)}")
-    copies = [f"{name} from {trace[name].device} to {device}" for name, device in trace.copies()]
-    sentences.append(f"Copied between devices: {', '.join(copies)}" if copies else "Nothing was copied between devices")
-    return (f"{title}: " if title else "") + ". ".join(sentences) + "."
+        sentences.append(said("Nothing ran on {0}", ", ".join(idle)))
+    copies = [said("{0} from {1} to {2}", name, trace[name].device, device) for name, device in trace.copies()]
+    copied = said("Copied between devices: {0}", ", ".join(copies))
+    sentences.append(copied if copies else said("Nothing was copied between devices"))
+    words = said(". ").join(sentences)
+    return said("{0}: {1}.", catalogue.given(title), words) if title else said("{0}.", words)
+
+
+def _kind_of(op: Op) -> str:
+    """In words, of what a function was given."""
+    return said(KINDS.get(op.type, op.type.lower()))
 
 
 def _lanes(trace: Placed, devices: Sequence[str] | None) -> list[str]:

@@ -79,7 +79,7 @@ def translate(figure: Figure) -> None:
         for axis in (axes.xaxis, axes.yaxis):
             named = axis.get_major_formatter()
             if isinstance(named, (FixedFormatter, FuncFormatter)):  # names beside bars and lanes, set anew at each draw
-                axis.set_major_formatter(FuncFormatter(lambda at, place, named=named: given(named(at, place))))
+                axis.set_major_formatter(FuncFormatter(lambda at, place, named=named: given(str(named(at, place)))))
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
                 for label in (tick.label1, tick.label2):
                     label.set_fontfamily([font(), *label.get_fontfamily()])
