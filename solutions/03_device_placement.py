@@ -10,9 +10,9 @@
 # # Device placement
 # **Which device runs each op, and how do I decide it?**
 #
-# A program is made of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked you
-# which. In 60 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand. Two optional
-# parts follow.
+# A program is made of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked you which.
+# In 75 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand. Two optional parts
+# follow.
 
 # %% [markdown]
 # ## Four devices on any machine
@@ -33,8 +33,8 @@ import numpy as np
 import tensorflow as tf
 
 # %% [markdown]
-# One function, three products, three devices. `@tf.function` makes a *graph* of it: ops, and the tensors between them.
-# `tf.device` opens a block. What is created inside is *pinned* there.
+# `@tf.function` makes a *graph* of a function: ops, and the tensors between them. `tf.device` opens a block. What is created
+# inside is *pinned* there.
 
 
 # %% tags=["show"] covers=["S2"]
@@ -51,9 +51,8 @@ def chain(x):
 placement.trace(chain, tf.ones([2, 2])).draw()
 
 # %% [markdown]
-# `trace` runs the function and draws what ran. A lane is a device; its title leaves out the slash of `/GPU:1`. A filled
-# box is an op. A dashed arrow is a *copy*: TensorFlow cut the graph there and put in a *send* and a *receive*. Copies are
-# the price of a placement.
+# `trace` runs the function and draws what ran. A lane is a device. A filled box is an op. A dashed arrow is a *copy*:
+# TensorFlow cut the graph there and put in a *send* and a *receive*. Copies are the price of a placement.
 
 # %% [markdown]
 # ### What a simulated GPU is, and is not
@@ -85,7 +84,10 @@ def same_bytes():
 fresh.run(same_bytes, cpus=3)
 
 # %% [markdown]
+# <details><summary>What was measured</summary>
+#
 # `True`: there the "copy" hands over a pointer.
+# </details>
 
 # %% [markdown]
 # ## Where did that run?
@@ -183,11 +185,13 @@ with attempt("split"):
 
 # %% [markdown]
 # ## The three rules
-# You have TensorFlow's **simple placer**. These are its rules, as a textbook of 2017 gives them. The first that fits wins:
+# You have TensorFlow's **simple placer**. Its rules, by a textbook of 2017; the first that fits wins:
 #
 # 1. An op that an earlier run placed **stays**.
 # 2. An op that you **pinned** goes where you said.
 # 3. Any other op goes to the **default** device.
+#
+# If there is no such device, or no kernel for the op there, another is taken, silently: chapter 04.
 
 # %%
 default = "/GPU:0" if tf.config.list_logical_devices("GPU") else "/CPU:0"
@@ -249,30 +253,32 @@ with attempt("prediction", done="recorded before it was measured"):
 
 # %% [markdown]
 # ### Rule 0
+# <details><summary>What was measured</summary>
+#
 # Move the slider: both ops that touch `v` ignored their blocks. A variable is memory on one device. **An op that touches a
 # variable runs where the variable is.** The textbook lacks this rule. It beats your pin, without a warning.
+# </details>
 
 # %% [markdown]
 # ### Two ops that look at their neighbours
-# Rule 3 has exceptions. Nobody pins `five`, `Shape` or `Identity` here:
+# Rule 3 has exceptions. Nobody pins `five`, `Shape` or `Neg` here:
 
 
 # %% tags=["show"]
 @tf.function
 def unpinned(n):
-    five = tf.constant(5)
+    five = tf.constant(5.0)
     with tf.device(D[2]):
-        y = tf.range(n)
+        y = tf.range(0.0, n, 1.0)
     with tf.device(D[3]):
         z = y * five
-    return z, tf.shape(y), tf.identity(y)
+    return z, tf.shape(y), -y
 
 
-placement.trace(unpinned, tf.constant(3)).draw(devices=D)
+placement.trace(unpinned, tf.constant(3.0)).draw(devices=D)
 
 # %% [markdown]
-# The constant went to the op that reads it. `Shape` went to its input: it needs the size, not the numbers. `Identity`
-# obeyed rule 3.
+# The constant went to its only reader. `Shape` went to its input: it needs the size, not the numbers. `Neg` obeyed rule 3.
 
 # %% [markdown]
 # ## A Keras model
@@ -296,8 +302,9 @@ hands.draw_placement(model, x, title="A Keras model", devices=D)
 
 # %% [markdown]
 # ### Exercise: `forward` (3 points)
-# Return what `model(x)` returns. Run each layer on the device of its weights. **Budget: copy no weight, and a result only
-# if the next layer is elsewhere.** A Keras weight wraps TensorFlow's variable: `layer.kernel.value.device`. Roughly 4 lines.
+# Return what `model(x)` returns, in a `tf.function`, too. Run each layer on the device of its weights. **Budget: copy no
+# weight, and `x` or a result only if the next layer is elsewhere.** A Keras weight wraps TensorFlow's variable:
+# `layer.kernel.value.device`. Roughly 4 lines.
 
 
 # %% answer="forward" covers=["S2", "S15"]
@@ -312,14 +319,14 @@ def forward(model, x):  # a model of Dense layers, a batch -> the output of its 
 
 # %% check="forward" points=3
 with attempt("forward"):
-    seen = placement.trace(forward, model, x)
+    seen = placement.trace(tf.function(forward), model, x)
     display(seen.draw(devices=D))
     got = np.array(forward(model, x))
     expect(np.allclose(got, model(x)), f"`forward(model, x)` returned {got.tolist()}; `model(x)` gives something else")
     copied = [f"{name} to {to}" for name, to in seen.copies()]
     expect(len(copied) <= 2, f"`forward(model, x)` made {len(copied)} copies; 2 are enough: {', '.join(copied)}")
     turned = tf.keras.Sequential(model.layers[::-1])
-    copied = [f"{name} to {to}" for name, to in placement.trace(forward, turned, x).copies()]
+    copied = [f"{name} to {to}" for name, to in placement.trace(tf.function(forward), turned, x).copies()]
     expect(len(copied) <= 2, f"with the layers the other way round it made {len(copied)}: {', '.join(copied)}")
 
 # %% [markdown]
@@ -382,14 +389,15 @@ with attempt("place"):
     for op in step_ops[1:]:
         ran = measured.of_type(op.name)[0].device
         expect(got.get(op.name) == ran, f"you place {op.name} on {got.get(op.name)}, TensorFlow ran it on {ran}")
-    late = call(place, [Op("late", D[3])], default, {"late": D[1]}, returns=expecting.dict_of(expecting.device))
+    later = [Op("late", D[3]), Op("read", D[3], "u")]
+    late = call(place, later, default, {"late": D[1], "u": D[2]}, returns=expecting.dict_of(expecting.device))
     expect(late.get("late") == D[1][1:], f"an op that ran on {D[1]} and is pinned to {D[3]} later goes to {late}")
+    expect(late.get("read") == D[2][1:], f"an op that reads `u`, which an earlier run placed on {D[2]}, goes to {late}")
 
 # %% [markdown]
 # ## When is it decided?
-# Outside a `tf.function` ops are *eager*: each is placed when it runs. The Python of a `tf.function` runs at the first
-# call and leaves a graph. Later calls with inputs of these types and shapes run the graph. What does a block around a
-# *call* do?
+# Outside a `tf.function` ops are *eager*: each is placed when it runs. The Python of a `tf.function` runs at the first call and
+# leaves a graph. Later calls with tensors of these types and shapes run the graph. What does a block around a *call* do?
 
 # %% tags=["show"] covers=["S18"]
 built = []
@@ -441,15 +449,14 @@ def talk(device):
 fresh.run(talk, D[2], cpus=4)
 
 # %% [markdown]
-# Name, type, device. `_Arg` and `_Retval` stand for what comes in and goes out. `trace` gives such facts as data:
+# `_Arg` comes in, `_Retval` goes out. `trace` gives such facts as data:
 
 # %% tags=["show"] covers=["S17"]
 placement.trace(step, tf.constant(1.0))
 
 # %% [markdown]
 # ## Then and now
-# In 2017 a program built a graph first, and a *session* ran it later. Here is the textbook's program, for today's
-# TensorFlow:
+# In 2017 a *session* ran a graph built first. The textbook's program, for today's TensorFlow:
 
 
 # %% tags=["show"] covers=["S14", "S15", "S17"]
@@ -469,8 +476,8 @@ def then(device):
 fresh.run(then, "/cpu:0" if default == "/GPU:0" else "/cpu:1")
 
 # %% [markdown]
-# As in the textbook `a` and `b` are on a CPU, and `c`, which nobody pinned, is on the default device. `a.initializer` is the op that gives `a` its value. We ran nothing else, and the log has a line for `c` already: the
-# first run placed the *whole* graph. Running `c` adds no line.
+# As in the textbook `a` and `b` are on a CPU, and `c`, which nobody pinned, is on the default device. `a.initializer` is the op
+# that gives `a` its value. We ran nothing else, and the log has a line for `c` already: the first run placed the *whole* graph.
 
 # %% [markdown]
 # Now rule 1. We run `c`, pin it too late, and run it again: in the same session, then in a new one.
@@ -577,7 +584,7 @@ with tf.Graph().as_default(), tf.compat.v1.device(nosy):
 #
 # <details><summary>Hint</summary>
 #
-# `op.type in (...)`, with the types that the list gives for `w` and `old`.
+# `op.type in (...)`, with the type of the op that *is* `w`, and of the one that *is* `old`.
 # </details>
 
 
@@ -601,13 +608,14 @@ with attempt("variables_on"):
         new = tf.compat.v1.Variable(3.0, name="new")
         old = tf.compat.v1.Variable(4.0, name="old", use_resource=False)
         product = tf.multiply(new, old, name="product")
-        root = tf.sqrt(product, name="root")
+        same, two = tf.identity(product, name="same"), tf.constant(2.0, name="two")
+        root = tf.multiply(same, two, name="root")
     seen = placement.trace_graph(graph, root, cpus=4)
     display(seen.draw(devices=lanes))
-    ran = {name: seen[name].device for name in ("new", "old", "product", "root")}
+    ran = {name: seen[name].device for name in ("new", "old", "product", "same", "two", "root")}
     if set(ran.values()) == {D[1][1:]}:
         raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
-    for name, wanted in (("new", "CPU:0"), ("old", "CPU:0"), ("product", D[1][1:]), ("root", D[1][1:])):
+    for name, wanted in {**dict.fromkeys(ran, D[1][1:]), "new": "CPU:0", "old": "CPU:0"}.items():
         expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
@@ -644,8 +652,9 @@ def round_robin(devices):  # device names -> a device function
 # %% check="round_robin" points=3 covers=["S20"]
 with attempt("round_robin"):
     with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin([D[1], D[3]])):
-        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=i in (0, 3)) for i in range(4)]
+        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=not i) for i in range(3)]
         with tf.device("/cpu:0"):
+            weights.append(tf.compat.v1.Variable(1.0, name="w3", use_resource=True))
             total = tf.add_n(weights, name="total")
     seen = placement.trace_graph(graph, total, cpus=4)
     display(seen.draw(devices=lanes))
@@ -744,5 +753,8 @@ for name, placed in (("clever", clever), ("one device", single)):
     display(draw(race, placed, 2.0, f"{name}: ends after {end:g} s"))
 
 # %% [markdown]
-# It can: 4 s against 3 s. `weights` ends a second sooner on `CPU:1`, so it goes there. The clever placer looks at one
-# task at a time: it does not see that `product` will wait two seconds for the copy.
+# <details><summary>What was measured</summary>
+#
+# It can: 4 s against 3 s. `weights` ends a second sooner on `CPU:1`, so it goes there. The clever placer looks at one task at a
+# time: it does not see that `product` will wait two seconds for the copy.
+# </details>

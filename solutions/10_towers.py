@@ -38,7 +38,7 @@ v1 = tf.compat.v1
 tf.config.threading.set_inter_op_parallelism_threads(8)  # 8 ops at once
 
 # %% [markdown]
-# `D` names four GPUs, simulated where there are no cards (chapter 03). Those prove *what* runs where, not how fast.
+# `D` names four devices (chapter 03). Simulated ones prove *what* runs where, not how fast.
 
 # %% [markdown]
 # ## The input
@@ -509,8 +509,8 @@ def mean_of(towers):  # [[(gradient, variable), ...] of each tower] -> [(mean, v
 #
 # 1. `local4` is a second output layer, a bottleneck of 10. Take it out.
 # 2. "Cross entropy plus all weight decay terms": there are none. Add `decay` × `tf.nn.l2_loss` of each trainable variable to
-#    each tower's loss.
-# 3. It returns the last tower's loss. Return the mean.
+# each tower's loss.
+# 3. It returns the last tower's loss. Return the mean, with decay.
 # 4. "The number of batches processed * num_gpus": it counts steps. Return the batches of all towers.
 
 
@@ -561,7 +561,7 @@ with attempt("source_step"):
 # 04).
 
 # %% [markdown]
-# ## In step with the slowest
+# ## A tower naps
 # Towers nap for 0.2 s in each step: a GPU that is too warm.
 
 # %% [markdown]
@@ -844,8 +844,8 @@ except NotImplementedError as error:
     print("write `schedule` first" if "your turn" in str(error) else error)
 
 # %% [markdown]
-# A MODEL of a network: each device, the CPU too, has one link. In one box it is otherwise: each GPU has a link to the CPU. Each
-# step of the ring costs one latency; the CPU, one each way. Move the sliders: for small gradients, latency decides.
+# A MODEL of a network: each device, the CPU too, has one link. In one box each GPU has a link to the CPU. Each step of the ring
+# costs one latency; the CPU, one each way. Move the sliders: from how many devices on is the ring slower, for 0.033 MB?
 
 
 # %% covers=["S53"]
@@ -870,7 +870,7 @@ def in_mb(seconds):  # the same rule, of MB and GB/s
 
 hands.draw_lines(
     {"by the CPU": in_mb(middle_seconds), "by a ring": in_mb(ring_seconds)},
-    {"devices": [2, 4, 8, 16, 32], "MB": [0.01, 0.033, 0.1, 1, SIZE / 1e6, 100], "GB/s": [0.125, 1.25, 12.5, 100]},
+    {"devices": [2, 3, 4, 8, 16, 32], "MB": [0.01, 0.033, 0.1, 1, SIZE / 1e6, 100], "GB/s": [0.125, 1.25, 12.5, 100]},
     start=(4, SIZE / 1e6, 1.25),
     title="MODEL: one sum, by the CPU and by a ring",
     y="seconds",
@@ -938,8 +938,8 @@ area.legend(frameon=False, labelcolor=pictures.INK)
 pictures.render(chart, f"Loss after 120 updates at rate 2, five runs of each: {'; '.join(words)}.")
 
 # %% [markdown]
-# Only the order of the threads differs between runs. While one tower of four computes, the others update once each on
-# average. One thread bears this rate, eight do not: the staler the gradients, the smaller the rate must be (chapter 09).
+# Only the order of the threads differs between runs. While one tower of four computes, the others update once each on average.
+# At this rate one to four threads do no harm, eight do; a smaller rate bears staler gradients (chapter 09).
 
 # %% [markdown]
 # ## Explain it to a colleague

@@ -737,13 +737,14 @@ for name, try_it in gone.items():
 # %% [markdown]
 # ## Recipe
 # ```python
-# strategy = tf.distribute.MirroredStrategy()          # all GPUs of this machine
+# strategy = tf.distribute.MirroredStrategy()
 # n = strategy.num_replicas_in_sync
-# with strategy.scope():                               # build and compile
+# with strategy.scope():
 #     model = build()
 #     model.compile(tf.keras.optimizers.SGD(rate * n), loss)
 # model.fit(data.take(len(data) // n * n).batch(per_replica * n))
-# # test: an epoch with its last batch, without clipping;
+# model.predict(images)                                # in order
+# # test: an epoch, last batch too, unclipped;
 # # weights and loss against tf.distribute.OneDeviceStrategy("/gpu:0")
 # ```
 

@@ -779,7 +779,7 @@ with attempt("culprit"):
         if (who, why) != (job.guilty, job.cause):
             display(Logs(job.evidence))
         wrong = "the cause is another" if who == job.guilty else f"{who} is not guilty"
-        expect((who, why) == (job.guilty, job.cause), f"of the logs below, `culprit` returned {who}, {why}; {wrong}")
+        expect((who, why) == (job.guilty, job.cause), f"of the logs shown, `culprit` returned {who}, {why}; {wrong}")
 
 # %% [markdown]
 # `hangs.show` makes these and others for real; `across doctor --cluster` looks at your job.

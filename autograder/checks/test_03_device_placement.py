@@ -128,6 +128,7 @@ def placed(student, ops, default, before):
 def check_place(got: Any, ops: Sequence[Wish], default: str, ran_on: dict[str, str], before: dict[str, str]) -> None:
     """Compare the student's placement with the one that happened; name a rule if doing without it gives this answer."""
     got = dict_of().named("a dictionary from name to device")(got, "`place` returned")
+    listed = {name for name, _, _ in ops}
     for name, pin, variable in ops:
         assert name in got, f"`place` says nothing about {name!r}; expected a device for every op of the list."
         there = device(got[name], f"Where {name!r} goes, `place` says")
@@ -138,7 +139,13 @@ def check_place(got: Any, ops: Sequence[Wish], default: str, ran_on: dict[str, s
             for rule, says in MISSED.items()
             if device_of(by_rules(ops, default, before, rule)[name]) == there and (rule != "rule 1" or name in before)
         ]
-        op = f"Op({name!r}, pin={pin!r}, variable={variable!r})" + (f" with before[{name!r}]" * (name in before))
+        known = next(
+            (each for each in (name, variable) if each in before and (each == name or each not in listed)), None
+        )
+        op = f"Op({name!r}, pin={pin!r}, variable={variable!r})"
+        op += f", {known!r} in `before` on {device_of(before[known])}," if known else ""
+        if known == variable:
+            why = ["it touches a variable that `before` has"]
         says = f"You place {op} on {there}, TensorFlow ran it on {ran_on[name]}"
         raise AssertionError(f"{says}: {why[0]}." if why else f"{says}; the default is {default}.")
 
@@ -170,6 +177,7 @@ def test_what_an_earlier_run_placed_stays(student, rng):
     for name, pin, _ in ops[:8]:
         program.graph.get_operation_by_name(name)._set_device(pin)
     program.add(ops[8:], set())
+    ops = [op for op in ops if op[0] != fresh[5]]  # a variable that `before` alone has
     got = student.ask(placed, ops=ops, default=default, before=before)
     check_place(got, ops, default, program.run(), before)
 
@@ -258,7 +266,7 @@ def check_forward(student: Any, rng: np.random.Generator, homes: list[Any]) -> t
     if weights := [name for name, _ in run.copies if name.startswith("weight")]:
         away = ", ".join(sorted({to for _, to in run.copies}))
         raise AssertionError(
-            f"{says} copied {len(weights)} of {2 * len(homes)} weights (to {away}); the budget for weights is 0."
+            f"{says} made {len(weights)} copies of its {2 * len(homes)} weights (to {away}); the budget for weights is 0."
         )
     return run, says
 
@@ -267,6 +275,7 @@ def check_forward(student: Any, rng: np.random.Generator, homes: list[Any]) -> t
 
 
 KIND = {"new": "a VarHandleOp", "old": "a VariableV2", "product": "a Mul", "sum": "an AddV2", "negation": "a Neg"}
+KIND |= {"copy": "an Identity", "constant": "a Const"}
 
 
 def check_variables_on(student: Any, rng: np.random.Generator, kind: str) -> None:
@@ -305,7 +314,7 @@ def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], n
     made = [(KIND[kind], name, places[name]) for kind, name, _ in steps if kind not in OTHERS]
     seen = [place for _, _, place in made]
     wanted = [device_of(devices[i % len(devices)]) for i in range(len(seen))]
-    asked = f"Under {nth}`round_robin({devices})`"
+    asked, pins = f"Under {nth}`round_robin({devices})`", {name: pin for _, name, pin in steps}
     if seen != wanted and len(set(seen)) == 1:
         says = f"{asked} all {len(seen)} variables went to {seen[0]}; expected them to take turns."
         raise Misconception("always_the_first", says)
@@ -320,7 +329,10 @@ def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], n
             raise Misconception(f"{kind}_ones_only", says)
     for i, (kind, name, place) in enumerate(made):
         before = f"the variable before it went to {seen[i - 1]}" if i else "it is the first variable"
-        assert place == wanted[i], f"{asked} {name}, {kind}, went to {place}, but {before}: the turn is {wanted[i]}'s."
+        alone = "" if pins[name] is None else f" in a block for {pins[name]}"
+        assert place == wanted[i], (
+            f"{asked} {name}, {kind}{alone}, went to {place}, but {before}: the turn is {wanted[i]}'s."
+        )
     for kind, name, pin in steps:
         alone = kind not in OTHERS or pin is None or places[name] == device_of(pin)
         assert alone, (

@@ -203,6 +203,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
 
 
 RESTARTED = ("AbortedError", "UnavailableError")  # TensorFlow's, of a server that is gone or not the one that it was
+OPS_OWN = re.compile(r"\{\{function_node \S+?\}\}\s*| \[Op:\w+\](?: name:.*)?$")  # what TensorFlow writes around what is wrong
 IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
 
 
@@ -217,6 +218,7 @@ def _message(error: BaseException, limit: int = 300) -> str:
     if not lines:
         return ""
     line = lines[-1].removeprefix(f"{type(error).__name__}: ") if lines[0] == IN_FUNCTION else lines[0]
+    line = OPS_OWN.sub("", line)
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

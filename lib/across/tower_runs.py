@@ -95,7 +95,7 @@ def close(some: Weights, others: Weights) -> bool:
 
 
 def promises(found: Found) -> Iterator[tuple[bool, str]]:
-    """Each of the four promises: whether it is kept, and what is seen where it is not. The loss is judged without decay."""
+    """Each of the four promises: whether it is kept, and what is seen where it is not. With `decay` the loss has some."""
     shapes = [list(each.shape) for each in found.before]
     two = [[int(found.given[0][0].shape[1]), UNITS], [UNITS], [UNITS, 10], [10]]
     yield shapes == two, f"its weights have the shapes {shapes}; expected two layers, {two}"

@@ -24,6 +24,7 @@ __all__ = ["Program", "as_variable", "concrete", "program", "quiet", "written_ou
 SAYING = ("PrintV2", "Assert")  # never `Print`: an op that is looked for where nothing else has its effect
 RESOURCE = 20  # DT_RESOURCE
 PASSED = re.compile(r"Func/.+/(?:input|output)/_\d+$")  # how Grappler calls what goes into a function, or comes out
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 BOUND = "loc:@"  # before the name of an op with which another one shares its device
 GIVEN = ("Placeholder", "Const", "VarHandleOp")  # there from the beginning: nobody waits for one
 
@@ -110,16 +111,18 @@ def quiet(graph: tf.Graph | GraphDef, outputs: Collection[str] = ()) -> GraphDef
 
 
 def _inlined(traced: Any) -> Any:
-    graph_def = traced.graph.as_graph_def()
-    if not graph_def.library.function:
-        return graph_def
+    written: Any = traced.graph.as_graph_def()
+    if not written.library.function:
+        return written
     from tensorflow.python.framework import convert_to_constants
 
     graph_def: Any = convert_to_constants._run_inline_graph_optimization(traced, False, True)
     known = {node.name: node for node in graph_def.node}
     copies = {node.name for node in graph_def.node if _passes(node)}
-    given = [known.get(_source(known[name].input[0])) for name in copies if "/output/_" in name]
-    copies |= {node.name for node in given if node and node.op == "Identity" and not node.device}  # by which it returns
+    for name in [name for name in copies if "/output/_" in name]:
+        given, called = known.get(_source(known[name].input[0])), _called_on(written, name)
+        if given and given.op == "Identity" and given.device in ("", called):  # by which it returns, on no chosen device
+            copies.add(given.name)
 
     def itself(name: str) -> str:
         """The thing that a function was given, or gave: the function's copy of it is on no device that anybody chose."""
@@ -138,6 +141,19 @@ def _inlined(traced: Any) -> Any:
         if node.name in copies:
             del graph_def.node[at]
     return graph_def
+
+
+def _called_on(written: Any, output: str) -> str:
+    """The device of the block around the call whose `output` this was, "Func/<path of calls>/output/_3"; "" for none."""
+    bodies = {each.signature.name: each.node_def for each in written.library.function}
+    path, nodes, device = output.removeprefix("Func/").rpartition("/output/")[0] + "/", written.node, ""
+    while path:
+        calls = [node for node in nodes if node.op in CALLS and path.startswith(f"{node.name}/")]
+        if not calls:
+            return ""
+        call = max(calls, key=lambda node: len(node.name))
+        path, nodes, device = path[len(call.name) + 1 :], bodies[call.attr["f"].func.name], call.device or device
+    return device
 
 
 def _passes(node: Any) -> bool:

@@ -196,3 +196,12 @@ def test_what_an_answer_is_to_do_by_itself_is_refused_by_any_name_while_it_is_as
     with without(helper, says="write it without `helper`"), pytest.raises(RuntimeError, match="without `helper`"):
         alias()
     assert alias() == 1
+
+
+def test_of_an_error_of_tensorflow_the_reader_sees_what_is_wrong_and_no_name_of_its_own():
+    import tensorflow as tf
+
+    with pytest.raises(Broke) as raised, attempt("sums"):
+        call(lambda: tf.constant([1.0, 2.0]) - tf.constant([1.0, 2.0, 3.0]))
+    assert "Incompatible shapes: [2] vs. [3]" in str(raised.value)
+    assert "function_node" not in str(raised.value) and "[Op:" not in str(raised.value)

@@ -130,6 +130,29 @@ def test_what_a_function_inside_returns_is_the_thing_and_no_copy_of_it():
     assert [node.op for node in made.graph_def.node].count("Identity") == 1  # by which `program`'s own function returns
 
 
+def test_what_it_returns_is_on_no_device_of_the_block_around_its_call():
+    @tf.function
+    def inside(x):
+        with tf.device("/CPU:2"):
+            return tf.square(x, name="squared")
+
+    @tf.function
+    def between(x):
+        with tf.device("/CPU:1"):
+            chosen = tf.identity(x, name="chosen")
+        return inside(x), chosen
+
+    def outside(x):
+        with tf.device("/CPU:0"):
+            squared, chosen = between(x)
+            return tf.subtract(squared, chosen)
+
+    made = tracing.program(outside, SPEC)
+    (last,) = [node for node in made.graph_def.node if node.op == "Sub"]
+    read = [next(node for node in made.graph_def.node if node.name == name) for name in last.input]
+    assert [(node.op, node.device) for node in read] == [("Square", "/device:CPU:2"), ("Identity", "/device:CPU:1")]
+
+
 def test_weights_are_variables_of_the_graph_where_they_are_asked_for():
     v = tf.Variable(tf.constant([1.0, 2.0]))
     made = tracing.program(lambda: v * 2.0, weights={"kernel": (v, "/job:ps/task:0/device:CPU:0")})
