@@ -531,6 +531,12 @@ for steps in ((cap, grow), (grow, cap)):
 # says `True`. The allocator can do both, and `small` did: `TF_FORCE_GPU_ALLOW_GROWTH=true`, set before the start, makes a program
 # grow in any case.
 
+# %% tags=["show"] covers=["S12"]
+memory.draw_filled(title="RECORDED: one GPU, filled until a tensor is refused")
+
+# %% [markdown]
+# Move the sliders. Here a growing program is refused sooner: the end of a region may be too small for a tensor.
+
 # %% [markdown]
 # ### Exercise: `settle` (3 points)
 # Repair it. With a `limit`, each GPU gets that limit, and growth is not asked for. Without one, each GPU grows: TensorFlow

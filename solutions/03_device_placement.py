@@ -282,7 +282,7 @@ placement.trace(unpinned, tf.constant(3.0)).draw(devices=D)
 
 # %% [markdown]
 # ## A Keras model
-# Two layers, each with two weights: the first layer's are on `D[1]`, the second's on `D[2]`. The call is in no block.
+# Two layers of two weights: the first's are on `D[1]`, the second's on `D[2]`. The call is in no block.
 
 # %%
 x = tf.ones([2, 4])
@@ -292,11 +292,13 @@ for layer, home in zip(model.layers, D[1:3], strict=True):
         layer.build([None, 4])
 
 # %% tags=["show"]
-placement.trace(model, x).draw(devices=D)
+from across import hands
+
+hands.draw_placement(model, x, title="A Keras model", devices=D)
 
 # %% [markdown]
-# Each weight is read where it is: rule 0. All the rest runs on the default device: rule 3. So every call copies all four
-# weights.
+# Each weight is read where it is: rule 0. The rest runs on the default device: rule 3. Each call
+# copies four weights. Drag ops to copy less.
 
 # %% [markdown]
 # ### Exercise: `forward` (3 points)

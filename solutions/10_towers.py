@@ -844,8 +844,8 @@ except NotImplementedError as error:
     print("write `schedule` first" if "your turn" in str(error) else error)
 
 # %% [markdown]
-# A MODEL of a network: each device, the CPU too, has one link of 1.25 GB/s (10 Gb/s). In one box each GPU has a link to the
-# CPU. Each step of the ring costs one latency; the CPU, one each way. From how many devices on is the ring slower, for 33 KB?
+# A MODEL of a network: each device, the CPU too, has one link. In one box each GPU has a link to the CPU. Each step of the ring
+# costs one latency; the CPU, one each way. Move the sliders: from how many devices on is the ring slower, for 0.033 MB?
 
 
 # %% covers=["S53"]
@@ -861,18 +861,21 @@ def middle_seconds(n, size=SIZE, latency=50e-6, rate=1.25e9):
 
 
 # %% tags=["show"] covers=["S53"]
-def modelled(size, name):  # seconds of one sum of `size` bytes, both ways
-    chart, area = pictures.plot(height=2.4, title=f"MODEL: one sum of {name}", x="devices", y="seconds")
-    counts, words = [2, 4, 8, 16, 32], []
-    for line, seconds, colour, way in (("s-", middle_seconds, 7, "by the CPU"), ("o-", ring_seconds, 5, "by a ring")):
-        found = [seconds(n, size) for n in counts]
-        area.plot(counts, found, line, color=pictures.PALETTE[colour], label=way)
-        words.append(f"{way} {found[0]:.3g} seconds with 2 devices and {found[-1]:.3g} with 32")
-    area.legend(frameon=False, labelcolor=pictures.INK)
-    return pictures.render(chart, f"MODEL of one sum of {name}: {'; '.join(words)}.")
+from across import hands
 
 
-display(modelled(SIZE, f"{SIZE / 1e6:.0f} MB"), modelled(33e3, "33 KB"))
+def in_mb(seconds):  # the same rule, of MB and GB/s
+    return lambda n, size, rate: seconds(n, size * 1e6, rate=rate * 1e9)
+
+
+hands.draw_lines(
+    {"by the CPU": in_mb(middle_seconds), "by a ring": in_mb(ring_seconds)},
+    {"devices": [2, 3, 4, 8, 16, 32], "MB": [0.01, 0.033, 0.1, 1, SIZE / 1e6, 100], "GB/s": [0.125, 1.25, 12.5, 100]},
+    start=(4, SIZE / 1e6, 1.25),
+    title="MODEL: one sum, by the CPU and by a ring",
+    y="seconds",
+    log=True,
+)
 
 # %% [markdown]
 # A library brings the ring (NVIDIA's NCCL) and packs small gradients: chapter 11.

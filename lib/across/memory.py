@@ -11,13 +11,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from across import pictures, smi
+from across import hands, pictures, smi
 from across._gpu import loading
 from across._language import pictured
 from across._language.catalogue import marked
@@ -34,6 +36,7 @@ __all__ = [
     "Reading",
     "by_rule",
     "draw",
+    "draw_filled",
     "draw_rule",
     "now",
     "paper",
@@ -211,6 +214,34 @@ def draw_rule(curves: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> 
         for size, (rule, real) in curves.items()
     ]
     return pictures.render(figure, f"MiB taken after each tensor. {'; '.join(said)}.")
+
+
+_FILLED = Path(__file__).with_name("filled_recorded.json")
+
+
+def draw_filled(*, title: str) -> hands.Hands:
+    """Sliders over what TensorFlow's allocator did, recorded by tools/record_filled.py: tensors until one was refused."""
+    known = json.loads(_FILLED.read_text(encoding="utf-8"))
+
+    def line(column: int) -> Callable[[int, int, str], float]:
+        def at(tensors: int, limit: int, growth: str) -> float:
+            found = known["filled"][f"{limit} {growth}"]
+            return found[tensors - 1][column] if tensors <= len(found) else math.nan
+
+        return at
+
+    return hands.draw_lines(
+        {marked("taken in regions"): line(0), marked("used by tensors"): line(1)},
+        {
+            pictured.said("tensors of {0} MiB", known["size"]): range(1, max(map(len, known["filled"].values())) + 2),
+            marked("limit in MiB"): known["limits"],
+            marked("growth"): ("no", "yes"),
+        },
+        title=title,
+        y="MiB",
+        start=(5, 64, "no"),
+        none=marked("refused"),
+    )
 
 
 SETTINGS = (

@@ -1,3 +1,4 @@
+import json
 import math
 import os
 import signal
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 from processes import in_a_fresh_process
 
+import record_filled
 from across import fresh, memory, programs
 from across._gpu import building, loading
 
@@ -224,3 +226,31 @@ def test_pictures_tell_their_data_in_words():
     ]
     with pytest.raises(ValueError, match="no tensors"):
         memory.walk_places({"none": []}, title="t")
+
+
+def test_the_record_of_a_filled_gpu_keeps_its_limit_and_growth_never_makes_room():
+    known = json.loads(record_filled.PLACE.read_text(encoding="utf-8"))
+    for limit in known["limits"]:
+        fixed, grown = (known["filled"][f"{limit} {growth}"] for growth in ("no", "yes"))
+        assert all(used <= taken <= limit for taken, used in [*fixed, *grown])
+        assert {taken for taken, _ in fixed} == {limit}
+        assert len(grown) <= len(fixed) == limit // known["size"]
+
+
+@simulated
+@pytest.mark.parametrize("growth", ["no", "yes"])
+def test_tensorflow_fills_a_gpu_as_it_was_recorded(built, growth):
+    known = json.loads(record_filled.PLACE.read_text(encoding="utf-8"))["filled"][f"64 {growth}"]
+    assert [list(each) for each in fresh.run(record_filled.filled, 64, growth, len(known), gpus=1)] == known
+
+
+def test_the_sliders_show_the_record_and_the_first_tensor_that_was_refused():
+    known = json.loads(record_filled.PLACE.read_text(encoding="utf-8"))["filled"]
+    data = memory.draw_filled(title="filled").data
+    taken, used = data["lines"]
+    settings = [f"{limit} {growth}" for limit in data["values"][1] for growth in data["values"][2]]
+    for setting, *texts in zip(settings, taken["says"], used["says"], strict=True):
+        for column, row in enumerate(texts):
+            numbers = [text for text in row if text != "refused"]
+            assert numbers == [f"{each[column]:.3g}" for each in known[setting]]
+            assert row[len(numbers)] == "refused"

@@ -78,7 +78,7 @@ def draw(
     )
     shown = [op for op in trace.everything if op.kind != PLUMBING]
     edges = trace.edges()
-    labels = {op.name: _label(op) for op in shown}
+    labels = {op.name: label(op) for op in shown}
     widths = _text_widths(labels)
     rows = _rows(shown, [(edge.source, edge.target) for edge in edges], lanes, mean([*widths.values(), 40]) + 12)
     boxes = {op.name: _Place(op.device, rows[op.name], op, max(widths[op.name] + 12, 40)) for op in shown}
@@ -107,17 +107,17 @@ def draw(
         if not there >= {edge.source, edge.target}:
             continue
         _draw_edge(axes, way, ports[number], origin, _kind(edge), (edge.source, edge.target) in thick)
-    fills = _fills(lanes)
+    colours = fills(lanes)
     for name, place in boxes.items():
         if name in there:
             marked_out = name in path or (come is not None and name == come[-1])
-            _draw_box(axes, place, labels[name], origin, fills[lanes.index(place.lane)], marked_out)
+            _draw_box(axes, place, labels[name], origin, colours[lanes.index(place.lane)], marked_out)
     says = {DATA: "tensor"} if alt and come is None else {}
     _draw_legend(axes, total_height - 11, [(kind, says.get(kind, kind)) for kind in kinds], given, bool(path))
     return render(figure, alt or describe(trace, title))
 
 
-def _fills(lanes: Sequence[str]) -> list[str]:
+def fills(lanes: Sequence[str]) -> list[str]:
     """A colour for each lane: its job's, as in the picture of the cluster; of its place where there is no job."""
     jobs = [lane.partition(":")[0] if " " in lane else "" for lane in lanes]  # "worker:1 CPU:0", and "CPU:0"
     colours = colours_of(jobs)
@@ -166,7 +166,7 @@ def _same(op: Op) -> bool:
     return re.sub(r"(_\d+)?$", "", op.name.rpartition("/")[2], count=1).lower() == op.type.lower()
 
 
-def _label(op: Op) -> tuple[str, str]:
+def label(op: Op) -> tuple[str, str]:
     """The two lines of a box: the type, and the name where it says more."""
     if op.kind != OP:
         name = "/".join(op.name.split("/")[-2:])  # of a model's weight: its layer and its name
