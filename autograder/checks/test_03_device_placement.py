@@ -144,7 +144,7 @@ def check_place(got: Any, ops: Sequence[Wish], default: str, ran_on: dict[str, s
         )
         op = f"Op({name!r}, pin={pin!r}, variable={variable!r})"
         op += f", {known!r} in `before` on {device_of(before[known])}," if known else ""
-        if known == variable:
+        if known and known == variable:
             why = ["it touches a variable that `before` has"]
         says = f"You place {op} on {there}, TensorFlow ran it on {ran_on[name]}"
         raise AssertionError(f"{says}: {why[0]}." if why else f"{says}; the default is {default}.")
