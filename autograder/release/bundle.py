@@ -196,6 +196,7 @@ constraint-dependencies = {json.dumps(pins, indent=4)}
 
 [tool.across.released]
 course = {json.dumps(course.id)}
+title = {json.dumps(course.title, ensure_ascii=False)}
 {pushed}"""
 
 
