@@ -1,7 +1,7 @@
 """What a learner waits for, warm as the course does it and cold as it would be without: a table, in turns, on this machine.
 
 uv run python tools/learner.py --repeats 3
-uv run python tools/learner.py --repeats 0 --chapters 03,05      # Validate of these alone
+uv run python tools/learner.py --only page      # of the steps that have this word
 """
 
 from __future__ import annotations
@@ -98,6 +98,17 @@ finally:
     manager.shutdown_kernel(now=True)
     provisioner.turn_off()
 """
+START_PAGE = """
+import time
+from across._jupyter import progress, resetting, start
+def page():
+    resetting.notice()
+    start.render(progress.course(), {{}})
+{before}
+started = time.perf_counter()
+page()
+print(time.perf_counter() - started)
+"""  # of the course in ACROSS_COURSE
 READY = "provisioner.turn_on()\nwarm.ForkServer.ready(provisioner._server)"
 
 
@@ -225,6 +236,10 @@ def steps() -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
             lambda: timed(KERNEL.format(before=READY)),
             lambda: timed(KERNEL.format(before="")),
         ),
+        "the start page: nothing was written since / the first since the start": (
+            lambda: timed(START_PAGE.format(before="page()")),
+            lambda: timed(START_PAGE.format(before="")),
+        ),
         "across lab to JupyterLab / jupyter lab": (lambda: opened(ours)[0], lambda: opened(plain)[0]),
         "across lab to the first cell with TensorFlow / jupyter lab": (
             lambda: opened(ours)[1],
@@ -234,22 +249,18 @@ def steps() -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
 
 
 def main(
-    repeats: Annotated[int, typer.Option(min=0, help="Of each step; 0: Validate alone.")] = 3,
-    chapters: Annotated[str, typer.Option(help="Whose Validate is timed: 03,05; all; none.")] = "all",
+    repeats: Annotated[int, typer.Option(min=1, help="of each step")] = 3,
+    only: Annotated[str, typer.Option(help="steps that have this word, as in --only page")] = "",
 ) -> None:
-    """Time each step warm and cold, in turns; medians, with the smallest and the largest. Then Validate, once."""
-    if repeats:
-        Console(width=130).print(_steps_table(repeats))
-    if chapters != "none":
-        program = str(Path(__file__).with_name("validating.py"))
-        subprocess.run([sys.executable, program, "--chapters", chapters], check=True)
+    """Time each step warm and cold, in turns; medians, with the smallest and the largest."""
+    Console(width=130).print(_steps_table(repeats, only))
 
 
-def _steps_table(repeats: int) -> Table:
+def _steps_table(repeats: int, only: str) -> Table:
     made = Table(title=f"seconds that a learner waits; {os.cpu_count()} cores, {repeats} repeats")
     for column in ("", "warm", "(min-max)", "cold", "(min-max)", "times"):
         made.add_column(column, justify="left" if column == "" else "right")
-    for name, ways in steps().items():
+    for name, ways in ((name, ways) for name, ways in steps().items() if only in name):
         seen: tuple[list[float], list[float]] = ([], [])
         for repeat in range(repeats):
             for way in (0, 1) if repeat % 2 == 0 else (1, 0):

@@ -40,6 +40,8 @@ HARNESS = Path(build.__file__).parents[1]
 PLACE = re.compile(r"\{\d[^{}]*\}")
 PAGES = (  # what they say is in a context of its own
     "_jupyter/pages/start.html",
+    "_jupyter/pages/lanes.html",
+    "_jupyter/pages/how.html",
     "_jupyter/share/labextensions/across/lab.js",
     "_jupyter/share/labextensions/across/exercises.js",
     "_jupyter/share/labextensions/across-cells/cells.js",
@@ -88,7 +90,7 @@ def of_course(course: Course, language: str, also: Iterable[str] = ()) -> list[W
     found = [_prose(course, language, name) for name in begun]
     if course.root != HARNESS.parent:
         return found
-    return [*found, _library(language), _harness(language), _site(language, course)]
+    return [*found, _library(language, course), _harness(language), _site(language, course)]
 
 
 def _prose(course: Course, language: str, name: str) -> Words:
@@ -103,13 +105,14 @@ def _prose(course: Course, language: str, name: str) -> Words:
     return words
 
 
-def _library(language: str) -> Words:
+def _library(language: str, course: Course) -> Words:
     words = Words(LIBRARY / "_language" / language / "across.po", f"lib/across/_language/{language}/across.po")
     for path in sorted(LIBRARY.rglob("*.py")):
         words.add(f"lib/across/{path.relative_to(LIBRARY).as_posix()}", messages.of_source(path.read_text("utf-8")))
     words.add("lib/across/diagnosis.py", dict.fromkeys(FINDINGS, ()))
     for file in PAGES:
         words.add(f"lib/across/{file}", messages.of_page((LIBRARY / file).read_text("utf-8")), catalogue.PAGE)
+    words.add("course.toml", {course.title: ()}, catalogue.PAGE)
     return words
 
 

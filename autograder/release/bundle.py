@@ -209,4 +209,5 @@ constraint-dependencies = {json.dumps(versions, indent=4)}
 
 [tool.across.released]
 course = {json.dumps(course.id)}
+title = {json.dumps(course.title, ensure_ascii=False)}
 {pushed}"""

@@ -236,14 +236,9 @@ def test_a_chapter_that_is_not_translated_is_linked_to_in_english(tmp_path: Path
     course = find()
     english = about.read(course, TWO[0])
     chinese = about.read(course, TWO[1], "zh")
-    for page in (
-        pages.front("t", [english, chinese], [], None, words.of("zh")),
-        pages.overview([english, chinese], words.of("zh")),
-    ):
-        assert f"/{TWO[0]}.html" in page
-        assert f"{TWO[1]}.html" not in page
-    assert f'href="../chapters/{TWO[0]}.html" lang="en"' in pages.front("t", [english], [], None, words.of("zh"))
-    assert f'href="../../about/{TWO[0]}.html" lang="en"' in pages.overview([english], words.of("zh"))
+    page = pages.front("t", [english, chinese], [], None, words.of("zh"))
+    assert f'href="../chapters/{TWO[0]}.html" lang="en"' in page
+    assert f"{TWO[1]}.html" not in page
 
 
 @pytest.mark.parametrize("name", [name for name in find().chapters if in_language.is_translated(find(), "zh", name)])
@@ -259,6 +254,7 @@ def test_a_translated_chapter_says_of_itself_what_the_english_one_says(name: str
         english.points,
         len(english.sections),
     )
+    assert str(english.minutes) in chinese.does
     assert (bool(chinese.recipe), bool(chinese.taken)) == (bool(english.recipe), bool(english.taken))
 
 
@@ -291,10 +287,28 @@ def test_a_chapter_says_of_itself_all_that_its_page_needs(name: str):
     found, course = about.read(find(), name), find()
     assert found.question.endswith("?")
     assert found.lead
+    assert str(found.minutes) in found.does or "an hour" in found.does
     assert 30 <= found.minutes <= 180
     assert found.recipe
     assert [task.name for task in found.tasks if not task.asks] == []
     assert sum(task.points for task in found.tasks) == found.points == course.chapter(name).max_points
+
+
+def test_the_first_page_has_the_start_pages_picture_the_commands_a_click_that_runs_it_and_a_row_a_chapter(two: Path):
+    page = classroom.shown(two / "index.html")
+    assert page.select_one("figure svg[role=img]")
+    assert "pip install uv\nuv run across lab" in page.get_text()
+    rows = [" ".join(row.get_text(" ").split()) for row in page.select("tbody tr")]
+    assert [row[:2] for row in rows] == ["01", "03"]
+    assert (
+        "In 60 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand."
+        in rows[1]
+    )
+    chinese = classroom.shown(two / "zh" / "index.html")
+    assert "60 分钟" in chinese.select("tbody tr")[1].get_text()
+    assert "来自第 03 章" in chinese.select_one("figcaption").get_text()
+    abouts, address = [about.read(find(), TWO[1])], Address.read("x", "https://github.com/owner/name@main")
+    assert f"colab/{TWO[1]}.ipynb" in pages.front("t", abouts, [], address, words.of("en"))
 
 
 def test_a_teachers_page_says_what_the_chapter_says(two: Path):

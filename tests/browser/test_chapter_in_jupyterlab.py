@@ -30,6 +30,7 @@ from labs import (
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="  # a PNG
 THEMES = ("JupyterLab Light", "JupyterLab Dark")
 ERROR = '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]'
 SCROLL = f"""
@@ -124,7 +125,8 @@ def test_the_start_page_opens_first_and_can_be_read(browser: Chrome, lab: Lab, s
     themed(lab, theme)
     on_the_start_page(browser, lab)
     browser.save_screenshot(screenshots / f"start_{theme[-5:].strip()}.png")
-    assert "runs on 4" in shown(browser, ".across-start .chapters").text
+    assert "runs on 4" in shown(browser, ".across-start").text
+    assert shown(browser, ".across-start figure svg")
     for css in (".next a", ".chapters h3", ".facts", ".legend"):
         assert contrast(shown(browser, f".across-start {css}").screenshot_as_png) >= 4.5, css
 
@@ -141,10 +143,14 @@ def test_the_start_page_is_used_by_keyboard_alone_and_is_current_when_one_comes_
         notebook = json.loads(released)
         answer = next(cell for cell in notebook["cells"] if cell["id"] == "where")
         answer["source"] = "def where(tensor):\n    return tensor.backing_device"
+        drew = {"data": {"image/png": DOT}, "metadata": {"image/png": {"alt": "A dot."}}}
+        answer["outputs"] = [{"output_type": "display_data", **drew}]
         path.write_text(json.dumps(notebook), encoding="utf-8")
         button = '//jp-button[contains(., "Start page")]'
         until(browser, LOADS, lambda b: b.find_element(By.XPATH, button).click() or True, "the button Start page")
         until(browser, LOADS, lambda b: "1 of 9 exercises answered" in shown(b, ".across-start").text, "the answer")
+        box = "const i = document.querySelector('.across-start img'); return i && i.naturalWidth && i.alt"
+        assert until(browser, LOADS, lambda b: b.execute_script(box), "what the run drew") == "Your run drew: A dot."
         assert "Go on with 03 Device placement: exercise split" in shown(browser, ".across-start .next").text
     finally:
         path.write_bytes(released)

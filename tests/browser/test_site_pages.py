@@ -7,6 +7,7 @@ import http.server
 import itertools
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import browsers
 import pytest
@@ -19,17 +20,23 @@ from autograder.model.course import find
 from course_site import built
 
 CHAPTER = "03_device_placement"
-PAGES = ("index.html", f"chapters/{CHAPTER}.html", f"about/{CHAPTER}.html", "about/index.html", "zh/index.html")
+PAGES = ("index.html", f"chapters/{CHAPTER}.html", f"about/{CHAPTER}.html", "zh/index.html")
 LEVELS = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((each) => +each.nodeName[1])"
 SEARCHED = 30.0  # seconds; a deadline
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a site of two chapters without outputs: what browsers do not search in files they search there."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of two chapters without outputs."""
     out = tmp_path_factory.mktemp("site") / "site"
     built.build(find(), out, names=["01_gpu_setup", CHAPTER], execute=False)
-    handler = functools.partial(Quiet, directory=str(out))
+    return out
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[str]:
+    """The address of the site."""
+    handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -62,16 +69,20 @@ def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, si
     assert "with attempt(" in source.text
 
 
-@pytest.mark.parametrize(("folder", "words"), [("", "pinned"), ("zh/", "拷贝"), ("zh/", "默认设备")])
-def test_a_search_leads_to_the_chapter(browser, site, folder, words):
-    opened(browser, f"{site}/{folder}index.html", 1280)
+@pytest.mark.parametrize("served", [True, False])
+@pytest.mark.parametrize(
+    ("language", "words", "seen"), [("", "pinned", "pinned"), ("zh/", "拷贝", "拷贝"), ("zh/", "默认设备", "设备")]
+)
+def test_a_search_leads_to_the_chapter_and_shows_a_line_around_what_it_found(
+    browser, folder, site, language, words, seen, served
+):
+    opened(browser, f"{site if served else folder.as_uri()}/{language}index.html", 1280)
     browser.find_element(By.CSS_SELECTOR, "input[name=q]").send_keys(words, Keys.ENTER)
-    found = WebDriverWait(browser, SEARCHED).until(
-        lambda driver: [
-            each for each in driver.find_elements(By.CSS_SELECTOR, "#search-results li a") if each.is_displayed()
-        ]
+    there = f"#search-results li:has(a[href*='chapters/{CHAPTER}.html']) .context"
+    said = WebDriverWait(browser, SEARCHED).until(
+        lambda driver: next((e.text for e in driver.find_elements(By.CSS_SELECTOR, there) if e.is_displayed()), "")
     )
-    assert [each for each in found if f"{folder}chapters/{CHAPTER}.html" in (each.get_attribute("href") or "")]
+    assert seen in said.lower()
 
 
 def test_the_same_page_in_the_other_language_is_reached_by_the_keyboard_and_so_is_the_way_back(browser, site):

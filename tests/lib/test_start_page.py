@@ -19,11 +19,12 @@ from bs4 import BeautifulSoup
 from nbgrader.utils import compute_checksum
 
 from across import diagnosis
-from across._jupyter import chapters, machine, progress, start
+from across._jupyter import chapters, lab, machine, progress, start
 from across._language import catalogue
 from across._process import kept, recorded
 
 KEPT = re.compile("练习 (pick|explain)|notebook|Linux x86_64|TensorFlow")  # what a Chinese page says as it is
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 STUB = 'raise NotImplementedError("your turn")'
 NO_CARD = diagnosis.diagnose(diagnosis.Facts()).says
 
@@ -113,12 +114,11 @@ def said(name: str) -> str:
     return " ".join(item.get_text(" ").split())
 
 
-def test_a_chapter_says_its_question_minutes_needs_points_and_what_it_shows_here():
+def test_a_chapter_says_its_question_minutes_needs_and_points_and_the_page_what_each_shows_here():
     assert said("Jobs") == (
-        "02 Jobs What are Jobs? ○ not begun · 50 minutes · after 01 · "
-        "runs on 4 logical CPUs (no GPU): placement, copies and errors are real, speed is not "
-        "0 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points"
+        "no picture yet 02 Jobs What are Jobs? ○ not begun · 50 minutes · after 01 · 2 exercises, 5 points"
     )
+    assert "02: runs on 4 logical CPUs (no GPU): placement, copies and errors are real" in page().get_text()
     assert "after 02 and 09 (not here)" in said("Signals")
 
 
@@ -184,52 +184,67 @@ def test_links_lead_to_the_chapter_and_to_its_open_exercise(course: Path):
     assert (link["data-path"], link["data-cell"]) == ("02_jobs.ipynb", "explain")
 
 
-def test_the_map_puts_what_needs_another_to_the_right_of_it_and_says_itself_in_words():
-    drawn = page().select_one("svg")
-    assert drawn["aria-label"] == (
-        "What needs what. 01 Pipes: not begun; 02 Jobs: not begun, after 01; 03 Signals: not begun, after 02 and 09."
-    )
-    left = [int(box["x"]) for box in drawn.select("rect")]
-    assert left == sorted(set(left))
-    assert len(drawn.select("path.arrow")) == 2
+def test_the_course_is_called_as_it_says_itself_or_what_was_handed_out_says(course: Path):
+    def called() -> tuple[str, str]:
+        return page().h1.get_text(), page().title.get_text()
+
+    assert called() == ("Start here", "Start here")
+    (course.parent / "pyproject.toml").write_text('[tool.across.released]\ncourse = "x"\n')
+    assert called() == ("Start here", "Start here")
+    (course.parent / "pyproject.toml").write_text('[tool.across.released]\ntitle = "Shells {0} <b>"\n')
+    assert called() == ("Shells {0} <b>", "Shells {0} <b>")
+    (course.parent / "course.toml").write_text('title = "Pipes and jobs"\n')
+    assert called() == ("Pipes and jobs", "Pipes and jobs")
 
 
-def test_no_arrow_of_our_map_passes_behind_a_box_that_it_does_not_lead_to(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ACROSS_COURSE", str(Path(__file__).resolve().parents[2]))
-    boxes = start._boxes(progress.course())
-    at = {box.chapter.name: box for box in boxes}
-    for box in boxes:
-        for need in box.chapter.needs:
-            others = [each for each in boxes if each not in (box, at[need])]
-            for x, y in points(start._path(at[need], box)):
-                behind = [
-                    o.chapter.name for o in others if 0 <= x - o.x <= start.WIDTH and 0 <= y - o.y <= start.HEIGHT
-                ]
-                assert not behind, (need, box.chapter.name, behind)
+def test_the_picture_of_chapter_03_stands_where_that_chapter_is_and_says_itself_in_words(course: Path):
+    assert page().select("figure") == []
+    write(course / f"{start.PICTURED}.ipynb", [])
+    assert page().select_one("figure svg[role=img]")["aria-label"].startswith("Four ops in the lanes of three GPUs: ")
+    assert "From chapter 03" in page().select_one("figcaption").get_text()
 
 
-def points(path: str) -> list[tuple[float, float]]:
-    """Points of an SVG path of M, C and H with absolute numbers, close together."""
-    found: list[tuple[float, float]] = []
-    for command, said in re.findall(r"([MCH])([-\d ]+)", path):
-        numbers = list(map(float, said.split()))
-        if command == "M":
-            found.append((numbers[0], numbers[1]))
-            continue
-        ends = [(numbers[0], found[-1][1])] * 3 if command == "H" else [(numbers[i], numbers[i + 1]) for i in (0, 2, 4)]
-        begin = found[-1]
-        for t in (step / 50 for step in range(1, 51)):
-            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
-            found.append(
-                tuple(sum(w * each[axis] for w, each in zip(weights, [begin, *ends], strict=True)) for axis in (0, 1))
-            )
-    return found
+def drawn_by(path: Path, png: str = DOT) -> None:
+    """The notebook after a run of its first code cell, which drew twice."""
+    notebook = nbformat.read(path, as_version=4)
+    cell = next(each for each in notebook.cells if each.cell_type == "code")
+    for words in ("One <dot>.", "Another."):
+        said = {"data": {"image/png": png}, "metadata": {"image/png": {"alt": words}}}
+        cell.outputs.append(nbformat.v4.new_output("display_data", **said))
+    nbformat.write(notebook, path)
 
 
-def test_a_bundle_of_one_chapter_has_no_map(course: Path):
+def test_a_box_has_the_first_picture_that_the_students_run_drew_and_else_none(course: Path):
+    drawn_by(course / "02_jobs.ipynb")
+    boxes = page().select(".chapters li")
+    assert [len(each.select("img")) for each in boxes] == [0, 1, 0]
+    assert boxes[1].img["alt"] == "Your run drew: One <dot>."
+    assert boxes[1].img["src"].startswith("/base/across/start?drawn=02_jobs&of=")
+    assert progress.course()[1].drawn.startswith(b"\x89PNG")
+    drawn_by(course / "03_signals.ipynb", "no base64!")
+    drawn_by(course / "01_pipes.ipynb", "a")
+    assert [bool(each.drawn) for each in progress.course()] == [False, True, False]
+    assert not any(each.torn for each in progress.course())
+
+
+def test_what_has_not_changed_is_not_read_again_and_what_has_is(course: Path, monkeypatch: pytest.MonkeyPatch):
+    progress.course()
+    read = list[str]()
+    of_file = progress._chapter
+    monkeypatch.setattr(progress, "_chapter", lambda path, *rest: read.append(path.stem) or of_file(path, *rest))
+    progress.course()
+    assert read == []
+    change(course / "02_jobs.ipynb", "pick", "def pick(): return 1")
+    passes(course / "01_pipes.ipynb", "pick")
+    assert [each.answered for each in progress.course()] == [0, 1, 0]
+    assert [each.passing for each in progress.course()] == [1, 0, 0]
+    assert sorted(read) == ["01_pipes", "02_jobs"]
+
+
+def test_a_bundle_of_one_chapter_has_it_alone(course: Path):
     for name in ("01_pipes", "02_jobs"):
         (course / f"{name}.ipynb").unlink()
-    assert page().select("svg") == []
+    assert "chapters, about" not in page().get_text()
     assert "Begin 03 Signals" in page().select_one(".next").get_text()
 
 
@@ -305,11 +320,8 @@ def test_the_needs_of_course_toml_are_chapters_that_come_before_and_miss_none():
 @pytest.mark.usefixtures("chinese")
 def test_in_chinese_it_links_to_the_notebooks_that_there_are_and_says_where_there_is_none(course: Path):
     in_chinese(course, "02_jobs", "作业")
-    assert said("作业") == (
-        "02 作业 什么是作业？ ○ 未开始 · 50 分钟 · 先学 01 · "
-        "在 4 个逻辑 CPU 上运行（没有 GPU）：放置、拷贝和错误都是真实的，速度则不是 "
-        "练习已作答 0/2 · 检查已通过 0/1 · 得分 0/5"
-    )
+    assert said("作业") == ("还没有图 02 作业 什么是作业？ ○ 未开始 · 50 分钟 · 先学 01 · 2 个练习，5 分")
+    assert "02：在 4 个逻辑 CPU 上运行（没有 GPU）" in page().get_text()
     assert "○ 未开始 · 只有英文版 · 50 分钟" in said("Pipes")
     assert "先学 02、09（这里没有）" in said("Signals")
     assert [link["data-path"] for link in page().select(".chapters h3 a")] == [
@@ -328,7 +340,7 @@ def test_nothing_of_the_chinese_page_is_english_but_what_its_chapters_say(course
     change(course / "zh" / "01_pipes.ipynb", "pick", "def pick(): return 1")
     for facts in (FACTS, None, {}):
         found = page(facts)
-        for style in found.select("style, code"):
+        for style in found.select("style, code, kbd"):
             style.extract()
         told = [*found.stripped_strings, *(each["aria-label"] for each in found.select("[aria-label]"))]
         assert [each for each in told if re.search("[a-z]{3}", KEPT.sub("", each))] == []
@@ -354,18 +366,11 @@ def test_progress_is_that_of_the_notebook_in_either_language_that_is_furthest(
     assert "练习已作答 2/2 · 检查已通过 1/1 · 得分 2.5/5（在英文 notebook 里）" in said("作业")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_title_is_cut_to_fit_its_box(language: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ACROSS_COURSE", str(Path(__file__).resolve().parents[2]))
+@pytest.mark.parametrize(("language", "hidden", "begins"), [("en", True, False), ("zh", False, True)])
+def test_the_file_browser_shows_the_notebooks_of_one_language(course: Path, monkeypatch, language, hidden, begins):
+    in_chinese(course, "02_jobs", "作业")
     monkeypatch.setenv(catalogue.VARIABLE, language)
-    boxes = start._boxes(progress.course())
-    assert len(boxes) == len(chapters.names())
-    for box in boxes:
-        widths = [
-            sum(2 if ord(each) > 0x2E80 else 1 for each in line)
-            + (len(box.chapter.number) + 1) * (line == box.lines[0])
-            for line in box.lines
-        ]
-        assert max(widths) <= start.LINE
-        assert len(widths) <= start.LINES
-    assert max(box.x for box in boxes) + start.WIDTH < 62 * 16 - 48  # start.css: the page, less what is left beside it
+    options = lab.arguments(course, browser=False, port=1)
+    assert ("--ContentsManager.hide_globs=zh" in options) == hidden
+    assert ("--ContentsManager.preferred_dir=zh" in options) == begins
+    assert "--ContentsManager.hide_globs=*.lock" in options

@@ -17,6 +17,8 @@ from autograder.model.course import Chapter, Course, text
 HEADING = re.compile(r"^(#{1,6}) +(.+?) *$")
 MINUTES = re.compile(r"\b(\d+)\s+minutes\b")
 HOUR = re.compile(r"\ban\s+hour\b")
+TIMED = re.compile(r"\d+\s*minutes\b|\ban\s+hour\b|\d+\s*分钟")
+SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 EXERCISE = re.compile(r"`(\w+)`")
 BOLD = re.compile(r"\*\*(.+)\*\*\Z", re.DOTALL)
 FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
@@ -50,6 +52,11 @@ class About:
     taken: str  # what the reader takes along, as the chapter says; "" if it does not
     recipe: str  # lines to copy
     language: str = ENGLISH
+
+    @property
+    def does(self) -> str:
+        """What one does in it, as it says: the sentence of its lead that names the minutes; "" where none does."""
+        return next((each for each in SENTENCES.split(self.lead) if TIMED.search(each)), "")
 
     @property
     def number(self) -> str:

@@ -11,6 +11,8 @@ Before it is put in its place the site is searched for every reference, listed a
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import shutil
 import subprocess
@@ -35,6 +37,9 @@ from course_site import about, outputs, pages, staged, words
 MARK = ".site"  # in a folder that this command has made, and may replace
 BUILDS = 600.0  # seconds that Sphinx may take
 DOCS = ("student.md", "crosswalk.md")  # of docs/, and of docs/zh/, where they are there
+SAYS = """const says = {};
+fetch = async (url) => ({{ text: () => `<p role="main">${{says[url.replace(/^\\.\\//, "")]}}</p>` }});
+"""  # in place of what a page among files may not fetch
 TEMPLATES = Path(__file__).parent / "templates"
 TOOLS = Path(__file__).parents[1]  # what Sphinx's settings import is found from there
 
@@ -101,10 +106,14 @@ def build(
         (new / MARK).write_text("written by `tools/make_site.py`, which may replace this folder\n", encoding="utf-8")
         kept = [secret for name in names for secret in leaks.secrets(course, name)]
         read = Path(aside) / "read"  # what is read on each page
-        for page in new.rglob("*.html"):
-            _put(
-                read / page.relative_to(new), BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").get_text()
-            )
+        for language, names_there in there.items():
+            folder, says = new / words.of(language).folder, {}
+            for name in names_there:
+                page = BeautifulSoup((folder / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+                _put(read / words.of(language).folder / f"{name}.html", page.get_text())
+                main = page.find(role="main") or page
+                says[f"{name}.html"] = html.escape(" ".join(main.get_text().split()), quote=False)
+            _put(folder / "_static" / "pages.js", SAYS.format(json.dumps(says, ensure_ascii=False)))
         if found := [*leaks.leaks(new, kept), *leaks.leaks(read, kept)]:
             raise CourseError("no site was written:\n" + "\n".join(found))
         new.chmod(0o755)
@@ -152,7 +161,6 @@ def _stage(
             spoken.said(course.title), abouts, [name.removesuffix(".md") for name in others], published, spoken
         )
     }
-    made["about/index"] = pages.overview(abouts, spoken)
     for each in abouts:
         if each.language != language:
             continue

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 
-from across._language.catalogue import LANGUAGES, TAGS
+from across._jupyter import start
+from across._language.catalogue import ENGLISH, LANGUAGES, TAGS
 from autograder.model.address import Address
 from course_site.about import About, Task
 from course_site.staged import facts
 from course_site.words import Words
 
+ORPHAN = "---\norphan: true\n---\n\n"  # for Sphinx: it is in no list of pages, the first page's table leads to it
 BAR = "\\|"  # within a table
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
@@ -27,28 +30,28 @@ def front(title: str, abouts: list[About], others: list[str], published: Address
         count,
     )
     ours = _of(words, abouts)
+    elsewhere = published if words.language == ENGLISH else None  # links there open the English notebook
+    at_once = opened(elsewhere, abouts[0].name)
     parts = [
         f"# {title}",
         f"{about}{where}",
-        _table(abouts, "chapters/{}.ipynb", (words.said("what you can do after it"), "about/{}.md"), words),
+        _pictured(ours, words),
+        words.said("In the folder of the course, on a machine with Python and pip:"),
+        "```bash\npip install uv\nuv run across lab\n```",
+        words.said("Or begin at once, with nothing installed here: {0}.", at_once) if at_once else "",
+        f"## {words.said('What you do in each chapter')}",
+        _table(abouts, words),
         _tree(words.said("Chapters"), [f"{_called(each)} <chapters/{each.name}>" for each in ours]),
-        _tree(words.said("More"), ["about/index", *others]),
+        _tree(words.said("More"), others) if others else "",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
-def overview(abouts: list[About], words: Words) -> str:
-    """The page that leads to what one can do after each chapter."""
-    parts = [
-        f"# {words.said('After each chapter')}",
-        words.said(
-            "A page a chapter, for whoever thinks of teaching or taking it: what it asks, what one writes in it, and what one "
-            "takes along. Each is made from the chapter itself."
-        ),
-        _table(abouts, "{}.md", (words.said("the chapter"), "../chapters/{}.ipynb"), words, "about/"),
-        _tree("", [f"{_called(each)} <{each.name}>" for each in _of(words, abouts)]),
-    ]
-    return "\n\n".join(parts)
+def _pictured(abouts: list[About], words: Words) -> str:
+    """The picture at the top of the start page, with the words below it, as HTML; "" where the course has not its chapter."""
+    say = functools.partial(start.say, language=words.language)
+    pictured = next((each for each in abouts if each.name == start.PICTURED), None)
+    return start.TEMPLATES.get_template("lanes.html").render(pictured=pictured, say=say) if pictured else ""
 
 
 def _of(words: Words, abouts: list[About]) -> list[About]:
@@ -60,30 +63,22 @@ def _called(about: About) -> str:
     return f"{about.number} {about.title}".strip()
 
 
-def _table(abouts: list[About], page: str, second: tuple[str, str], words: Words, here: str = "") -> str:
-    """A row a chapter, its title linked to `page`; `second`: another link's text and page; `here`: the folder of this page.
-
-    A chapter that is not there in the language is linked to in its own, a page that Sphinx does not know of.
-    """
-    rows = [
-        f"| | {words.said('chapter')} | {words.said('minutes')} | {words.said('points')} |",
-        "|---|---|---|---|",
-    ]
+def _table(abouts: list[About], words: Words) -> str:
+    """A row a chapter. One that is not there in the language is linked to in its own, a page that Sphinx does not know of."""
+    rows = [f"| | {words.said('chapter')} | {words.said('what you do in it')} |", "|---|---|---|"]
     for each in abouts:
         if each.language == words.language:
-            question = each.question if each.question != each.title else ""
             links = [
-                f"[{each.title}]({page.format(each.name)})",
-                question,
-                f"[{second[0]}]({second[1].format(each.name)})",
+                f"[{each.title}](chapters/{each.name}.ipynb)",
+                each.question if each.question != each.title else "",
             ]
+            does = f"{each.does} [{words.said('what you can do after it')}](about/{each.name}.md)".lstrip()
         else:
-            place = f"{'../' * (1 + here.count('/'))}{here}{page.format(each.name).partition('.')[0]}.html"
-            tag = TAGS[each.language]
+            place, tag = f"../chapters/{each.name}.html", TAGS[each.language]
             title = f'<a href="{place}" lang="{tag}" hreflang="{tag}">{html.escape(each.title)}</a>'
-            links = [title, words.said("in English only")]
-        told = "<br>".join(filter(None, links))
-        rows.append(f"| {each.number} | {told.replace('|', BAR)} | {each.minutes or ''} | {each.points:g} |")
+            links, does = [title, words.said("in English only")], ""
+        told = [part.replace("|", BAR) for part in (each.number, "<br>".join(filter(None, links)), does)]
+        rows.append(f"| {' | '.join(told)} |")
     return "\n".join(rows)
 
 
@@ -99,7 +94,7 @@ def after(about: About, picture: str, published: Address | None, words: Words) -
     chapter = f"[{words.said('Read the chapter')}](../chapters/{about.name}.ipynb)"
     sections = "\n".join(f"- {section}" for section in about.sections)
     parts = [
-        f"# {heading}",
+        f"{ORPHAN}# {heading}",
         f"**{about.question}**" if about.question and about.question != about.title else "",
         about.lead,
         picture,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from across._language import catalogue
 from across._language.catalogue import said
@@ -53,6 +56,17 @@ def folder() -> Path:
     raise NoSuchChapter(
         said("no folder notebooks/ with chapters in {0}; start in the course's folder", chosen or working_folder)
     )
+
+
+def course_title() -> str:
+    """What the course is called, as course.toml says, or in what was handed out its pyproject.toml; "" if nothing does."""
+    for file, *keys in (("course.toml",), ("pyproject.toml", "tool", "across", "released")):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            told: Any = tomllib.loads((folder().parent / file).read_text(encoding="utf-8"))
+            for key in (*keys, "title"):
+                told = told[key]
+            return str(told)
+    return ""
 
 
 def names() -> list[str]:

@@ -29,6 +29,7 @@ DIARY = marked(
     "shows it, and you may delete it."
 )
 PORT = 8888
+HIDDEN = ("__pycache__", "*.pyc", "*~", "*.lock", "*_recorded.txt")  # in the file browser: nobody opens these
 TRIES = 50  # ports tried after the first, unless one was asked for
 
 
@@ -80,6 +81,7 @@ def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
 
 def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
     """JupyterLab's command line."""
+    language = catalogue.current()
     options = [
         f"--ServerApp.root_dir={notebooks}",
         f"--ServerApp.port={port}",
@@ -87,7 +89,11 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
         "--MappingKernelManager.transport_encryption=auto",
         f"--ServerApp.open_browser={browser}",
         "--log-level=WARN",  # the address is shown all the same
+        # the file browser shows the notebooks of one language: the start page leads to the others
+        *(f"--ContentsManager.hide_globs={each}" for each in (*HIDDEN, *catalogue.LANGUAGES) if each != language),
     ]
+    if (notebooks / language).is_dir():
+        options.append(f"--ContentsManager.preferred_dir={language}")
     if _system.administrator():
         options.append("--ServerApp.allow_root=True")  # in a container one is often root
     return options

@@ -50,18 +50,9 @@ def line(name: str, points: float, cell: str, state: str, says: str) -> dict[str
 
 def keep_pictures(path: Path, outputs: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Keep those among the outputs of checks, by exercise: each as base64 `png`, with `alt`, the words for it."""
-    found = {name: [_picture(each) for each in its if _is_picture(each)][:FEW] for name, its in outputs.items()}
+    found = {name: [*filter(None, map(progress.picture, its))][:FEW] for name, its in outputs.items()}
     with kept.alone(PICTURES, path):
         kept.write(PICTURES, path, kept.read(PICTURES, path) | found)
-
-
-def _is_picture(output: Mapping[str, Any]) -> bool:
-    return isinstance(output.get("data", {}).get("image/png"), str)
-
-
-def _picture(output: Mapping[str, Any]) -> dict[str, str]:
-    facts = output.get("metadata", {}).get("image/png", {})
-    return {"png": output["data"]["image/png"], "alt": str(facts.get("alt", "")) if isinstance(facts, dict) else ""}
 
 
 def picture(path: Path, exercise: str, number: int) -> bytes:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from across._jupyter import chapters, validation
 from across._language import catalogue
-from across._process import recorded
+from across._process import kept, recorded
 
 MINUTES = re.compile(r"\b(\d{2,3})\s+minutes\b|\b(an)\s+hour\b")  # of the English prose
 QUESTION = re.compile(r"^\*\*(.+[?？])\*\*$", re.MULTILINE)
@@ -59,6 +61,8 @@ class Chapter:
     work: str = ""  # path of the notebook of which the exercises are told
     work_language: str = catalogue.ENGLISH
     also: tuple[str, ...] = ()  # languages of others that have answers
+    drawn: bytes = field(default=b"", repr=False)  # the first picture in the notebook that the student has, a PNG
+    drawn_alt: str = ""  # the words for it
 
     @property
     def number(self) -> str:
@@ -124,7 +128,7 @@ def course() -> list[Chapter]:
         notebooks = {}
         for language, path in chapters.notebooks(name).items():
             with contextlib.suppress(OSError):  # removed meanwhile
-                notebooks[language] = _read(path, language, path.relative_to(folder).as_posix())
+                notebooks[language] = _read(path, language, path.relative_to(folder).as_posix(), _stamp(path))
         if notebooks:
             found.append(_one(notebooks))
     return found
@@ -164,17 +168,18 @@ def next_step(course: Sequence[Chapter]) -> Next | None:
     return Next(first, None) if first else None
 
 
-def levels(course: Sequence[Chapter]) -> list[list[Chapter]]:
-    """The chapters in columns: each stands one further right than the furthest that it needs."""
-    depth: dict[str, int] = {}
-    for each in course:  # a chapter needs only chapters before it
-        depth[each.name] = 1 + max((depth[need] for need in each.needs if need in depth), default=-1)
-    return [[each for each in course if depth[each.name] == level] for level in sorted(set(depth.values()))]
+def _stamp(path: Path) -> tuple[int, ...]:
+    """When a notebook and its record were written, as far as files tell. Raises OSError where there is no such notebook."""
+    found = [path.stat()]
+    with contextlib.suppress(OSError):  # nothing is recorded of it
+        found.append(kept.file(recorded.KIND, path).stat())
+    return tuple(part for each in found for part in (each.st_mtime_ns, each.st_size, each.st_ino))
 
 
-def _read(path: Path, language: str, where: str) -> Chapter:
-    """The chapter in a file, which is `where` from the folder of notebooks. Raises OSError where there is no such file."""
-    worked = path.stat().st_mtime
+@lru_cache(maxsize=64)
+def _read(path: Path, language: str, where: str, stamp: tuple[int, ...]) -> Chapter:
+    """The chapter in a file, which is `where` from the folder of notebooks; kept until its `stamp` is another."""
+    worked = stamp[0] / 1e9
     try:
         found = _chapter(path, json.loads(path.read_text(encoding="utf-8")), worked)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # a student's file
@@ -188,6 +193,8 @@ def _chapter(path: Path, notebook: Mapping[str, Any], worked: float) -> Chapter:
     minutes = MINUTES.search(prose)
     title, question = TITLE.search(prose), QUESTION.search(prose)
     needs = notebook["metadata"].get("across", {}).get("needs", [])
+    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
+    drawn = next(filter(None, map(picture, outputs)), {"png": "", "alt": ""})
     return Chapter(
         name=path.stem,
         title=_plain(title[1]) if title else path.stem,
@@ -196,7 +203,23 @@ def _chapter(path: Path, notebook: Mapping[str, Any], worked: float) -> Chapter:
         needs=tuple(str(each) for each in needs),
         exercises=tuple(exercises(notebook, said)),
         worked=worked,
+        drawn=_png(drawn["png"]),
+        drawn_alt=drawn["alt"],
     )
+
+
+def _png(text: str) -> bytes:
+    """Of base64; nothing where it is none: a student's file."""
+    with contextlib.suppress(ValueError):
+        return found if (found := base64.b64decode(text)).startswith(b"\x89PNG") else b""
+    return b""
+
+
+def picture(output: Mapping[str, Any]) -> dict[str, str]:
+    """What an output of a cell shows, if it is a picture: base64 `png`, and `alt`, the words for it; else nothing."""
+    png, facts = output.get("data", {}).get("image/png"), output.get("metadata", {}).get("image/png", {})
+    alt = str(facts.get("alt", "")) if isinstance(facts, dict) else ""
+    return {"png": png, "alt": alt} if isinstance(png, str) else {}
 
 
 def exercises(notebook: Mapping[str, Any], said: Mapping[str, Any]) -> list[Exercise]:

@@ -125,9 +125,9 @@ def page(language: str) -> dict[str, str]:
     return {} if language == ENGLISH else pairs(FOLDER / language / "across.po", PAGE)
 
 
-def on_page(line: str, *values: object) -> str:
-    """A line of the start page in the language of this process, `values` in the places {0}, {1} ... of it."""
-    return page(current()).get(line, line).format(*values)
+def on_page(line: str, *values: object, language: str) -> str:
+    """A line of the start page in a language, `values` in the places {0}, {1} ... of it."""
+    return page(language).get(line, line).format(*values)
 
 
 @cache

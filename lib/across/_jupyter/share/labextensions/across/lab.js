@@ -64,6 +64,7 @@
 
       async show_() {
         let text;
+        if (!this.text) this.node.replaceChildren(element("p", { role: "status", textContent: say("Your notebooks are being read …") }));
         try {
           const response = await ask("across/start?part=1");
           text = await response.text();
@@ -115,7 +116,10 @@
           },
         });
         const document_ = new URL(window.location.href).pathname.includes("/tree/"); // one was asked for by its address
-        app.restored.then(() => document_ || app.commands.execute(OPEN));
+        app.restored.then(() => {
+          if (window.innerWidth < 700) app.shell.collapseLeft?.(); // a phone has room for one thing
+          if (!document_) app.commands.execute(OPEN);
+        });
       },
     };
 
