@@ -294,7 +294,7 @@ def table(students: list[Student], out: Path, log: str, cpu: float, wall: float)
     told: list[tuple[str, object]] = [("students", len(students)), ("hostile", sum(each.hostile for each in students))]
     for name, some in (("all", students), ("honest", [each for each in students if not each.hostile])):
         took = sorted(each.given - each.handed_in for each in some if each.given)
-        cuts = statistics.quantiles(took, n=100) if len(took) > 1 else [0.0] * 99
+        cuts = statistics.quantiles(took, n=100, method="inclusive") if len(took) > 1 else [0.0] * 99
         told.append(
             (f"file to page, {name}: p50, p99, most (s)", f"{cuts[49]:.0f}, {cuts[98]:.0f}, {max(took, default=0):.0f}")
         )
