@@ -107,6 +107,12 @@ def students(course: Course) -> list[Student]:
     return sorted(found, key=lambda student: student.name)
 
 
+def honest(course: Course) -> list[Student]:
+    """Those of them who hand in a notebook that nothing stops, with work of their own. Raises CourseError."""
+    makers = _Makers(course)
+    return [*makers.right(), *makers.mistaken(), makers.unfinished()[0]]
+
+
 def listed(course: Course) -> list[Variant]:
     """The answers that are listed for the chapter."""
     return variants(course.listed_file(chapter_of(course)))

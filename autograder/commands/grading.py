@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted
 MOST = 40  # lines of one kind
 
 if TYPE_CHECKING:
+    from autograder.engine.class_run import ClassResult
     from autograder.engine.request import Request
     from autograder.gradebook.record import Record
     from autograder.model.course import Chapter
@@ -43,25 +45,93 @@ def tell(found: HandedIn, chapter_name: str, out: Path | None = None) -> int:
     return AUTHOR
 
 
-def watch(request: Request, arrivals: Iterator[HandedIn]) -> int:
-    """Grade each batch that arrives; Ctrl-C between two batches is how it ends. Returns the worst exit code."""
-    from autograder.engine import class_run
+@dataclass
+class _Class:
+    """What is told of the class as a whole, and was not told yet: while one watches it waits for those who wait for a page."""
 
-    code, batches = OK, 0
-    while True:
-        try:
-            console.print("watching; Ctrl-C ends it", highlight=False)
-            found = next(arrivals, None)
-        except Interrupted:
-            found = None
-        if found is None:
-            class_run.close()
-            console.print(f"watched: {batches} batch{'' if batches == 1 else 'es'} graded", highlight=False)
-            return code
-        if asked := sorted({*found.students} & {*(request.students or found.students)}):
-            told = tell(found, request.chapter, request.out)
-            code = max(code, told, grade_to_the_end(replace(request, handed_in=found, students=asked)))
-            batches += 1
+    before: list[Record] = field(default_factory=list)  # what was recorded when it was told last
+    result: ClassResult | None = None
+    unmade: dict[str, str] = field(default_factory=dict)
+    told: float = 0.0  # time.monotonic, when it was told last
+    took: float = 0.0  # seconds
+
+    def due(self) -> bool:
+        """Whether it may be told though more arrives: it takes a tenth of the time at most."""
+        return time.monotonic() - self.told > 10 * self.took
+
+
+class Watching:
+    """Grades each batch that arrives, and gives pages back into the exchange `into` if there is one.
+
+    Of a batch those are graded, and get their pages, whose submissions changed; what tells of the whole class is written
+    when nothing arrives, or now and then: it grows with the class, and nobody of those who handed in waits for it.
+    """
+
+    def __init__(self, request: Request, into: Path | None = None) -> None:
+        self.request, self.into = request, into
+        self.code, self.batches = OK, 0
+        self._seen: dict[str, bytes] = {}
+        self._left: set[str] = set()  # whom this machine failed at: tried again at the next batch
+        self._class: _Class | None = None
+
+    def idle(self) -> None:
+        """Tell of the class what was not told yet; Ctrl-C meanwhile is one in the middle of a batch."""
+        from autograder.store import files
+
+        if self._pending():
+            assert self._class is not None
+            with files.only_writer(self.request.out):
+                self.code = max(self.code, _tell_class(self.request, self._class))
+            self._watch()
+
+    def _pending(self) -> bool:
+        return self._class is not None and self._class.result is not None
+
+    def _watch(self) -> None:
+        console.print("watching; Ctrl-C ends it", highlight=False)
+
+    def to_the_end(self, arrivals: Iterator[HandedIn]) -> int:
+        """Ctrl-C between two batches is how it ends. Returns the worst exit code."""
+        from autograder.engine import class_run
+
+        self._watch()
+        while True:
+            try:
+                found = next(arrivals, None)
+            except Interrupted:
+                if self._pending():
+                    raise
+                found = None
+            if found is None:
+                self.idle()
+                class_run.close()
+                batches = f"{self.batches} batch{'' if self.batches == 1 else 'es'}"
+                console.print(f"watched: {batches} graded", highlight=False)
+                return self.code
+            self._batch(found)
+
+    def _batch(self, found: HandedIn) -> None:
+        from autograder.store import files
+        from autograder.submissions import arrivals
+
+        request, chapter = self.request, self.request.course.chapter(self.request.chapter)
+        now = arrivals.prints(found, chapter)
+        changed = {each for each, made_of in now.items() if self._seen.get(each) != made_of} | self._left
+        asked = sorted(changed & {*found.students} & {*(request.students or found.students)})
+        if not asked:
+            return
+        self.code = max(self.code, tell(found, request.chapter, request.out))
+        with files.only_writer(request.out):
+            batch = replace(request, handed_in=found, students=asked)
+            self._class = self._class or _Class()
+            result = _verdicts(batch, self._class, self.into)
+            self._left = {*result.faults}
+            if self._class.due():
+                self.code = max(self.code, _tell_class(request, self._class))
+        self._seen |= now
+        self.batches += 1
+        if not self._pending():
+            self._watch()
 
 
 def launch(request: Request) -> None:
@@ -112,17 +182,25 @@ def grade_to_the_end(request: Request) -> int:
 
 
 def _graded(request: Request) -> int:
+    class_ = _Class()
+    _verdicts(request, class_)
+    return _tell_class(request, class_)
+
+
+def _verdicts(request: Request, class_: _Class, into: Path | None = None) -> ClassResult:
+    """Grade and record, and write the pages of these students; into the exchange `into` as well."""
     out, chapter = request.out, request.course.chapter(request.chapter)  # an author's fault ends the command here
-    request, class_ = _ready(request), request.handed_in
+    request, found = _ready(request), request.handed_in
     from autograder.engine import class_run
     from autograder.report import words
 
-    before: list[Record] = []
+    first = class_.told == 0.0 and class_.result is None
 
     def meanwhile() -> None:
         from autograder.gradebook import database, record
 
-        before.extend(record.records(out, chapter) if database.exists(out) else [])
+        if first:
+            class_.before = record.records(out, chapter) if database.exists(out) else []
 
     pages = ThreadPoolExecutor(1, thread_name_prefix="pages")
     with progress(f"grading {chapter.name}") as advance, pages:
@@ -136,36 +214,58 @@ def _graded(request: Request) -> int:
         begun = partial(words.keep, request.course, chapter.name, out)
         result = class_run.grade_class(request, progress=advanced, meanwhile=meanwhile, begun=begun)
     from autograder.gradebook import record, roll
-    from autograder.report import attention, changes, class_page, outputs
+    from autograder.report import outputs
     from autograder.submissions import intake
 
     if not request.watching:
         class_run.close()
-    after = record.records(out, chapter)
-    if class_.roster:
-        there = {each.student for each in intake.collect(class_.folder, chapter)}
-        roll.keep_absent(out, chapter, set(class_.roster) - there - set(class_.perhaps))
-    known = {*class_.roster, *(each.student for each in after)}
-    for each in request.extensions:
-        if each.chapter in ("", chapter.name) and each.student not in known:
-            warn("extension", f"{each.where}: nobody of that id is in the class yet; it is kept", "yellow")
-    if class_.enrolled:
-        roll.enter(out, chapter, class_.enrolled)
-    roll.keep_attempts(out, chapter, class_.attempts, {*result.graded, *result.unchanged})
+    if found.roster:
+        there = {each.student for each in intake.collect(found.folder, chapter)}
+        roll.keep_absent(out, chapter, set(found.roster) - there - set(found.perhaps))
+    if request.extensions:
+        known = {*found.roster, *(each.student for each in record.records(out, chapter))}
+        for each in request.extensions:
+            if each.chapter in ("", chapter.name) and each.student not in known:
+                warn("extension", f"{each.where}: nobody of that id is in the class yet; it is kept", "yellow")
+    if found.enrolled:
+        roll.enter(out, chapter, found.enrolled)
+    done = {*result.graded, *result.unchanged}
+    roll.keep_attempts(out, chapter, found.attempts, done)
     faults = result.faults
     if request.students:  # of the others nothing has changed
-        done = {*result.graded, *result.unchanged}
         faults = {name: why for name, why in roll.left(out, chapter).items() if name not in done} | faults
+    roll.keep_left(out, chapter, faults)
+    class_.result = result if class_.result is None else class_.result.with_more(result)
+    if request.watching:
+        unmade = outputs.write_pages(out, chapter, done, request.workers)
+        class_.unmade = {student: why for student, why in class_.unmade.items() if student not in done} | unmade
+    if into is not None:
+        from autograder.export import into_exchange
+
+        for says in into_exchange.give(into, out, chapter, done):
+            warn("not given back", says)
+    return result
+
+
+def _tell_class(request: Request, class_: _Class) -> int:
+    """Write and print what tells of the class as a whole; without `watching` everybody's page, too. Returns the exit code."""
+    from autograder.gradebook import record, roll
+    from autograder.report import attention, changes, class_page, outputs
+
+    begun = time.monotonic()
+    out, chapter, result = request.out, request.course.chapter(request.chapter), class_.result
+    assert result is not None
     with progress("feedback") as advance:
-        unmade = outputs.write(
-            out, chapter, faults=faults, workers=request.workers, progress=advance, command=request.command
-        )
+        made = class_.unmade if request.watching else None
+        say_how = {"workers": request.workers, "progress": advance, "command": request.command}
+        unmade = outputs.write(out, chapter, made=made, **say_how)
+    after = record.records(out, chapter)
     console.print(class_page.class_table(out, chapter, console.width))
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
     if absent := roll.absent(out, chapter):
         say(f"{len(absent)} of the roster handed in nothing: {', '.join(absent)}")
-    if summary := changes.summary(changes.compare(before, after)):
+    if summary := changes.summary(changes.compare(class_.before, after)):
         say(summary)
     reports(out, chapter)
     for (exercise, test), met in attention.broken(after).items():
@@ -173,6 +273,9 @@ def _graded(request: Request) -> int:
         warn("a check broke", says)
     left(result.faults)
     without_notebook(unmade)
+    class_.before, class_.result = after, None
+    class_.told = time.monotonic()
+    class_.took = class_.told - begun
     return INFRASTRUCTURE if result.faults or unmade else OK
 
 

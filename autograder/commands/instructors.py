@@ -59,6 +59,9 @@ def grade(
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
     watch_for: Annotated[float | None, typer.Option(help="grade what arrives, for so many seconds", min=0)] = None,
+    release_feedback: Annotated[
+        bool, typer.Option("--release-feedback", help="with --watch on an exchange: pages go back into it at once")
+    ] = False,
     due: Annotated[
         str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00, or '2026-11-30T23:59 Europe/Vienna'")
     ] = None,
@@ -78,6 +81,11 @@ def grade(
         end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
     if dry_run and (watch or any(said is not None for said in policy)):
         end(AUTHOR, "--dry-run goes with neither --watch nor --due, --late-per-day or --grace: these are kept in OUT")
+    if release_feedback and not watch:
+        end(
+            AUTHOR,
+            "--release-feedback needs --watch; else look at the marks, then run nbgrader release_feedback in OUT",
+        )
     if (limit or json_) and not dry_run:
         end(AUTHOR, "--limit and --json need --dry-run: what is recorded rests on the limits of the chapter's header")
     from autograder.engine import executors
@@ -122,8 +130,14 @@ def grade(
                 late_penalty.settle(out, full, *policy, db_url=db or None)
             which["zone"] = late_penalty.zone(out)
         if watch:
+            into = None
+            if release_feedback:
+                from autograder.export import into_exchange
+
+                into = into_exchange.folder(submissions)
+            watching = grading.Watching(request, into)
             which |= {"seconds": watch_for, "complain": partial(warn, "waiting", colour="yellow")}
-            sys.exit(grading.watch(request, arrivals.batches(submissions, full, **which)))
+            sys.exit(watching.to_the_end(arrivals.batches(submissions, full, idle=watching.idle, **which)))
         with downloads.gathered(submissions, full, **which) as found:
             code, request = grading.tell(found, name, None if dry_run else out), replace(request, handed_in=found)
             sys.exit(max(code, grading.rehearse(request, json_) if dry_run else grading.grade_to_the_end(request)))

@@ -41,6 +41,15 @@ class ClassResult:
     unchanged: list[str] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)  # student -> why this machine could not grade the submission
 
+    def with_more(self, later: ClassResult) -> ClassResult:
+        """This run and a later one, of which the latter's word on a student counts."""
+        done = {*later.graded, *later.unchanged, *later.faults}
+        return ClassResult(
+            [each for each in self.graded if each not in done] + later.graded,
+            [each for each in self.unchanged if each not in done] + later.unchanged,
+            {student: why for student, why in self.faults.items() if student not in done} | later.faults,
+        )
+
 
 Progress = Callable[[int, int, str], None]  # (done, of how many, student)
 

@@ -134,7 +134,7 @@ def _last(connection: Connection, chapter: str, student: str = "") -> dict[str, 
 
 def _standing(book: Gradebook, chapter: Chapter, verdict: Verdict) -> States:
     """What stands of a student in the gradebook: what was given by hand goes before the verdict's marks."""
-    scores = {cell: its for _, cell, its in given.scores(book, chapter.name, verdict.student)}
+    scores = {cell: its for _, cell, its in given.scores(book, chapter.name, [verdict.student])}
     made = {}
     for mark in verdict.marks:
         grade_id = next((each.grade_id for each in chapter.exercises if each.name == mark.exercise), "")

@@ -26,6 +26,11 @@ def keep(out: Path, chapter: str, student: str, secret: str) -> None:
         files.replace(path, secret.encode(), mode=0o600)
 
 
+def own(out: Path, chapter: str, student: str) -> str:
+    """The secret that came with the submission that counts; empty: it has none."""
+    return (files.read(_submitted(out, chapter, student) / SECRET) or b"").decode()
+
+
 def beside(out: Path, chapter: str, student: str) -> dict[str, bytes]:
     """The files that must lie beside a student's page, by name."""
     submitted = _submitted(out, chapter, student)

@@ -14,7 +14,7 @@ where they are missing or older.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -291,12 +291,10 @@ def records(out: Path, chapter: Chapter) -> list[Record]:
         return _records(opened, chapter, out)
 
 
-def whole(out: Path, chapter: Chapter, student: str = "") -> Iterator[Record]:
-    """The same, of all or of one `student`, one at a time and each with its notebook: a class's do not fit into memory."""
+def whole(out: Path, chapter: Chapter, students: Collection[str] | None = None) -> Iterator[Record]:
+    """The same, of all or of these, one at a time and each with its notebook: a class's do not fit into memory."""
     with book(out, chapter) as opened:
-        for each in _records(opened, chapter, out):
-            if student not in ("", each.student):
-                continue
+        for each in _records(opened, chapter, out, students):
             with opened.reading() as connection:
                 yield replace(each, packed=tables.packed(connection, chapter.name, each.student))
 
@@ -310,10 +308,10 @@ def book(out: Path, chapter: Chapter) -> Iterator[Gradebook]:
         yield opened
 
 
-def _records(book: Gradebook, chapter: Chapter, out: Path) -> list[Record]:
+def _records(book: Gradebook, chapter: Chapter, out: Path, students: Collection[str] | None = None) -> list[Record]:
     with book.reading() as connection:
-        found = tables.kept(connection, chapter.name)
-        theirs = given.given(book, chapter.name) if found else {}
+        found = tables.kept(connection, chapter.name, students)
+        theirs = given.given(book, chapter.name, students) if found else {}
     zone, codes, made = late_penalty.zone(out), evidence.codes(book, out, chapter.name), []
     for verdict, stamp in found:
         more, marks = theirs.get(verdict.student, Given()), {mark.exercise: mark for mark in verdict.marks}

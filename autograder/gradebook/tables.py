@@ -16,7 +16,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -310,11 +310,14 @@ def digests(connection: Connection, chapter: str) -> dict[str, tuple[str, str | 
     return {student: (digest, timestamp, due) for student, digest, timestamp, due in found}
 
 
-def kept(connection: Connection, chapter: str) -> list[tuple[Verdict, str | None]]:
-    """Every verdict that is kept, without its notebook and with its timestamp, by student."""
-    columns = (VERDICTS.c.verdict, VERDICTS.c.timestamp)
+def kept(
+    connection: Connection, chapter: str, students: Collection[str] | None = None
+) -> list[tuple[Verdict, str | None]]:
+    """Every verdict that is kept, or these students', without its notebook and with its timestamp, by student."""
+    columns = (VERDICTS.c.student, VERDICTS.c.verdict, VERDICTS.c.timestamp)
     found: Any = connection.execute(select(*columns).where(VERDICTS.c.chapter == chapter).order_by(VERDICTS.c.student))
-    return [(Verdict.from_json(json.loads(text), {}), timestamp) for text, timestamp in found]
+    wanted = ((text, timestamp) for student, text, timestamp in found if students is None or student in students)
+    return [(Verdict.from_json(json.loads(text), {}), timestamp) for text, timestamp in wanted]
 
 
 def packed(connection: Connection, chapter: str, student: str) -> bytes:

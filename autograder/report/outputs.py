@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,14 @@ def write(
     workers: int = 0,
     progress: Progress | None = None,
     command: str = "autograder",
+    made: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Write each student's page and report_<chapter>.html from the gradebook in OUT, and what tells of all its chapters:
     marks.csv, totals.csv, report.html.
 
     `faults`: the students whom this machine could not grade, and why; they get rows, and no points. None: those who were
-    left before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. Returns
+    left before. `workers` pages are made at once (0: one a core); commands that pages name begin with `command`. `made`:
+    students' pages are written already (`write_pages`), and whose could not be made whole, and why. Returns
     the students whose page could not be made whole, and why: it says so itself, and so does the report. Raises CourseError
     if OUT has no gradebook or another process writes there, OSError.
     """
@@ -50,7 +52,7 @@ def write(
         write_totals(out, standings)
         said: dict[str, Any] = {"absent": standing.missing, "command": command}
         _front(out, standings, class_page.write(out, chapter, faults, **said))
-        unmade = _write_pages(out, chapter, len(class_), workers or os.cpu_count() or 1, progress)
+        unmade = dict(made) if made is not None else _write_pages(out, chapter, len(class_), workers, progress)
         for student in faults.keys() - {each.student for each in class_}:
             if harmless.names_a_folder(student):
                 feedback.write_ungraded(out, chapter, student, faults[student])
@@ -59,9 +61,18 @@ def write(
         return unmade
 
 
+def write_pages(out: Path, chapter: Chapter, students: Collection[str], workers: int = 0) -> dict[str, str]:
+    """Write the pages of these students alone, and nothing else; whose could not be made whole, and why.
+
+    Raises CourseError, OSError as `write` does.
+    """
+    with files.only_writer(out):
+        return _write_pages(out, chapter, len(students), workers, None, students)
+
+
 def write_page(out: Path, chapter: Chapter, student: str) -> Path:
     """Write one student's page anew, and return it. Raises LookupError for who was not graded; CourseError, OSError."""
-    for each in record.whole(out, chapter, student):
+    for each in record.whole(out, chapter, [student]):
         for made, why in pages.made([each], partial(feedback.write, out, chapter), 1):
             if why:
                 _write_instead(out, chapter, made, why)
@@ -96,11 +107,19 @@ def _front(out: Path, standings: list[Standing], page: Path) -> None:
         files.replace(Path(out) / "report.html", page.read_bytes())
 
 
-def _write_pages(out: Path, chapter: Chapter, count: int, workers: int, progress: Progress | None) -> dict[str, str]:
-    """Write the page of everyone who is recorded; who got one without their notebook, and why."""
+def _write_pages(
+    out: Path,
+    chapter: Chapter,
+    count: int,
+    workers: int,
+    progress: Progress | None,
+    students: Collection[str] | None = None,
+) -> dict[str, str]:
+    """Write the page of everyone who is recorded, or of these students; who got one without their notebook, and why."""
     unmade: dict[str, str] = {}
     feedback.prepare(chapter)
-    with closing(pages.made(record.whole(out, chapter), partial(feedback.write, out, chapter), workers)) as made:
+    records, work = record.whole(out, chapter, students), partial(feedback.write, out, chapter)
+    with closing(pages.made(records, work, workers or os.cpu_count() or 1)) as made:
         for done, (each, why) in enumerate(made, 1):
             if why:
                 unmade[each.student] = why

@@ -6,18 +6,19 @@ users' writes no inotify sees, and a look at 300 submissions takes milliseconds.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autograder.model.course import Chapter, CourseError
-from autograder.submissions import downloads, places
+from autograder.submissions import downloads, intake, places
 from autograder.submissions.filenames import Names
 from autograder.submissions.handed_in import HandedIn
 from autograder.submissions.members import Member
 
 SETTLED = 2.0  # seconds that a file must stay as it is before it is read
-LOOK = 0.5  # seconds between two looks
+LOOK = 0.5  # seconds between two looks; longer where a look takes long: it is a fifth of the time at most
 
 Mark = tuple[int, ...]
 
@@ -55,10 +56,12 @@ def batches(
     seconds: float | None = None,
     settle: float = SETTLED,
     complain: Callable[[str], None] = lambda says: None,
+    idle: Callable[[], None] = lambda: None,
 ) -> Iterator[HandedIn]:
     """Yield the class each time that something of it changed and came to rest, until `seconds` are over (None: never).
 
-    What cannot be read (an archive that is only half there) is told to `complain`, once, and tried again when it changes.
+    `idle` is called at each look that found nothing new. What cannot be read (an archive that is only half there) is told to
+    `complain`, once, and tried again when it changes.
     """
     names = names or Names()
     rest = Rest(settle)
@@ -66,6 +69,7 @@ def batches(
     done: dict[str, Mark] = {}
     refused = ""
     while True:
+        begun = time.monotonic()
         try:
             still = rest.look(_marks(source, chapter, names))
             refused = ""
@@ -73,6 +77,7 @@ def batches(
             still = {}
             if refused != str(error):
                 complain(refused := str(error))
+        pause = max(LOOK, 4 * (time.monotonic() - begun))
         if still.items() - done.items():  # one that is being replaced is no change: it comes when it is at rest again
             done |= still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
@@ -83,10 +88,24 @@ def batches(
                     yield found
             except (CourseError, FileNotFoundError) as error:
                 complain(str(error))
-        left = LOOK if end is None else end - time.monotonic()
+        else:
+            idle()
+        left = pause if end is None else end - time.monotonic()
         if left <= 0:
             return
-        time.sleep(min(LOOK, left))
+        time.sleep(min(pause, left))
+
+
+def prints(found: HandedIn, chapter: Chapter) -> dict[str, bytes]:
+    """What each student's submission is made of, in few bytes: whose differ from before has to be graded again."""
+    made = {}
+    for each in intake.collect(found.folder, chapter):
+        digest = hashlib.sha256(repr((found.instead.get(each.student), found.doubts.get(each.student))).encode())
+        for path in sorted((each.folder / chapter.name).glob("*")):
+            data = path.read_bytes()
+            digest.update(f"{path.name}\0{len(data)}\0".encode() + data)
+        made[each.student] = digest.digest()
+    return made
 
 
 def _marks(source: Path, chapter: Chapter, names: Names) -> dict[str, Mark]:

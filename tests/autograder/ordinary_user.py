@@ -17,7 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 NAME = "across-ordinary"
@@ -59,12 +59,14 @@ def open_the_way_to(paths: Iterable[Path], kept: Path) -> None:
             place.rmdir()
 
 
-def make_user(number: int, home: Path, kept: Path) -> None:
-    """Add the user to what this namespace sees as /etc/passwd and /etc/group."""
-    for file, line in (("passwd", f"{NAME}:x:{number}:{number}::{home}:/bin/sh"), ("group", f"{NAME}:x:{number}:")):
+def make_users(users: Mapping[str, tuple[int, Path]], kept: Path) -> None:
+    """Add users, each with a number and a home, to what this namespace sees as /etc/passwd and /etc/group."""
+    passwd = [f"{name}:x:{number}:{number}::{home}:/bin/sh" for name, (number, home) in users.items()]
+    group = [f"{name}:x:{number}:" for name, (number, _) in users.items()]
+    for file, lines in (("passwd", passwd), ("group", group)):
         text = Path("/etc", file).read_text()
         made = kept / file
-        made.write_text(f"{text.rstrip()}\n{line}\n")
+        made.write_text("\n".join([text.rstrip(), *lines, ""]))
         made.chmod(0o644)
         bind(made, Path("/etc", file))
 
@@ -93,7 +95,7 @@ def main(number: int, home: Path, words: list[str]) -> None:
     """Run `words` in `home` as a user who owns it; exit as they did."""
     kept = Path(tempfile.mkdtemp(prefix="across-ordinary-"))
     try:
-        make_user(number, home, kept)
+        make_users({NAME: (number, home)}, kept)
         open_the_way_to(dict.fromkeys(Path(path) for path in (sys.base_prefix, sys.prefix, str(CHECKOUT))), kept)
         for path in (home, *home.rglob("*")):
             os.chown(path, number, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from small_course import NAME, RIGHT, command
 from stock import nbgrader
 
 from autograder.engine import class_run
+from autograder.export import into_exchange
 from autograder.gradebook import receipts
-from autograder.model.course import Course
+from autograder.model.course import Course, CourseError
 from autograder.report import outputs
 from autograder.submissions import exchange, intake
 
@@ -113,6 +115,34 @@ def test_who_handed_in_elsewhere_stops_nobodys_release_and_their_page_is_fetched
     outputs.write(out, TINY, workers=1)
     there.run(out, "release_feedback", classroom.NAME)
     assert {path.name for path in (there.root / "across" / "feedback").iterdir()} - first == set()
+
+
+def test_pages_that_are_given_back_at_once_are_found_by_their_students_and_by_nobody_who_lists(tmp_path: Path):
+    out, there = tmp_path / "out", Exchange(tmp_path, "across")
+    (there.root / "across" / "feedback").rmdir()
+    class_run.secret(out)
+    recorded(out, "ada", "bob")
+    receipts.keep(out, classroom.NAME, "ada", "a" * 128)
+    before = os.umask(0o077)
+    try:
+        place = into_exchange.folder(there.root / "across" / "inbound")
+        [trouble] = into_exchange.give(place, out, TINY, ["ada", "bob"])
+    finally:
+        os.umask(before)
+    assert trouble.startswith("bob: handed in without a secret")
+    [page] = place.iterdir()
+    assert page.name == f"{notebook_hash(secret='a' * 128, notebook_id=classroom.NAME)}.html"
+    assert said(page)[0] == "ada"
+    assert [each.stat().st_mode & 0o777 for each in (place, page)] == [0o711, 0o644]
+
+
+def test_pages_go_into_no_folder_of_anothers_and_into_nothing_that_is_no_exchange(tmp_path: Path, monkeypatch: Any):
+    there = Exchange(tmp_path, "across")
+    with pytest.raises(CourseError, match="no folder of nbgrader's exchange"):
+        into_exchange.folder(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(CourseError, match="another user's"):
+        into_exchange.folder(there.root / "across")
 
 
 def test_a_student_chooses_no_secret_that_stops_the_release_or_is_anothers(tmp_path: Path):

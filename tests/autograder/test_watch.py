@@ -146,9 +146,12 @@ def test_the_command_marks_what_arrives_and_ends_at_ctrl_c(grader):
     wait_for(lambda: f"ada,{SMALL},double,0" in marks(), 120)
     give("bob")
     wait_for(lambda: f"bob,{SMALL},double,2" in marks(), 60)
+    his = log.parent / "out" / "feedback" / "bob" / SMALL / f"{SMALL}.html"
+    before = his.stat().st_mtime_ns
     give("ada")
     wait_for(lambda: f"ada,{SMALL},double,2" in marks(), 60)
     wait_for(lambda: log.read_text().count("watching;") == 4)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0, log.read_text()
     assert "watched: 3 batches graded" in log.read_text()
+    assert his.stat().st_mtime_ns == before  # nobody's page is made anew because another handed in

@@ -1,6 +1,7 @@
 """A server that is not started by `across lab`, with the settings that docs/jupyterhub.md names: a plain `jupyter lab`.
 
-JupyterHub itself is not here. What it starts is a Jupyter server with an address of its own and variables of its own, as this.
+A JupyterHub is in tests/autograder/test_jupyterhub.py. What it starts is a Jupyter server with an address of its own and
+variables of its own, as this.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import re
 import sys
+import time
 import tomllib
 import urllib.error
 import urllib.request
@@ -22,6 +24,7 @@ from across._jupyter import lab
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "jupyterhub.md").read_text(encoding="utf-8")
+MACHINE = {"system": "HubOS", "limits": {"cores": 7}, "chapters": {}, "diagnosis": {"says": "It runs.", "mend": ""}}
 BASE, TOKEN = "/user/ada/", "secret"
 
 
@@ -32,9 +35,11 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tu
     (home / "notebooks" / "zh").mkdir(parents=True)
     for name in ("notebooks/03_device_placement.ipynb", "notebooks/zh/03_device_placement.ipynb"):
         (home / name).write_bytes((ROOT / name).read_bytes())
+    (home / "machine.json").write_text(json.dumps(MACHINE))
     port = free_port()
     env = {key: value for key, value in os.environ.items() if key not in ("ACROSS_COURSE", "JUPYTER_CONFIG_DIR")}
     env |= {"HOME": str(home), "JUPYTER_CONFIG_PATH": str(lab.ON_A_HUB), "JUPYTER_PATH": str(lab.DATA)}
+    env |= {"ACROSS_MACHINE": str(home / "machine.json")}
     env |= {"JUPYTER_DEFAULT_PROVISIONER_NAME": "across-warm", "JUPYTER_DATA_DIR": str(home / ".data")}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--allow-root"]
     command += [f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={home}"]
@@ -73,9 +78,16 @@ def test_the_page_installs_extras_that_a_release_has():
     assert set(re.findall(r"uv sync --extra (\w+)", PAGE)) == {"exchange"} <= set(handed_out["optional-dependencies"])
 
 
+def test_the_start_page_says_of_the_machine_what_the_hub_was_told_of_it(ask: Callable[[str], tuple[int, str]]):
+    until = time.monotonic() + 30  # the first look begins to read it
+    while "HubOS, 7 processor cores. It runs." not in (page := ask("across/start")[1]):
+        assert time.monotonic() < until, page
+
+
 def test_the_page_says_the_settings_that_are_tested_here():
     said = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
     assert f'{{jupyter}}/{lab.ON_A_HUB.name}"' in said
     assert f'"JUPYTER_PATH": f"{{jupyter}}/{lab.DATA.name}"' in said
     assert '"JUPYTER_DEFAULT_PROVISIONER_NAME": "across-warm"' in said
     assert f"{{jupyter}}/{lab.IN_LANGUAGE.name}/zh:" in said
+    assert '"ACROSS_MACHINE": "' in said

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from across._language.catalogue import said
 
 SECONDS = 120.0  # that it may take
+SAID = "ACROSS_MACHINE"  # a file with what it said: where many servers are on one machine, one asks for all
 COMMAND = (sys.executable, "-c", "from across.cli import main; main()", "doctor", "--json")
 
 _asked: asyncio.Task[dict[str, Any]] | None = None
@@ -51,7 +54,10 @@ def known() -> dict[str, Any] | None:
 
 
 async def facts(seconds: float = SECONDS) -> dict[str, Any]:
-    """What it says, within so many seconds; {} if it failed."""
+    """What it says, within so many seconds, or what $ACROSS_MACHINE holds of it; {} if it failed."""
+    if file := os.environ.get(SAID):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return dict(json.loads(Path(file).read_text(encoding="utf-8")))
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         ended = await asyncio.to_thread(
