@@ -657,7 +657,9 @@ with attempt("collapse"):
     expect(len(chain) <= 3, f"{len(chain)} products wait for one another in a row; 3 are enough: see the picture")
     single = tf.keras.Sequential(linear.layers[:1])
     got = np.array(call(collapse, single))
-    expect(np.array_equal(got, linear.layers[0].kernel), "of a model of one layer `collapse` does not return the kernel")
+    expect(
+        np.array_equal(got, linear.layers[0].kernel), "of a model of one layer `collapse` does not return the kernel"
+    )
 
 # %% [markdown]
 # A shorter chain can cost arithmetic. Kernels of shapes `[100, 1]`, `[1, 100]`, `[100, 1]`, `[1, 100]` take 30,000

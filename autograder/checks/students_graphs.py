@@ -41,8 +41,7 @@ class Halves:
     def __init__(self, student: Any, rng: np.random.Generator, triples: list[tuple[int, ...]] = TRIPLES) -> None:
         size = int(rng.integers(3, 6))
         self.devices = [f"/cpu:{i}" for i in triples[rng.integers(len(triples))]]
-        of_d = ", ".join(f"D[{device[-1]}]" for device in self.devices)  # whatever the student's own D is
-        self.call = f"`placement.trace(split, tf.eye({size}), tf.ones([{size}, {size}]), [{of_d}])`, D four CPUs,"
+        self.call = f"`placement.trace(split, tf.eye({size}), tf.ones([{size}, {size}]), {self.devices})`"
         self.a, self.b = rng.integers(-9, 10, size=(2, size, size)).astype("float32")
         self.b[0, 1] += 20.0 * np.array_equal(self.a @ self.b, self.b @ self.a)
         answer = student.ask(traced, size=size, devices=self.devices)
@@ -160,33 +159,33 @@ def assigned(handle: Any, weights: dict[str, np.ndarray], homes: list[str]) -> A
         return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=weights[name])
 
 
-OTHERS = ("product", "sum", "negation", "copy", "constant")  # kinds of steps that are no variables
+OTHERS = ("product", "sum", "negation")  # kinds of steps that are no variables
 
 
 @probe(graphs=1)
 def built(student, maker, arguments, steps):
     """Build `steps` ([kind, name, pin]; kinds: new and old variables, and OTHERS) under a device function."""
-    import contextlib
-
     from across import tracing
 
     make = {
         "product": lambda value, name: tf.multiply(value, value, name=name),
         "sum": lambda value, name: tf.add(value, value, name=name),
         "negation": lambda value, name: tf.negative(value, name=name),
-        "copy": lambda value, name: tf.identity(value, name=name),
-        "constant": lambda value, name: tf.constant(1.0, name=name),
     }
     graph = tf.Graph()
     function = getattr(student, maker)(*arguments)
     with graph.as_default(), tf.compat.v1.device(function):
         value = tf.compat.v1.placeholder(tf.float32, [], name="one")
         for kind, name, pin in steps:
-            with tf.device(pin) if pin else contextlib.nullcontext():
-                if kind in make:
+            if kind == "new":
+                tf.compat.v1.Variable(1.0, name=name, use_resource=True)
+            elif kind == "old":
+                tf.compat.v1.Variable(1.0, name=name, use_resource=False)
+            elif pin is None:
+                value = make[kind](value, name)
+            else:
+                with tf.device(pin):
                     value = make[kind](value, name)
-                else:
-                    tf.compat.v1.Variable(1.0, name=name, use_resource=kind == "new")
     return tracing.quiet(graph)
 
 
@@ -210,13 +209,11 @@ def went(graph_def: Any, steps: list[Step]) -> dict[str, str]:
 
 
 def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> list[Step]:
-    """Steps of those kinds in any order, freshly named; `pin` gives OTHERS and two variables a device block of their own."""
+    """Steps of those kinds in any order, freshly named; `pin` gives OTHERS a device block of their own."""
     order = [kinds[i] for i in rng.permutation(len(kinds))]
-    variables = [i for i, kind in enumerate(order) if kind not in OTHERS]
-    alone = set(variables[1:3]) if pin else set()
     return [
-        [kind, name, f"/cpu:{rng.integers(4)}" if pin and (kind in OTHERS or i in alone) else None]
-        for i, (kind, name) in enumerate(zip(order, names(rng, len(kinds)), strict=True))
+        [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind in OTHERS else None]
+        for kind, name in zip(order, names(rng, len(kinds)), strict=True)
     ]
 
 
@@ -225,6 +222,6 @@ def mixed_steps(rng: np.random.Generator, pin: bool) -> list[Step]:
     while True:
         steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product", *OTHERS], pin=pin)
         kinds = [kind for kind, _, _ in steps if kind not in OTHERS]
-        away = not pin or any(device_of(pinned) != "CPU:0" for kind, _, pinned in steps if pinned and kind in OTHERS)
+        away = not pin or any(device_of(pinned) != "CPU:0" for _, _, pinned in steps if pinned)
         if len(set(kinds[:3])) == 2 and away:
             return [["new", "first_of_all", None], ["old", "second_of_all", None], *steps]

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import device, device_in, dict_of, one_of, shown, text
+from autograder.checks.device_functions import OTHERS, Step, built, mixed_steps, shuffled, went
 from autograder.checks.placing import (
     MISSED,
     Program,
@@ -23,18 +24,7 @@ from autograder.checks.placing import (
     telling,
     wishes,
 )
-from autograder.checks.students_graphs import (
-    OTHERS,
-    PINNED,
-    Forward,
-    Halves,
-    Step,
-    built,
-    mixed_steps,
-    same,
-    shuffled,
-    went,
-)
+from autograder.checks.students_graphs import PINNED, Forward, Halves, same
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
 
 # where
@@ -185,6 +175,14 @@ def test_what_an_earlier_run_placed_stays(student, rng):
 # split
 
 
+def halved(student: Any, rng: np.random.Generator, *triples: Any) -> Halves:
+    """The student's `split`, run; of its call a message says D, as any student can make it."""
+    halves = Halves(student, rng, *triples)
+    of_d = ", ".join(f"D[{device[-1]}]" for device in halves.devices)
+    halves.call = halves.call.replace(f"{halves.devices}", f"[{of_d}]") + ", D four CPUs,"
+    return halves
+
+
 def check_sum(halves: Halves) -> None:
     """A sum that is wrong costs all: where it was formed is then of no interest."""
     assert np.shape(halves.total) == halves.a.shape, (
@@ -200,7 +198,7 @@ def check_sum(halves: Halves) -> None:
 
 @exercise("split")
 def test_each_product_runs_on_its_own_device(student, rng):
-    halves = Halves(student, rng, PINNED)
+    halves = halved(student, rng, PINNED)
     check_sum(halves)
     ordered = [("a @ b", halves.a @ halves.b), ("b @ a", halves.b @ halves.a)]
     found = []
@@ -223,7 +221,7 @@ def test_each_product_runs_on_its_own_device(student, rng):
 
 @exercise("split")
 def test_the_sum_is_formed_on_the_third_device(student, rng):
-    halves = Halves(student, rng)
+    halves = halved(student, rng)
     check_sum(halves)
     assert halves.last == device_of(halves.devices[2]), (
         f"{halves.call} shows the sum on {halves.last}; expected the third device of the list."

@@ -203,7 +203,9 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
 
 
 RESTARTED = ("AbortedError", "UnavailableError")  # TensorFlow's, of a server that is gone or not the one that it was
-OPS_OWN = re.compile(r"\{\{function_node \S+?\}\}\s*| \[Op:\w+\](?: name:.*)?$")  # what TensorFlow writes around what is wrong
+OPS_OWN = re.compile(
+    r"\{\{function_node \S+?\}\}\s*| \[Op:\w+\](?: name:.*)?$"
+)  # what TensorFlow writes around what is wrong
 IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
 
 

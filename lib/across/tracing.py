@@ -121,7 +121,9 @@ def _inlined(traced: Any) -> Any:
     copies = {node.name for node in graph_def.node if _passes(node)}
     for name in [name for name in copies if "/output/_" in name]:
         given, called = known.get(_source(known[name].input[0])), _called_on(written, name)
-        if given and given.op == "Identity" and given.device in ("", called):  # by which it returns, on no chosen device
+        if (
+            given and given.op == "Identity" and given.device in ("", called)
+        ):  # by which it returns, on no chosen device
             copies.add(given.name)
 
     def itself(name: str) -> str:
