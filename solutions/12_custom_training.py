@@ -270,8 +270,8 @@ with attempt("guesses", after=["in_replica"], done="recorded before it was measu
 # </details>
 
 # %% [markdown]
-# The loss of a regularizer, in `model.losses`, is the same in each replica: divide it by the number of replicas. And a layer
-# may take a *mean* over its part. The right divisor, 9 digits in batches of 8, and `BatchNormalization`:
+# The loss of a weight's regularizer, in `model.losses`, is the same in each replica: divide it by the number of replicas. And a
+# layer may take a *mean* over its part. The right divisor, 9 digits in batches of 8, and `BatchNormalization`:
 
 # %% tags=["show"] covers=["S64", "S65"]
 with pair.scope():
@@ -328,8 +328,8 @@ pictures.bars(far, title="Gradients of 6 in all, clipped at 1", unit="moved by")
 #
 # <details><summary>Hint</summary>
 #
-# In a `tf.function` the number of examples is known only when it runs: `tf.shape(labels)[0]`, in each replica. It takes two
-# calls of `run`, and two of `reduce`.
+# In a `tf.function` the number of examples is known only when it runs: `tf.shape(labels)[0]`, in each replica. One way: two
+# calls of `run`, two of `reduce`.
 # </details>
 
 
@@ -574,8 +574,8 @@ pictures.bars(means, title="The mean of 0 to 8, by a metric", unit="mean (4 is r
 
 # %% [markdown]
 # ### Exercise: `train_to` (4 points)
-# Train until `stop` steps are done *in all*; maybe none are left. Go on from the newest checkpoint in `folder` if there is one,
-# and save one at the end. `make()` gives a model and its built optimizer, `train(model, optimizer, batch)` does a step.
+# Train until `stop` steps are done *in all*; if they are, train none. Go on from the newest checkpoint in `folder` if there is
+# one, and save one at the end. `make()` gives a model and its built optimizer, `train(model, optimizer, batch)` does a step.
 # `batches(start)` begins with batch `start`, counted from 0. Return the model. Roughly 10 lines.
 
 # %% [markdown]
@@ -727,7 +727,7 @@ def cost(logits, real):
 # ### Exercise: `duel` (2 points)
 # In a replica, in a `tf.function`:
 #
-# - The generator makes images once, for both losses.
+# - Both losses are of the same made images.
 # - The critic's loss: `cost` of the real images as real, plus that of the made ones as made.
 # - The generator's loss: `cost` of the made ones as *real*.
 # - Scale both as before. Compute both gradients **before** anybody's weights change. Each optimizer changes its own player.
