@@ -328,8 +328,8 @@ pictures.bars(far, title="Gradients of 6 in all, clipped at 1", unit="moved by")
 #
 # <details><summary>Hint</summary>
 #
-# In a `tf.function` the number of examples is known only when it runs: `tf.shape(labels)[0]`, in each replica. One way: two
-# calls of `run`, two of `reduce`.
+# In a `tf.function` the number of examples is known only when it runs: `tf.shape(labels)[0]`, in each replica. One way: two of
+# `run`, two of `reduce`.
 # </details>
 
 
