@@ -486,19 +486,3 @@ def test_a_tensor_without_a_known_size_is_not_counted_as_nothing(dtype, shape):
     ops = (Op("a", "A", "CPU:0", dtype, shape), Op("b", "B", "CPU:1", "float32", (), ("a",)))
     with pytest.raises(ValueError, match="how many bytes"):
         Trace(ops).sent()
-
-
-def test_what_a_function_gives_to_the_device_that_it_ran_on_is_no_copy():
-    @tf.function
-    def inner(x):
-        with tf.device("/CPU:2"):
-            return x * 2.0
-
-    @tf.function
-    def program(x):
-        y = inner(x)
-        with tf.device("/CPU:2"):
-            return y + 1.0
-
-    seen = placement.trace(program, tf.ones([3]))
-    assert seen.sent() == {("CPU:0", "CPU:2"): 12}

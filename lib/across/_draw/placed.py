@@ -62,7 +62,7 @@ class Placed:
         return [op for op in self.ops if op.device == short_device(device)]
 
     def edges(self) -> list[Edge]:
-        """The tensors between what is shown; a way through plumbing counts as one edge, a copy if its ends are on two devices."""
+        """The tensors between what is shown; a way through plumbing counts as one edge."""
         known = {op.name: op for op in self.everything}
         edges: dict[tuple[str, str], bool] = {}
         for op in self.everything:
@@ -78,7 +78,7 @@ class Placed:
                 visited.add((source, copied))
                 if known[source].kind != PLUMBING:
                     key = (source, op.name)
-                    edges[key] = edges.get(key, False) or (copied and known[source].device != op.device)
+                    edges[key] = edges.get(key, False) or copied
                     continue
                 device = known[source].device
                 ways += [(s, copied or known[s].device != device) for s in known[source].inputs if s in known]
