@@ -260,7 +260,7 @@ def test_a_translated_chapter_says_of_itself_what_the_english_one_says(name: str
 
 def test_what_a_chinese_page_says_of_itself_is_chinese(two: Path):
     page = classroom.shown(two / "zh" / "chapters" / "03_device_placement.html").get_text()
-    for said in ("60 分钟，9 个练习，23 分，其中 1 个由老师批阅", "学完之后能做什么", "显示代码", "上一页", "本页内容"):
+    for said in ("75 分钟，9 个练习，23 分，其中 1 个由老师批阅", "学完之后能做什么", "显示代码", "上一页", "本页内容"):
         assert said in page
     assert "学生指南" in classroom.shown(two / "zh" / "student.html").get_text()
 
@@ -301,11 +301,11 @@ def test_the_first_page_has_the_start_pages_picture_the_commands_a_click_that_ru
     rows = [" ".join(row.get_text(" ").split()) for row in page.select("tbody tr")]
     assert [row[:2] for row in rows] == ["01", "03"]
     assert (
-        "In 60 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand."
+        "In 75 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand."
         in rows[1]
     )
     chinese = classroom.shown(two / "zh" / "index.html")
-    assert "60 分钟" in chinese.select("tbody tr")[1].get_text()
+    assert "75 分钟" in chinese.select("tbody tr")[1].get_text()
     assert "来自第 03 章" in chinese.select_one("figcaption").get_text()
     abouts, address = [about.read(find(), TWO[1])], Address.read("x", "https://github.com/owner/name@main")
     assert f"colab/{TWO[1]}.ipynb" in pages.front("t", abouts, [], address, words.of("en"))
@@ -315,7 +315,7 @@ def test_a_teachers_page_says_what_the_chapter_says(two: Path):
     page = classroom.shown(two / "about" / "03_device_placement.html").get_text()
     for said in (
         "Which device runs each op, and how do I decide it?",
-        "60 minutes, 9 exercises, 23 points, 1 read by a person",
+        "75 minutes, 9 exercises, 23 points, 1 read by a person",
         "Return the name of the device that holds a tensor",
         "placement.trace(model, x).draw()",
     ):
