@@ -63,16 +63,14 @@ def administrator() -> bool:
 
 
 def locked(descriptor: int) -> bool:
-    """Whether this process has an open file alone from now on, until it closes it or ends; it does not wait for that."""
+    """Whether this process, all its threads, has an open file alone until it closes it or ends; it does not wait for that."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.lockf(descriptor, os.F_TLOCK, 0)
     except OSError:  # another has it, or this file system knows no locks
         return False
     return True

@@ -103,7 +103,8 @@ def draw_lines(
     texts = [[_text(value) for value in each] for each in values]
     says = {name: [[_said(value, none) for value in each] for each in rows] for name, rows in grid.items()}
     shown = {name: rows[row] for name, rows in says.items()}
-    pair, comma, whole = said("{0} {1}"), said(", "), said("{0}: {1}; {2}").replace("{0}", given(y))
+    pair, comma = said("{0} {1}", "{0}", "{1}"), said(", ")  # places that are filled in below, and by the script
+    whole = said("{0}: {1}; {2}", given(y), "{1}", "{2}")
     words = [pair.format(given(name), texts[i][at[i]]) for i, name in enumerate(names)]
     told = [pair.format(given(name), row[at[0]]) for name, row in shown.items()]
     for (_, rows), (colour, form, _) in zip(grid.items(), STYLES, strict=False):
@@ -175,7 +176,7 @@ def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequen
                 "said": went,
             }
         )
-    total = said("{0}: {1} copies, {2} bytes")
+    total = said("{0}: {1} copies, {2} bytes", "{0}", "{1}", "{2}")
     recorded = said("TensorFlow's placement")
     copied = [(name, to) for name, to in seen.copies() if name in at and to in names]
     cells = [[op.name, op.type, op.device, ", ".join(ops[each].name for each in reads[op.name])] for op in ops]
@@ -199,8 +200,8 @@ def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequen
             "recorded": recorded,
             "simulated": said("SIMULATED"),
             "sum": total,
-            "moved": said("{0} on {1}. "),
-            "stays": said("RECORDED: {0}, pinned to {1}, ran on {2}. "),
+            "moved": said("{0} on {1}. ", "{0}", "{1}"),
+            "stays": said("RECORDED: {0}, pinned to {1}, ran on {2}. ", "{0}", "{1}", "{2}"),
         },
     )
 

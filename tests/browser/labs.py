@@ -119,7 +119,7 @@ def contrast(screenshot: bytes) -> float:
     with Image.open(io.BytesIO(screenshot)) as picture:
         colours = picture.convert("RGB").getcolors(1 << 24)  # (how many pixels, colour)
     background = _luminance(max(colours)[1])
-    seen = [_luminance(colour) for count, colour in colours if count >= 8]  # fewer are an edge's; a short word has few
+    seen = [_luminance(colour) for count, colour in colours if count >= 20]  # fewer are an edge's
     return max((max(background, each) + 0.05) / (min(background, each) + 0.05) for each in seen)
 
 

@@ -145,8 +145,13 @@ def test_a_notebook_that_cannot_be_saved_is_validated_as_it_is_in_the_browser(
     assert "This folder cannot be written" in said
     assert "3 of 3 checks pass · 6 of 6 points" in said
     assert not shown(browser, ".jp-Dialog-content")
-    for css in ("[role=status]", ".told p", ".state"):
-        assert contrast(shown(browser, f"{SIDE} {css}").screenshot_as_png) >= 4.5, css
+    twice = {"width": 0, "height": 0, "deviceScaleFactor": 2, "mobile": False}  # a word of one colour has pixels enough
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", twice)
+    try:
+        for css in ("[role=status]", ".told p", ".state"):
+            assert contrast(shown(browser, f"{SIDE} {css}").screenshot_as_png) >= 4.5, css
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_in_a_window_as_wide_as_a_phone_the_panel_is_all_that_is_seen_and_leads_back_to_the_cell(

@@ -234,9 +234,8 @@ def test_the_record_of_a_filled_gpu_keeps_its_limit_and_growth_never_makes_room(
         fixed, grown = (known["filled"][f"{limit} {growth}"] for growth in ("no", "yes"))
         assert all(used <= taken <= limit for taken, used in [*fixed, *grown])
         assert {taken for taken, _ in fixed} == {limit}
-        assert (
-            len(grown) <= len(fixed) <= limit // known["size"]
-        )  # a rest too small for a region of its own goes to a tensor
+        assert len(grown) <= len(fixed) <= limit // known["size"]
+        assert fixed[-1] == [limit, limit]  # a rest that is no tensor's goes to the tensor before it
 
 
 @simulated

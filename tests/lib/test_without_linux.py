@@ -102,7 +102,7 @@ def test_no_module_imports_what_windows_has_not():
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             imported += [f"{name}: {each}" for each in names if each.split(".")[0] in WINDOWS_HAS_NOT]
-    assert imported == [f"{SEAM}: fcntl"]  # which asks for the system before
+    assert imported == []
 
 
 def test_the_simulation_takes_away_what_it_says(elsewhere: dict[str, str]):

@@ -15,7 +15,7 @@ from pathlib import Path
 from across import _system
 from across._jupyter import chapters, in_the_way
 from across._language import catalogue, pictured
-from across._language.catalogue import marked, said
+from across._language.catalogue import said
 from across._process import diary, provisioner, warm
 
 SETTINGS = Path(__file__).parent / "config"
@@ -24,10 +24,6 @@ IN_LANGUAGE = (
 )  # a folder a language: what JupyterLab's own words are, for this server alone
 ON_A_HUB = Path(__file__).parent / "config_hub"  # for a server that is not ours: docs/jupyterhub.md
 DATA = Path(__file__).parent / "share"  # the start page and Validate, as a JupyterLab extension
-DIARY = marked(
-    "your diary is {0}: when you were at which exercise, and what checks said. It stays on this machine; `across diary` "
-    "shows it, and you may delete it."
-)
 PORT = 8888
 HIDDEN = ("__pycache__", "*.pyc", "*~", "*.lock", "*_recorded.txt")  # in the file browser: nobody opens these
 TRIES = 50  # ports tried after the first, unless one was asked for
@@ -53,7 +49,12 @@ def start(browser: bool = True, port: int | None = None, keep_diary: bool = Fals
     os.environ.pop(diary.ASKED_FOR, None)
     if keep_diary:
         os.environ[diary.ASKED_FOR] = "1"
-        print(f"across lab: {said(DIARY, diary.file())}")
+        kept = said(
+            "your diary is {0}: when you were at which exercise, and what checks said. It stays on this machine; `across "
+            "diary` shows it, and you may delete it.",
+            diary.file(),
+        )
+        print(f"across lab: {kept}")
     if warm.available():
         provisioner.turn_on()
     else:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from jupyter_core.paths import jupyter_data_dir
 from across import _system
 
 SECONDS = 2.0  # that one waits for whoever writes the same: a cell's check is not held up for longer
+IN_THIS_PROCESS = threading.Lock()
 
 
 def file(kind: str, notebook: Path) -> Path:
@@ -37,6 +39,8 @@ def alone(kind: str, notebook: Path) -> Iterator[None]:
     """
     path = file(kind, notebook)
     with contextlib.ExitStack() as held:
+        if IN_THIS_PROCESS.acquire(timeout=SECONDS):  # the system's lock is a process's, for all its threads
+            held.callback(IN_THIS_PROCESS.release)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = held.enter_context(open(path.with_name(f".{path.stem}.lock"), "ab"))
