@@ -1,4 +1,4 @@
-"""Two distributions: what students install, and the harness with the checks; each declares what it imports."""
+"""Two distributions: what students install, and the harness; each declares what it imports."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ OURS = {
 }  # editable: no list of files says which modules they hold
 ABSENT = {"pynvml": "nvidia-ml-py"}  # not installed everywhere, and not called like its module
 WRITTEN_BY_TESTS = {"neighbour"}
-BESIDE = WRITTEN_BY_TESTS | {  # modules and packages of tests/ and tools/
+BESIDE = WRITTEN_BY_TESTS | {  # modules and packages of the repository that no distribution holds
     name
-    for folder in ("tests", "tools")
+    for folder in ("tests", "tools", "checks")
     for path in (ROOT / folder).rglob("*.py")
     for name in (path.stem, path.parent.name)
 }
@@ -111,7 +111,7 @@ def test_the_tests_import_what_is_declared_only():
     allowed = names([each for group in CHECKOUT["dependency-groups"].values() for each in group])
     for name in PROJECTS:
         allowed |= declared(name, extras=True)
-    assert undeclared(sources("tests", "tools"), allowed, BESIDE) == []
+    assert undeclared(sources("tests", "tools", "checks"), allowed, BESIDE) == []
 
 
 def test_what_only_ci_installs_is_what_files_of_tests_are_skipped_without():
@@ -177,9 +177,10 @@ def test_the_version_stands_in_one_file_and_the_change_log_tells_it():
     assert f"## {version.version()}" in heads[:2]  # the first may be what is not released yet
 
 
-def test_what_holds_the_answers_checks_is_private_and_nothing_else_that_is_built():
-    private = {name for name, project in PROJECTS.items() if "Private :: Do Not Upload" in project["classifiers"]}
-    assert private == {name for name, folder in FOLDERS.items() if any((ROOT / folder).glob("**/checks/test_*.py"))}
+def test_what_is_built_may_be_published_and_the_checkout_may_not():
+    private = "Private :: Do Not Upload"
+    assert private in CHECKOUT["project"]["classifiers"]
+    assert [name for name, project in PROJECTS.items() if private in project["classifiers"]] == []
 
 
 def test_python_licence_and_shared_pins_are_the_same_everywhere():
@@ -275,13 +276,15 @@ def test_a_students_environment_has_the_command_and_what_cells_import(installed:
     assert done.stdout.strip() == str(place / "across" / "__init__.py"), done.stderr
 
 
-def test_a_graders_environment_has_the_command_and_the_checks(installed: dict[str, Path]):
+def test_a_graders_environment_has_the_command_and_nothing_that_decides_a_mark_of_this_course(
+    installed: dict[str, Path],
+):
     place = installed["across-autograder"]
     helped = run(place, "from autograder.commands.cli import main; main()", "--help")
     assert (helped.returncode, "grade" in helped.stdout) == (0, True), helped.stderr
-    checks = {path.name for path in (ROOT / "autograder" / "checks").glob("test_*.py")}
-    assert checks
-    assert {path.name for path in (place / "autograder" / "checks").glob("test_*.py")} == checks
+    kept = {path.name for where in ("checks/test_*", "checks/listed_*", "solutions/*") for path in ROOT.glob(where)}
+    assert {"test_01_gpu_setup.py", "listed_01_gpu_setup.toml", "01_gpu_setup.py"} <= kept
+    assert kept & {path.name for path in place.rglob("*") if path.is_file()} == set()
 
 
 def test_both_commands_and_the_kernels_plug_in_are_there():

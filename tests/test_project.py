@@ -18,10 +18,11 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def modules(package: str) -> dict[str, Path]:
-    """The modules of a package, checks aside: dotted name to file."""
+    """The modules of a package: dotted name to file."""
     folder = ROOT / package
-    files = [path for path in folder.rglob("*.py") if "checks" not in path.parts]
-    return {".".join([folder.name, *path.relative_to(folder).with_suffix("").parts]): path for path in files}
+    return {
+        ".".join([folder.name, *path.relative_to(folder).with_suffix("").parts]): path for path in folder.rglob("*.py")
+    }
 
 
 def imports(path: Path) -> Iterator[str]:

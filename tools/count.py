@@ -26,9 +26,8 @@ def lines(paths: Iterable[Path]) -> int:
 
 
 def python(*folders: str) -> list[Path]:
-    """The Python files below folders of the repository; the checks of `autograder` only where they are asked for."""
-    found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-    return [path for path in found if "autograder/checks" in folders or "checks" not in path.relative_to(ROOT).parts]
+    """The Python files below folders of the repository."""
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def words(paths: Iterable[Path]) -> tuple[int, int]:
@@ -91,9 +90,9 @@ def main() -> None:
     for what, count in {
         "product lines: lib/across": lines(library),
         "product lines: autograder": lines(harness),
-        "product lines: autograder/checks": lines(python("autograder/checks")),
+        "product lines: checks": lines(python("checks")),
         "lines of solutions/": lines((ROOT / "solutions").glob("*.py")),
-        "lines of listed answers": lines((ROOT / "autograder" / "checks").glob("listed_*.toml")),
+        "lines of listed answers": lines((ROOT / "checks").glob("listed_*.toml")),
         "lines of tools/": lines(python("tools")),
         "lines of tests/": lines((ROOT / "tests").rglob("*.py")),
         "words of docs/, by hand": by_hand,

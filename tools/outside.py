@@ -20,13 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-COURSE = (
-    "course.toml",
-    "solutions",
-    "notebooks",
-    "files",
-    "autograder/checks",
-)  # all that grading needs of this course
+COURSE = ("course.toml", "solutions", "notebooks", "files", "checks")  # all that grading needs of this course
 KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")  # and every UV_...: where a machine's packages come from
 PROGRAM = """\
 import importlib

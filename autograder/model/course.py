@@ -357,7 +357,7 @@ def _needs(path: Path, needs: Mapping[str, tuple[str, ...]], chapters: tuple[str
 
 
 def _imported(path: Path) -> set[str]:
-    """The last part of every name that a file imports: `placing` of `from autograder.checks.placing import x`."""
+    """The last part of every name that a file imports: `placing` of `from placing import x`."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, ValueError, SyntaxError):

@@ -7,7 +7,6 @@ over the typed protocol, on which anything plain can come. A check says a senten
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -205,7 +204,7 @@ def tried(chapter: str, times: int) -> dict[str, Any]:
     from autograder.probe import asking, listed
 
     course = find()
-    checks = importlib.import_module(f"autograder.checks.test_{chapter}")
+    checks = judging.checks_of(chapter)
     solved = build.solution_source(course, chapter)
     names = judging.namespace(chapter, solved)
     allowed_ops = tuple(course.chapter(chapter).allowed_ops)

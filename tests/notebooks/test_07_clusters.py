@@ -23,8 +23,8 @@ def differences(seed: int, count: int, jobs: dict[str, int], masters: list[tuple
     import numpy as np
     import tensorflow as tf
 
+    import cluster_truth as truth
     from across import placement
-    from autograder.checks import cluster_truth as truth
 
     v1, rng = tf.compat.v1, np.random.default_rng(seed)
     running, devices = truth.Servers(cpus=2, **jobs), truth.specs(jobs, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import judging
 import pytest
 from processes import forked, in_a_fresh_process
 
@@ -11,6 +12,7 @@ from across import clusters, fresh, placement
 from across.clusters import LocalCluster
 
 pytestmark = forked
+CHAPTER = "08_sharded_variables"
 
 
 def session(cluster, graph):
@@ -28,9 +30,9 @@ def counted(seed: int) -> tuple[list[int], list[int]]:
     import tensorflow as tf
 
     from across import traffic
-    from autograder.checks import test_08_sharded_variables as checks
 
     v1, rng = tf.compat.v1, np.random.default_rng(seed)
+    checks = judging.checks_of(CHAPTER)
     variables = checks.drawn_variables(rng, 2, ["float32", "float64"], 6)
     with LocalCluster(ps=2, worker=2) as cluster, tf.Graph().as_default() as graph:
         made, pulled = [], []
@@ -157,9 +159,8 @@ def test_greedy_stays_within_grahams_bound_on_every_drawn_model():
     import numpy as np
 
     from across import balance
-    from autograder.checks import test_08_sharded_variables as checks
 
-    rng = np.random.default_rng(3)
+    checks, rng = judging.checks_of(CHAPTER), np.random.default_rng(3)
     for ps in (2, 3, 4, 7):
         for _ in range(50):
             shapes = balance.drawn(rng)

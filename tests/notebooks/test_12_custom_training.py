@@ -7,7 +7,7 @@ import pytest
 from processes import forked, in_a_fresh_process
 
 from across import fresh
-from autograder.checks.loops_truth import cut, of_each
+from loops_truth import cut, of_each
 
 pytestmark = forked
 

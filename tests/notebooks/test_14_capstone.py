@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import scaling_truth
 from autograder.authoring import build
-from autograder.checks import scaling_truth
 from autograder.model.course import find
 
 NETWORK = {"cores": 16, "size": 100e6, "gradients": 5, "latency": 20e-6, "fixed": 0.001, "example": 0.02 / 6.4}

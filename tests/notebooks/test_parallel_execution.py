@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import running
 from across import fresh, timeline
-from autograder.checks import running
 
 
 def test_a_queue_of_dependency_counters_is_tensorflows_order_on_every_graph_that_a_check_draws():

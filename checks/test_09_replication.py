@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+import replication_truth as replication
+import trainer_truth
 from across.expecting import anything, array, list_of, number, one_of, row, shown, text, whole
-from autograder.checks import replication_truth as replication
-from autograder.checks import trainer_truth
-from autograder.checks.replication_truth import told
 from autograder.probe.asking import Misconception, exercise, recorded
+from replication_truth import told
 
 BUILT = row(anything, text, text)
 

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, row, text
-from autograder.checks.placing import device_of, imported, ran, session
 from autograder.probe.asking import probe
+from placing import device_of, imported, ran, session
 
 Machine = dict[str, float]
 Run = dict[str, Any]  # its way, replicas, batch, packs, table, slow and rate

@@ -20,9 +20,9 @@ import tensorflow as tf
 
 from across import clusters, placement, traffic
 from across.expecting import anything, list_of, row, text
-from autograder.checks.placing import imported
-from autograder.checks.students_graphs import same
 from autograder.probe.asking import probe
+from placing import imported
+from students_graphs import same
 
 v1 = tf.compat.v1
 TIMEOUT = 120_000  # milliseconds for one run of a student's graph: the question's limit comes first

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from across import graphs
 from across.expecting import anything, called, list_of, row, text, truth
-from autograder.checks.forked import Fork, pickled
-from autograder.checks.ordering import (
+from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+from forked import Fork, pickled
+from ordering import (
     Pair,
     Published,
     Totalled,
@@ -22,8 +23,7 @@ from autograder.checks.ordering import (
     telling_cases,
     without_a_rule,
 )
-from autograder.checks.placing import imported, names
-from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+from placing import imported, names
 
 # wait_for
 

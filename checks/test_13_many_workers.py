@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+import many_workers_truth as many
+import roles_truth as roles
 from across import hangs
 from across.expecting import anything, between, dict_of, list_of, maybe, number, one_of, row, shown, text, whole
-from autograder.checks import many_workers_truth as many
-from autograder.checks import roles_truth as roles
 from autograder.probe.asking import Misconception, exercise, recorded
 
 # tf_config

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+import running
 from across import timeline
 from across.expecting import anything, between, called, list_of, number, one_of, row, shown, text, truth, whole
-from autograder.checks import running
-from autograder.checks.forked import DEFAULT, DRAWN, Fork, pickled
-from autograder.checks.placing import device_of, imported, ran, session
-from autograder.checks.students_graphs import PINNED, PRODUCTS, same
-from autograder.checks.unaided import unaided
-from autograder.checks.walks import NO_WORK, Walk, check_results
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+from forked import DEFAULT, DRAWN, Fork, pickled
+from placing import device_of, imported, ran, session
+from students_graphs import PINNED, PRODUCTS, same
+from unaided import unaided
+from walks import NO_WORK, Walk, check_results
 
 NAPS = ("inter 1", "inter 2", "inter 4", "inter 1, intra 4", "inter 1, four CPUs")
 test_every_place_of_the_quiz_is_recorded = recorded("quiz", dict.fromkeys(range(1, 6), one_of("ABCDE")))

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import between, list_of, shown, whole
-from autograder.checks.sharded_truth import SCALARS, OnWorker, Rows, Sharded, Step
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+from sharded_truth import SCALARS, OnWorker, Rows, Sharded, Step
 
 Measure = Callable[[list[int], str], float]  # of a variable, by its shape and dtype
 BYTES = {"float16": 2, "float32": 4, "float64": 8, "int64": 8, "uint8": 1}

@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import dict_of, list_of, maybe, number, row, shown, task_in, text, truth, whole
-from autograder.checks.cluster_truth import Loss, Master, resolved, short, specs, why
-from autograder.checks.missing_task import Missing
-from autograder.checks.placing import WORDS
-from autograder.checks.students_graphs import same
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
+from cluster_truth import Loss, Master, resolved, short, specs, why
+from missing_task import Missing
+from placing import WORDS
+from students_graphs import same
 
 Task = tuple[str, int, str, int]  # job, number, machine, port
 

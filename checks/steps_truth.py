@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, row, text
-from autograder.checks.copies import Copies
-from autograder.checks.loops_truth import Alone, Duel
-from autograder.checks.placing import TIMEOUT, imported, session
 from autograder.probe.asking import Misconception, probe
+from copies import Copies
+from loops_truth import Alone, Duel
+from placing import TIMEOUT, imported, session
 
 v1 = tf.compat.v1
 

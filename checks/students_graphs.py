@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from across import placement
 from across.expecting import anything, list_of, row, text
-from autograder.checks.placing import device_of, imported, names, ran, session
 from autograder.probe.asking import probe
+from placing import device_of, imported, names, ran, session
 
 
 @probe(graphs=1)

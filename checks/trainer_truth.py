@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, maybe, number, row, shown, text, truth, whole
-from autograder.checks.missing_task import PATIENCE, Missing
 from autograder.probe.asking import Misconception, kept, probe
+from missing_task import PATIENCE, Missing
 
 MADE = list_of(row(truth, text, whole)).named("the servers that it made")
 DID = {

@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import device, device_in, dict_of, one_of, shown, text
-from autograder.checks.device_functions import OTHERS, Step, built, mixed_steps, shuffled, went
-from autograder.checks.placing import (
+from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
+from device_functions import OTHERS, Step, built, mixed_steps, shuffled, went
+from placing import (
     MISSED,
     Program,
     Wish,
@@ -24,8 +25,7 @@ from autograder.checks.placing import (
     telling,
     wishes,
 )
-from autograder.checks.students_graphs import PINNED, Forward, Halves, same
-from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
+from students_graphs import PINNED, Forward, Halves, same
 
 # where
 

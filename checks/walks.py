@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from autograder.checks.placing import imported, ran, session
-from autograder.checks.students_graphs import TRACED, candidates, same
 from autograder.probe.asking import Misconception
+from placing import imported, ran, session
+from students_graphs import TRACED, candidates, same
 
 NO_WORK = ("Placeholder", "Identity", "IdentityN", "Const", "NoOp")
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.checks.placing import device_of, imported, names, ran, session
 from autograder.probe.asking import probe
+from placing import device_of, imported, names, ran, session
 
 OTHERS = ("product", "sum", "negation", "copy", "constant")  # kinds of steps that are no variables
 

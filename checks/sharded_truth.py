@@ -17,9 +17,9 @@ import tensorflow as tf
 
 from across import placement, traffic
 from across.expecting import anything, list_of, row, text
-from autograder.checks.cluster_truth import Master, Servers
-from autograder.checks.placing import imported
 from autograder.probe.asking import probe
+from cluster_truth import Master, Servers
+from placing import imported
 
 v1 = tf.compat.v1
 WRITES = ("AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp", "ResourceApplyGradientDescent")

@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from across.expecting import anything, list_of, row, text
-from autograder.checks.copies import Copies
-from autograder.checks.placing import imported, ran, session
 from autograder.probe.asking import probe
+from copies import Copies
+from placing import imported, ran, session
 
 
 @probe

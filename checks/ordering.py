@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from across import graphs
 from across.expecting import anything, list_of, row, text, whole
-from autograder.checks.placing import imported, ran, session
 from autograder.probe.asking import probe
+from placing import imported, ran, session
 
 Pair = tuple[str, str]
 TRACED = row(anything, list_of(text), list_of(text)).named("a graph that can be run")

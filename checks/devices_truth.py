@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from across import placement
 from across.expecting import anything, list_of, row, text
-from autograder.checks.placing import imported
 from autograder.probe.asking import kept, probe
+from placing import imported
 
 v1: Any = tf.compat.v1
 MIB = 1 << 20

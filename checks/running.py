@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from across import timeline
-from autograder.checks.placing import WORDS
+from placing import WORDS
 
 v1 = tf.compat.v1
 Edges = list[tuple[str, str]]

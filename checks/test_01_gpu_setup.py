@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from across import fresh
 from across.expecting import anything, between, called, device, list_of, number, one_of, row, shown, truth, whole
-from autograder.checks.devices_truth import MIB, Built, Witness, serving
-from autograder.checks.machines import (
+from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+from devices_truth import MIB, Built, Witness, serving
+from machines import (
     KEYS,
     WELL,
     Capability,
@@ -26,7 +27,6 @@ from autograder.checks.machines import (
     with_intermediate_code,
     word_for,
 )
-from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 
 count = between(0, math.inf, whole)
 test_every_guess_is_recorded = recorded(

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from across.expecting import anything, array, list_of, number, row, whole
-from autograder.checks.loops_truth import (
+from autograder.probe.asking import Misconception, each_answer, exercise, recorded
+from loops_truth import (
     Alone,
     Duel,
     apart,
@@ -19,8 +20,7 @@ from autograder.checks.loops_truth import (
     of_each,
     replicated,
 )
-from autograder.checks.steps_truth import Duelled, Looped, Worked, check_loop, counted, duel_work, own_work, stepped
-from autograder.probe.asking import Misconception, each_answer, exercise, recorded
+from steps_truth import Duelled, Looped, Worked, check_loop, counted, duel_work, own_work, stepped
 
 RATE, MOMENTUM = 0.125, 0.5
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+import scaling_truth as truth
 from across import planned
 from across.expecting import Expected, anything, array, between, list_of, number, row, text
-from autograder.checks import scaling_truth as truth
 from autograder.probe.asking import Misconception, exercise
 
 # replica_step

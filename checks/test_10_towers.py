@@ -10,10 +10,10 @@ import numpy as np
 
 from across import ring, tower_runs
 from across.expecting import array, called, list_of, number, row, whole
-from autograder.checks.placing import device_of
-from autograder.checks.towers_rules import Pulled, check_averages, drawn, uneven
-from autograder.checks.towers_truth import Alone, Ringed, Source, Together, Traced, stepped
 from autograder.probe.asking import Misconception, exercise, recorded
+from placing import device_of
+from towers_rules import Pulled, check_averages, drawn, uneven
+from towers_truth import Alone, Ringed, Source, Together, Traced, stepped
 
 # batches
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from across.expecting import anything, array, between, list_of, number, one_of, row, text, truth, whole
-from autograder.checks.strategies_truth import (
+from autograder.probe.asking import Misconception, each_answer, exercise, recorded
+from strategies_truth import (
     Reduced,
     assigned_to,
     batched,
@@ -19,7 +20,6 @@ from autograder.checks.strategies_truth import (
     seats,
     trained,
 )
-from autograder.probe.asking import Misconception, each_answer, exercise, recorded
 
 # homes
 

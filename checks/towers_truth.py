@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from across import tower_runs, traffic
 from across.expecting import anything, list_of, row, text, whole
-from autograder.checks.placing import device_of, imported, ran, session
 from autograder.probe.asking import probe
+from placing import device_of, imported, ran, session
 
 WIDTH, AWAY, SCALARS = 8, "CPU:4", 64  # of `Together`: numbers of an example, where batches are, bytes of a few numbers
 SIZE = 4  # pixels of an image's side

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+import kernel_truth
 from across.expecting import anything, device, list_of, maybe, row, shown, text, truth
-from autograder.checks import kernel_truth
-from autograder.checks.placing import WORDS, imported
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
+from placing import WORDS, imported
 
 kernel_truth.warm()
 
