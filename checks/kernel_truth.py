@@ -84,7 +84,7 @@ def refused(steps: Sequence[tuple[str, str, str]]) -> tuple[str, str] | None:
                 with tf.device(pin):
                     tf.raw_ops.MatMul(a=given, b=given, name=name)
             except tf.errors.OpError as error:
-                return error.message.partition(". enable_soft")[0], name
+                return error.message.partition(". enable_soft")[0].splitlines()[0], name
         return None
     finally:
         tf.config.set_soft_device_placement(True)
@@ -111,6 +111,7 @@ def traced(graph_def: Any, fetch: str, x: np.ndarray) -> tuple[np.ndarray, place
         return tf.import_graph_def(graph_def, {"fed": x}, [fetch], name="")[0]
 
     try:
+        graph_def = v1.graph_util.extract_sub_graph(graph_def, [fetch.partition(":")[0]])  # what leads to the answer
         with tf.device("/CPU:0"):
             given = tf.constant(x)
         run = v1.wrap_function(imported, [tf.TensorSpec(x.shape, x.dtype)])

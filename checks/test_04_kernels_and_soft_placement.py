@@ -35,12 +35,12 @@ WHY = {  # in the order in which they are told: the first is what was missed, wh
     "missing": "no kernel of this op takes that dtype, on a CPU or a GPU",
     "elsewhere": "only another type of device has a kernel for it",
     "there": "a kernel there names that dtype",
-    "within": "that dtype's name is a part of another one's; compare whole names",
+    "within": "no kernel there names that one; compare whole names, and an array keeps its dtype",
     "inferred": "TensorFlow does not infer the dtype that NumPy would",
     "default": "`DEFAULT` stands in on that device",
     "any": "its kernel there names no attribute, and so takes any dtype",
 }
-NAMES = {"within": "by_substring", "default": "without_default", "any": "any_for_all", "inferred": "numpys_dtype"}
+NAMES = {"default": "without_default", "any": "any_for_all", "inferred": "numpys_dtype"}
 PYTHONS = {"int32": [3, 4], "float32": [3.0, 0.5]}
 
 
@@ -71,7 +71,31 @@ def test_default_stands_in_and_no_attribute_means_any_dtype(student, rng):
     check_has_kernel(student, rng, ["default", "any", "elsewhere", "missing", "within", "inferred"])
 
 
-# landing: the student's rule against ops that run
+# landing: the student's rule against ops that run here, and on machines that are not here
+
+
+def rule(wish: str | None, types: Sequence[str], here: Sequence[str], soft: bool) -> str | None:
+    """Where an op with kernels for these types lands among the devices that are `here`, best first."""
+    able = [name for name in here if name.split(":")[0] in types]
+    if wish in able:
+        return wish
+    return able[0] if able and (soft or wish is None) else None
+
+
+def elsewhere(rng: np.random.Generator, soft: bool) -> list[list[Any]]:
+    """Questions about other machines, whose best device is not GPU:0."""
+    cpus = [f"CPU:{k}" for k in range(int(rng.integers(1, 3)))]
+    gpus = [f"GPU:{k}" for k in range(1, 3)][:: int(rng.choice([1, -1]))]
+    both, cpu, gpu = ["CPU", "GPU"], ["CPU"], ["GPU"]
+    asked: list[list[Any]] = [
+        [None, both, cpus, soft],
+        [None, gpu, cpus, soft],
+        [None, both, [*gpus, "GPU:0", *cpus], soft],
+    ]
+    asked += [
+        ["GPU:7", each, where, soft] for each, where in ((both, cpus), (both, [*gpus, *cpus]), (cpu, [*gpus, *cpus]))
+    ]
+    return [asked[i] for i in rng.permutation(len(asked))]
 
 
 @probe
@@ -105,6 +129,13 @@ def check_landing(student: Any, rng: np.random.Generator, soft: bool) -> None:
         if pinned:
             raise Misconception("wishes_are_obeyed", says)
         raise AssertionError(says)
+    others = elsewhere(rng, soft)
+    for (wish, types, there, _), got in each_answer(
+        student.ask(landed, cases=others), others, place, "`landing` returned"
+    ):
+        if got != (lands := rule(wish, types, there, soft)):
+            says = f"On another machine: `landing({wish!r}, {set(types)}, {there}, {soft})` returned {shown(got)}"
+            raise Misconception("this_machine_alone", f"{says}; {why(wish, types, got, lands, there)}")
 
 
 def why(wish: str | None, types: list[str], got: str | None, ran: str | None, here: list[str]) -> str:
@@ -152,7 +183,7 @@ def obeyed(student, cases):
     found = []
     try:
         with tf.device("/CPU:0"):
-            matrices = {dtype: tf.ones([2, 2], dtype) for dtype in ("float32", "int32")}
+            matrices = {dtype: tf.ones([2, 2], dtype) for dtype in ("float32", "int32", "uint8")}
         for steps, soft in cases:
 
             def run(steps=steps, matrices=matrices):
@@ -170,7 +201,13 @@ def obeyed(student, cases):
 def check_strictly(student: Any, rng: np.random.Generator, restored: bool) -> None:
     """Let products run that obey and that cannot, under both settings: the message and, if asked, the setting after."""
     fine = [("float32", "/GPU:0"), ("float32", "/GPU:1"), ("float32", "/CPU:0"), ("int32", "/CPU:0")]
-    wrong = [("int32", "/GPU:0"), ("int32", "/GPU:1"), ("float32", f"/GPU:{rng.integers(8, 99)}"), None]
+    wrong = [
+        ("int32", "/GPU:0"),
+        ("int32", "/GPU:1"),
+        ("float32", f"/GPU:{rng.integers(8, 99)}"),
+        ("uint8", "/CPU:0"),
+        None,
+    ]
     cases = []
     for each, soft in [(each, soft) for each in wrong for soft in (True, False)]:
         steps = [fine[i] for i in rng.permutation(len(fine))]
@@ -187,12 +224,19 @@ def check_strictly(student: Any, rng: np.random.Generator, restored: bool) -> No
         of = ", ".join(f"{dtype} on {pin}" for dtype, pin, _ in steps)
         says = f"`strictly(run)`, of products of {of}, with soft placement {'on' if soft else 'off'} before,"
         if refused:
+            if got == "":
+                raise Misconception(
+                    "stays_soft", f'{says} returned ""; hard placement raises here: expected its message.'
+                )
             obeys = all(words in got for words in refused)
-            assert obeys, f"{says} returned {shown(got)}; hard placement raises here: expected the error's message."
+            assert obeys, (
+                f"{says} returned {shown(got)}; expected the message of the error that TensorFlow raises here."
+            )
         else:
             assert got == "", f'{says} returned {shown(got)}; all can run there: expected "".'
-        if restored:
-            assert after == soft, f"{says} left soft placement {'on' if after else 'off'}; expected it as before."
+        if restored and after != soft:
+            name = "always_softens" if after else "leaves_it_hard"
+            raise Misconception(name, f"{says} left soft placement {'on' if after else 'off'}; expected it as before.")
 
 
 @exercise("strictly")
@@ -202,8 +246,6 @@ def test_the_message_comes_back(student, rng):
 
 @probe(uses=[soft_now])
 def interrupted(student):
-    import contextlib
-
     def run():
         raise ValueError("raised by run()")
 
@@ -213,9 +255,12 @@ def interrupted(student):
             matrix = tf.ones([2, 2], "int32")
         for soft in (True, False):
             tf.config.set_soft_device_placement(soft)
-            with contextlib.suppress(ValueError):  # let through, or told: both are fine
+            arrived = False
+            try:
                 student.strictly(run)
-            found.append([soft, soft_now(matrix)])
+            except ValueError:
+                arrived = True
+            found.append([soft, soft_now(matrix), arrived])
     finally:
         tf.config.set_soft_device_placement(True)
     return found
@@ -224,13 +269,18 @@ def interrupted(student):
 @exercise("strictly", weak=True)
 def test_the_setting_is_what_it_was(student, rng):
     check_strictly(student, rng, restored=True)
-    for soft, after in list_of(row(truth, truth))(student.ask(interrupted), "The settings before and after were"):
+    kind, what = list_of(row(truth, truth, truth)), "The settings before and after, and whether an error arrived, were"
+    for soft, after, arrived in kind(student.ask(interrupted), what):
         says = (
             f"With a `run` that raises ValueError, and soft placement {'on' if soft else 'off'} before, `strictly(run)`"
         )
         if after != soft:
             says = f"{says} left soft placement {'on' if after else 'off'}; expected it as before."
             raise Misconception("not_after_a_python_error", says)
+        if not arrived:
+            raise Misconception(
+                "keeps_pythons_errors", f"{says} kept that error, none of TensorFlow's; expected it to go on."
+            )
 
 
 # strays: a Keras model made here and there, traced in both places

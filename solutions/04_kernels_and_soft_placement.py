@@ -10,8 +10,8 @@
 # # Kernels and soft placement
 # **Why can this op not run there, and what happens then?**
 #
-# You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 60
-# minutes you look up which devices can run an op, predict where it lands, and repair a program.
+# You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 75 minutes you
+# look up which devices can run an op, predict where it lands, and repair a program.
 
 # %%
 from across import devices, kernels, placement
@@ -22,8 +22,6 @@ D = devices.gpus_or_cpus(2)
 D
 
 # %%
-import contextlib
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -94,7 +92,8 @@ except tf.errors.NotFoundError as error:
 kernels.of("Cast").draw()
 
 # %% [markdown]
-# A GPU casts from every dtype drawn here but `string`. The kernel for CPUs names no attribute in its entry: it takes any dtype.
+# A GPU casts from every dtype drawn here but `string`. The kernel for CPUs names no attribute in its entry: it is found for any
+# dtype, and refuses a string when it runs.
 
 # %% [markdown]
 # ## 3 is not 3.0
@@ -105,25 +104,26 @@ for value in (3, 3.0, [1, 2.5], True, 3j, np.arange(3), np.ones(3)):
     print(f"{value!s:14} {tf.constant(value).dtype.name}")
 
 # %% [markdown]
-# A Python integer becomes `int32` if it fits, a Python float `float32`. NumPy's arrays keep their own dtype: `int64` and
-# `float64` here. Now the kernels of a variable, as in 2017 and as today. `DEFAULT` stands in on a device type that has no
-# fitting kernel of its own:
+# A Python integer becomes `int32` if it fits, else `int64`, a Python float `float32`. NumPy's arrays keep their own dtype:
+# `int64` and `float64` here. Now the kernels of a variable: those of the op of 2017, as it is registered today, and of today's
+# op. `DEFAULT` stands in on a device type that has no fitting kernel of its own:
 
 # %% tags=["show"] covers=["S21", "S22"]
-kernels.of("VariableV2").draw(title="Variables in 2017: VariableV2", devices=kernels.TYPES)
+kernels.of("VariableV2").draw(title="The op of 2017, as registered today: VariableV2", devices=kernels.TYPES)
 
 # %% tags=["show"] covers=["S21", "S22"]
 kernels.of("VarHandleOp").draw(title="Variables now: VarHandleOp", devices=kernels.TYPES)
 
 # %% [markdown]
-# On a GPU, `DEFAULT` now fills gaps of 2017: `int8`, `int16`, `uint8`, `uint16`, `uint64`. The gap at `int32` is still
-# there, and 3 is an `int32`.
+# On a GPU, `DEFAULT` fills gaps of the old op: `int8`, `int16`, `uint8`, `uint16`, `uint64`. The gap at `int32` is still there,
+# and 3 is an `int32`.
 
 # %% [markdown]
 # ### Exercise: `has_kernel` (3 points)
-# Would TensorFlow find a kernel of `op` for this `value` on this type of device? A kernel in `kernels.of(op)` has a
-# `device` and its `dtypes`: an attribute such as `T`, and what it may be. A kernel that names no attribute takes any
-# dtype, as the one of `Cast` on a CPU. You are asked about ops with one dtype attribute. Roughly 5 lines.
+# Would TensorFlow find a kernel of `op` for this `value` on this type of device? A kernel in `kernels.of(op)` has a `device`
+# and its `dtypes`: an attribute such as `T`, and what it may be. A kernel that names no attribute is found for any dtype, as
+# the one of `Cast` on a CPU. An array of NumPy's keeps its dtype. You are asked about ops with one dtype attribute. Roughly 5
+# lines.
 
 # %% [markdown]
 # <details><summary>Hint</summary>
@@ -146,7 +146,8 @@ def has_kernel(op, value, device):  # "MatMul", [1, 2], "GPU" -> True or False
 
 # %% check="has_kernel" points=3
 with attempt("has_kernel"):
-    yes = [("MatMul", 3, "CPU"), ("MatMul", 3.0, "GPU"), ("VarHandleOp", 3.0, "GPU"), ("NcclAllReduce", 3, "GPU")]
+    whole = np.arange(3)
+    yes = [("MatMul", 3, "CPU"), ("MatMul", 3.0, "GPU"), ("VarHandleOp", whole, "GPU"), ("NcclAllReduce", 3, "GPU")]
     no = [("MatMul", 3, "GPU"), ("VarHandleOp", 3, "GPU"), ("VarHandleOp", "a", "GPU"), ("NcclAllReduce", 3, "CPU")]
     for question, wanted in [(each, True) for each in yes] + [(each, False) for each in no]:
         got = call(has_kernel, *question, returns=truth)
@@ -204,7 +205,8 @@ def really(dtype, wish, soft):  # "int32", "GPU:1", True -> "CPU:0", or None if 
 
 # %% check="guesses" points=1
 with attempt("guesses", done="recorded before they were looked up"):
-    for (dtype, wish), guess in read(guesses, "`guesses` is", entries(dict.fromkeys(guesses, device))).items():
+    asked = [("float32", "GPU:1"), ("float32", "GPU:7"), ("float32", "CPU:7"), ("int32", "GPU:1"), ("int32", "CPU:7")]
+    for (dtype, wish), guess in read(guesses, "`guesses` is", entries(dict.fromkeys(asked, device))).items():
         ran = really(dtype, wish, True)
         print(f"{dtype:8} pinned to {wish:6} you: {guess:6} it: {ran:6}{'' if guess == ran else ' <- a surprise'}")
 
@@ -250,6 +252,9 @@ with attempt("landing"):
         mark = "" if said == ran else f" <- you: {said[0]}, {said[1]}"
         print(f"{dtype:8} pinned to {wish!s:6} soft: {ran[0]!s:6} hard: {ran[1]!s:6}{mark}")
     expect(not missed, f"{missed} of these lines are not as you say; look for what they have in common")
+    for there, runs in ((["CPU:0", "CPU:1"], "CPU:0"), (["GPU:1", "GPU:0", "CPU:0"], "GPU:1"), (["GPU:0"], "GPU:0")):
+        got = call(landing, "GPU:7", TYPES["float32"], there, True, returns=maybe(device))
+        expect(got == runs, f"a machine with {there}, best first: you say {got}; look for what decides it")
 
 # %% [markdown]
 # `uint8` raises in every line: soft placement can find another device, but it cannot write a kernel.
@@ -261,10 +266,10 @@ with attempt("landing"):
 
 # %% tags=["show"] covers=["S23"]
 tf.config.set_soft_device_placement(False)
-for name in ("/GPU:7", D[1]):
+for name, op in (("/GPU:7", tf.square), (D[1], tf.linalg.sqrtm)):
     try:
         with tf.device(name):
-            tf.linalg.sqrtm(x)
+            op(x)
     except tf.errors.InvalidArgumentError as error:
         print(error.message.replace("/job:localhost/replica:0/task:0", ""), "\n")
 tf.config.set_soft_device_placement(True)
@@ -275,8 +280,8 @@ tf.config.set_soft_device_placement(True)
 
 # %% [markdown]
 # ### Exercise: `strictly` (2 points)
-# Call `run()` under hard placement. Return TensorFlow's message, or `""` if it ran. Afterwards the setting is what it
-# was before, whatever it was, and whatever error `run` raised, also one of Python's own. Roughly 8 lines.
+# Call `run()` under hard placement. Return TensorFlow's message, or `""` if it ran. An error of Python's own goes on to who
+# called. Afterwards the setting is what it was before, whatever it was, and whatever error `run` raised. Roughly 8 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -309,13 +314,21 @@ with attempt("strictly"):
         with tf.device("/GPU:7"):
             return tf.sqrt([4.0])
 
+    def nowhere():
+        return tf.matmul(MATRICES["uint8"], MATRICES["uint8"])
+
     try:
         expect(call(strictly, fine, returns=text) == "", "tf.sqrt can run everywhere here; expected an empty text")
         expect("GPU:7" in call(strictly, off, returns=text), "GPU:7 is not here; expected TensorFlow's message")
         expect(tf.config.get_soft_device_placement(), "placement was soft before, and is hard now")
-        with contextlib.suppress(ZeroDivisionError):
+        expect("UINT8" in call(strictly, nowhere, returns=text), "no kernel takes uint8; expected TensorFlow's message")
+        arrived = False
+        try:
             strictly(lambda: 1 / 0)
+        except ZeroDivisionError:
+            arrived = True
         expect(tf.config.get_soft_device_placement(), "`run` raised an error of Python's, and placement stayed hard")
+        expect(arrived, "`run` raised ZeroDivisionError, an error of Python's; expected it to go on to who called")
         tf.config.set_soft_device_placement(False)
         strictly(fine)
         expect(not tf.config.get_soft_device_placement(), "placement was hard before, and is soft now")
@@ -368,8 +381,8 @@ for value in (3, 3.0):
             print(f"{value!s:4} pinned to {pin!s:7} {placement.short_device(tf.Variable(value).device)}")
 
 # %% [markdown]
-# On a GPU, no kernel for `VarHandleOp` takes `int32`. So `tf.Variable(3)` lives on a CPU, pinned or not. The ops that read or
-# assign it run there, too.
+# On a GPU, no kernel for `VarHandleOp` takes `int32`. So under soft placement `tf.Variable(3)` lives on a CPU, pinned or not;
+# hard placement still refuses the pin. The ops that read or assign it run there, too.
 
 # %% [markdown]
 # ### On the GPU by name
@@ -439,7 +452,7 @@ picture
 
 
 # %% answer="strays" covers=["S23"]
-def strays(model, x, device):  # model, images, "GPU:1" -> ["ReadVariableOp", ...]
+def strays(model, x, device):  # model, images, "GPU:1" -> ["ResizeBicubic", ...]
     ### BEGIN SOLUTION
     with tf.device(f"/{device}"):
         seen = placement.trace(model, x)
@@ -451,9 +464,9 @@ def strays(model, x, device):  # model, images, "GPU:1" -> ["ReadVariableOp", ..
 with attempt("strays"):
     pin = placement.short_device(D[1])
     got = call(strays, model, images, pin, returns=list_of(text))
+    got = [op for op in got if op != "Const"]  # the images, where a function of yours captures them
     print(", ".join(got))
     away = 3 if "GPU" in pin else 2  # on logical CPUs nothing but reads
-    got = [op for op in got if op != "Const"]  # the images, where a function of yours captures them
     expect(len(got) == away, f"you list {len(got)} ops; the picture has {away} outside the lane of {pin}")
     expect("ReadVariableOp" in got and "ReadVariableOp_1" not in got, "expected types of ops, not names")
     expect(got[-1] == "ReadVariableOp", "the last one in the trace's order is a read")
@@ -506,8 +519,11 @@ with attempt("route"):
     display(seen.draw(title="Your route"))
     expect(len(seen.copies()) == 1, f"{len(seen.copies())} copies; the budget is 1")
     squares = [op.device for op in seen if op.type == "Square"]
-    expect(squares[-1:] == [placement.short_device(D[1])], f"the last op has to be a tf.square on {D[1]}")
-    expect(np.allclose(route(x, D[1]), chain(x, D[1]), rtol=1e-4), "the numbers are not those of `chain`")
+    result = route(x, D[1])
+    there = placement.short_device(D[1])
+    expect(squares[-1:] == [there], f"the last op has to be a tf.square on {D[1]}")
+    expect(placement.short_device(result.backing_device) == there, f"your result is on {result.backing_device[-5:]}")
+    expect(np.allclose(result, chain(x, D[1]), rtol=1e-4), "the numbers are not those of `chain`")
 
 # %% [markdown]
 # ### Exercise: `explain` (3 points, read by a person)
@@ -535,7 +551,7 @@ with attempt("route"):
 # %% [markdown]
 # ## What you take with you
 # - An op runs where a kernel takes its dtype. `3` is an `int32`, `3.0` a `float32`.
-# - Soft placement takes the best device that *can*. Hard placement tells you.
+# - Where a pin cannot be met, soft placement takes the best device that *can*. Hard placement tells you.
 # - In a message, find what is missing: device or kernel.
 # - A tensor between two devices is copied. Count copies in a trace; group ops to save them.
 
