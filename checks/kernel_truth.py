@@ -23,11 +23,16 @@ v1 = tf.compat.v1
 DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128
 string""".split()
 ASKED = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # of which NumPy has arrays
-KINDS = ("there", "elsewhere", "missing", "within", "default", "any", "inferred")
+KINDS = ("there", "elsewhere", "missing", "within", "default", "any", "inferred", "kept")
 NUMPYS = {
     "int32": "int64",
     "float32": "float64",
 }  # what NumPy makes of a Python number, where TensorFlow makes the first
+AS_A_LIST = {  # what TensorFlow infers from the numbers of an array without their dtype
+    **dict.fromkeys(["int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64"], "int32"),
+    **dict.fromkeys(["float16", "float64"], "float32"),
+    "complex64": "complex128",
+}
 
 
 def machine() -> list[str]:
@@ -178,7 +183,8 @@ def pools() -> dict[str, list[Question]]:
 
     "there": a kernel names the dtype. "elsewhere": only the other device has it. "missing": neither has. "within": no
     kernel, but its dtype's name is part of one that has. "default": only a DEFAULT kernel has it. "any": the kernel
-    names no dtype. "inferred": of a Python number's dtype, where NumPy's for the same number has another answer.
+    names no dtype. "inferred": of a Python number's dtype, where NumPy's for the same number has another answer. "kept": there
+    is one for the array, and none for a list of its numbers.
     """
     drawn: dict[str, list[Question]] = {kind: [] for kind in KINDS}
     for op, listed in sorted(_listed().items()):
@@ -193,6 +199,8 @@ def pools() -> dict[str, list[Question]]:
                 kind = _kind(op, dtype, device)
                 if dtype in NUMPYS and _reads(op, dtype, device) != _reads(op, NUMPYS[dtype], device):
                     drawn["inferred"].append((op, dtype, device))
+                if _reads(op, dtype, device) and not _reads(op, AS_A_LIST.get(dtype, dtype), device):
+                    drawn["kept"].append((op, dtype, device))
             elif all(named) and ("DEFAULT", dtype) in _own(op) and (device, dtype) not in _own(op):
                 kind = "default"
             else:

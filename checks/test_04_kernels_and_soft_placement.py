@@ -32,15 +32,22 @@ test_every_landing_has_a_recorded_guess = recorded("guesses", dict.fromkeys(ASKE
 
 
 WHY = {  # in the order in which they are told: the first is what was missed, whatever else is wrong for that reason
+    "kept": "an array of NumPy's keeps its dtype",
     "missing": "no kernel of this op takes that dtype, on a CPU or a GPU",
     "elsewhere": "only another type of device has a kernel for it",
     "there": "a kernel there names that dtype",
-    "within": "no kernel there names that one; compare whole names, and an array keeps its dtype",
+    "within": "that dtype's name is a part of another one's; compare whole names",
     "inferred": "TensorFlow does not infer the dtype that NumPy would",
     "default": "`DEFAULT` stands in on that device",
     "any": "its kernel there names no attribute, and so takes any dtype",
 }
-NAMES = {"default": "without_default", "any": "any_for_all", "inferred": "numpys_dtype"}
+NAMES = {
+    "kept": "arrays_as_lists",
+    "within": "by_substring",
+    "default": "without_default",
+    "any": "any_for_all",
+    "inferred": "numpys_dtype",
+}
 PYTHONS = {"int32": [3, 4], "float32": [3.0, 0.5]}
 
 
@@ -63,12 +70,12 @@ def check_has_kernel(student: Any, rng: np.random.Generator, kinds: Sequence[str
 
 @exercise("has_kernel")
 def test_dtype_and_device_both_count(student, rng):
-    check_has_kernel(student, rng, ["there", "elsewhere", "missing", "within", "inferred"])
+    check_has_kernel(student, rng, ["kept", "there", "elsewhere", "missing", "within", "inferred"])
 
 
 @exercise("has_kernel")
 def test_default_stands_in_and_no_attribute_means_any_dtype(student, rng):
-    check_has_kernel(student, rng, ["default", "any", "elsewhere", "missing", "within", "inferred"])
+    check_has_kernel(student, rng, ["kept", "default", "any", "elsewhere", "missing", "within", "inferred"])
 
 
 # landing: the student's rule against ops that run here, and on machines that are not here
