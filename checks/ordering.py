@@ -5,6 +5,7 @@ That something came first in one run proves nothing: a queue gets much right by 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -95,6 +96,8 @@ def without_a_rule(data: Collection[Pair], control: Collection[Pair], missed: st
             return any(a == start for a, _ in others)
         if missed == "ways_of_two_edges":
             return edge in tensors or any((start, b) in others and (b, end) in others for _, b in others)
+        if missed == "ways_of_three_edges":
+            return edge in tensors or within(start, end, others, 3)
         if missed == "control_edges_only":
             return end in reached(start, waits - {edge})
         if missed == "tensors_only":
@@ -102,6 +105,27 @@ def without_a_rule(data: Collection[Pair], control: Collection[Pair], missed: st
         return end in reached(start, others)
 
     return {edge for edge in waits if not needless(edge)}
+
+
+def within(start: str, end: str, edges: Collection[Pair], most: int) -> bool:
+    """Whether a way of at most so many edges leads from `start` to `end`."""
+    here = {start}
+    for _ in range(most):
+        here = {b for a, b in edges if a in here}
+        if end in here:
+            return True
+    return False
+
+
+def long_way(rng: np.random.Generator, nodes: Sequence[str]) -> tuple[list[Pair], list[Pair]]:
+    """A way over all but one of the nodes, by edges of both kinds, a control edge that spares it, and one that is needed."""
+    *way, beside = nodes
+    edges = list(itertools.pairwise(way))
+    kinds = rng.permutation([k % 2 for k in range(len(edges))])
+    data = [edge for edge, kind in zip(edges, kinds, strict=True) if kind]
+    control = [edge for edge, kind in zip(edges, kinds, strict=True) if not kind]
+    control += [(way[0], way[-1]), (beside, way[int(rng.integers(1, len(way)))])]
+    return data, [control[i] for i in rng.permutation(len(control))]
 
 
 def reached(start: str, edges: Collection[Pair]) -> set[str]:

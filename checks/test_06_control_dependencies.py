@@ -19,6 +19,7 @@ from ordering import (
     Published,
     Totalled,
     a,
+    long_way,
     ran_on,
     telling_cases,
     without_a_rule,
@@ -29,11 +30,11 @@ from placing import imported, names
 
 
 @probe(graphs=1)
-def waited(student, count, dtype):
+def waited(student, count, dtype, shape):
     from across import tracing
 
     with tf.Graph().as_default() as graph:
-        x = tf.compat.v1.placeholder(dtype, [3], name="x")
+        x = tf.compat.v1.placeholder(dtype, shape, name="x")
         tensor = tf.negative(x, name="tensor")
         ops = [tf.add(x, x, name=f"first_{i}") for i in range(count)]
         got = student.wait_for(tensor, [each if i % 2 else each.op for i, each in enumerate(ops)])
@@ -44,15 +45,22 @@ def waited(student, count, dtype):
 
 
 def check_wait_for(student: Any, rng: np.random.Generator, count: int) -> None:
-    """Have a tensor wait for `count` ops: it must have a way from each of them, and keep its values."""
-    dtype = str(rng.choice(["float32", "int32"]))
-    answer = student.ask(waited, count=count, dtype=dtype)
+    """Have tensors wait for `count` ops, of both kinds of numbers, and of one number."""
+    kinds = [("float32", [3]), ("int32", [3]), (str(rng.choice(["float32", "int32"])), [])]
+    for i in rng.permutation(len(kinds)):
+        check_waiting(student, rng, count, *kinds[i])
+
+
+def check_waiting(student: Any, rng: np.random.Generator, count: int, dtype: str, shape: list[int]) -> None:
+    """Have such a tensor wait for `count` ops: it must have a way from each of them, and keep its values."""
+    answer = student.ask(waited, count=count, dtype=dtype, shape=shape)
     graph_def, returned = row(anything, text).named("a graph that can be run")(answer, "Your code led to")
     assert returned == "a tensor", f"`wait_for(tensor, ops)` returned {a(returned)}; expected a tensor."
     graph = imported(graph_def)
     x = (rng.permutation([-1, -1, 1]) * rng.integers(2, 9, size=3)).astype(dtype)
+    x = x if shape else np.abs(x[0])  # `tensor` is below zero then
     (values,) = ran_on(graph, ["reader:0"], {"x:0": x})
-    assert np.shape(values) == (3,) and np.array_equal(values, -x), (
+    assert np.shape(values) == tuple(shape) and np.array_equal(values, -x), (
         f"For a `tensor` of {(-x).tolist()}, `wait_for(tensor, ops)` has the values {np.asarray(values).tolist()!r}; "
         "expected the same values."
     )
@@ -83,7 +91,7 @@ PAIRS = list_of(row(text, text).named("a pair of names")).named("a list of pairs
 
 def check_needed(student: Any, peer: Any, rng: np.random.Generator, sizes: Sequence[int]) -> None:
     """Ask for the edges that are needed in graphs on which every wrong rule that is known gives something else."""
-    cases = telling_cases(rng, [names(rng, size) for size in sizes])
+    cases = [*telling_cases(rng, [names(rng, size) for size in sizes]), long_way(rng, names(rng, 8))]
     fork = Fork(peer, unaided="`needed` is to be written without `graphs` and without TensorFlow")
     answers = fork.call(pickled(student, "needed"), cases)
     asked = list(each_answer(answers, cases, PAIRS, lambda case: f"{called('needed', case)} returned"))
@@ -102,7 +110,7 @@ def check_needed(student: Any, peer: Any, rng: np.random.Generator, sizes: Seque
         unknown = set(got) - {tuple(edge) for edge in control}
         assert not unknown, f"{says} returned {min(unknown)}, which is no control edge; expected some of `control`."
         twice = [edge for edge, count in Counter(control).items() if count > 1]
-        if set(wanted) - set(got) == set(twice):
+        if twice and set(wanted) - set(got) == set(twice):
             told = f"{says} drops {twice[0]}; it is given twice, and its twin is no other way: it counts once."
             raise Misconception("the_twin_is_another_way", told)
         if set(got) == set(wanted):
@@ -125,6 +133,7 @@ def early(data: Collection[Pair], control: Collection[Pair], lost: Pair) -> str:
 
 MISSED = {
     "ways_of_two_edges": "another way may have any number of edges, not only two.",
+    "ways_of_three_edges": "another way may have any number of edges, not only three.",
     "control_edges_only": "another way may go over tensors, too: look at `data`.",
     "tensors_only": "another way may go over control edges, too: look at `control`.",
     "joined_by_a_tensor_only": "another way may have more edges than one tensor.",
@@ -162,7 +171,7 @@ def check_publish(student: Any, rng: np.random.Generator, by_chain: bool) -> Non
     """What somebody sees who looks at the variable in the place of `look`."""
     seen = Published(student, rng, by_chain)
     assert seen.looks == 1, f"`publish(v, value, look)` called look {seen.looks} times; expected it once."
-    assert seen.assigns, "`publish(v, value, look)` assigns nothing to v; expected `value`."
+    assert seen.assigns, "`publish(v, value, look)` nowhere assigns `value` to v."
     assert seen.found, (
         "`publish(v, value, look)` calls look where the check cannot follow; call look in `publish` itself."
     )

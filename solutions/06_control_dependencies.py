@@ -9,9 +9,9 @@
 # # Control dependencies
 # **How do I force an order, and what does it cost or save?**
 #
-# TensorFlow runs an op when its inputs are there. Sometimes that is too early: a log line shows an old value, eight
-# batches fill the memory. In 70 minutes you put ops in order by hand, and see which edges are needed, which ones TensorFlow
-# adds itself, and what an order saves.
+# TensorFlow runs an op when its inputs are there. Sometimes that is too early: a log line shows an old value, eight batches
+# fill the memory. In 85 minutes you put ops in order by hand, and see which edges are needed, which ones TensorFlow adds
+# itself, and what an order saves.
 
 # %%
 from across import expecting, fresh, graphs, pictures, tracing
@@ -95,8 +95,9 @@ def too_late(n):
 graphs.of(too_late, tf.constant(1.0)).draw(title="No dotted edge")
 
 # %% [markdown]
-# The block gave `x` a second Python name. It created no op, so it made no edge. A block gives its edges to an op when the
-# op is created, and never later. Outside of a graph a block does nothing.
+# The block gave `x` a second Python name. It created no op, so it made no edge. A block gives its edges to an op when the op is
+# created, and never later; one that reads another op of the block waits already, and gets none. Outside of a graph a block does
+# nothing.
 
 # %% [markdown]
 # ### Exercise: `wait_for` (2 points)
@@ -121,18 +122,19 @@ def wait_for(tensor, ops):  # a tensor, a list of tensors or ops -> a tensor
 with attempt("wait_for"):
 
     def trial(n):
-        x = tf.multiply(n, 3.0, name="x")
-        ops = [tf.add(n, 1.0, name="a"), tf.square(n, name="b").op]
+        x = tf.multiply(n, 3, name="x")
+        ops = [tf.add(n, 1, name="a"), tf.square(n, name="b").op]
         later = wait_for(x, ops)
         expect(tf.is_tensor(later), f"wait_for(x, [a, b]) returned {type(later).__name__}; expected a tensor")
         return tf.identity(later, name="reader")
 
-    seen = graphs.of_answer(trial, tf.constant([2.0, -2.0]))
-    display(seen.draw())
-    got = tracing.concrete(trial, tf.constant([2.0, -2.0]))(tf.constant([2.0, -2.0])).numpy().tolist()
-    expect(got == [6.0, -6.0], f"x is [6.0, -6.0], but wait_for(x, [a, b]) is {got}")
-    for op in ("a", "b"):
-        expect(seen.ordered(op, "reader"), f"who reads wait_for(x, [a, b]) does not wait for {op}; see the picture")
+    display(graphs.of_answer(trial, tf.constant([2.0, -2.0])).draw())
+    for n in (tf.constant([2.0, -2.0]), tf.constant(5)):
+        seen, x = graphs.of_answer(trial, n), (3 * n).numpy().tolist()
+        got = tracing.concrete(trial, n)(n).numpy().tolist()
+        expect(got == x, f"x is {x}, but wait_for(x, [a, b]) is {got}")
+        for op in ("a", "b"):
+            expect(seen.ordered(op, "reader"), f"who reads wait_for(x, [a, b]) does not wait for {op}; see the picture")
 
 # %% [markdown]
 # ## `[b]` is enough
@@ -187,8 +189,9 @@ def needed(data, control):  # lists of pairs -> a list of pairs
 
 
 # %%
-data = [("a", "b"), ("b", "c"), ("x", "y"), ("b", "y"), ("z", "d")]
+data = [("a", "b"), ("b", "c"), ("x", "y"), ("b", "y"), ("z", "d"), ("e", "f")]
 control = [("a", "c"), ("a", "x"), ("c", "x"), ("c", "y"), ("a", "b"), ("y", "z"), ("x", "z"), ("c", "d"), ("c", "x")]
+control += [("d", "e"), ("a", "f")]
 
 # %% tags=["show"] covers=["S28"]
 graphs.from_edges(data, control).draw(title="Given")
@@ -248,8 +251,7 @@ def step(x):
 
 # %% [markdown]
 # ### Exercise: `guess` (1 point)
-# For each pair: must the second wait for the first? Replace `None` by `True` or `False`. Then run the check, which
-# measures. Right or wrong, the point is yours.
+# For each pair: must the second wait for the first? Replace `None` by `True` or `False`. Then run the check, which measures.
 
 # %% answer="guess" covers=["S28"]
 ### BEGIN SOLUTION
@@ -286,18 +288,25 @@ with attempt("guess", done="recorded before it was measured"):
         print(f"{each:27} you said {said}, it is {waits}{'' if said == waits else '  <- a surprise'}")
 
 # %% [markdown]
-# ### Chains that know nothing of each other
-# TensorFlow makes one chain for each variable. Its writes keep the order of your lines. A read stands between its two
-# writes; several reads between the same two run in any order. Prints and calls of `py_function` make one more chain.
+# ### One chain, or several?
+# <details><summary>What was measured</summary>
+#
+# TensorFlow makes one chain for each variable. Its writes keep the order of your lines. A read stands between its two writes;
+# several reads between the same two run in any order. Prints, calls of `py_function`, asserts and `check_numerics` make one
+# more chain.
+# </details>
 
 # %% [markdown]
 # That holds for ops that stand directly in one function. A branch, or a called function, that touches a variable is in that
 # variable's chain only.
 
 # %% [markdown]
+# <details><summary>And two chains?</summary>
+#
 # **By itself, TensorFlow orders no two chains.** A print may come before an assignment that stands above it. Two chains are
 # ordered by an op that is in both, or by a tensor from one to the other. `tf.print("value", v)` reads `v`: that print waits for
 # the assignment.
+# </details>
 
 # %% [markdown]
 # ### What nobody needs is dropped
@@ -328,8 +337,7 @@ for function in (unread, waited, tf.strings.to_number, checked):
         print(f"{function.__name__}: raised {type(error).__name__}")
 
 # %% [markdown]
-# An op of `tf.debugging` counts as an effect, `check_numerics` too: in a function it needs no edge. In a session of 2017
-# somebody has to wait for it.
+# An op of `tf.debugging` counts as an effect, `check_numerics` too: in a function it needs no edge.
 
 # %% [markdown]
 # ## Where the edges end
@@ -367,7 +375,7 @@ print("seen:    ", *fresh.run(watch, as_written))
 
 # %% [markdown]
 # TensorFlow does not know that `look` reads `v`. The assignment is in one chain, the `py_function` in another. `look` needs
-# nothing, so it may start at once. Which value it sees is a race. Above you see how ten races ended.
+# nothing, so it may start at once. Which value it sees is a race.
 
 # %% [markdown]
 # ### Exercise: `publish` (2 points)
@@ -405,7 +413,8 @@ with attempt("publish"):
     blocks = "control_dependencies" in getattr(getattr(publish, "__code__", None), "co_names", ["control_dependencies"])
     if not (seen.control or blocks):
         raise NotAttempted("publish: not mended yet. The picture has no control edge.")
-    expect(seen.control, "nothing is created inside of your block; the picture has no control edge")
+    says = "the picture has no control edge: does your block name the op that assigns, and create something?"
+    expect(seen.control, says)
     sees = {op.name for op in seen if op.type == "EagerPyFunc" or "PartitionedCall" in op.type}
     ways = [op for op in seen.of_type("AssignVariableOp") if any(seen.ordered(op.name, name) for name in sees)]
     expect(ways, "no way leads from the assignment to look; see the picture")
@@ -463,8 +472,8 @@ in_progress(eager_to_start, 8)
 # %% [markdown]
 # ### Exercise: `total` (4 points)
 # Return the same sum. **Budget: in the worst order, `at_most` batches are in progress at the same time**; not more, and not
-# fewer, so that threads have work. A batch is in progress until its mean is there. Call the model once for each batch.
-# Roughly 6 lines.
+# fewer, so that threads have work. A batch is in progress until its mean is there. Call the model once for each batch, in a
+# Python loop. Roughly 6 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -515,9 +524,8 @@ with attempt("total"):
 
 # %% [markdown]
 # ### What it costs
-# An order takes freedom from the threads. The *critical path* is the longest way through the graph as traced:
-# with any number of threads, running that graph takes at least that long. The check counts the ops on it. With a smaller
-# budget, the way is never shorter.
+# An order takes freedom from the threads. The *critical path* is the longest way through the graph as traced: with any number
+# of threads, running that graph takes at least that long.  With a smaller budget, the way is never shorter.
 
 # %% [markdown]
 # ## What an order saves: the link
@@ -609,7 +617,7 @@ with attempt("in_turn"):
     loose = [(a, b) for a in sends for b in sends if a < b and not (seen.ordered(a, b) or seen.ordered(b, a))]
     expect(not loose, f"{len(loose)} pairs of transfers may run at the same time, such as {loose[:1]}")
     late_ones = [name for name in sends if seen.before(name) & {*computes}]
-    expect(not late_ones, f"{', '.join(late_ones)}: waits for computing; see the picture")
+    expect(not late_ones, f"sent after a computation: {', '.join(late_ones)}; see the picture")
     waits = sorted(len(seen.before(name) & {*sends}) for name in computes)
     expect(
         waits == [1, 2, 3, 4],
@@ -660,7 +668,7 @@ then(optimized=True)
 # with tf.control_dependencies([v.assign(x)]): look()
 # # the i-th of many, for i >= k: at most k in progress
 # with tf.control_dependencies([done[i - k]]): ...
-# # is there a way? thick: the longest one; bytes at once, in one run
+# # is there a way (ops by name)? thick: the longest one; bytes at once, in one run
 # graphs.of(step, x).ordered("AssignVariableOp", "PrintV2")
 # graphs.of(step, x).draw(critical=True)
 # graphs.peak(step, x)

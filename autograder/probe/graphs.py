@@ -62,7 +62,7 @@ ResourceGather DestroyResourceOp VariableV2 Variable Assign AssignAdd AssignSub 
 ResourceApplyGradientDescent ApplyGradientDescent"""
 CONTROL = """
 PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase Switch RefSwitch Merge
-Enter Exit NextIteration LoopCond ControlTrigger Assert Print StringFormat"""
+Enter Exit NextIteration LoopCond ControlTrigger Assert CheckNumerics Print StringFormat"""
 CONSTANTS = wire.DTYPES | {"bfloat16", "string"}
 ALLOWED = frozenset(" ".join((SOURCES, ARITHMETIC, LOGIC, SHAPES, VARIABLES, CONTROL)).split())
 

@@ -133,8 +133,21 @@ def _inlined(traced: Any) -> Any:
             name = f"^{_source(copied)}" if name.startswith("^") else copied
         return name
 
+    def waits(name: str) -> Iterator[str]:
+        """What the copies on the way to the thing wait for: a block around the call makes all that is called wait."""
+        while (source := _source(name)) in copies:
+            name, *others = known[source].input
+            for each in others:
+                yield itself(each)
+                yield from waits(each)
+
+    def inputs(node: Any) -> list[str]:
+        given = [itself(name) for name in node.input]
+        return [*given, *dict.fromkeys(each for name in node.input for each in waits(name) if each not in given)]
+
+    read = {node.name: inputs(node) for node in graph_def.node}
     for node in graph_def.node:
-        node.input[:] = [itself(name) for name in node.input]
+        node.input[:] = read[node.name]
         if "_class" in node.attr:  # Grappler binds a thing to its copies, too: it would lose its own device for theirs
             bound = [_source(itself(place.decode().removeprefix(BOUND))) for place in node.attr["_class"].list.s]
             node.attr["_class"].list.s[:] = [f"{BOUND}{name}".encode() for name in bound if name != node.name]

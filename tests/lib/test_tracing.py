@@ -76,6 +76,19 @@ def test_who_waited_for_a_print_waits_for_what_it_waited_for():
     assert found.ordered("AssignVariableOp", "reader")
 
 
+def test_what_a_function_computes_waits_for_the_block_that_it_is_called_in():
+    inner = tf.function(lambda y: tf.exp(tf.function(tf.negative)(y), name="inside"))
+
+    def step(x):
+        with tf.control_dependencies([tf.square(x, name="first")]):
+            return tf.identity(inner(x), name="reader")
+
+    found = graphs.of_answer(step, tf.constant(1.0))
+    [inside] = [op.name for op in found.of_type("Exp")]
+    assert found.ordered("first", inside)
+    assert found.ordered(inside, "reader")
+
+
 def test_an_assignment_inside_of_a_function_is_seen():
     v = tf.Variable(tf.constant(1.0), name="v")
 
