@@ -12,9 +12,9 @@
 # # Towers
 # **How do I build data parallelism by hand, and is it right?**
 #
-# Several devices train one model. Each device is a **tower**: it computes the whole model, on a batch of its own. In about 150
-# minutes you build such a program, prove it equal to one device, measure its speed, and
-# take the CPU out of its middle. *The source* is the program of 2016 that is repaired here.
+# Several devices train one model. Each device is a **tower**: it computes the whole model, on a batch of its own. In about 180
+# minutes you build such a program, prove it equal to one device, measure its speed, and take the CPU out of its middle. *The
+# source* is the program of 2016 that is repaired here.
 
 # %%
 from across import devices, digits, expecting, fresh, pictures, placement, ring, tower_runs
@@ -523,7 +523,7 @@ def source_step(given, decay, devices):  # [(images, labels), ...], 0.01, ... ->
     #:     with tf.device(device), v1.variable_scope("net", reuse=len(towers) > 0):
     #:         local3 = tf.nn.relu(dense(images, "local3", 32))
     #:         local4 = tf.nn.relu(dense(local3, "local4", 10))
-    #:         logits = dense(local4, "softmax_linear", 10)
+    #:         logits = dense(local4, "softmax_linear", 10)  # v1.trainable_variables() lists all variables from here on
     #:         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
     #:         towers.append(optimizer.compute_gradients(loss, gate_gradients=0))
     #: with tf.device(CPU):
