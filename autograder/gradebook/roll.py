@@ -88,6 +88,14 @@ def emails(out: Path, chapter: Chapter) -> dict[str, str]:
         return {str(student.id): student.email for student in there if student.email}
 
 
+def names(out: Path, chapter: Chapter) -> dict[str, str]:
+    """The first and last names of who has any, by id: whatever they chose to be called. Raises CourseError, GradebookError."""
+    with record.book(out, chapter) as book:
+        there: list[Any] = book.students
+        called = {str(each.id): f"{each.first_name or ''} {each.last_name or ''}".strip() for each in there}
+        return {student: name for student, name in called.items() if name not in ("", student)}
+
+
 def _replace(out: Path, chapter: Chapter, table: Table, lines: list[dict[str, Any]]) -> None:
     with record.book(out, chapter) as book, book.transaction() as connection:
         connection.execute(delete(table).where(table.c.chapter == chapter.name))

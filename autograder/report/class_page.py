@@ -107,6 +107,7 @@ def write(
         script="table.js",
         chapter=chapter,
         lines=lines,
+        called=roll.names(out, chapter),
         filters=[
             (flag, says, count)
             for flag, says in FILTERS.items()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.gradebook import roll
 from autograder.gradebook.record import number
 from autograder.model import harmless
 from autograder.model.course import Chapter
@@ -75,6 +76,7 @@ def write(out: Path, standings: Sequence[Standing]) -> Path:
         chapters=[_chapter(Path(out), each) for each in standings],
         left=left,
         lines=everyone,
+        called=roll.names(out, standings[0].chapter),
         filters=[
             (flag, says, count)
             for flag, says in FILTERS.items()

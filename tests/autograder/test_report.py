@@ -12,10 +12,11 @@ from bs4 import BeautifulSoup
 from classroom import BLANK, FAILED, HALF, HOSTILE, INVALID, PASSED, TIMEOUT, TINY
 from rich.console import Console
 
-from autograder.gradebook import late_penalty, record
+from autograder.gradebook import late_penalty, record, roll
 from autograder.gradebook.record import Recorder
 from autograder.model.verdict import Evidence, Halt, Lost, Outcome, Result, Stop
-from autograder.report import class_page, rendering
+from autograder.report import class_page, course_page, rendering, standing
+from autograder.submissions.roster import Enrolled
 
 NOISE = "what came confused the driver: 3 frames"
 
@@ -145,6 +146,20 @@ def test_the_class_links_to_each_students_page(out, page):
         *(f"feedback/{student}/01_tiny/01_tiny.html" for student in ("ada", "bo", "cy", "di")),
         "feedback/mal%20lory%27s%20%25%23/01_tiny/01_tiny.html",
     ]
+
+
+def test_under_an_id_stands_the_name_of_the_roster_and_it_is_no_markup(out):
+    enrolled = {"ada": Enrolled("Ada", "Lovelace"), "bo": Enrolled("<b>Bo</b>", "")}
+    roll.enter(out, TINY, enrolled)
+    for written in (
+        class_page.write(out, TINY),
+        course_page.write(out, [standing.Standing(TINY, record.records(out, TINY))]),
+    ):
+        table = classroom.shown(written).find("table", id="everyone")
+        heads = {
+            row.th.find(string=True).strip(): row.th.get_text("|", strip=True) for row in table.tbody.find_all("tr")
+        }
+        assert (heads["ada"], heads["bo"], heads["cy"]) == ("ada|Ada Lovelace", "bo|<b>Bo</b>", "cy")
 
 
 def test_the_page_stands_alone_and_runs_nothing_but_our_script(out):
