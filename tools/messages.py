@@ -10,7 +10,7 @@ Found = dict[str, tuple[str, ...]]  # the messages, and what stands in the place
 WORD = re.compile(r"[A-Za-z][a-z]+")
 SAY = re.compile(r'\bsay\("([^"\\\n]+)"')
 SAYS = frozenset(("said", "marked"))  # of across._language.catalogue
-DRAWS = frozenset("bars timeline plot ladder annotate text".split())  # and whatever begins with "draw"
+DRAWS = frozenset("bars timeline plot ladder annotate text render".split())  # and whatever begins with "draw"
 NAMED = frozenset("title x y unit label each done".split())  # keyword arguments that are shown
 
 
@@ -32,10 +32,10 @@ def of_page(source: str) -> Found:
 def of_pictures(source: str) -> Found:
     """The fixed words that a chapter's code puts into its pictures, and into the line of a check that passed.
 
-    A picture's title is an argument of the call that draws it, or stands in a dictionary by the argument's name. A bar's name
-    is the key of a dictionary: of one in such a call, or stored by itself, `times["8 in one machine"] = ...`; of one that is
-    made in a cell that draws, where it is no single word; and so is what is written out there for a loop or for `zip`,
-    `for ..., way in ((..., "by a ring"), ...)`. A text with values has places for them, `f"Built under {D[0]}"`. Raises
+    A picture's title, or its alt text, is an argument of the call that draws it, or stands in a dictionary by the argument's
+    name. A bar's name is the key of a dictionary: of one in such a call, or stored alone, `times["8 in one machine"] = ...`;
+    of one that is made in a cell that draws, where it is no single word; and so is what is written out there for a loop or for
+    `zip`, `for ..., way in ((..., "by a ring"), ...)`. A text with values has places for them, `f"Built under {D[0]}"`. Raises
     SyntaxError.
     """
     shown: list[ast.expr] = []

@@ -109,11 +109,14 @@ def draw_lines(
     told = [pair.format(given(name), row[at[0]]) for name, row in shown.items()]
     for (_, rows), (colour, form, _) in zip(grid.items(), STYLES, strict=False):
         axes.plot(values[0], rows[row], form, color=colour)
-    alt = f"{title}, in {y}, at {comma.join(words[1:])}. "
-    alt += "; ".join(f"{name} {row[0]} at {texts[0][0]}, {row[-1]} at {texts[0][-1]}" for name, row in shown.items())
+    begin, end = texts[0][0], texts[0][-1]
+    each = said("; ").join(
+        said("{0} {1} at {2}, {3} at {4}", given(name), row[0], begin, row[-1], end) for name, row in shown.items()
+    )
+    alt = said("{0}, in {1}, at {2}. {3}.", given(title), given(y), comma.join(words[1:]), each)
     rows = [[x, *numbers] for x, *numbers in zip(texts[0], *shown.values(), strict=True)]
     return Hands(
-        pictures.render(figure, f"{alt}."),
+        pictures.render(figure, alt),
         _moving(under, title, len(lines), ends) + _sliders([given(name) for name in names], texts, at),
         whole.replace("{1}", comma.join(told)).replace("{2}", comma.join(words)),
         pictures.table_html([given(names[0]), *map(given, lines)], rows, note=comma.join(words[1:])),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from across import pictures
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.attempt import NotYet
 from across.pictures import Picture, Span
 
@@ -215,11 +215,12 @@ def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Pictu
         height = top * (1.42 - 0.1 * number)
         pictures.moment(axes, at - first, height, words, "--")
     axes.set_ylim(0, 1.5 * top)
-    told = "; then ".join(
-        f"steps {life[0][1]} to {life[-1][1]}, loss {life[0][2]:.2f} to {life[-1][2]:.2f}" for life in lives
+    told = said("; then ").join(
+        said("steps {0} to {1}, loss {2:.2f} to {3:.2f}", life[0][1], life[-1][1], life[0][2], life[-1][2])
+        for life in lives
     )
-    happened = ", ".join(f"{words} at {at - first:.2g} s" for words, at in marks.items())
-    return pictures.render(figure, f"{title}: {told}. {happened}.")
+    happened = said(", ").join(said("{0} at {1:.2g} s", given(words), at - first) for words, at in marks.items())
+    return pictures.render(figure, said("{0}: {1}. {2}.", given(title), told, happened))
 
 
 class Pretended:
