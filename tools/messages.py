@@ -11,7 +11,8 @@ WORD = re.compile(r"[A-Za-z][a-z]+")
 SAY = re.compile(r'\bsay\("([^"\\\n]+)"')
 SAYS = frozenset(("said", "marked"))  # of across._language.catalogue
 DRAWS = frozenset("bars timeline plot ladder annotate text render".split())  # and whatever begins with "draw"
-NAMED = frozenset("title x y unit label each done".split())  # keyword arguments that are shown
+SHOWS = re.compile(r"show$|.*_picture$")  # a chapter's own functions, which are given what is to be drawn
+NAMED = frozenset("title x y unit label lanes each done".split())  # keyword arguments that are shown
 
 
 def of_source(source: str) -> Found:
@@ -45,7 +46,7 @@ def of_pictures(source: str) -> Found:
         if isinstance(node, ast.Call):
             here = _name(node) in DRAWS or _name(node).startswith("draw")
             draws |= here
-            for argument in node.args if here else ():
+            for argument in node.args if here or SHOWS.match(_name(node)) else ():
                 shown += filter(None, argument.keys) if isinstance(argument, ast.Dict) else [argument]
             shown += [each.value for each in node.keywords if each.arg in NAMED]
             if _name(node) == "zip":
@@ -60,13 +61,22 @@ def of_pictures(source: str) -> Found:
         elif isinstance(node, ast.For):
             made += [each for row in _parts(node.iter) for each in (row, *_parts(row))]
     shown += [each for each in made if draws and " " in _text(each)]
-    shown += [part for each in shown if isinstance(each, ast.IfExp) for part in (each.body, each.orelse)]
+    shown += [part for each in shown for part in (*_parts(each), *_branches(each))]
     return {text: () for text in map(_text, shown) if WORD.search(text)}
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
     """What is written out in a tuple or a list; nothing of any other expression."""
     return node.elts if isinstance(node, ast.Tuple | ast.List) else []
+
+
+def _branches(node: ast.expr) -> list[ast.expr]:
+    """The values of `... if ... else ...` and `... or ...`, also in a text's places; nothing of any other expression."""
+    if isinstance(node, ast.JoinedStr):
+        return [part for each in node.values if isinstance(each, ast.FormattedValue) for part in _branches(each.value)]
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    return [node.body, node.orelse] if isinstance(node, ast.IfExp) else []
 
 
 def _name(call: ast.Call) -> str:

@@ -285,7 +285,8 @@ def show(times):
     trace(x).draw("two programs", devices=D)
     for line, way in (("s-", "by a ring"), ("o-", "one")):
         plot(x, line, label=f"delay {way}" if line else None)
-    bars(dict(zip(("first batch", "two"), x)), title=way)
+    bars(dict(zip(("first batch", "two"), x)), title=f"says {way or 'none at all'}")
+    timeline(x, **{"lanes": ["link"]}), render(x, "In words."), line_picture(x, "Runs")
 with attempt("guess", done="recorded before"): pass
 '''
 
@@ -309,8 +310,12 @@ def test_what_a_module_says_is_found_with_its_values_and_in_a_chapter_the_words_
         "seconds here",
         "by a ring",
         "first batch",
+        "none at all",
+        "link",
+        "In words.",
+        "Runs",
     }
-    assert found == here | {"steps of {0}", "delay {0}"}
+    assert found == here | {"steps of {0}", "delay {0}", "says {0}"}
 
 
 MARK = in_language.ENGLISH_ONLY["zh"]
