@@ -12,7 +12,9 @@ SAY = re.compile(r'\bsay\("([^"\\\n]+)"')
 SAYS = frozenset(("said", "marked"))  # of across._language.catalogue
 DRAWS = frozenset("bars timeline plot ladder annotate text render".split())  # and whatever begins with "draw"
 SHOWS = re.compile(r"show$|.*_picture$")  # a chapter's own functions, which are given what is to be drawn
-NAMED = frozenset("title x y unit label lanes each done".split())  # keyword arguments that are shown
+NAMED = frozenset(
+    "title x y unit label lanes headings each done".split()
+)  # keyword arguments, and attributes, that are shown
 
 
 def of_source(source: str) -> Found:
@@ -51,6 +53,8 @@ def of_pictures(source: str) -> Found:
             shown += [each.value for each in node.keywords if each.arg in NAMED]
             if _name(node) == "zip":
                 made += [each for argument in node.args for each in _parts(argument)]
+        elif isinstance(node, ast.Assign) and any(getattr(each, "attr", "") in NAMED for each in node.targets):
+            shown.append(node.value)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             shown.append(node.slice)
         elif isinstance(node, ast.Dict):

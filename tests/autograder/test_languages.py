@@ -287,7 +287,8 @@ def show(times):
         plot(x, line, label=f"delay {way}" if line else None)
     bars(dict(zip(("first batch", "two"), x)), title=f"says {way or 'none at all'}")
     timeline(x, **{"lanes": ["link"]}), render(x, "In words."), line_picture(x, "Runs")
-with attempt("guess", done="recorded before"): pass
+with attempt("guess", done="recorded before") as outcome:
+    outcome.done = "planned so"
 '''
 
 
@@ -314,6 +315,7 @@ def test_what_a_module_says_is_found_with_its_values_and_in_a_chapter_the_words_
         "link",
         "In words.",
         "Runs",
+        "planned so",
     }
     assert found == here | {"steps of {0}", "delay {0}", "says {0}"}
 

@@ -23,9 +23,8 @@ KNOWN = (  # families, the better ones first: free ones, then those of Windows a
     "Noto Sans CJK JP; Droid Sans Fallback; Arial Unicode MS; SimSun"
 ).split("; ")
 NAME = "name"  # the group id, in matplotlib's sense, of a text that is a name in the program: it stays as it is
-YOU = marked(
-    "you"
-)  # the name of a lane or a bar where a chapter gives it as a keyword, `steps(you=..., TensorFlow=...)`
+# One word each, for lanes and bars of chapters: in their code nothing tells these from names in a program.
+WORDS = (marked("you"), marked("yours"), marked("counted"), marked("turns"))
 NO_FONT = marked(
     "Pictures keep their English words: no font with Chinese characters was found (on Debian and Ubuntu: "
     "apt install fonts-noto-cjk)."
