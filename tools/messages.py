@@ -11,7 +11,7 @@ WORD = re.compile(r"[A-Za-z][a-z]+")
 SAY = re.compile(r'\bsay\("([^"\\\n]+)"')
 SAYS = frozenset(("said", "marked"))  # of across._language.catalogue
 DRAWS = frozenset("bars timeline plot ladder annotate text render".split())  # and whatever begins with "draw"
-SHOWS = re.compile(r"show$|.*_picture$")  # a chapter's own functions, which are given what is to be drawn
+SHOWS = re.compile(r"(show|mark)$|.*_picture$")  # what is to be drawn is given to these, a chapter's own and a watch's
 NAMED = frozenset(
     "title x y unit label lanes headings each done".split()
 )  # keyword arguments, and attributes, that are shown

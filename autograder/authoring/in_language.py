@@ -71,15 +71,19 @@ def words(course: Course, language: str, names: Iterable[str]) -> str:
     return json.dumps(said, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-def files(course: Course, names: Iterable[str]) -> dict[Path, str]:
-    """What students get of these chapters in other languages, from their folder of notebooks. Raises CourseError."""
-    found = {}
+def files(course: Course, names: Iterable[str]) -> dict[Path, bytes]:
+    """What students get of these chapters in other languages, from their folder of notebooks. Raises CourseError.
+
+    What lies beside a chapter's notebook lies beside its translation, too: there its kernel starts.
+    """
+    found = dict[Path, bytes]()
     for language in catalogue.LANGUAGES:
         translated = [name for name in names if is_translated(course, language, name)]
         for name in translated:
-            found[Path(language) / f"{name}.ipynb"] = build.dumps(chapter(course, language, name))
+            found |= {Path(language) / path: content for path, content in course.beside(name)}
+            found[Path(language) / f"{name}.ipynb"] = build.dumps(chapter(course, language, name)).encode()
         if translated:
-            found[Path(language) / BESIDE] = words(course, language, translated)
+            found[Path(language) / BESIDE] = words(course, language, translated).encode()
     return found
 
 
@@ -88,7 +92,7 @@ def write(course: Course, check: bool = False) -> list[str]:
 
     Raises CourseError.
     """
-    wanted = {path.as_posix(): text.encode() for path, text in files(course, course.chapters).items()}
+    wanted = {path.as_posix(): content for path, content in files(course, course.chapters).items()}
     return [f"notebooks/{name}" for name in released.write(course.root / "notebooks", wanted, check)]
 
 

@@ -49,6 +49,7 @@ __all__ = [
 
 POLL = 0.01  # seconds between two looks
 NOTED = re.compile(r"^step (\d+) (\S+) (\d+\.\d{4})$", re.MULTILINE)  # a line that is a note
+DEATHS = (marked("in step"), marked("coordinator"), marked("the chief"))  # words of deaths that are drawn
 Notes = list[tuple[float, int, float]]  # (seconds of time.time, step, loss)
 
 
@@ -188,10 +189,18 @@ def draw_deaths(ends: Mapping[str, float]) -> Picture:
     for number, (words, end) in enumerate(ends.items(), 1):
         victim, survivor = words.split("; ")
         goes_on = end == math.inf
-        spans.append(Span(f"{number}. {pictured.word(victim)}", before, 0.0))
+        spans.append(Span(f"{number}. {_death(victim)}", before, 0.0))
         becomes = marked("goes on") if goes_on else marked("ends")
         spans.append(Span(f"{number}. {pictured.word(survivor)}", before, shown if goes_on else end, becomes))
     return pictures.timeline(spans, title=marked("Who outlives whom"), unit=marked("seconds after the kill"))
+
+
+def _death(words: str) -> str:
+    """The words of a death, "in step, worker:1 dies", in the language of a picture."""
+    kind, _, who = words.removesuffix(" dies").rpartition(", ")
+    if kind not in DEATHS:
+        return pictured.word(words)
+    return pictured.said("{0}, {1} dies", pictured.word(kind), pictured.word(who))
 
 
 def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Picture:
