@@ -62,11 +62,18 @@ def of_pictures(source: str) -> Found:
             shown += [value for key, value in zip(node.keys, node.values, strict=True) if key and _text(key) in NAMED]
         elif isinstance(node, ast.DictComp):
             made.append(node.key)
-        elif isinstance(node, ast.For):
-            made += [each for row in _parts(node.iter) for each in (row, *_parts(row))]
+        for over in _over(node):
+            made += [each for row in _parts(over) for each in (row, *_parts(row))]
     shown += [each for each in made if draws and " " in _text(each)]
     shown += [part for each in shown for part in (*_parts(each), *_branches(each))]
     return {text: () for text in map(_text, shown) if WORD.search(text)}
+
+
+def _over(node: ast.AST) -> list[ast.expr]:
+    """What a loop goes over, or a dictionary that is made by one."""
+    if isinstance(node, ast.DictComp):
+        return [each.iter for each in node.generators]
+    return [node.iter] if isinstance(node, ast.For) else []
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:

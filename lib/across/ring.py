@@ -73,7 +73,7 @@ def draw(schedule: Sequence[Sequence[Message]], n: int, *, title: str = "") -> P
         if number % columns == 0:
             axes.set_ylabel(marked("device"), color=INK, fontsize=FONT - 2)
         whole = sum(all(s == 1 for s in shares) for pieces in held for shares in pieces)
-        words.append(said("{0} of {1:g}", whole, n * n))
+        words.append(said("{0} of {1}", whole, n * n))
     figure.set_layout_engine("constrained")
     told = said(", ").join(words)
     alt = said(
