@@ -92,7 +92,7 @@ def release(
         for path, content in in_language.files(course, [name]).items():
             said = together.words(out / "notebooks" / path, content.decode()) if path.name == BESIDE else content
             _put(new / "notebooks" / path, said)
-        for path, content in chapter.files:
+        for path, content in {**dict(chapter.files), **in_language.beside(course, [name])}.items():
             _put(new / "notebooks" / path, content)
         if solutions:
             _put(answers, build.dumps(build.solved(course, name)))

@@ -148,7 +148,13 @@ def draw_placement(fn: Callable[..., Any], *args: Any, title: str, devices: Sequ
 
         return placement.trace(tf.function(graph), *args)
 
-    return _placed(pinned(""), [pinned(device) for device in devices], title, devices)
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")  # that one function is traced five times is meant
+    try:
+        return _placed(pinned(""), [pinned(device) for device in devices], title, devices)
+    finally:
+        logger.setLevel(level)
 
 
 def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequence[str]) -> Hands:
@@ -164,12 +170,12 @@ def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequen
     carried = {each for sources in reads.values() for each in sources if ops[each].kind != VARIABLE}
     found = []
     for number, op in enumerate(ops):
-        fixed = number < len(given_ops)
+        fixed, (first_line, second) = number < len(given_ops), lanes.label(op)
         went = [each.get(op.name, op.device) for each in ran]
         found.append(
             {
-                "name": op.name if fixed else " ".join(filter(None, lanes.label(op))),
-                "label": lanes.label(op),
+                "name": op.name if fixed else " ".join(filter(None, (first_line, second))),
+                "label": [first_line, given(second) if fixed else second],
                 "fixed": fixed,
                 "lane": names.index(op.device),
                 "row": rows[number] if fixed else first + number - len(given_ops),

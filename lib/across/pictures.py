@@ -294,6 +294,7 @@ def timeline(
                 ),
             )
         )
+    pictured.translate(figure)  # as wide as they will be
     figure.canvas.draw()
     for span, text in texts:  # a label that does not fit would cover its neighbours: the alt text keeps it
         left, right = (axes.transData.transform((x, 0))[0] for x in (span.start, span.end))

@@ -86,7 +86,7 @@ def page(
         rows.append(row)
         shown[name] = (row[1], stated.values.get(name) if stated else None, ratio)
     times = said("Examples a second, times those of {0}, in each of {1} repeats.", base, study.repeats)
-    note = f"{machine()}. {times} {_when(study)}"
+    note = " ".join([said("{0}.", machine()), times, _when(study)])
     note = " ".join([note, _runs(study, base), *notes])
     columns = list(map(given, COLUMNS))
     columns += [said("what the base does in 100 h, {0:.2f} USD each", dollars[base])] if dollars else []
@@ -121,7 +121,7 @@ def _drawn(rows: Mapping[str, tuple[str, float | None, Ratio | None]], base: str
             dots = {"color": "white", "markeredgecolor": pictures.INK, "markersize": 5}
             axes.plot(ratio.values, [row] * len(ratio.values), "o", **dots)
             axes.vlines(ratio.median, row - 0.3, row + 0.3, color=pictures.PALETTE[5], linewidth=2.2)
-            told = said("measured {0}", ratio)
+            told = said("measured {0}", _in_words(ratio))
         if at is not None:
             axes.vlines(at, row - 0.4, row + 0.4, color=pictures.ALERT, linestyle="--", linewidth=1.8)
             told = said("predicted {0}, {1}", predicted, told)
@@ -175,6 +175,13 @@ def _runs(study: Study, base: str) -> str:
 
 def _plainly(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _in_words(ratio: Ratio) -> str:
+    """What `str` says of it, in the language of this process: programs print that in English."""
+    count = said("1 pair") if len(ratio.values) == 1 else said("{0} pairs", len(ratio.values))
+    failed = said(", {0} left out", ratio.left_out) if ratio.left_out else ""
+    return said("{0:.2f} ({1:.2f} to {2:.2f}, {3})", ratio.median, ratio.low, ratio.high, count + failed)
 
 
 def _count(runs: int) -> str:

@@ -83,9 +83,9 @@ class Ratio:
         return max(self.values)
 
     def __str__(self) -> str:
-        count = said("1 pair") if len(self.values) == 1 else said("{0} pairs", len(self.values))
-        failed = said(", {0} left out", self.left_out) if self.left_out else ""
-        return said("{0:.2f} ({1:.2f} to {2:.2f}, {3})", self.median, self.low, self.high, count + failed)
+        count = f"{len(self.values)} pair{'s' * (len(self.values) != 1)}"
+        failed = f", {self.left_out} left out" if self.left_out else ""
+        return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f}, {count}{failed})"
 
 
 @dataclass(frozen=True)

@@ -347,6 +347,15 @@ def translated(course: Course, string: str) -> Path:
     return prose
 
 
+def test_what_lies_beside_a_chapters_notebook_lies_beside_its_translation(own_small: Course):
+    own_small.files(NAME).mkdir(parents=True)
+    (own_small.files(NAME) / "data.txt").write_text("1 2 3", encoding="utf-8")
+    assert in_language.beside(own_small, [NAME]) == {}
+    translated(own_small, "# 小")
+    built(own_small)
+    assert (own_small.root / "notebooks" / "zh" / "data.txt").read_text(encoding="utf-8") == "1 2 3"
+
+
 def built(course: Course) -> nbformat.NotebookNode:
     command("build", root=course.root)
     command("build", "--check", root=course.root)
