@@ -10,8 +10,11 @@ Found = dict[str, tuple[str, ...]]  # the messages, and what stands in the place
 WORD = re.compile(r"[A-Za-z][a-z]+")
 SAY = re.compile(r'\bsay\("([^"\\\n]+)"')
 SAYS = frozenset(("said", "marked"))  # of across._language.catalogue
-DRAWS = frozenset("bars timeline plot ladder annotate text".split())  # and whatever begins with "draw"
-NAMED = frozenset("title x y unit label each done".split())  # keyword arguments that are shown
+DRAWS = frozenset("bars timeline plot ladder annotate text render".split())  # and whatever begins with "draw"
+SHOWS = re.compile(r"(show|mark)$|.*_picture$")  # what is to be drawn is given to these, a chapter's own and a watch's
+NAMED = frozenset(
+    "title x y unit label lanes headings each done".split()
+)  # keyword arguments, and attributes, that are shown
 
 
 def of_source(source: str) -> Found:
@@ -32,10 +35,10 @@ def of_page(source: str) -> Found:
 def of_pictures(source: str) -> Found:
     """The fixed words that a chapter's code puts into its pictures, and into the line of a check that passed.
 
-    A picture's title is an argument of the call that draws it, or stands in a dictionary by the argument's name. A bar's name
-    is the key of a dictionary: of one in such a call, or stored by itself, `times["8 in one machine"] = ...`; of one that is
-    made in a cell that draws, where it is no single word; and so is what is written out there for a loop or for `zip`,
-    `for ..., way in ((..., "by a ring"), ...)`. A text with values has places for them, `f"Built under {D[0]}"`. Raises
+    A picture's title, or its alt text, is an argument of the call that draws it, or stands in a dictionary by the argument's
+    name. A bar's name is the key of a dictionary: of one in such a call, or stored alone, `times["8 in one machine"] = ...`;
+    of one that is made in a cell that draws, where it is no single word; and so is what is written out there for a loop or for
+    `zip`, `for ..., way in ((..., "by a ring"), ...)`. A text with values has places for them, `f"Built under {D[0]}"`. Raises
     SyntaxError.
     """
     shown: list[ast.expr] = []
@@ -45,11 +48,13 @@ def of_pictures(source: str) -> Found:
         if isinstance(node, ast.Call):
             here = _name(node) in DRAWS or _name(node).startswith("draw")
             draws |= here
-            for argument in node.args if here else ():
+            for argument in node.args if here or SHOWS.match(_name(node)) else ():
                 shown += filter(None, argument.keys) if isinstance(argument, ast.Dict) else [argument]
             shown += [each.value for each in node.keywords if each.arg in NAMED]
             if _name(node) == "zip":
                 made += [each for argument in node.args for each in _parts(argument)]
+        elif isinstance(node, ast.Assign) and any(getattr(each, "attr", "") in NAMED for each in node.targets):
+            shown.append(node.value)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             shown.append(node.slice)
         elif isinstance(node, ast.Dict):
@@ -57,16 +62,32 @@ def of_pictures(source: str) -> Found:
             shown += [value for key, value in zip(node.keys, node.values, strict=True) if key and _text(key) in NAMED]
         elif isinstance(node, ast.DictComp):
             made.append(node.key)
-        elif isinstance(node, ast.For):
-            made += [each for row in _parts(node.iter) for each in (row, *_parts(row))]
+        for over in _over(node):
+            made += [each for row in _parts(over) for each in (row, *_parts(row))]
     shown += [each for each in made if draws and " " in _text(each)]
-    shown += [part for each in shown if isinstance(each, ast.IfExp) for part in (each.body, each.orelse)]
+    shown += [part for each in shown for part in (*_parts(each), *_branches(each))]
     return {text: () for text in map(_text, shown) if WORD.search(text)}
+
+
+def _over(node: ast.AST) -> list[ast.expr]:
+    """What a loop goes over, or a dictionary that is made by one."""
+    if isinstance(node, ast.DictComp):
+        return [each.iter for each in node.generators]
+    return [node.iter] if isinstance(node, ast.For) else []
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
     """What is written out in a tuple or a list; nothing of any other expression."""
     return node.elts if isinstance(node, ast.Tuple | ast.List) else []
+
+
+def _branches(node: ast.expr) -> list[ast.expr]:
+    """The values of `... if ... else ...` and `... or ...`, also in a text's places; nothing of any other expression."""
+    if isinstance(node, ast.JoinedStr):
+        return [part for each in node.values if isinstance(each, ast.FormattedValue) for part in _branches(each.value)]
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    return [node.body, node.orelse] if isinstance(node, ast.IfExp) else []
 
 
 def _name(call: ast.Call) -> str:

@@ -38,6 +38,9 @@ Key = tuple[str | None, str]  # context, English
 LIBRARY = Path(across.__file__).parent
 HARNESS = Path(build.__file__).parents[1]
 PLACE = re.compile(r"\{\d[^{}]*\}")
+PLURAL = re.compile(
+    r"(?<=[a-z])\{[1-9]\}(?!\w)"
+)  # the place of an ending, "{0} replica{1}", which another language has not
 PAGES = (  # what they say is in a context of its own
     "_jupyter/pages/start.html",
     "_jupyter/pages/lanes.html",
@@ -151,7 +154,7 @@ def _slip(words: Words, key: Key, string: str) -> str:
     context, english = key
     if context is None and words.path.parent.parent.name == "solutions":
         return _markdown_slip(english, string)
-    ours, theirs = (sorted(PLACE.findall(each)) for each in (english, string))
+    ours, theirs = (sorted(PLACE.findall(PLURAL.sub("", each))) for each in (english, string))
     odd = next((each for each in (*ours, *theirs) if ours.count(each) != theirs.count(each)), "")
     return odd and f"the place {odd} is not in both as often"
 

@@ -90,12 +90,10 @@ def release(
         _put(new / "environment.yml", _conda(course, library))
         _put(new / "notebooks" / f"{name}.ipynb", released)
         for path, content in in_language.files(course, [name]).items():
-            said = together.words(out / "notebooks" / path, content) if path.name == BESIDE else content
+            said = together.words(out / "notebooks" / path, content.decode()) if path.name == BESIDE else content
             _put(new / "notebooks" / path, said)
-        for path, content in chapter.files:
-            place = new / "notebooks" / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content)
+        for path, content in {**dict(chapter.files), **in_language.beside(course, [name])}.items():
+            _put(new / "notebooks" / path, content)
         if solutions:
             _put(answers, build.dumps(build.solved(course, name)))
         if published is not None:
@@ -144,9 +142,9 @@ def _over(name: str, due: str, now: datetime) -> None:
         raise CourseError(f"--solutions: {name} is due {when.isoformat()}; release its answers after that")
 
 
-def _put(path: Path, text: str) -> None:
+def _put(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def library_source() -> Path:

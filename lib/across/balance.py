@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, plot, render
 
 __all__ = ["Strategy", "against_bound", "bound", "drawn", "held", "tasks_of"]
@@ -71,7 +71,6 @@ def against_bound(strategies: Mapping[str, Strategy], *, ps: int, models: int = 
     lists = [drawn(rng) for _ in range(models)]
     means = [sum(4 * int(np.prod(shape)) for shape in shapes) / ps for shapes in lists]
     limits = [bound(shapes, ps) / mean for shapes, mean in zip(lists, means, strict=True)]
-    title = f"{models} random models on {ps} servers"
     shown = pictured.said("{0} random models on {1} servers", models, ps)
     x, y = marked("Graham's bound / mean"), marked("bytes of the fullest server / mean")
     figure, axes = plot(6.4, 3.6, title=shown, x=x, y=y)
@@ -84,10 +83,11 @@ def against_bound(strategies: Mapping[str, Strategy], *, ps: int, models: int = 
         look = {"markersize": 5.5, "alpha": 0.9, "markeredgecolor": "black", "markeredgewidth": 0.4}
         axes.plot(limits, fullest, MARKS[number % 4], color=PALETTE[number], label=name, **look)
         above = sum(got > limit + 1e-9 for got, limit in zip(fullest, limits, strict=True))
-        sentences.append(f"{name} is above the bound on {above}")
+        sentences.append(said("{0} is above the bound on {1}", given(name), above))
     ends = [min(limits), max(limits)]
     axes.plot(ends, ends, color=ALERT, lw=1.5, label=marked("the bound"))
     axes.set_ylim(bottom=0.9)
     legend = axes.legend(frameon=False, fontsize=FONT, labelcolor=INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
     legend.set_in_layout(True)
-    return render(figure, f"{title}; of these {' and '.join(sentences)}.")
+    title = said("{0} random models on {1} servers", models, ps)
+    return render(figure, said("{0}; of these {1}.", title, said(" and ").join(sentences)))

@@ -31,6 +31,7 @@ from across import fresh
 from across._draw import cluster as picture
 from across._draw.partitions import PLUMBING
 from across._draw.placed import bytes_of
+from across._language.catalogue import said
 from across._process import cluster_task, supervision
 from across._process.addresses import free_address
 from across._process.cluster_task import Program
@@ -70,11 +71,13 @@ class Logs(str):
         return logs
 
     def _repr_html_(self) -> str:
-        return "".join(
-            f"<details{' open' * (len(self.lanes) == 1)}><summary>{html.escape(name)}: {len(text.splitlines())} "
-            f"line{'s' * (len(text.splitlines()) != 1)}</summary><pre>{html.escape(text)}</pre></details>"
-            for name, text in self.lanes.items()
-        )
+        shown = ""
+        for name, text in self.lanes.items():
+            lines = len(text.splitlines())
+            head = said("{0}: 1 line", name) if lines == 1 else said("{0}: {1} lines", name, lines)
+            shown += f"<details{' open' * (len(self.lanes) == 1)}><summary>{html.escape(head)}</summary>"
+            shown += f"<pre>{html.escape(text)}</pre></details>"
+        return shown
 
 
 class LocalCluster:

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from across import _system, smi
 from across._gpu import loading
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 
 if TYPE_CHECKING:
     from across.pictures import Picture
@@ -278,8 +278,16 @@ def ladder(facts: Facts, *, title: str = marked("From the program down to the ca
             axes.text(3.8, y, finding.says, color=INK, fontsize=FONT - 1, va="center")
         reached = reached or here
     passed = [question for question, _, _ in RUNGS[: [finding for _, _, finding in RUNGS].index(ended)]]
-    outcome = f"{len(passed)} questions answered no" if passed else "the first question answered yes"
-    return render(figure, f"Ladder of {len(RUNGS)} questions, {title}: {outcome}; finding {ended.key!r}: {ended.says}")
+    outcome = said("{0} questions answered no", len(passed)) if passed else said("the first question answered yes")
+    words = said(
+        "Ladder of {0} questions, {1}: {2}; finding {3!r}: {4}",
+        len(RUNGS),
+        given(title),
+        outcome,
+        ended.key,
+        given(ended.says),
+    )
+    return render(figure, words)
 
 
 def _loads(library: str) -> bool:

@@ -23,6 +23,7 @@ from across._draw import lanes
 from across._draw.partitions import INPUT, OP, VARIABLE, Op, in_order, output_of
 from across._draw.placed import Edge, Placed
 from across._draw.sessions import peak
+from across._language.catalogue import given, said
 from across.pictures import Picture
 from across.timeline import longest_chain
 
@@ -165,11 +166,15 @@ class Graph(Placed):
         return lanes.draw(replace(self, available=("",)), title=title, path=path, alt=self._words(title, path))
 
     def _words(self, title: str, path: Sequence[str]) -> str:
-        tensors, waits = (", ".join(f"{a} to {b}" for a, b in pairs) for pairs in (self.data, self.control))
-        sentences = [f"{len(self.ops)} ops: {', '.join(f'{op.name} ({op.type})' for op in self.ops)}"]
-        sentences += [f"Tensors go from {tensors or 'nowhere'}", f"Control edges go from {waits or 'nowhere'}"]
-        sentences += [f"The critical path: {', '.join(path)}"] if path else []
-        return (f"{title}: " if title else "") + ". ".join(sentences) + "."
+        tensors, waits = (
+            said(", ").join(said("{0} to {1}", a, b) for a, b in pairs) or said("nowhere")
+            for pairs in (self.data, self.control)
+        )
+        sentences = [said("{0} ops: {1}", len(self.ops), ", ".join(f"{op.name} ({op.type})" for op in self.ops))]
+        sentences += [said("Tensors go from {0}", tensors), said("Control edges go from {0}", waits)]
+        sentences += [said("The critical path: {0}", ", ".join(path))] if path else []
+        words = said(". ").join(sentences)
+        return said("{0}: {1}.", given(title), words) if title else said("{0}.", words)
 
     def __repr__(self) -> str:
         return self._words("", [])

@@ -109,11 +109,14 @@ def draw_lines(
     told = [pair.format(given(name), row[at[0]]) for name, row in shown.items()]
     for (_, rows), (colour, form, _) in zip(grid.items(), STYLES, strict=False):
         axes.plot(values[0], rows[row], form, color=colour)
-    alt = f"{title}, in {y}, at {comma.join(words[1:])}. "
-    alt += "; ".join(f"{name} {row[0]} at {texts[0][0]}, {row[-1]} at {texts[0][-1]}" for name, row in shown.items())
+    begin, end = texts[0][0], texts[0][-1]
+    each = said("; ").join(
+        said("{0} {1} at {2}, {3} at {4}", given(name), row[0], begin, row[-1], end) for name, row in shown.items()
+    )
+    alt = said("{0}, in {1}, at {2}. {3}.", given(title), given(y), comma.join(words[1:]), each)
     rows = [[x, *numbers] for x, *numbers in zip(texts[0], *shown.values(), strict=True)]
     return Hands(
-        pictures.render(figure, f"{alt}."),
+        pictures.render(figure, alt),
         _moving(under, title, len(lines), ends) + _sliders([given(name) for name in names], texts, at),
         whole.replace("{1}", comma.join(told)).replace("{2}", comma.join(words)),
         pictures.table_html([given(names[0]), *map(given, lines)], rows, note=comma.join(words[1:])),
@@ -145,7 +148,13 @@ def draw_placement(fn: Callable[..., Any], *args: Any, title: str, devices: Sequ
 
         return placement.trace(tf.function(graph), *args)
 
-    return _placed(pinned(""), [pinned(device) for device in devices], title, devices)
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")  # that one function is traced five times is meant
+    try:
+        return _placed(pinned(""), [pinned(device) for device in devices], title, devices)
+    finally:
+        logger.setLevel(level)
 
 
 def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequence[str]) -> Hands:
@@ -161,12 +170,12 @@ def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequen
     carried = {each for sources in reads.values() for each in sources if ops[each].kind != VARIABLE}
     found = []
     for number, op in enumerate(ops):
-        fixed = number < len(given_ops)
+        fixed, (first_line, second) = number < len(given_ops), lanes.label(op)
         went = [each.get(op.name, op.device) for each in ran]
         found.append(
             {
-                "name": op.name if fixed else " ".join(filter(None, lanes.label(op))),
-                "label": lanes.label(op),
+                "name": op.name if fixed else " ".join(filter(None, (first_line, second))),
+                "label": [first_line, given(second) if fixed else second],
                 "fixed": fixed,
                 "lane": names.index(op.device),
                 "row": rows[number] if fixed else first + number - len(given_ops),

@@ -25,7 +25,7 @@ from typing import Any
 
 from across._gpu.loading import PRIORITY
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.pictures import FONT, INK, PALETTE, Picture, Tabled, plot, render
 
 __all__ = ["DTYPES", "RECORDED", "TYPES", "of", "record", "recording", "registered", "source"]
@@ -215,6 +215,6 @@ def _drawn(title: str, marks: dict[str, dict[str, bool]]) -> Picture:
     axes.set_ylim(len(marks) - 0.4, -0.6)
     told = []
     for device, found in marks.items():
-        text = ", ".join(dtype + (" (data in the CPU's memory)" if found[dtype] else "") for dtype in found)
-        told.append(f"{device}: {text or 'none of these'}")
-    return render(figure, f"{title}, device types against dtypes. {'; '.join(told)}.")
+        text = said(", ").join(dtype + (said(" (data in the CPU's memory)") if found[dtype] else "") for dtype in found)
+        told.append(said("{0}: {1}", device, text or said("none of these")))
+    return render(figure, said("{0}, device types against dtypes. {1}.", given(title), said("; ").join(told)))

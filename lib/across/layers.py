@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.diagnosis import Facts
 
 if TYPE_CHECKING:
@@ -59,8 +59,11 @@ def draw(facts: Facts, *, title: str = marked("What is here, layer by layer")) -
         axes.text(0.3, y, layer.name, color=ink, fontsize=FONT, fontweight="bold", va="center")
         axes.text(1.55, y, layer.job, color=ink, fontsize=FONT - 0.5, va="center")
         axes.text(3.95, y, layer.found, color=INK, fontsize=FONT, va="center")
-    sentence = "; ".join(f"{layer.name}: {layer.found}{'' if layer.there else ' (missing)'}" for layer in shown)
-    return render(figure, f"Six layers, {title}. {sentence}.")
+    told = [
+        said("{0}: {1}", given(layer.name), given(layer.found)) + ("" if layer.there else said(" (missing)"))
+        for layer in shown
+    ]
+    return render(figure, said("Six layers, {0}. {1}.", given(title), said("; ").join(told)))
 
 
 def _library(name: str, job: str, stems: tuple[str, ...], facts: Facts) -> Layer:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from across import hands, pictures, smi
 from across._gpu import loading
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.pictures import Stepper
 
 if TYPE_CHECKING:
@@ -141,9 +141,11 @@ def walk_places(maps: Mapping[str, Sequence[tuple[float, float]]], *, title: str
         axes.set_xlim(-1, end - first + 1)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        counts = [f"{number} of {size:g}" for size, number in sorted(Counter(size for _, size in free).items())]
-        says = f"{len(row)} tensors, {sum(size for _, size in row):g} MiB. Free: {', '.join(counts) or 'none'}"
-        steps[words], before = pictures.render(figure, f"{title}, {words}. {says}."), frozenset(row)
+        sizes = sorted(Counter(size for _, size in free).items())
+        counts = said(", ").join(said("{0} of {1:g}", number, size) for size, number in sizes) or said("none")
+        says = said("{0} tensors, {1:g} MiB. Free: {2}", len(row), sum(size for _, size in row), counts)
+        alt = said("{0}, {1}. {2}.", given(title), given(words), says)
+        steps[words], before = pictures.render(figure, alt), frozenset(row)
     return Stepper(steps, title)
 
 
@@ -166,8 +168,12 @@ def draw(readings: Sequence[Reading], *, title: str, each: str = "readings") -> 
         axes.plot(range(len(values)), values, style, color=colour, linewidth=2.2, drawstyle="steps-post", label=name)
     axes.set_ylim(bottom=min(0.0, *(min(values) for values in lines.values())))
     axes.legend(loc="upper left", frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK)
-    sentences = [f"{name} rises to {max(values):.0f} and ends at {values[-1]:.0f}" for name, values in lines.items()]
-    return pictures.render(figure, f"Memory over {len(readings) - 1} {each}, {title}, in MiB: {'; '.join(sentences)}.")
+    told = said("; ").join(
+        said("{0} rises to {1:.0f} and ends at {2:.0f}", given(name), max(values), values[-1])
+        for name, values in lines.items()
+    )
+    words = said("Memory over {0} {1}, {2}, in MiB: {3}.", len(readings) - 1, given(each), given(title), told)
+    return pictures.render(figure, words)
 
 
 def by_rule(extend: Callable[[int, int, int], tuple[int, int]], size: int, tensors: int, limit: int) -> list[int]:
@@ -209,11 +215,11 @@ def draw_rule(curves: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> 
         axes.step(at, rule, where="post", color="#0072B2", linestyle="--", linewidth=2, label=marked("your rule"))
     every[0].legend(frameon=False, labelcolor=pictures.INK, fontsize=pictures.FONT)
     figure.set_layout_engine("constrained")
-    said = [
-        f"{size} MiB tensors: measured {', '.join(f'{each:.0f}' for each in real)}; your rule {', '.join(map(str, rule))}"
-        for size, (rule, real) in curves.items()
-    ]
-    return pictures.render(figure, f"MiB taken after each tensor. {'; '.join(said)}.")
+    told = []
+    for size, (rule, real) in curves.items():
+        measured, ruled = ", ".join(f"{each:.0f}" for each in real), ", ".join(map(str, rule))
+        told.append(said("{0} MiB tensors: measured {1}; your rule {2}", size, measured, ruled))
+    return pictures.render(figure, said("MiB taken after each tensor. {0}.", said("; ").join(told)))
 
 
 _FILLED = Path(__file__).with_name("filled_recorded.json")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.pictures import FONT, INK, PALETTE, Picture, readable_on, render, sheet
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def draw(cases: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Pi
         axes.text(0.06, y + TOP / 2, name, color=INK, fontsize=FONT, va="center")
         kinds |= _case(axes, batches, y + TOP)
         shares = "; ".join(", ".join(map(str, batch)) for batch in batches)
-        words.append(f"{name}: the replicas get {shares}")
+        words.append(said("{0}: the replicas get {1}", given(name), shares))
         y += tall
     x = SIDE
     for kind, fill, hatch in ((marked("full share"), FULL, ""), (marked("fewer"), FEWER, "////")):
@@ -51,7 +51,8 @@ def draw(cases: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Pi
             _square(axes, x, y + 0.02, fill, hatch)
             axes.text(x + SQUARE * 1.3, y + 0.02 + SQUARE / 2, kind, color=INK, fontsize=FONT - 1, va="center")
             x += 1.1
-    return render(figure, f"{title}. Of each batch: {'. '.join(words)}." if title else f"{'. '.join(words)}.")
+    told = said(". ").join(words)
+    return render(figure, said("{0}. Of each batch: {1}.", given(title), told) if title else said("{0}.", told))
 
 
 def _case(axes: Axes, batches: Sequence[Sequence[int]], top: float) -> set[str]:

@@ -98,7 +98,8 @@ class Stepper:
             raise ValueError(f"Stepper, {self.title}: no steps")
 
     def __repr__(self) -> str:
-        return f"{self.title}. " + " ".join(f"{words}: {picture.alt}" for words, picture in self.steps.items())
+        told = " ".join(said("{0}: {1}", given(words), picture.alt) for words, picture in self.steps.items())
+        return said("{0}. {1}", given(self.title), told)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         title, *said = (html.escape(given(words), quote=True) for words in (self.title, *self.steps))
@@ -170,7 +171,7 @@ def render(figure: Figure, alt: str) -> Picture:
     stream = io.BytesIO()
     figure.savefig(stream, format="png", facecolor=PAPER, dpi=DPI)
     width, height = figure.get_size_inches()
-    return Picture(stream.getvalue(), alt, round(width * 96), round(height * 96))
+    return Picture(stream.getvalue(), given(alt), round(width * 96), round(height * 96))
 
 
 def plot(width: float = 7.0, height: float = 3.0, *, title: str, x: str, y: str) -> tuple[Figure, Axes]:
@@ -293,6 +294,7 @@ def timeline(
                 ),
             )
         )
+    pictured.translate(figure)  # as wide as they will be
     figure.canvas.draw()
     for span, text in texts:  # a label that does not fit would cover its neighbours: the alt text keeps it
         left, right = (axes.transData.transform((x, 0))[0] for x in (span.start, span.end))

@@ -26,7 +26,7 @@ from across._draw.partitions import (
 )
 from across._draw.placed import Edge, Placed, device_order
 from across._draw.recording import Recorder
-from across._language.catalogue import marked, said
+from across._language.catalogue import given, marked, said
 from across.pictures import Picture, Stepper, Tabled
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class Trace(Placed, Tabled):
         for number, op in enumerate(self.ops, start=1):
             come.append(op.name)
             words = said("{0} of {1}, {2}: {3}", number, len(self), op.type, self._decided(op))
-            steps[words] = lanes.draw(self, title=title, devices=devices, come=come, alt=f"{title}. {words}.")
+            steps[words] = lanes.draw(
+                self, title=title, devices=devices, come=come, alt=said("{0}. {1}.", given(title), words)
+            )
         return Stepper(steps, title)
 
     def _decided(self, op: Op) -> str:

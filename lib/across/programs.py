@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from across import devices, fresh, memory, pictures
 from across._gpu import loading
 from across._language import pictured
-from across._language.catalogue import marked, said
+from across._language.catalogue import given, marked, said
 from across.pictures import Picture, table_html, table_text
 
 T = TypeVar("T")
@@ -259,7 +259,9 @@ def _drawn(rows: Sequence[Got], total: int, title: str, where: str) -> Picture:
         loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=pictures.FONT - 1, labelcolor=pictures.INK
     )
     told = [
-        f"{row.name} needs {row.needs}, holds {row.held}, uses {row.kept}" + (", out of memory" if row.error else "")
+        said("{0} needs {1}, holds {2}, uses {3}", given(row.name), row.needs, row.held, row.kept)
+        + (said(", out of memory") if row.error else "")
         for row in rows
     ]
-    return pictures.render(figure, f"{title}: {where}. A GPU of {total} MiB: {'; '.join(told)}.")
+    words = said("{0}: {1}. A GPU of {2} MiB: {3}.", given(title), where, total, said("; ").join(told))
+    return pictures.render(figure, words)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from across import pictures
 from across._language import pictured
-from across._language.catalogue import marked, said
+from across._language.catalogue import given, marked, said
 from across.pictures import Picture, Stepper
 
 if TYPE_CHECKING:
@@ -72,8 +72,12 @@ def steps_of(schedule: Sequence[tuple[str, int]]) -> list[tuple[int, int, int]]:
 
 def draw(schedule: Sequence[tuple[str, int]], *, title: str) -> Picture:
     """Draw a schedule: a lane for each worker, and in it a line from each read to its write. Only the order counts."""
-    happened = ", ".join(f"worker:{worker} {what}s" for what, worker in schedule)
-    return pictures.render(_drawn(schedule, title)[0], f"Schedule, {title}. In this order: {happened}.")
+    happened = said(", ").join(
+        said("worker:{0} reads", worker) if what == "read" else said("worker:{0} writes", worker)
+        for what, worker in schedule
+    )
+    words = said("Schedule, {0}. In this order: {1}.", given(title), happened)
+    return pictures.render(_drawn(schedule, title)[0], words)
 
 
 def walk(schedule: Sequence[tuple[str, int]], held: Sequence[float], *, adds: float, title: str) -> Stepper:
@@ -109,7 +113,7 @@ def walk(schedule: Sequence[tuple[str, int]], held: Sequence[float], *, adds: fl
             )
         if done:
             axes.axvspan(done - 1.35, done - 0.65, facecolor="none", edgecolor=pictures.ALERT, linewidth=1.2)
-        steps[words] = pictures.render(figure, f"{title}. {words}.")
+        steps[words] = pictures.render(figure, said("{0}. {1}.", given(title), words))
     return Stepper(steps, title)
 
 
@@ -154,8 +158,9 @@ def draw_steps(
     words = []
     for row, (lane, each) in enumerate(shown.items()):
         ages = [stale for _, _, stale in each]
-        says = f"{len(each)} steps, staleness {min(ages)} to {max(ages)}" if each else "no step"
-        words.append(f"{lane}: {says}")
+        count, least, most = (len(each), min(ages), max(ages)) if each else (0, 0, 0)
+        told = said("{0} steps, staleness {1} to {2}", count, least, most) if each else said("no step")
+        words.append(said("{0}: {1}", given(lane), told))
         for begin, end, stale in each:
             fill = pictures.PALETTE[1] if stale else pictures.PALETTE[0]
             axes.barh(row, end - begin, left=begin, height=0.5, color=fill, edgecolor=pictures.INK, linewidth=0.5)
@@ -166,15 +171,14 @@ def draw_steps(
                 middle = (begin + end) / 2
                 axes.text(middle, row, f"{stale}", ha="center", va="center", fontsize=pictures.FONT, color=colour)
         style = {"va": "center", "fontsize": pictures.FONT - 1, "color": pictures.INK}
-        if each:
-            says = pictured.said("{0} steps, staleness {1} to {2}", len(each), min(ages), max(ages))
+        says = pictured.said("{0} steps, staleness {1} to {2}", count, least, most) if each else marked("no step")
         axes.annotate(says, (0, row - 0.36), (4, 0), textcoords="offset points", **style)  # clear of the axis
     axes.set_xlim(0, 1000 * seconds)
     axes.set_ylim(len(shown) - 0.6, -0.6)
     axes.set_yticks(range(len(shown)), list(shown))
-    return pictures.render(
-        figure, f"Steps, {title}. Blue: fresh, orange: stale. In {seconds:g} seconds, {'; '.join(words)}."
-    )
+    told = said("; ").join(words)
+    alt = said("Steps, {0}. Blue: fresh, orange: stale. In {1:g} seconds, {2}.", given(title), seconds, told)
+    return pictures.render(figure, alt)
 
 
 def slow(tensor: tf.Tensor, seconds: float) -> tf.Tensor:
@@ -278,11 +282,13 @@ def draw_progress(seen: Seen, marks: Mapping[str, float], *, title: str) -> Pict
         height = top * (1.44 - 0.11 * number)
         style = "--" if "killed" in words else "-"
         pictures.moment(axes, at - first, height, words, style)
-    falls = [f"from {before} to {after}" for (_, before), (_, after) in itertools.pairwise(seen) if after < before]
-    happened = ", ".join(f"{words} at {at - first:.3g} s" for words, at in marks.items())
-    alt = f"{title}: the global step over {seen[-1][0] - first:.3g} s, to {seen[-1][1]}"
-    alt += f", which falls {', '.join(falls)}" if falls else ", which does not fall"
-    return pictures.render(figure, f"{alt}. {happened}.")
+    falls = said(", ").join(
+        said("from {0} to {1}", before, after) for (_, before), (_, after) in itertools.pairwise(seen) if after < before
+    )
+    happened = said(", ").join(said("{0} at {1:.3g} s", given(words), at - first) for words, at in marks.items())
+    alt = said("{0}: the global step over {1:.3g} s, to {2}", given(title), seen[-1][0] - first, seen[-1][1])
+    alt += said(", which falls {0}", falls) if falls else said(", which does not fall")
+    return pictures.render(figure, said("{0}. {1}.", alt, happened))
 
 
 def wait_for(cluster: LocalCluster, job: str, words: str, seconds: float = 30.0) -> None:

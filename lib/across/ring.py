@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from across._language import pictured
-from across._language.catalogue import marked, said
+from across._language.catalogue import given, marked, said
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, Stepper, new_figure, readable_on, render
 
 if TYPE_CHECKING:
@@ -72,9 +72,13 @@ def draw(schedule: Sequence[Sequence[Message]], n: int, *, title: str = "") -> P
         _board(axes, held, schedule[number - 1] if number else (), lambda shares: str(sum(shares)), FONT)
         if number % columns == 0:
             axes.set_ylabel(marked("device"), color=INK, fontsize=FONT - 2)
-        words.append(f"{sum(all(s == 1 for s in shares) for pieces in held for shares in pieces)} of {n * n}")
+        whole = sum(all(s == 1 for s in shares) for pieces in held for shares in pieces)
+        words.append(said("{0} of {1}", whole, n * n))
     figure.set_layout_engine("constrained")
-    alt = f"Ring of {n} devices, {title}: whole pieces before the first step and after each: {', '.join(words)}."
+    told = said(", ").join(words)
+    alt = said(
+        "Ring of {0} devices, {1}: whole pieces before the first step and after each: {2}.", n, given(title), told
+    )
     return render(figure, alt)
 
 
@@ -102,10 +106,14 @@ def walk(
                 "after step {0} of 0 to {1}: {2} pieces were sent, and put in the place of their own", step, last, sent
             )
         )
-        rest = "; ".join(f"device {i} has {', '.join(f'{each:g}' for each in has)}" for i, has in enumerate(sums))
-        came = ", ".join(f"piece {piece} from device {sender} to {receiver}" for sender, receiver, piece in messages)
+        rest = said("; ").join(
+            said("device {0} has {1}", i, ", ".join(f"{each:g}" for each in has)) for i, has in enumerate(sums)
+        )
+        came = said(", ").join(
+            said("piece {0} from device {1} to {2}", piece, sender, receiver) for sender, receiver, piece in messages
+        )
         found[words if number else said("before the first step")] = render(
-            figure, f"{title}. {came or 'Before'}. {rest}."
+            figure, said("{0}. {1}. {2}.", given(title), came or said("Before"), rest)
         )
     return Stepper(found, title)
 

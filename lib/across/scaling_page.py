@@ -14,20 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from across import pictures
+from across._language import pictured
+from across._language.catalogue import given, marked, said
 from across.study import Ratio, Stated, Study, machine
 
 __all__ = ["Page", "drawn", "page"]
 
 COLUMNS = (
-    "configuration",
-    "predicted",
-    "measured",
-    "smallest to largest",
-    "pairs",
-    "left out",
-    "chance, if the prediction is right",
+    marked("configuration"),
+    marked("predicted"),
+    marked("measured"),
+    marked("smallest to largest"),
+    marked("pairs"),
+    marked("left out"),
+    marked("chance, if the prediction is right"),
 )
-PRICED = "what the base does in 100 h, {:.2f} USD each"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Page:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         image = self.picture._repr_mimebundle_()[0]["text/html"]
-        copied = f"<p>To copy:</p><pre>{html.escape(self.markdown)}</pre>"
+        copied = f"<p>{html.escape(said('To copy:'))}</p><pre>{html.escape(self.markdown)}</pre>"
         return {"text/html": f"{self.table}{image}{copied}", "text/plain": self.markdown}
 
 
@@ -69,10 +70,14 @@ def page(
     stated = study.stated()
     rows, shown = [], dict[str, tuple[str, float | None, Ratio | None]]()
     for name, ratio in _ratios(study, base, work).items():
-        row = [name, _predicted(stated, name), "not measured", "", "0", str(_failed(study, base, name)), ""]
+        row = [name, _predicted(stated, name), said("not measured"), "", "0", str(_failed(study, base, name)), ""]
         row += [""] if dollars and not ratio else []
         if ratio:
-            row[2:5] = [f"{ratio.median:.2f}", f"{ratio.low:.2f} to {ratio.high:.2f}", str(len(ratio.values))]
+            row[2:5] = [
+                f"{ratio.median:.2f}",
+                said("{0:.2f} to {1:.2f}", ratio.low, ratio.high),
+                str(len(ratio.values)),
+            ]
             if dollars:
                 hours = 100 / ratio.median
                 row.append(f"{hours:.0f} h, {hours * dollars[name]:.0f} USD")
@@ -80,45 +85,52 @@ def page(
                 row[6] = _number(chance, [each / stated.values[name] for each in ratio.values])
         rows.append(row)
         shown[name] = (row[1], stated.values.get(name) if stated else None, ratio)
-    note = f"{machine()}. Examples a second, times those of {base}, in each of {study.repeats} repeats. {_when(study)}"
+    times = said("Examples a second, times those of {0}, in each of {1} repeats.", base, study.repeats)
+    note = " ".join([said("{0}.", machine()), times, _when(study)])
     note = " ".join([note, _runs(study, base), *notes])
-    columns = [*COLUMNS, *([PRICED.format(dollars[base])] if dollars else [])]
+    columns = list(map(given, COLUMNS))
+    columns += [said("what the base does in 100 h, {0:.2f} USD each", dollars[base])] if dollars else []
     lines = [" | ".join(columns), "|".join(["---"] * len(columns)), *(" | ".join(row) for row in rows)]
     text = "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:]), "", note])
-    text += "".join(f"\n\n**{heading}.** …" for heading in headings)
-    return Page(text, pictures.table_html(columns, rows, note=note), _drawn(shown, base, "Speed-up"))
+    text += "".join("\n\n" + said("**{0}.** …", given(heading)) for heading in headings)
+    return Page(text, pictures.table_html(columns, rows, note=note), _drawn(shown, base, marked("Speed-up")))
 
 
 def drawn(rows: Mapping[str, tuple[float, Sequence[float]]], base: str, *, title: str) -> pictures.Picture:
     """A page's picture, of numbers that were kept: of each name the prediction, and the ratio of each repeat."""
     return _drawn(
-        {name: (f"{said:.2f}", said, Ratio(tuple(values), 0)) for name, (said, values) in rows.items()}, base, title
+        {name: (f"{stated:.2f}", stated, Ratio(tuple(values), 0)) for name, (stated, values) in rows.items()},
+        base,
+        title,
     )
 
 
 def _drawn(rows: Mapping[str, tuple[str, float | None, Ratio | None]], base: str, title: str) -> pictures.Picture:
     """A row for each configuration but `base`: each repeat's ratio a dot, their median a line, the prediction dashed."""
-    x = f"examples a second, times those of {base} (dots: each repeat; line: median; dashed: predicted)"
+    x = pictured.said(
+        "examples a second, times those of {0} (dots: each repeat; line: median; dashed: predicted)", base
+    )
     figure, axes = pictures.plot(7.5, 1.1 + 0.5 * max(1, len(rows)), title=title, x=x, y="")
     axes.xaxis.label.set_fontsize(pictures.FONT - 1)
     axes.grid(axis="x", color=pictures.INK, alpha=0.3, linewidth=0.6)
     axes.axvline(1.0, color=pictures.INK, linewidth=0.8)
     words = []
     for row, (name, (predicted, at, ratio)) in enumerate(rows.items()):
-        said = "measured by no pair"
+        told = said("measured by no pair")
         if ratio:
             dots = {"color": "white", "markeredgecolor": pictures.INK, "markersize": 5}
             axes.plot(ratio.values, [row] * len(ratio.values), "o", **dots)
             axes.vlines(ratio.median, row - 0.3, row + 0.3, color=pictures.PALETTE[5], linewidth=2.2)
-            said = f"measured {ratio}"
+            told = said("measured {0}", _in_words(ratio))
         if at is not None:
             axes.vlines(at, row - 0.4, row + 0.4, color=pictures.ALERT, linestyle="--", linewidth=1.8)
-            said = f"predicted {predicted}, {said}"
-        words.append(f"{name}: {said}")
+            told = said("predicted {0}, {1}", predicted, told)
+        words.append(said("{0}: {1}", given(name), told))
     axes.set_yticks(range(len(rows)), list(rows))
     axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
     axes.set_xlim(left=0.0)
-    return pictures.render(figure, f"{title}, examples a second, times those of {base}. {'; '.join(words)}.")
+    told = said("; ").join(words)
+    return pictures.render(figure, said("{0}, examples a second, times those of {1}. {2}.", given(title), base, told))
 
 
 def _ratios(study: Study, base: str, work: Mapping[str, float] | None) -> dict[str, Ratio | None]:
@@ -136,7 +148,7 @@ def _predicted(stated: Stated | None, name: str) -> str:
     """The prediction that counts, and what it was changed to later."""
     if stated is None:
         return ""
-    later = [f"later {each.values[name]:.2f}" for each in stated.later if name in each.values]
+    later = [said("later {0:.2f}", each.values[name]) for each in stated.later if name in each.values]
     return ", ".join([f"{stated.values[name]:.2f}" if name in stated.values else "", *later]).removeprefix(", ")
 
 
@@ -154,24 +166,35 @@ def _runs(study: Study, base: str) -> str:
     first = study.configurations[base]
     steps = [1000 * each for each in study.seconds()[base] if each > 0]
     told = [f"{base}: " + ", ".join(f"{key} {_plainly(value)}" for key, value in first.items())]
-    told[0] += f"; {statistics.median(steps):.1f} ms a step" if steps else ""
+    told[0] += said("; {0:.1f} ms a step", statistics.median(steps)) if steps else ""
     for name, run in study.configurations.items():
         changed = [f"{key} {_plainly(value)}" for key, value in run.items() if value != first.get(key)]
-        told += [f"{name}: {', '.join(changed) or 'the same'}"] if name != base else []
-    return ". ".join(told) + "."
+        told += [f"{name}: {', '.join(changed) or said('the same')}"] if name != base else []
+    return said("{0}.", said(". ").join(told))
 
 
 def _plainly(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def _in_words(ratio: Ratio) -> str:
+    """What `str` says of it, in the language of this process: programs print that in English."""
+    count = said("1 pair") if len(ratio.values) == 1 else said("{0} pairs", len(ratio.values))
+    failed = said(", {0} left out", ratio.left_out) if ratio.left_out else ""
+    return said("{0:.2f} ({1:.2f} to {2:.2f}, {3})", ratio.median, ratio.low, ratio.high, count + failed)
+
+
+def _count(runs: int) -> str:
+    return said("1 run") if runs == 1 else said("{0} runs", runs)
+
+
 def _when(study: Study) -> str:
     """When the prediction was stated, before or after which runs; and what else is in the file."""
     stated = study.stated()
-    told = [f"The prediction was {stated}." if stated else "Nothing was predicted."]
+    told = [said("The prediction was {0}.", stated) if stated else said("Nothing was predicted.")]
     failed = [run for run in study.runs() if run.error]
     if failed:
-        count = f"{len(failed)} run{'s' * (len(failed) != 1)} failed (left out)"
-        told.append(f"{count}, the first: {failed[0].name}: {failed[0].error}.")
-    told += [f"Not counted: {count} run{'s' * (count != 1)} of {why}." for why, count in study.others().items()]
+        count, first = _count(len(failed)), failed[0]
+        told.append(said("{0} failed (left out), the first: {1}: {2}.", count, first.name, first.error))
+    told += [said("Not counted: {0} of {1}.", _count(count), why) for why, count in study.others().items()]
     return " ".join(told)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from across import _system, fresh
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
 from across.pictures import Tabled
@@ -29,8 +29,9 @@ from across.pictures import Tabled
 __all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded"]
 
 STRATEGIES = tuple(strategy_cell.STRATEGIES)
-WAYS = ("Keras fit", "Keras 2 fit", "own loop", "Estimator")  # Keras 2 is the package tf_keras
-SAME = "as one device"
+WAYS = ("Keras fit", "Keras 2 fit", marked("own loop"), "Estimator")  # Keras 2 is the package tf_keras
+SAME = marked("as one device")
+OTHERWISE = (marked("another loss"), marked("other weights"), "fails", "hung")
 QUIET = 10.0  # seconds without work, after which a cell counts as hung
 TIMEOUT = 180.0  # seconds for one try: a machine under load is five times as slow
 TRIES = 3
@@ -44,7 +45,7 @@ class Cell:
 
     strategy: str
     way: str
-    outcome: str  # SAME, "another loss", "other weights", "fails" or "hung"
+    outcome: str  # SAME, or one of OTHERWISE
     says: str = ""  # numbers that differ, or TensorFlow's own message
     versions: str = ""  # of TensorFlow and Keras
     machine: str = ""
@@ -53,8 +54,8 @@ class Cell:
     def short(self, limit: int = 80) -> str:
         """The outcome and the beginning of what it says, on one line."""
         if self.outcome == SAME:
-            return f"✓ {self.outcome}"
-        text = f"✗ {self.outcome}: {self.says}" if self.outcome != "fails" else f"✗ {self.says}"
+            return f"✓ {given(self.outcome)}"
+        text = f"✗ {given(self.outcome)}: {self.says}" if self.outcome != "fails" else f"✗ {self.says}"
         return text if len(text) <= limit else text[: limit - 1] + "…"
 
     def __repr__(self) -> str:

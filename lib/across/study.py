@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from across import fresh
+from across._language.catalogue import said
 from across._process.sources import digest, sources
 from across._system import cores
 
@@ -107,11 +108,11 @@ class Stated:
     later: tuple[Later, ...]  # what was stated afterwards
 
     def __str__(self) -> str:
-        said = [f"recorded at {_clock(self.at)}, {_when(self.seen)}"]
+        told = [said("recorded at {0}, {1}", _clock(self.at), _when(self.seen))]
         if not self.same_program:
-            said.append("for another version of the program")
-        said += [f"changed at {_clock(each.at)}, {_when(each.seen)}" for each in self.later]
-        return "; ".join(said)
+            told.append(said("for another version of the program"))
+        told += [said("changed at {0}, {1}", _clock(each.at), _when(each.seen)) for each in self.later]
+        return said("; ").join(told)
 
 
 def _clock(at: float) -> str:
@@ -119,7 +120,9 @@ def _clock(at: float) -> str:
 
 
 def _when(seen: int) -> str:
-    return f"after {seen} run{'s' * (seen != 1)} had been seen" if seen else "before the first run"
+    if seen == 1:
+        return said("after 1 run had been seen")
+    return said("after {0} runs had been seen", seen) if seen else said("before the first run")
 
 
 class Study:
@@ -208,11 +211,11 @@ class Study:
             self._append(asdict(self._one(name, repeat)))
         failed = [run for run in self.runs() if run.error]
         done = total - len(self.left())
-        said = [f"{done} of {total} runs"]
+        told = [f"{done} of {total} runs"]
         if failed:
-            said.append(f"{len(failed)} failed, the first: {failed[0].error}")
-        said += [f"not counted: {count} of {why}" for why, count in self.others().items()]
-        line("; ".join(said))
+            told.append(f"{len(failed)} failed, the first: {failed[0].error}")
+        told += [f"not counted: {count} of {why}" for why, count in self.others().items()]
+        line("; ".join(told))
         if say is None:
             print()
         return self
@@ -355,8 +358,8 @@ def machine() -> str:
 
 def seed_of(prediction: Mapping[str, float], name: str, repeat: int) -> int:
     """The seed of a run, 32 bits: of the prediction that counts, the configuration's name and the repeat, from 0."""
-    said = json.dumps([{key: float(value) for key, value in prediction.items()}, name, repeat], sort_keys=True)
-    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big")
+    stated = json.dumps([{key: float(value) for key, value in prediction.items()}, name, repeat], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(stated.encode()).digest()[:4], "big")
 
 
 def _called(program: Callable[..., Any], arguments: Mapping[str, Any]) -> fresh.Outcome[Any]:

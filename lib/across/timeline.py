@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from across._draw.partitions import op_type, short_device
+from across._language import pictured
 from across._language.catalogue import marked
 from across.pictures import Picture, Span, Tabled
 from across.pictures import timeline as draw_timeline
@@ -111,10 +112,9 @@ class Timeline(Tabled):
     def draw(self, *, title: str = "") -> Picture:
         """Draw the lanes over time. Raises ValueError when nothing ran."""
         pieces = _merged(self.pieces, NEAR * self.length)
-        spans = [Span(op.lane, op.start, op.end, op.label) for op in (*self.ops, *pieces)]
-        return draw_timeline(
-            spans, title=title or marked("what ran when"), unit=marked("milliseconds"), lanes=self.lanes
-        )
+        spans = [Span(_shown(op.lane), op.start, op.end, op.label) for op in (*self.ops, *pieces)]
+        lanes = list(map(_shown, self.lanes))
+        return draw_timeline(spans, title=title or marked("what ran when"), unit=marked("milliseconds"), lanes=lanes)
 
     def save(self, path: str | Path) -> Path:
         """Write it in Chrome's trace format and return the path."""
@@ -277,6 +277,14 @@ def _merged(pieces: Sequence[Op], near: float) -> list[Op]:
             done += [before] if before else []
             last[piece.lane] = piece
     return sorted([*done, *last.values()], key=lambda piece: piece.start)
+
+
+def _shown(lane: str) -> str:
+    """A lane's name in a picture, in the language of this process."""
+    pool, _, number = lane.rpartition(" ")
+    if pool == INTER:
+        return pictured.said("inter-op {0}", number)
+    return pictured.said("intra-op {0}", number) if pool == INTRA else lane
 
 
 def _lane_order(lane: str) -> tuple[int, str, int]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.pictures import FONT, INK, PALETTE, Picture, bars, plot, readable_on, render
 
 __all__ = ["Found", "draw_losses", "draw_sent", "draw_shares", "losses", "promises", "run", "updated"]
@@ -140,12 +140,14 @@ def draw_shares(passes: Sequence[Sequence[Sequence[int]]], *, title: str) -> Pic
                 axes.barh(tower, 0.9, left=record - 0.45, height=0.8, color=fill, edgecolor=INK, linewidth=0.6)
                 colour = readable_on(fill)
                 axes.text(record, tower, f"{number}", ha="center", va="center", fontsize=FONT - 2, color=colour)
-        words.append(f"tower {tower}: {'; '.join(' '.join(map(str, records)) for records in batches)}")
+        batch_by_batch = "; ".join(" ".join(map(str, records)) for records in batches)
+        words.append(said("tower {0}: {1}", tower, batch_by_batch))
     axes.set_xlim(-0.6, last + 0.6)
     axes.set_xticks(range(0, last + 1, max(1, last // 20)))
     axes.set_ylim(len(passes) - 0.5, -0.5)
     axes.set_yticks(range(len(passes)), [pictured.said("tower {0}", tower) for tower in range(len(passes))])
-    return render(figure, f"{title}. Records by tower and batch: {'. '.join(words)}.")
+    told = said(". ").join(words)
+    return render(figure, said("{0}. Records by tower and batch: {1}.", given(title), told))
 
 
 def draw_sent(sent: Mapping[tuple[str, str], int], devices: Sequence[str], *, title: str) -> Picture:
@@ -164,5 +166,5 @@ def draw_sent(sent: Mapping[tuple[str, str], int], devices: Sequence[str], *, ti
     axes.set_ylim(len(ends) - 0.5, -0.5)
     axes.set_xticks(range(len(ends)), ends)
     axes.set_yticks(range(len(ends)), ends)
-    words = "; ".join(f"{source} to {target} {size:,}" for (source, target), size in sent.items())
-    return render(figure, f"{title}, in bytes: {words or 'nothing'}.")
+    words = said("; ").join(said("{0} to {1} {2:,}", source, target, size) for (source, target), size in sent.items())
+    return render(figure, said("{0}, in bytes: {1}.", given(title), words or said("nothing")))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from across import pictures
 from across._language import pictured
-from across._language.catalogue import marked
+from across._language.catalogue import given, marked, said
 from across.attempt import NotYet
 from across.pictures import Picture, Span
 
@@ -49,6 +49,7 @@ __all__ = [
 
 POLL = 0.01  # seconds between two looks
 NOTED = re.compile(r"^step (\d+) (\S+) (\d+\.\d{4})$", re.MULTILINE)  # a line that is a note
+DEATHS = (marked("in step"), marked("coordinator"), marked("the chief"))  # words of deaths that are drawn
 Notes = list[tuple[float, int, float]]  # (seconds of time.time, step, loss)
 
 
@@ -188,10 +189,18 @@ def draw_deaths(ends: Mapping[str, float]) -> Picture:
     for number, (words, end) in enumerate(ends.items(), 1):
         victim, survivor = words.split("; ")
         goes_on = end == math.inf
-        spans.append(Span(f"{number}. {pictured.word(victim)}", before, 0.0))
+        spans.append(Span(f"{number}. {_death(victim)}", before, 0.0))
         becomes = marked("goes on") if goes_on else marked("ends")
         spans.append(Span(f"{number}. {pictured.word(survivor)}", before, shown if goes_on else end, becomes))
     return pictures.timeline(spans, title=marked("Who outlives whom"), unit=marked("seconds after the kill"))
+
+
+def _death(words: str) -> str:
+    """The words of a death, "in step, worker:1 dies", in the language of a picture."""
+    kind, _, who = words.removesuffix(" dies").rpartition(", ")
+    if kind not in DEATHS:
+        return pictured.word(words)
+    return pictured.said("{0}, {1} dies", pictured.word(kind), pictured.word(who))
 
 
 def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Picture:
@@ -215,11 +224,12 @@ def draw_losses(seen: Notes, marks: Mapping[str, float], *, title: str) -> Pictu
         height = top * (1.42 - 0.1 * number)
         pictures.moment(axes, at - first, height, words, "--")
     axes.set_ylim(0, 1.5 * top)
-    told = "; then ".join(
-        f"steps {life[0][1]} to {life[-1][1]}, loss {life[0][2]:.2f} to {life[-1][2]:.2f}" for life in lives
+    told = said("; then ").join(
+        said("steps {0} to {1}, loss {2:.2f} to {3:.2f}", life[0][1], life[-1][1], life[0][2], life[-1][2])
+        for life in lives
     )
-    happened = ", ".join(f"{words} at {at - first:.2g} s" for words, at in marks.items())
-    return pictures.render(figure, f"{title}: {told}. {happened}.")
+    happened = said(", ").join(said("{0} at {1:.2g} s", given(words), at - first) for words, at in marks.items())
+    return pictures.render(figure, said("{0}: {1}. {2}.", given(title), told, happened))
 
 
 class Pretended:

@@ -285,8 +285,10 @@ def show(times):
     trace(x).draw("two programs", devices=D)
     for line, way in (("s-", "by a ring"), ("o-", "one")):
         plot(x, line, label=f"delay {way}" if line else None)
-    bars(dict(zip(("first batch", "two"), x)), title=way)
-with attempt("guess", done="recorded before"): pass
+    bars(dict(zip(("first batch", "two"), x)), title=f"says {way or 'none at all'}")
+    timeline(x, **{"lanes": ["link"]}), render(x, "In words."), line_picture(x, "Runs")
+with attempt("guess", done="recorded before") as outcome:
+    outcome.done = "planned so"
 '''
 
 
@@ -309,8 +311,13 @@ def test_what_a_module_says_is_found_with_its_values_and_in_a_chapter_the_words_
         "seconds here",
         "by a ring",
         "first batch",
+        "none at all",
+        "link",
+        "In words.",
+        "Runs",
+        "planned so",
     }
-    assert found == here | {"steps of {0}", "delay {0}"}
+    assert found == here | {"steps of {0}", "delay {0}", "says {0}"}
 
 
 MARK = in_language.ENGLISH_ONLY["zh"]
@@ -338,6 +345,15 @@ def translated(course: Course, string: str) -> Path:
     )
     prose.write_text(text, encoding="utf-8")
     return prose
+
+
+def test_what_lies_beside_a_chapters_notebook_lies_beside_its_translation(own_small: Course):
+    own_small.files(NAME).mkdir(parents=True)
+    (own_small.files(NAME) / "data.txt").write_text("1 2 3", encoding="utf-8")
+    assert in_language.beside(own_small, [NAME]) == {}
+    translated(own_small, "# 小")
+    built(own_small)
+    assert (own_small.root / "notebooks" / "zh" / "data.txt").read_text(encoding="utf-8") == "1 2 3"
 
 
 def built(course: Course) -> nbformat.NotebookNode:

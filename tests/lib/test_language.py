@@ -166,6 +166,20 @@ def test_ticks_that_are_labelled_by_numbers_are_drawn(drawn: list, tmp_path: Pat
     assert {"0.1", "0.5"} <= words(drawn[0])
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.usefixtures("chinese")
+def test_lanes_of_threads_and_an_axis_of_words_are_chinese(drawn: list, monkeypatch: pytest.MonkeyPatch):
+    from across.timeline import Op, Timeline
+
+    monkeypatch.setattr(pictured, "font", lambda: "DejaVu Sans")
+    Timeline((Op("inter-op 1", "a", "Add", 0.0, 1.0),), (Op("intra-op 2", "a", "Add", 0.0, 1.0),)).draw()
+    assert {"op 间 1", "op 内 2"} <= words(drawn[0])
+    figure, axes = pictures.plot(title="t", x="x", y="")
+    axes.plot([1.0, 2.0], ["your rule", "measured"], "o")
+    pictures.render(figure, "Two dots.")
+    assert {"你的规则", "实测"} <= words(drawn[-1])
+
+
 @pytest.mark.usefixtures("chinese")
 def test_alt_text_is_chinese_without_a_font_too(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pictured, "font", lambda: "")

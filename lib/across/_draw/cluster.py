@@ -73,7 +73,7 @@ def describe(tasks: Sequence[Box], moved: Mapping[tuple[str, str], int], title: 
     """What the picture shows, in words."""
     told = []
     for task in tasks:
-        has = ", ".join(task.devices) or said("devices of its own")
+        has = ", ".join(map(catalogue.given, task.devices)) or said("devices of its own")
         told.append(said("{0} at {1} has {2}", task.name, task.address, has) + ("" if task.alive else said(" (ended)")))
     told += [said("{0} sent {1} to {2}", source, amount(size), target) for (source, target), size in moved.items()]
     count = said("A cluster of 1 task") if len(tasks) == 1 else said("A cluster of {0} tasks", len(tasks))

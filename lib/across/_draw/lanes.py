@@ -112,7 +112,7 @@ def draw(
         if name in there:
             marked_out = name in path or (come is not None and name == come[-1])
             _draw_box(axes, place, labels[name], origin, colours[lanes.index(place.lane)], marked_out)
-    says = {DATA: "tensor"} if alt and come is None else {}
+    says = {DATA: marked("tensor")} if alt and come is None else {}
     _draw_legend(axes, total_height - 11, [(kind, says.get(kind, kind)) for kind in kinds], given, bool(path))
     return render(figure, alt or describe(trace, title))
 

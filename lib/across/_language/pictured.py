@@ -23,6 +23,16 @@ KNOWN = (  # families, the better ones first: free ones, then those of Windows a
     "Noto Sans CJK JP; Droid Sans Fallback; Arial Unicode MS; SimSun"
 ).split("; ")
 NAME = "name"  # the group id, in matplotlib's sense, of a text that is a name in the program: it stays as it is
+# One word each, for lanes and bars of chapters: in their code nothing tells these from names in a program.
+WORDS = (
+    marked("you"),
+    marked("yours"),
+    marked("counted"),
+    marked("turns"),
+    marked("mirrored"),
+    marked("strong"),
+    marked("weak"),
+)
 NO_FONT = marked(
     "Pictures keep their English words: no font with Chinese characters was found (on Debian and Ubuntu: "
     "apt install fonts-noto-cjk)."
@@ -72,13 +82,16 @@ def translate(figure: Figure) -> None:
     """Put every fixed text of a figure into the language of this process, if there is a font for it."""
     if current() == ENGLISH or not font():
         return
+    from matplotlib.category import StrCategoryFormatter
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             named = axis.get_major_formatter()
-            if isinstance(named, (FixedFormatter, FuncFormatter)):  # names beside bars and lanes, set anew at each draw
+            if isinstance(
+                named, (FixedFormatter, FuncFormatter, StrCategoryFormatter)
+            ):  # names beside bars and lanes, set anew at each draw
                 axis.set_major_formatter(FuncFormatter(lambda at, place, named=named: given(str(named(at, place)))))
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
                 for label in (tick.label1, tick.label2):
