@@ -126,7 +126,8 @@
     // ---- the panel of exercises, and Validate ----
 
     // a folded cell with a long first line would make the whole notebook wider than its window
-    const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; } .jp-Notebook .jp-InputPlaceholder { overflow: hidden; }";
+    const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; } .jp-Notebook .jp-InputPlaceholder { overflow: hidden; }"
+      + " .lm-MenuBar-item { white-space: nowrap; }"; // on a phone a menu's Chinese name would be broken into lines
 
     const beside = {
       id: "across:exercises",
