@@ -64,7 +64,8 @@
 
       async show_() {
         let text;
-        if (!this.text) this.node.replaceChildren(element("p", { role: "status", textContent: say("Your notebooks are being read …") }));
+        const reading = { role: "status", style: "margin: 24px", textContent: say("Your notebooks are being read …") };
+        if (!this.text) this.node.replaceChildren(element("p", reading));
         try {
           const response = await ask("across/start?part=1");
           text = await response.text();
