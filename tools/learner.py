@@ -109,6 +109,19 @@ started = time.perf_counter()
 page()
 print(time.perf_counter() - started)
 """  # of the course in ACROSS_COURSE
+PANEL = """
+import json, time
+from pathlib import Path
+from across._jupyter import panel
+path = max(Path({notebooks!r}).glob("*.ipynb"), key=lambda each: each.stat().st_size)
+notebook = json.loads(path.read_text(encoding="utf-8"))
+def look():
+    json.dumps(panel.shown(path, notebook))
+{before}
+started = time.perf_counter()
+look()
+print(time.perf_counter() - started)
+"""  # what the server does for one look at the largest notebook
 READY = "provisioner.turn_on()\nwarm.ForkServer.ready(provisioner._server)"
 
 
@@ -240,6 +253,10 @@ def steps() -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
             lambda: timed(START_PAGE.format(before="page()")),
             lambda: timed(START_PAGE.format(before="")),
         ),
+        "the panel beside the largest notebook: looked at again / first": (
+            lambda: timed(PANEL.format(notebooks=notebooks, before="look()")),
+            lambda: timed(PANEL.format(notebooks=notebooks, before="")),
+        ),
         "across lab to JupyterLab / jupyter lab": (lambda: opened(ours)[0], lambda: opened(plain)[0]),
         "across lab to the first cell with TensorFlow / jupyter lab": (
             lambda: opened(ours)[1],
@@ -266,10 +283,16 @@ def _steps_table(repeats: int, only: str) -> Table:
             for way in (0, 1) if repeat % 2 == 0 else (1, 0):
                 seen[way].append(ways[way]())
         cells = [
-            text for each in seen for text in (f"{statistics.median(each):.2f}", f"({min(each):.2f}-{max(each):.2f})")
+            text
+            for each in seen
+            for text in (_seconds(statistics.median(each)), f"({_seconds(min(each))}-{_seconds(max(each))})")
         ]
         made.add_row(name, *cells, f"{statistics.median(seen[1]) / statistics.median(seen[0]):.1f}")
     return made
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 if __name__ == "__main__":

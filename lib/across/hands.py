@@ -146,7 +146,9 @@ def draw_placement(fn: Callable[..., Any], *args: Any, title: str, devices: Sequ
             with tf.compat.v1.device(lambda op: device or op.device):
                 return fn(*inputs)
 
-        return placement.trace(tf.function(graph), *args)
+        traced = tf.function(graph)
+        traced.get_concrete_function(*args)  # where a call traces, TensorFlow counts: it would warn of the fifth
+        return placement.trace(traced, *args)
 
     logger = tf.get_logger()
     level = logger.level

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+import nbformat
 import pytest
-from labs import CHAPTER, LOADS, RUNS, Lab, run_all, until, validated
+from labs import CHAPTER, LOADS, RUNS, SIDE, Lab, active_cell, run_all, shown, until, validated
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
@@ -14,9 +15,9 @@ NUMBER = re.compile(r"\[\d+\]:")
 PICTURES = ".jp-OutputArea-output img[alt]"
 
 
-def address(lab: Lab) -> str:
+def address(lab: Lab, name: str = CHAPTER) -> str:
     base, query = lab.url.split("?", 1)
-    return f"{base.removesuffix('/lab')}/notebooks/{CHAPTER}.ipynb?{query}"
+    return f"{base.removesuffix('/lab')}/notebooks/{name}.ipynb?{query}"
 
 
 def ended(browser: Chrome) -> bool:
@@ -39,3 +40,45 @@ def test_a_chapter_runs_and_is_validated_in_notebook_7(browser: Chrome, lab: Lab
     browser.save_screenshot(str(screenshots / "notebook_7.png"))
     assert validated(browser).count("not begun") == 9
     browser.save_screenshot(str(screenshots / "notebook_7_validated.png"))
+
+
+def test_on_a_phone_validate_is_in_the_toolbar_and_the_panel_as_wide_as_the_window(
+    browser: Chrome, lab: Lab, screenshots
+):
+    of_answer = {"grade_id": "one", "points": 1, "schema_version": 3, "cell_type": "code", "task": False}
+    cells = [
+        nbformat.v4.new_code_cell("from across.attempt import attempt"),
+        *(
+            nbformat.v4.new_code_cell(
+                source,
+                metadata={
+                    "nbgrader": of_answer | {"grade_id": id_, "grade": check, "solution": not check, "locked": check},
+                    "across": {"exercise": "one", "answers": ["one"]},
+                },
+            )
+            for id_, source, check in (("one", "one = 1", False), ("check_one", "with attempt('one'):\n    one", True))
+        ),
+    ]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), lab.notebooks / "seven.ipynb"
+    )
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.get(address(lab, "seven"))
+        until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, IDLE), "an idle kernel")
+        assert "1 of 1 checks pass" in validated(browser)
+        until(
+            browser,
+            LOADS,
+            lambda b: b.find_element(By.CSS_SELECTOR, SIDE).rect["width"] >= 380,
+            "the panel, as wide as the window",
+        )
+        browser.save_screenshot(str(screenshots / "notebook_7_narrow.png"))
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+        browser.find_element(By.CSS_SELECTOR, f"{SIDE} a[data-cell='one']").click()
+        until(browser, LOADS, lambda b: "one = 1" in active_cell(b), "the cell of the answer")
+        assert not shown(browser, SIDE)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

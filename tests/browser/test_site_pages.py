@@ -62,11 +62,21 @@ def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, si
     opened(browser, f"{site}/chapters/{CHAPTER}.html", 1280)
     folded = browser.find_elements(By.CSS_SELECTOR, "div.cell details.hide")
     assert folded
+    assert folded[0].find_element(By.TAG_NAME, "summary").accessible_name == "Show its source"
     source = folded[0].find_element(By.CSS_SELECTOR, ".cell_input")
     assert not source.is_displayed()
     folded[0].find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
     WebDriverWait(browser, SEARCHED).until(lambda _: source.is_displayed())
     assert "with attempt(" in source.text
+
+
+def test_code_that_is_wider_than_a_phone_is_reached_by_the_keyboard(browser, site):
+    opened(browser, f"{site}/chapters/{CHAPTER}.html", 390)
+    wide, reached = browser.execute_script(
+        "const each = [...document.querySelectorAll('pre')].filter((pre) => pre.scrollWidth > pre.clientWidth);"
+        "return [each.length, each.filter((pre) => pre.tabIndex === 0).length]"
+    )
+    assert wide == reached > 0
 
 
 @pytest.mark.parametrize("served", [True, False])

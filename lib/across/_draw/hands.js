@@ -97,8 +97,7 @@
       data.ops.forEach((op, i) => {
         const fill = op.fixed ? "none" : data.fills[at[i]][0];
         boxes[i].setAttribute("transform", `translate(${middle(at[i])},${y(op)})`);
-        boxes[i].setAttribute("aria-valuenow", at[i]);
-        boxes[i].setAttribute("aria-valuetext", data.lanes[at[i]]);
+        if (!op.fixed) boxes[i].setAttribute("aria-valuenow", at[i]), boxes[i].setAttribute("aria-valuetext", data.lanes[at[i]]);
         boxes[i].firstChild.setAttribute("fill", op.fixed ? "#ffffff" : fill);
         boxes[i].querySelectorAll("text").forEach((each) => each.setAttribute("fill", op.fixed ? data.ink : data.fills[at[i]][1]));
         devices[i].textContent = data.lanes[at[i]];

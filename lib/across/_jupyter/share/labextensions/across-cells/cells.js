@@ -13,7 +13,11 @@
     return (await (versions.find((each) => each.loaded) || versions[0]).get())();
   }
 
+  // JupyterLab's comments and brackets have a contrast of 2.7 to 4.2 with the cell, and its printed lines are broken within words.
   const STYLE = `
+    body[data-jp-theme-light="true"] { --jp-mirror-editor-comment-color: #2f6f6f; --jp-mirror-editor-bracket-color: #6b6b4a; }
+    body[data-jp-theme-light="false"] { --jp-mirror-editor-comment-color: #6aabab; }
+    .jp-RenderedText pre { word-break: normal; overflow-wrap: anywhere; }
     .across-check .jp-Placeholder-contentContainer { align-items: center; gap: 0.6em; }
     .across-check .jp-PlaceholderText { display: none; }
     .across-check-run { font-family: var(--jp-ui-font-family); font-size: var(--jp-ui-font-size1); line-height: 1.5; cursor: pointer;

@@ -40,7 +40,9 @@ const STYLE = `
   .across-exercises:focus-visible { outline: 2px solid currentColor; outline-offset: 1px; }
   .across-exercises img { display: block; max-width: 100%; margin: 4px 0; }
   .across-exercises [hidden] { display: none; }
-  @media (max-width: ${NARROW - 1}px) { #jp-right-stack > .across-exercises { min-width: calc(100vw - 90px); } }`; // but for the tabs at the edges
+  @media (max-width: ${NARROW - 1}px) {
+    #jp-right-stack > .across-exercises { min-width: calc(100vw - 90px); } /* but for the tabs at the edges */
+    #jp-right-stack:has(> * > .across-exercises) { min-width: calc(100vw - 2px); } } /* Notebook 7, which has none */`;
 
 export function exercises({ widgets, icons, app, tracker, say, ask, url, element, go }) {
   const WORDS = { new: say("not begun"), begun: say("not checked yet"), waits: say("waits for another exercise"), ticked: say("ticked here"),

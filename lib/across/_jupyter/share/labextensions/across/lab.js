@@ -64,7 +64,8 @@
 
       async show_() {
         let text;
-        if (!this.text) this.node.replaceChildren(element("p", { role: "status", textContent: say("Your notebooks are being read …") }));
+        const reading = { role: "status", style: "margin: 24px", textContent: say("Your notebooks are being read …") };
+        if (!this.text) this.node.replaceChildren(element("p", reading));
         try {
           const response = await ask("across/start?part=1");
           text = await response.text();
@@ -126,14 +127,15 @@
     // ---- the panel of exercises, and Validate ----
 
     // a folded cell with a long first line would make the whole notebook wider than its window
-    const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; } .jp-Notebook .jp-InputPlaceholder { overflow: hidden; }";
+    const FOLDED = ".jp-Notebook .jp-Placeholder-content { min-width: 0; } .jp-Notebook .jp-InputPlaceholder { overflow: hidden; }"
+      + " .lm-MenuBar-item { white-space: nowrap; }"; // on a phone a menu's Chinese name would be broken into lines
 
     const beside = {
       id: "across:exercises",
       autoStart: true,
-      requires: [notebook.INotebookTracker],
+      requires: [notebook.INotebookTracker, apputils.IToolbarWidgetRegistry],
       optional: [apputils.ICommandPalette, application.ILayoutRestorer],
-      activate: (app, tracker, palette, restorer) => {
+      activate: (app, tracker, toolbars, palette, restorer) => {
         document.head.append(element("style", { textContent: FOLDED }));
         const { side, validate, saving } = exercises({ widgets, icons, app, tracker, say, ask, url, element, go });
         restorer?.add(side, side.id);
@@ -143,29 +145,25 @@
           execute: () => app.shell.activateById(side.id),
         });
         palette?.addItem({ command: EXERCISES, category: say("Course") });
-        app.docRegistry.addWidgetExtension("Notebook", {
-          createNew: (panel) => {
-            const button = new apputils.ToolbarButton({
-              className: "across-validate",
-              label: say("Validate"),
-              tooltip: say("Run what the checks need in a fresh kernel, and say how each exercise stands"),
-              onClick: () => validate(panel),
-            });
-            panel.context.saveState.connect((_, state) => saving(panel, state));
-            const home = new apputils.ToolbarButton({
-              className: "across-home",
-              label: say("Start page"),
-              tooltip: say("The chapters, your progress, and the next step"),
-              onClick: async () => { // it tells of the notebook as it is saved
-                if (panel.context.model.dirty && panel.context.contentsModel?.writable) await panel.context.save().catch(() => {});
-                app.commands.execute(OPEN);
-              },
-            });
-            panel.toolbar.insertItem(0, "across-start", home);
-            panel.toolbar.insertItem(1, "across-validate", button);
-            return button;
-          },
+        // Where they stand in a notebook's toolbar says schemas/across/exercises.json.
+        toolbars.addFactory("Notebook", "across-validate", (panel) => {
+          panel.context.saveState.connect((_, state) => saving(panel, state));
+          return new apputils.ToolbarButton({
+            className: "across-validate",
+            label: say("Validate"),
+            tooltip: say("Run what the checks need in a fresh kernel, and say how each exercise stands"),
+            onClick: () => validate(panel),
+          });
         });
+        toolbars.addFactory("Notebook", "across-start", (panel) => new apputils.ToolbarButton({
+          className: "across-home",
+          label: say("Start page"),
+          tooltip: say("The chapters, your progress, and the next step"),
+          onClick: async () => { // it tells of the notebook as it is saved
+            if (panel.context.model.dirty && panel.context.contentsModel?.writable) await panel.context.save().catch(() => {});
+            app.commands.execute(OPEN);
+          },
+        }));
       },
     };
 
