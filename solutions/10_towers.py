@@ -13,8 +13,8 @@
 # **How do I build data parallelism by hand, and is it right?**
 #
 # Several devices train one model. Each device is a **tower**: it computes the whole model, on a batch of its own. In about 180
-# minutes you build such a program, prove it equal to one device, measure its speed, and take the CPU out of its middle. *The
-# source* is the program of 2016 that is repaired here.
+# minutes you build a program of towers, prove it equal to one device, measure its speed, and take the CPU out of its middle.
+# *The source* is the program of 2016 that is repaired here.
 
 # %%
 from across import devices, digits, expecting, fresh, pictures, placement, ring, tower_runs
