@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
+from nbgrader.api import SubmittedNotebook
+from sqlalchemy import update
 
 from autograder.gradebook import database, evidence, given, history, late_penalty, replay, tables
 from autograder.gradebook.extensions import Extensions
@@ -313,12 +315,28 @@ def _records(book: Gradebook, chapter: Chapter, out: Path, students: Collection[
         found = tables.kept(connection, chapter.name, students)
         theirs = given.given(book, chapter.name, students) if found else {}
     zone, codes, made = late_penalty.zone(out), evidence.codes(book, out, chapter.name), []
+    off = late_penalty.policy(out) if any(each.seconds_late > 0 for each in theirs.values()) else None
     for verdict, stamp in found:
         more, marks = theirs.get(verdict.student, Given()), {mark.exercise: mark for mark in verdict.marks}
         its = tuple(row(verdict, marks[each.name], each, more) for each in chapter.exercises if each.name in marks)
         code = codes.get((verdict.student, verdict.digest), "")
-        made.append(Record(verdict, its, stamp, more.seconds_late, more.penalty, more.due, more.extension, zone, code))
+        penalty = more.penalty  # which nbgrader counts when it grades: marks by hand have changed the score since
+        if off and more.seconds_late > 0:
+            penalty = off(verdict.student, sum(each.points for each in its), more.seconds_late)
+        made.append(Record(verdict, its, stamp, more.seconds_late, penalty, more.due, more.extension, zone, code))
     return made
+
+
+def keep_penalties(out: Path, chapter: Chapter, found: Iterable[Record]) -> None:
+    """Write the points that these records say are taken off into nbgrader's table, for its pages and exports."""
+    theirs: Any = SubmittedNotebook
+    with book(out, chapter) as opened, opened.transaction() as connection:
+        there = {each.student_id: each for each in opened.assignment_submissions(chapter.name)}
+        for each in found:
+            submission = there.get(each.student)
+            if submission is not None and (submission.late_submission_penalty or 0.0) != each.penalty:
+                whose = theirs.assignment_id == submission.id  # a chapter has one notebook
+                connection.execute(update(theirs).where(whose).values(late_submission_penalty=each.penalty))
 
 
 def rows(out: Path, chapter: Chapter) -> list[Row]:

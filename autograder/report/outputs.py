@@ -45,6 +45,7 @@ def write(
         faults = roll.left(out, chapter) if faults is None else faults
         class_ = record.records(out, chapter)
         _notice(out, chapter, class_)
+        record.keep_penalties(out, chapter, class_)
         roll.keep_left(out, chapter, faults)
         standing = Standing(chapter, class_, faults, roll.absent(out, chapter), roll.attempts(out, chapter))
         standings = [standing if each is chapter else _standing(out, each) for each in released.chapters(out, chapter)]

@@ -12,6 +12,7 @@ from autograder.gradebook import late_penalty, record
 from autograder.gradebook.late_penalty import DAY, LatePerDay
 from autograder.gradebook.record import Recorder
 from autograder.model.course import CourseError
+from autograder.report import outputs
 
 DUE = "2026-01-05T12:00+00:00"
 
@@ -58,6 +59,20 @@ def test_the_policy_reaches_the_gradebook_and_what_is_recorded_already(tmp_path)
     assert write(tmp_path, when).penalty == 2.0
     late_penalty.settle(tmp_path, TINY, None, None, "2d")
     assert write(tmp_path, when).penalty == 0.0
+
+
+def test_a_mark_by_hand_changes_what_the_percentage_is_of_also_for_nbgrader(tmp_path):
+    late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
+    assert write(tmp_path, "2026-01-06 13:00:00 UTC").penalty == 1.0  # two days of 5 points
+    exercise = TINY.exercises[0]
+    with record.book(tmp_path, TINY) as book:
+        book.find_grade(exercise.grade_id, NAME, NAME, "ada").manual_score = 0.0
+        book.db.commit()
+    [now] = record.records(tmp_path, TINY)
+    assert now.penalty == pytest.approx(0.2 * (5.0 - exercise.max_points))
+    outputs.write(tmp_path, TINY)
+    with record.book(tmp_path, TINY) as book:
+        assert book.find_submission(NAME, "ada").late_submission_penalty == now.penalty
 
 
 def test_a_policy_written_again_leaves_the_rest_of_the_configuration_as_it_is(tmp_path):
