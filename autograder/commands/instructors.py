@@ -219,7 +219,9 @@ def forget(
 
     course = opened(context)
     kept = forgetting.kept(out, student, course.id)
-    of = f"{', '.join(kept.chapters) or 'no chapter'}; {', '.join(str(path) for path in (*kept.folders, *kept.tables))}"
+    of = (
+        f"{', '.join(kept.chapters) or 'no chapter'}; {', '.join(map(str, (*kept.folders, *kept.tables, *kept.pages)))}"
+    )
     if not yes:
         return say(f"{student}: would remove {of}; say --yes")
     forgetting.forget(out, student, course.id)

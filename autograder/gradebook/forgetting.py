@@ -21,7 +21,9 @@ from autograder.store import files, log
 
 FOLDERS = ("submitted", "autograded", "feedback")
 SEARCHED = 64 << 20  # bytes of a file that is searched for the name
-SHORT = 4  # characters: a shorter name is too often a word
+SHORT = 4  # characters: a shorter name is too often a word; it is looked for in lists, pages and archives alone
+LISTS = (".csv", ".html", ".zip")
+TERM = "term.html"  # of the whole class, from term.toml: `autograder term` writes it again
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Kept:
     chapters: tuple[str, ...]  # that were graded
     folders: tuple[Path, ...]
     tables: tuple[Path, ...]  # CSV files with lines of theirs
+    pages: tuple[Path, ...] = ()  # of the class, that are not made from the gradebook alone
 
 
 def kept(out: Path, student: str, course: str) -> Kept:
@@ -51,7 +54,7 @@ def kept(out: Path, student: str, course: str) -> Kept:
             found |= {each.assignment.name for each in book.find_student(student).submissions}
     if not (found or folders or held):
         raise CourseError(f"{out}: nothing is kept of a student {student!r}")
-    return Kept(tuple(sorted(found)), folders, held)
+    return Kept(tuple(sorted(found)), folders, held, tuple(path for path in (out / TERM,) if path.is_file()))
 
 
 def forget(out: Path, student: str, course: str) -> None:
@@ -75,6 +78,8 @@ def forget(out: Path, student: str, course: str) -> None:
             shutil.rmtree(folder)
         for path in found.tables:
             files.replace_table(path, _lines(path, student)[0], mode=path.stat().st_mode & 0o777)
+        for path in found.pages:
+            path.unlink()
         _forget_in_log(out / log.NAME, student)
 
 
@@ -122,13 +127,11 @@ def _forget_in_log(path: Path, student: str) -> None:
 
 
 def mentions(out: Path, student: str) -> list[Path]:
-    """The files in OUT that have the name as a word of its own; a name of three characters is not looked for."""
-    if len(student) < SHORT:
-        return []
+    """The files in OUT that have the name as a word of its own; a name of three characters is looked for in LISTS alone."""
     word = re.compile(rb"(?<![\w-])" + re.escape(student.encode("utf-8", "replace")) + rb"(?![\w-])")
     found = []
     for path in sorted(out.rglob("*")):
-        if path.is_file() and not path.is_symlink():
+        if path.is_file() and not path.is_symlink() and (len(student) >= SHORT or path.suffix in LISTS):
             with suppress(OSError), path.open("rb") as file:
                 if word.search(file.read(SEARCHED)):
                     found.append(path)

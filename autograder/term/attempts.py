@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -73,13 +72,12 @@ def of(out: Path, chapter: Chapter) -> ChapterClass:
 
 def _attempts(chapter: Chapter, stands: Record, kept: Mapping[str, list[Kept]], by_hand: Given) -> tuple[Attempt, ...]:
     """Each notebook that a verdict is kept of, the one that stands at the end; a mark by hand counts for all of them."""
-    last: dict[str, Kept] = {}
-    for each in kept.get(stands.student, ()):
-        last.pop(_which(each), None)
-        last[_which(each)] = each  # what was graded again counts once, and where it was graded last
+    last: list[Kept] = []
+    for each in kept.get(stands.student, ()):  # what was graded again counts once, and where it was graded last
+        last = [one for one in last if not _same(one, each)] + [each]
     checks = stands.verdict.evidence.parts.get("checks")
     made = []
-    for each in [*last.values()][:-1]:
+    for each in last[:-1]:
         if each.verdict.nothing:
             continue
         marks = {mark.exercise: mark for mark in each.verdict.marks}
@@ -92,12 +90,14 @@ def _attempts(chapter: Chapter, stands: Record, kept: Mapping[str, list[Kept]], 
     return (*made, _attempt(len(made) + 1, stands.timestamp, stands.rows))
 
 
-def _which(kept: Kept) -> str:
-    """Which notebook a verdict is of: what counts of it, and when it was handed in."""
-    if kept.answers is None:
-        return str(kept.timestamp)
-    said = asdict(kept.answers)
-    return json.dumps([kept.timestamp, *(said[name] for name in ("answers", "invalid", "missing", "refused", "added"))])
+def _same(one: Kept, other: Kept) -> bool:
+    """Whether verdicts are of one notebook: by what counts of it, and when it was handed in, as far as both times are known."""
+    if one.answers is None or other.answers is None:
+        return one.answers is other.answers and one.timestamp == other.timestamp
+    counts = ("answers", "invalid", "missing", "refused", "added")
+    if any(getattr(one.answers, name) != getattr(other.answers, name) for name in counts):
+        return False
+    return one.timestamp == other.timestamp or None in (one.timestamp, other.timestamp)
 
 
 def _attempt(

@@ -81,7 +81,7 @@ def _when(each: Counted, worth: Worth, rules: Rules, zone: str) -> list[str]:
     whose = f" ({', '.join(each.why_due)})" if each.why_due else ""
     said = f"Due {moment(each.due, zone)}{whose}"
     if worth.attempt.handed_in is None:
-        return [f"{said}; nobody says when it was handed in: nothing is taken off."]
+        return [f"{said}; no time says that it was late: nothing is taken off."]
     said += f", handed in {moment(worth.attempt.handed_in, zone)}"
     if not worth.seconds_late:
         return [f"{said}: on time."]

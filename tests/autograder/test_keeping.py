@@ -81,6 +81,15 @@ def test_where_the_name_stands_still_is_told(small, out):
     assert f"has the name still: {out / 'notes.txt'}" in " ".join(done.stderr.split("\n"))
 
 
+def test_a_short_name_is_told_of_lists_pages_and_archives_and_the_terms_page_goes(small, out):
+    for name in ("term.html", "gradebook_of_the_lms.csv", "notes.txt"):
+        (out / name).write_text("bob, 12 points")
+    done = command("forget", "bob", "--out", out, "--yes", root=small.root)
+    assert not (out / "term.html").exists()
+    assert "gradebook_of_the_lms.csv" in done.stderr.replace("\n", "")
+    assert "notes.txt" not in done.stderr  # "bob" is a word
+
+
 @pytest.mark.parametrize("name", ["nobody", "..", "../../etc", ""])
 def test_who_is_not_there_is_not_forgotten(small, out, name):
     done = command("forget", name, "--out", out, "--yes", root=small.root, code=2)

@@ -181,7 +181,7 @@ def test_a_total_explains_itself_line_by_line(graded, tmp_path):
         ("eve", "01_first: 0 of 40\n  Nothing was handed in."),
         ("eve", "Due 2026-01-14 12:00 UTC (section B), handed in 2026-01-14 11:00 UTC: on time."),
         ("fay", "Due 2026-01-15 12:00 UTC (section B, extension), handed in 2026-01-15 11:00 UTC: on time."),
-        ("gil", "Due 2026-01-05 12:00 UTC; nobody says when it was handed in: nothing is taken off."),
+        ("gil", "Due 2026-01-05 12:00 UTC; no time says that it was late: nothing is taken off."),
         (
             "gil",
             "Due 2026-01-13 12:00 UTC (extension), handed in 2026-01-13 13:00 UTC: 1 h late. 1 late day of the bank, 2 left.",
@@ -203,12 +203,16 @@ def test_what_was_graded_again_by_mended_checks_is_one_attempt_with_the_verdict_
             ("ada", SHIFT, "new"),
             ("bob", ALL, "old"),
             ("bob", SHIFT, "new"),
+            ("cy", ALL, "old"),
+            ("cy", SHIFT, "new"),
         ):
-            own = "same" if student == "ada" else str(points)  # Bob's are two notebooks
+            own = str(points) if student == "bob" else "same"  # Bob's are two notebooks
+            when = None if (student, points) == ("cy", ALL) else "2026-01-05 11:00:00 UTC"  # was told later of Cy's
             answers = Submission(student, FIRST, {"double": own})
-            recorder.write(verdict(course, FIRST, student, points, checks), "2026-01-05 11:00:00 UTC", answers)
-    ada, bob = told((course, out), tmp_path / "term.toml", 'attempt = "best"\n')[0]
-    assert (ada.total, ada.chapters[0].others, bob.total) == (3.0, (), 5.0)
+            recorder.write(verdict(course, FIRST, student, points, checks), when, answers)
+    ada, bob, cy = told((course, out), tmp_path / "term.toml", 'attempt = "best"\n')[0]
+    assert [(each.total, each.chapters[0].others) for each in (ada, cy)] == [(3.0, ())] * 2
+    assert bob.total == 5.0
     worth = bob.chapters[0].worth
     assert worth
     assert worth.attempt.other_checks  # which its lines say
