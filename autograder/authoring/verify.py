@@ -146,11 +146,12 @@ def verify(
         if name not in known:
             raise CourseError(f"{chapter_name}: no checked exercise {name!r}; {near(name, known)}")
     looked_at = [known[name] for name in exercises] or list(chapter.exercises)
+    file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
+    listed.must_fit(file, source, {each.name for each in chapter.exercises})
     theirs = accepted.is_imported(course, chapter_name)
     if theirs or not quick:
         forkserver.launch(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at))
-    file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
     if theirs:
         trials = list(accepted.trials(course, chapter, looked_at, seeds, mutated and not quick))
     else:

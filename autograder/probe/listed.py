@@ -26,13 +26,13 @@ mark, but for what is listed as harmful to an answer, and why.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder.model.course import CourseError
+from autograder.model.course import CourseError, near
 
 KEYS = {"says", "change", "source", "exercise"}
 
@@ -97,6 +97,20 @@ def equivalents(file: Path) -> list[Equivalent]:
 def harmful(file: Path) -> list[Harmful]:
     """The additions that a file lists as harmful."""
     return [each for each in _read(file) if isinstance(each, Harmful)]
+
+
+def must_fit(file: Path, reference: Mapping[str, str], exercises: Collection[str]) -> None:
+    """Raise CourseError where a row is of no answer cell or exercise, or changes what does not stand in the `reference`."""
+    for each in _read(file):
+        if each.answer not in reference:
+            raise CourseError(f"{file}: [{each.answer}]: no answer cell is called so; {near(each.answer, reference)}")
+        if isinstance(each, Variant):
+            where = f"{file}: {each.answer}.{'right' if each.correct else 'wrong'}.{each.name}"
+            if each.exercise not in exercises:
+                raise CourseError(f"{where}: there is no exercise {each.exercise!r}; {near(each.exercise, exercises)}")
+            if each.change[0] not in reference[each.answer]:
+                says = f"change: the reference of {each.answer} does not hold {each.change[0]!r}"
+                raise CourseError(f"{where}: {says}; write what stands there, or the whole source")
 
 
 @cache

@@ -76,6 +76,30 @@ def test_a_row_that_is_not_whole_is_the_authors_to_mend(written, row, says):
         listed.variants(file)
 
 
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (
+            "[maen.wrong]\nadds = { says = 'x', change = ['a', 'b'] }",
+            r"listed_odd.toml: \[maen\]: .* did you mean mean\?",
+        ),
+        ("[[maen.equivalent]]\nbecause = 'x'", r"\[maen\]: no answer cell is called so"),
+        (
+            "[mean.wrong]\nadds = { says = 'x', change = ['a', 'b'], exercise = 'maen' }",
+            "there is no exercise 'maen'; did you",
+        ),
+        (
+            "[mean.right]\nadds = { change = ['sum', 'b'] }",
+            "mean.right.adds: change: the reference of mean does not hold 'sum'",
+        ),
+    ],
+)
+def test_a_row_that_fits_no_answer_is_named_with_its_file_and_the_mend(written, row, says):
+    file = written("odd", row)
+    with pytest.raises(CourseError, match=says):
+        listed.must_fit(file, {"mean": "a = 1"}, ["mean"])
+
+
 @pytest.mark.parametrize("chapter", find().chapters)
 def test_every_misconception_that_a_check_raises_is_listed(chapter):
     raised = {
