@@ -32,7 +32,7 @@ def theirs(chapter: str, answer: str) -> list[str]:
     source = (ROOT / "solutions" / f"{chapter}.py").read_text("utf-8")
     cell = source.split(f'# %% answer="{answer}"')[1].split("# %%")[0].split("\n", 1)[1]
     reference = "\n".join(line for line in cell.splitlines() if not line.strip().startswith("#"))
-    found = listed.variants(ROOT / "autograder" / "checks" / f"listed_{chapter}.toml")
+    found = listed.variants(ROOT / "checks" / f"listed_{chapter}.toml")
     return [reference, *(each.written_over(reference) for each in found if each.answer == answer)]
 
 
