@@ -25,7 +25,11 @@ WIDTH = 64  # of the model's wide layer
 
 def a(kind: str) -> str:
     """A type's name in a sentence."""
-    return kind if kind == "None" or kind.startswith("a ") else f"{'an' if kind[:1] in tuple('aeiouAEIOU') else 'a'} {kind}"
+    return (
+        kind
+        if kind == "None" or kind.startswith("a ")
+        else f"{'an' if kind[:1] in tuple('aeiouAEIOU') else 'a'} {kind}"
+    )
 
 
 def ran_on(graph: tf.Graph, fetches: Sequence[str], feed: Mapping[str, Any], first: Collection[str] = ()) -> list[Any]:
