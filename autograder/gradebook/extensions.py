@@ -79,8 +79,7 @@ class Extensions:
 
     def applied(self, student: str, policy: str | None) -> str | None:
         """What decides a student's penalty besides their time: the class's `policy`, and their extension."""
-        seconds = self._theirs.get(student, 0.0)
-        return f"{policy} extended by {seconds:g} s" if policy and seconds else policy
+        return extended(policy, self._theirs.get(student, 0.0))
 
     def _check(self, each: Extension) -> None:
         if each.until and each.chapter == self._chapter:
@@ -96,6 +95,11 @@ class Extensions:
         if until and self._due:
             return {each.student: max(0.0, (until - self._due).total_seconds())}
         return {} if each.seconds is None else {each.student: each.seconds}
+
+
+def extended(policy: str | None, seconds: float) -> str | None:
+    """What decides the penalty of somebody with an extension of so many seconds."""
+    return f"{policy} extended by {seconds:g} s" if policy and seconds else policy
 
 
 def dates(connection: Connection, chapter: str) -> dict[str, str]:

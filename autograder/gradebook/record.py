@@ -25,7 +25,7 @@ from nbgrader.api import SubmittedNotebook
 from sqlalchemy import update
 
 from autograder.gradebook import database, evidence, given, history, late_penalty, replay, tables
-from autograder.gradebook.extensions import Extensions
+from autograder.gradebook.extensions import Extensions, extended
 from autograder.gradebook.given import Given
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course, harmless, recorded_notebook
@@ -314,14 +314,18 @@ def _records(book: Gradebook, chapter: Chapter, out: Path, students: Collection[
     with book.reading() as connection:
         found = tables.kept(connection, chapter.name, students)
         theirs = given.given(book, chapter.name, students) if found else {}
+        known = tables.digests(connection, chapter.name)
     zone, codes, made = late_penalty.zone(out), evidence.codes(book, out, chapter.name), []
-    off = late_penalty.policy(out) if any(each.seconds_late > 0 for each in theirs.values()) else None
+    policy, off = None, None
+    if any(each.seconds_late > 0 for each in theirs.values()):
+        policy, off = late_penalty.applied(database.load_config(out), chapter), late_penalty.policy(out)
     for verdict, stamp in found:
         more, marks = theirs.get(verdict.student, Given()), {mark.exercise: mark for mark in verdict.marks}
         its = tuple(row(verdict, marks[each.name], each, more) for each in chapter.exercises if each.name in marks)
         code = codes.get((verdict.student, verdict.digest), "")
         penalty = more.penalty  # which nbgrader counts when it grades: marks by hand have changed the score since
-        if off and more.seconds_late > 0:
+        now = extended(policy, more.extension)
+        if off and more.seconds_late > 0 and known[verdict.student][2] == now:  # another policy waits for `grade`
             penalty = off(verdict.student, sum(each.points for each in its), more.seconds_late)
         made.append(Record(verdict, its, stamp, more.seconds_late, penalty, more.due, more.extension, zone, code))
     return made

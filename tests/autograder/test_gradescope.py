@@ -154,8 +154,8 @@ def test_of_two_with_the_same_file_each_reads_their_own(exported, gradescope):
     data = handed_in(exported, "cem")
     assert data == handed_in(exported, "ada")
     said = gradescope(data, "cem@u.example")
-    assert said["score"] == 5.5  # a day late, 10 % of the 5 that the checks gave
-    assert "0.5 points are taken off" in said["output"]
+    assert said["score"] == 5.4  # a day late, 10 % of the 5 that the checks gave and the 1 by hand
+    assert "0.6 points are taken off" in said["output"]
     assert SECRET not in json.dumps(said)
     assert "To ada" not in json.dumps(said)
 
