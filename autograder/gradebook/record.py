@@ -335,7 +335,7 @@ def keep_penalties(out: Path, chapter: Chapter, found: Iterable[Record]) -> None
     """Write the points that these records say are taken off into nbgrader's table, for its pages and exports."""
     theirs: Any = SubmittedNotebook
     with book(out, chapter) as opened, opened.transaction() as connection:
-        there = {each.student_id: each for each in opened.assignment_submissions(chapter.name)}
+        there: dict[str, Any] = {str(each.student_id): each for each in opened.assignment_submissions(chapter.name)}
         for each in found:
             submission = there.get(each.student)
             if submission is not None and (submission.late_submission_penalty or 0.0) != each.penalty:
