@@ -150,13 +150,7 @@ def draw_placement(fn: Callable[..., Any], *args: Any, title: str, devices: Sequ
         traced.get_concrete_function(*args)  # where a call traces, TensorFlow counts: it would warn of the fifth
         return placement.trace(traced, *args)
 
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")  # that one function is traced five times is meant
-    try:
-        return _placed(pinned(""), [pinned(device) for device in devices], title, devices)
-    finally:
-        logger.setLevel(level)
+    return _placed(pinned(""), [pinned(device) for device in devices], title, devices)
 
 
 def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequence[str]) -> Hands:

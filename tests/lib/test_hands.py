@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import json
+import logging
 import math
 import re
 from typing import Any
@@ -133,6 +134,13 @@ def test_tensorflow_is_asked_of_each_lane():
             return x @ weight
 
     found = hands.draw_placement(product, tf.ones([2, 4]), title="", devices=cpus)
+    warned: list[str] = []
+    heard = logging.Handler()
+    heard.emit = lambda record: warned.append(record.getMessage())
+    tf.get_logger().addHandler(heard)
+    for _ in range(2):  # TensorFlow counts to five tracings of one function
+        hands.draw_placement(product, tf.ones([2, 4]), title="", devices=cpus)
+    assert warned == []
     answers = {op["label"][0]: (op["lane"], op["answers"]) for op in found.data["ops"]}
     assert answers["MatMul"] == (2, [0, 1, 2])
     assert answers["ReadVariableOp"] == (1, [1, 1, 1])
