@@ -31,7 +31,7 @@ from autograder.authoring.in_language import CODE, is_translated, prose_file
 from autograder.gradebook import record
 from autograder.job import judge
 from autograder.model.course import Course, find, students, text
-from autograder.report import feedback, rendering
+from autograder.report import feedback, rendering, term_lines
 from course_site import words as site
 
 Key = tuple[str | None, str]  # context, English
@@ -52,6 +52,7 @@ PAGES = (  # what they say is in a context of its own
 FINDINGS = [text for question, _, finding in diagnosis.RUNGS for text in (question, finding.says, finding.mend)]
 LABELS = [  # of the feedback page
     *(each for table in (feedback.HOW, feedback.TO_DO, feedback.NOT_YOURS) for each in table.values()),
+    *term_lines.COUNTS.values(),
     *(record.WAITS, record.BY_HAND, record.NOTHING, judge.NOTHING_SEEN, judge.NOT_ATTEMPTED),
 ]
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:  # these import what takes seconds
     from autograder.export.totals import Total
     from autograder.model.course import Chapter
 
-Chapters = Annotated[
-    list[str], typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
-]
+CHAPTERS = typer.Argument(help="03_device_placement, device_placement or 03", metavar="CHAPTER...")
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -55,14 +53,17 @@ def release(
 @app.command(rich_help_panel=INSTRUCTORS)
 def export(
     context: typer.Context,
-    chapters: Chapters,
+    chapters: Annotated[list[str] | None, CHAPTERS] = None,
+    *,
     out: Out,
+    term: Annotated[bool, typer.Option("--term", help="the total of the term, too, or alone")] = False,
     canvas: Annotated[Path | None, a_file(help="fill this gradebook, as Canvas exports it")] = None,
     moodle: Annotated[Path | None, a_file(help="fill this grading worksheet of a Moodle assignment")] = None,
     to: Annotated[Path | None, typer.Option(help="the file to write; by default OUT/export/ and the same name")] = None,
     roster: Annotated[Path | None, a_file(help="CSV: id, lms id, name, email")] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="with --canvas: 03=TITLE or 03=ID, where they are called otherwise")
+        list[str] | None,
+        typer.Option(help="with --canvas: 03=TITLE, 03=ID or term=TITLE, where they are called otherwise"),
     ] = None,
     scale: Annotated[bool, typer.Option("--scale", help="to the points that are possible there")] = False,
     gradescope: Annotated[
@@ -81,6 +82,8 @@ def export(
 
     For example: autograder export 03 --out class --canvas gradebook.csv --roster class.csv
 
+    Where `autograder term` was run, a chapter's mark is what counts by its rules, and --term exports the total.
+
     Exit code 2: somebody's mark is not in the file; who, and the mend, is printed, and all others are in it.
     """
     from autograder.export import canvas as canvas_file
@@ -88,20 +91,30 @@ def export(
     from autograder.export import spreadsheet
     from autograder.export.filling import Filled
     from autograder.export.people import People
-    from autograder.export.totals import totals
+    from autograder.export.totals import TERM, of_term, totals
     from autograder.store import files
 
     if sum(each is not None for each in (canvas, moodle, gradescope)) != 1:
         table = "OUT/totals.csv is the table for any other system"
         end(AUTHOR, f"give one of --canvas FILE and --moodle FILE, or --gradescope ZIP; {table}")
     course = opened(context)
-    names = list(dict.fromkeys(course.full_name(name) for name in chapters))
-    if (moodle or gradescope) and len(names) > 1:
-        end(AUTHOR, "--moodle, --gradescope: each is of one assignment; export one chapter at a time")
+    names = list(dict.fromkeys(course.full_name(name) for name in chapters or ()))
+    if not names and not term:
+        end(AUTHOR, "name a CHAPTER, or say --term for the total of the term")
+    if (moodle or gradescope) and len(names) + term > 1:
+        end(AUTHOR, "--moodle, --gradescope: each is of one assignment; export one chapter, or --term, at a time")
+    if gradescope and term:
+        end(AUTHOR, "--gradescope is of what was handed in for a chapter, which the total of a term is not")
     if column and not canvas:
         end(AUTHOR, "--column names a column of --canvas")
-    columns = {course.full_name(name): title for name, _, title in (said.partition("=") for said in column or ())}
+    columns = {
+        TERM.name if term and name == TERM.name else course.full_name(name): title
+        for name, _, title in (said.partition("=") for said in column or ())
+    }
     class_ = [(chapter, totals(out, chapter)) for chapter in map(course.chapter, names)]
+    _say_rules(out, class_)
+    if term:
+        class_.append((TERM, of_term(out, course.id)))
     if not (source := canvas or moodle):
         assert gradescope
         _replayed(gradescope, out, *class_[0], submissions, roster, name_pattern, waiting)
@@ -128,6 +141,21 @@ def export(
         warn("not exported", line)
     if filled.troubles:
         sys.exit(AUTHOR)
+
+
+def _say_rules(out: Path, class_: list[tuple[Chapter, list[Total]]]) -> None:
+    """Say whose rules the marks of these chapters are by, where OUT keeps those of a term."""
+    from autograder.term.kept import FILE
+
+    for chapter, found in class_:
+        asked = [total for total in found if total.stands is not None]
+        others = sum(abs(total.points - (total.stands or 0.0)) >= 0.005 for total in asked)
+        if asked:
+            say(
+                f"{chapter.name}: as {out / FILE} counts it; {others} of {len(asked)} marks are other than the gradebook's"
+            )
+        elif found and (out / FILE).is_file():
+            say(f"{chapter.name}: does not count in {out / FILE}; as the gradebook has it")
 
 
 def _replayed(
@@ -161,7 +189,7 @@ def _left_out(troubles: list[str]) -> int:
 @app.command(rich_help_panel=INSTRUCTORS)
 def feedback(
     context: typer.Context,
-    chapters: Chapters,
+    chapters: Annotated[list[str], CHAPTERS],
     out: Out,
     zip_: Annotated[
         str, typer.Option("--zip", help="for whose upload: canvas, moodle, or folders, a folder for each student")

@@ -174,27 +174,31 @@ def term(
 ) -> None:
     """Apply a term's rules to all chapters in OUT: term.csv, term.html, and a page for each student that explains the total.
 
-    Marks in the gradebook stay as they are. Exit code 2: somebody in a section is in no class; all others are counted.
+    OUT keeps them: from then on `export` goes by them, and a page of feedback says where its chapter counts otherwise. Marks
+    in the gradebook stay as they are. Exit code 2: somebody in a section is in no class; all others are counted.
 
     For example: autograder term term.toml --out class
     """
+    from autograder.gradebook import late_penalty
     from autograder.model.course import near
-    from autograder.term import counting, explained, outputs
+    from autograder.report import term_lines, term_page
+    from autograder.term import counting, kept
     from autograder.term import rules as rules_of
 
     course = opened(context)
     read = rules_of.read(rules, course.full_name)
-    lines, zone = outputs.counted(out, course.id, read)
+    lines, zone = kept.lines(out, course.id, read), late_penalty.zone(out)
     if student:
         named = {line.student: line for line in lines}
         if student not in named:
             end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
-        for part in explained.parts(named[student], read, zone):
+        for part in term_lines.parts(named[student], read, zone):
             say(part.head)
             for said in part.said:
                 say(f"  {said}")
         return
-    path = outputs.write(out, read, lines, zone, course.title)
+    kept.keep(out, rules)
+    path = term_page.write(out, read, lines, zone, course.title)
     say(f"{path}: {len(lines)} students, {len(lines[0].chapters) if lines else 0} chapters")
     strangers = counting.strangers(read, lines)
     for section, who in strangers:

@@ -25,7 +25,7 @@ from autograder.gradebook import evidence, record, roll
 from autograder.gradebook.record import Record, Row, number
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
-from autograder.report import feedback
+from autograder.report import feedback, term_lines
 from autograder.submissions import downloads, intake, student_files
 from autograder.submissions.filenames import Names
 from autograder.submissions.intake import Submission
@@ -74,20 +74,22 @@ def write(
                 made.told(total.student, f"{what}; give a --roster with the column email")
             elif digest := digests[total.student]:
                 name = f"marks/{digest}/{run_autograder.of_address(email)}.json"
-                put(name, json.dumps(result(chapter, records[total.student]), indent=1).encode(), 0o644)
+                put(name, json.dumps(result(chapter, records[total.student], total), indent=1).encode(), 0o644)
                 made.pages += 1
     return made
 
 
-def result(chapter: Chapter, one: Record) -> dict[str, object]:
+def result(chapter: Chapter, one: Record, total: Total) -> dict[str, object]:
     """What results.json says of a student: their own, as their page of feedback has it."""
     said = [f"{number(one.points)} of {number(chapter.max_points)} points"]
     if one.penalty:
         said.append(f"{number(one.penalty)} points are taken off, for it was handed in late")
+    if counts := term_lines.counts(total.counted, one.points, one.zone):
+        said.append(counts)
     if one.code:
         said.append(f"You think that a mark is wrong? Tell your teacher why, and the code of this page: {one.code}")
     return {
-        "score": round(one.points, 4),
+        "score": round(total.points, 4),
         "output": "\n".join(said),
         **dict.fromkeys(("output_format", "test_output_format", "test_name_format"), "text"),
         "visibility": SHOWN,

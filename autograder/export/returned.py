@@ -78,7 +78,7 @@ def write(
             if why := total.not_yet(waiting, missing=False):
                 made.told(total.student, why)
             elif name := names.get(total.student):
-                put(name, _data(out, chapter, total.student, records), 0o600)
+                put(name, _data(out, chapter, total, records), 0o600)
                 made.pages += 1
     return made
 
@@ -100,10 +100,10 @@ def archive(path: Path) -> Iterator[Callable[[str, bytes, int], None]]:
     os.replace(new, path)
 
 
-def _data(out: Path, chapter: Chapter, student: str, records: Mapping[str, Record]) -> bytes:
-    if student in records:
-        return feedback_notebook.render(out, chapter, records[student])
-    return feedback.path(out, chapter.name, student).read_bytes()
+def _data(out: Path, chapter: Chapter, total: Total, records: Mapping[str, Record]) -> bytes:
+    if total.student in records:
+        return feedback_notebook.render(out, chapter, records[total.student], total.counted)
+    return feedback.path(out, chapter.name, total.student).read_bytes()
 
 
 def _names(out: Path, chapter: Chapter, students: set[str], target: Target, made: Returned) -> dict[str, str]:

@@ -1,14 +1,21 @@
-"""What a student has for a chapter: as gradebook and feedback say, and whether it may leave the house yet."""
+"""What a student has for a chapter, or for the term, and whether it may leave the house yet.
+
+A chapter's mark is what the gradebook says; where OUT keeps the rules of a term, what counts by them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.gradebook import record, roll
 from autograder.model import harmless
-from autograder.model.course import Chapter
+from autograder.model.course import Chapter, CourseError, Limits
 from autograder.model.verdict import Result
+from autograder.term import kept
+from autograder.term.counting import Counted
+
+TERM = Chapter("term", "Term total", {}, (), Limits())  # as a column of a gradebook
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,8 @@ class Total:
     chapter: str
     points: float  # what counts: less what the late policy takes off
     max_points: float
+    stands: float | None = None  # the points that gradebook and feedback have, where rules of a term were asked
+    counted: Counted | None = None  # by these rules
     waiting: int = 0  # exercises that wait for a mark by hand
     missing: int = 0  # exercises whose cell is not in the notebook: no mark of 0 by itself
     fault: str = ""  # why this machine could not grade what was handed in last
@@ -37,17 +46,50 @@ class Total:
 
 
 def totals(out: Path, chapter: Chapter) -> list[Total]:
-    """The totals of a chapter, by student; who was never graded has none. Raises CourseError if OUT has no gradebook."""
-    faults = roll.left(out, chapter)
-    return [
-        Total(
+    """The totals of a chapter, by student; who was never graded has none.
+
+    Raises CourseError if OUT has no gradebook, or for rules of a term that cannot be read.
+    """
+    faults, counts = roll.left(out, chapter), kept.counts(out, chapter)
+    made = []
+    for each in record.records(out, chapter):
+        total = Total(
             each.student,
             chapter.name,
             each.points,
             chapter.max_points,
-            sum(row.waiting for row in each.rows),
-            sum(row.verdict is Result.MISSING for row in each.rows),
-            faults.get(each.student, ""),
+            waiting=sum(row.waiting for row in each.rows),
+            missing=sum(row.verdict is Result.MISSING for row in each.rows),
+            fault=faults.get(each.student, ""),
         )
-        for each in record.records(out, chapter)
-    ]
+        if counts is not None:
+            total = _by_the_rules(total, counts.get(each.student))
+        made.append(total)
+    return made
+
+
+def _by_the_rules(total: Total, counted: Counted | None) -> Total:
+    total = replace(total, stands=total.points, counted=counted)
+    if counted is None or counted.worth is None:  # nothing was handed in
+        return total
+    worth = counted.worth
+    return replace(total, points=worth.points, waiting=worth.attempt.waiting, missing=worth.attempt.missing)
+
+
+def of_term(out: Path, course_id: str) -> list[Total]:
+    """The totals of the term, as term.csv has them; who handed in nothing at all has none.
+
+    Raises CourseError where OUT keeps no rules, nothing was graded there, or a chapter has no weight.
+    """
+    rules = kept.read(out, course_id)
+    if rules is None:
+        raise CourseError(f"{out / kept.FILE}: is not there; run `autograder term TERM.TOML --out {out}` first")
+    made = []
+    for line in kept.lines(out, course_id, rules):
+        tries = [each.worth.attempt for each in line.chapters if each.worth]
+        fault = next((f"{each.chapter.name}: {each.fault}" for each in line.chapters if each.fault), "")
+        if tries or fault:
+            waiting, missing = sum(each.waiting for each in tries), sum(each.missing for each in tries)
+            points = round(line.total, 2)
+            made.append(Total(line.student, TERM.name, points, line.of, None, None, waiting, missing, fault))
+    return made

@@ -13,7 +13,7 @@ import hmac
 import json
 import subprocess
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -151,9 +151,11 @@ def latest(book: Gradebook, chapter: str) -> tuple[dict[str, Submission], str]:
     return found, next((row.basis for row in reversed(rows) if row.basis), "")
 
 
-def every(book: Gradebook, chapter: str) -> dict[str, list[Kept]]:
-    """All that was recorded of each student, oldest first, but what cannot be read."""
+def every(book: Gradebook, chapter: str, students: Collection[str] | None = None) -> dict[str, list[Kept]]:
+    """All that was recorded of everyone, or of these students, oldest first, but what cannot be read."""
     query = select(EVIDENCE).where(EVIDENCE.c.chapter == chapter).order_by(EVIDENCE.c.id)
+    if students is not None:
+        query = query.where(EVIDENCE.c.student.in_(students))
     found: dict[str, list[Kept]] = {}
     with book.reading() as connection:
         for row in connection.execute(query):

@@ -287,10 +287,10 @@ class Recorder:
         files.replace(self._file("autograded", student), replay.as_bytes(notebook))
 
 
-def records(out: Path, chapter: Chapter) -> list[Record]:
-    """Everything recorded of a chapter but the notebooks, sorted by student. Raises CourseError if OUT has no gradebook."""
+def records(out: Path, chapter: Chapter, students: Collection[str] | None = None) -> list[Record]:
+    """Everything recorded of a chapter, or of these students, but the notebooks. Raises CourseError if OUT has no gradebook."""
     with book(out, chapter) as opened:
-        return _records(opened, chapter, out)
+        return _records(opened, chapter, out, students)
 
 
 def whole(out: Path, chapter: Chapter, students: Collection[str] | None = None) -> Iterator[Record]:

@@ -12,9 +12,11 @@ from typing import Any
 from sqlalchemy import Column, Table, delete, insert, select
 
 from autograder.gradebook import database, record
+from autograder.gradebook.record import Record
 from autograder.gradebook.schema import ABSENT, ATTEMPT, LEFT, VERDICTS
 from autograder.model.course import Chapter
 from autograder.model.harmless import visible
+from autograder.model.verdict import Result
 from autograder.submissions.roster import Enrolled
 
 
@@ -59,6 +61,11 @@ def keep_attempts(out: Path, chapter: Chapter, said: Mapping[str, str], of: Coll
     if now != there:
         lines = [{"chapter": chapter.name, "student": student, "said": each} for student, each in now.items()]
         _replace(out, chapter, ATTEMPT, lines)
+
+
+def handed_in_nothing(one: Record) -> bool:
+    """Whether all that is recorded is that nothing came."""
+    return all(row.verdict is Result.ABSENT for row in one.rows)
 
 
 def enter(out: Path, chapter: Chapter, enrolled: Mapping[str, Enrolled]) -> None:

@@ -13,7 +13,7 @@ import ast
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -230,10 +230,9 @@ class Course:
 
     def full_name(self, name: str) -> str:
         """The one chapter that `name` means: `03_device_placement`, `device_placement` or `03`. Raises CourseError."""
-        name = Path(name).stem
-        found = [full for full in self.chapters if name in (full, *_short_names(full))]
+        found = meant(name, self.chapters)
         if len(found) != 1:
-            raise CourseError(f"no chapter {name!r}; there are: {', '.join(self.chapters) or 'none'}")
+            raise CourseError(f"no chapter {Path(name).stem!r}; there are: {', '.join(self.chapters) or 'none'}")
         return found[0]
 
     def chapter(self, name: str) -> Chapter:
@@ -340,9 +339,14 @@ def _files(folder: Path) -> tuple[tuple[str, bytes], ...]:
     return tuple(found)
 
 
-def _short_names(full: str) -> tuple[str, ...]:
-    """`03`, `3` and `device_placement` of `03_device_placement`."""
-    return (full[:2], full[:2].removeprefix("0"), full[3:]) if headers.NUMBERED.match(full) else ()
+def meant(said: str, chapters: Iterable[str]) -> list[str]:
+    """Which of these chapters `03_device_placement`, `device_placement`, `03` or `3` may be."""
+    said = Path(said).stem
+    return [
+        full
+        for full in chapters
+        if said == full or (headers.NUMBERED.match(full) and said in (full[:2], full[:2].removeprefix("0"), full[3:]))
+    ]
 
 
 def _needs(path: Path, needs: Mapping[str, tuple[str, ...]], chapters: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ from autograder.model.course import Chapter
 from autograder.model.verdict import Result
 from autograder.report import attention, charts, rendering, similar
 from autograder.report.attention import Need, mistakes
-from autograder.report.standing import Marked, handed_in_nothing, marked, nothing_read
+from autograder.report.standing import Marked, marked, nothing_read
 from autograder.store import files
 
 # Good to bad. Marks: a shape for each, so that a colour is never the only sign.
@@ -152,7 +152,7 @@ def _lines(
             "waiting": any(row.waiting for row in rows),
             "lost": any(not row.waiting and row.points < row.max_points for row in rows),
             "late": bool(late),
-            "none": handed_in_nothing(record),
+            "none": roll.handed_in_nothing(record),
         }
         flags = tuple(flag for flag, holds in is_in.items() if holds)
         made[student] = Line(student, record, late, flags, _why(explain, student, chapter))
@@ -176,7 +176,7 @@ def _facts(class_: Sequence[Record], counted: Marked) -> list[str]:
         facts += [f"median {number(counted.median)}{middle} of {number(counted.max_points)} points"]
         if names := ", ".join(harmless.line(each.name) for each in counted.left_out):
             facts[-1] += f" without {names}, not marked yet"
-    if unread := sum(nothing_read(record) and not handed_in_nothing(record) for record in class_):
+    if unread := sum(nothing_read(record) and not roll.handed_in_nothing(record) for record in class_):
         facts += [f"{unread} could not be read, and {'is' if unread == 1 else 'are'} not counted"]
     if class_:
         facts += [f"{sum(record.verdict.seconds for record in class_):.0f} s of grading"]

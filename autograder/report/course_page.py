@@ -12,7 +12,7 @@ from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.report import attention, rendering
 from autograder.report.class_page import feedback_link, page_name
-from autograder.report.standing import Standing, handed_in_nothing, marked
+from autograder.report.standing import Standing, marked
 from autograder.store import files
 
 NOT_GRADED, ABSENT, WAITS = "?", "–", "✎"
@@ -103,7 +103,7 @@ def _cells(standing: Standing) -> dict[str, Cell]:
         says = [f"late, −{number(record.penalty)}"] if record.penalty else ["late"] if record.seconds_late else []
         waiting = sum(row.waiting for row in record.rows)
         says += [f"{waiting} answers wait for a mark by hand"] if waiting else []
-        absent = handed_in_nothing(record)
+        absent = roll.handed_in_nothing(record)
         text = ABSENT if absent else number(record.points) + (f" {WAITS}" if waiting else "")
         link = feedback_link(record.student, standing.chapter.name)
         is_in = {"waiting": waiting, "late": record.seconds_late, "none": absent}

@@ -7,6 +7,7 @@ The page is one file without scripts: HTML of the student's is cleaned, and a Co
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from pathlib import Path
@@ -24,13 +25,15 @@ from autograder.gradebook.record import Record
 from autograder.model import course, harmless, markup
 from autograder.model.course import Chapter
 from autograder.model.verdict import CARRIED, Fault, Result
-from autograder.report import rendering, words
+from autograder.report import rendering, term_lines, words
 from autograder.report.words import Words
 from autograder.store import files
 from autograder.submissions.added_cells import LEFT_OUT
+from autograder.term.counting import Counted
 
 PAGE = 16 << 20  # bytes of one page
 COLOURED_PAGE = 12_000  # characters of the student's code that are coloured
+NO_TERM: Mapping[str, Counted] = {}
 ALIKE = 4_000  # characters of a cell that is remembered as it was rendered
 NOT_YOURS = {  # whose fault it was is for instructors; a student reads of it only where it was not the student's
     Fault.AUTHOR: "The check broke on your answer. That is the course's fault: it will be mended and graded again.",
@@ -73,20 +76,25 @@ class PageError(ValueError):
     """A page that would be too big to open."""
 
 
-def write(out: Path, chapter: Chapter, record: Record) -> Path:
+def write(out: Path, chapter: Chapter, record: Record, *, counts: Mapping[str, Counted] = NO_TERM) -> Path:
     """Write OUT/feedback/<student>/<chapter>/<chapter>.html, from a record with its notebook.
+
+    `counts` is what the chapter counts for students in the term.
 
     Raises PageError; ValueError where the notebook cannot be read; whatever else odd notebooks bring about.
     """
-    page = render(chapter, record, _words(out, chapter, record)).encode("utf-8")
+    page = render(chapter, record, _words(out, chapter, record), counts.get(record.student)).encode("utf-8")
     if len(page) > PAGE:
         raise PageError(f"the page would have more than {PAGE >> 20} MiB")
     return _put(out, chapter, record.student, page)
 
 
-def write_without_notebook(out: Path, chapter: Chapter, record: Record, why: str) -> Path:
+def write_without_notebook(
+    out: Path, chapter: Chapter, record: Record, why: str, *, counts: Mapping[str, Counted] = NO_TERM
+) -> Path:
     """Write the page with the marks alone, and why there is no more."""
-    page = _page(chapter, record.student, record, trouble=why, spoken=_words(out, chapter, record))
+    counted, spoken = counts.get(record.student), _words(out, chapter, record)
+    page = _page(chapter, record.student, record, trouble=why, spoken=spoken, counted=counted)
     return _put(out, chapter, record.student, page.encode("utf-8"))
 
 
@@ -95,9 +103,9 @@ def write_ungraded(out: Path, chapter: Chapter, student: str, why: str) -> Path:
     return _put(out, chapter, student, _page(chapter, student, None, trouble=why).encode("utf-8"))
 
 
-def render(chapter: Chapter, record: Record, spoken: Words = words.ENGLISH) -> str:
+def render(chapter: Chapter, record: Record, spoken: Words = words.ENGLISH, counted: Counted | None = None) -> str:
     """Return the page as HTML: any characters in the record, none of them hidden, no markup of the student's kept."""
-    return _page(chapter, record.student, record, shown=notebook(record, spoken), spoken=spoken)
+    return _page(chapter, record.student, record, shown=notebook(record, spoken), spoken=spoken, counted=counted)
 
 
 def _words(out: Path, chapter: Chapter, record: Record) -> Words:
@@ -132,6 +140,7 @@ def _page(
     shown: str = "",
     trouble: str = "",
     spoken: Words = words.ENGLISH,
+    counted: Counted | None = None,
 ) -> str:
     return rendering.render(
         "feedback.html",
@@ -144,6 +153,7 @@ def _page(
         right=sum(row.verdict is Result.PASSED for row in record.rows) if record else 0,
         waiting=sum(row.max_points for row in record.rows if row.waiting) if record else 0.0,
         due=_due(record) if record else None,
+        counts=term_lines.counts(counted, record.points, record.zone, spoken) if record else "",
         how=HOW,
         held=_held(record) if record else {},
         weak={each.exercise for each in record.verdict.evidence.outcomes if each.weak} if record else (),

@@ -10,11 +10,13 @@ from autograder.gradebook import replay
 from autograder.gradebook.record import Record, Row, number
 from autograder.model import markup
 from autograder.model.course import Chapter
+from autograder.report import term_lines
+from autograder.term.counting import Counted
 
 
-def render(out: Path, chapter: Chapter, record: Record) -> bytes:
+def render(out: Path, chapter: Chapter, record: Record, counted: Counted | None = None) -> bytes:
     """Return it as the bytes of a file. What a student wrote is text in it; where OUT/autograded has no notebook: the marks."""
-    marks = {"cell_type": "markdown", "id": "across-marks", "metadata": {}, "source": _marks(chapter, record)}
+    marks = {"cell_type": "markdown", "id": "across-marks", "metadata": {}, "source": _marks(chapter, record, counted)}
     notebook = _executed(out, chapter.name, record.student)
     metadata = {name: notebook["metadata"][name] for name in ("kernelspec",) if name in notebook.get("metadata", {})}
     cells = [marks, *({**cell, "metadata": {}} for cell in notebook.get("cells", ()))]
@@ -29,10 +31,12 @@ def _executed(out: Path, chapter: str, student: str) -> dict[str, Any]:
         return {}
 
 
-def _marks(chapter: Chapter, record: Record) -> str:
+def _marks(chapter: Chapter, record: Record, counted: Counted | None) -> str:
     said = [f"# {chapter.title}: {number(record.points)} of {number(chapter.max_points)} points"]
     if record.penalty:
         said.append(f"Late: {number(record.penalty)} points taken off.")
+    if counts := term_lines.counts(counted, record.points, record.zone):
+        said.append(counts)
     said += [_exercise(row) for row in record.rows]
     return "\n\n".join([*said, "---", "Below is your notebook, as it was executed."])
 

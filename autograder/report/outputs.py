@@ -18,6 +18,8 @@ from autograder.model.verdict import Result
 from autograder.report import class_page, course_page, feedback, pages
 from autograder.report.standing import Standing, write_totals
 from autograder.store import files
+from autograder.term import kept
+from autograder.term.counting import Counted
 
 Progress = Callable[[int, int, str], None]  # (done, of how many, student)
 
@@ -74,9 +76,10 @@ def write_pages(out: Path, chapter: Chapter, students: Collection[str], workers:
 def write_page(out: Path, chapter: Chapter, student: str) -> Path:
     """Write one student's page anew, and return it. Raises LookupError for who was not graded; CourseError, OSError."""
     for each in record.whole(out, chapter, [student]):
-        for made, why in pages.made([each], partial(feedback.write, out, chapter), 1):
+        counts = kept.counts(out, chapter, [student]) or {}
+        for made, why in pages.made([each], partial(feedback.write, out, chapter, counts=counts), 1):
             if why:
-                _write_instead(out, chapter, made, why)
+                _write_instead(out, chapter, made, why, counts)
         return feedback.path(out, chapter.name, student)
     raise LookupError(f"{student} was not graded yet: run `autograder grade {chapter.name}`")
 
@@ -119,20 +122,21 @@ def _write_pages(
     """Write the page of everyone who is recorded, or of these students; who got one without their notebook, and why."""
     unmade: dict[str, str] = {}
     feedback.prepare(chapter)
-    records, work = record.whole(out, chapter, students), partial(feedback.write, out, chapter)
+    counts = kept.counts(out, chapter, students) or {}
+    records, work = record.whole(out, chapter, students), partial(feedback.write, out, chapter, counts=counts)
     with closing(pages.made(records, work, workers or os.cpu_count() or 1)) as made:
         for done, (each, why) in enumerate(made, 1):
             if why:
                 unmade[each.student] = why
-                _write_instead(out, chapter, each, why)
+                _write_instead(out, chapter, each, why, counts)
             if progress is not None:
                 progress(done, count, each.student)
     return unmade
 
 
-def _write_instead(out: Path, chapter: Chapter, each: Record, why: str) -> None:
+def _write_instead(out: Path, chapter: Chapter, each: Record, why: str, counts: Mapping[str, Counted]) -> None:
     try:
-        feedback.write_without_notebook(out, chapter, each, why)
+        feedback.write_without_notebook(out, chapter, each, why, counts=counts)
     except OSError:
         raise
     except Exception as error:  # not even the marks: whatever they hold, it is this student's page alone

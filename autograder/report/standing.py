@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder.gradebook import tables
+from autograder.gradebook import roll, tables
 from autograder.gradebook.record import NOTHING, Record, Row, number
 from autograder.model import harmless
 from autograder.model.course import Chapter, Exercise
@@ -98,7 +98,7 @@ def write_totals(out: Path, chapters: Iterable[Standing]) -> Path:
 
 def _note(record: Record) -> str:
     """Why a total is less than the answers might be worth: nothing came, nothing could be read, cells are not there."""
-    if handed_in_nothing(record):
+    if roll.handed_in_nothing(record):
         return "absent"
     unread = [row for row in record.rows if row.verdict in (Result.INVALID, Result.MISSING)]
     if unread and len({(row.verdict, row.message) for row in unread}) == 1 and len(unread) == len(record.rows):
@@ -164,8 +164,3 @@ def told_apart(chapter: Chapter, class_: Iterable[Record]) -> dict[str, tuple[fl
 def nothing_read(record: Record) -> bool:
     """Whether no answer was there that could be read."""
     return all(row.verdict in (Result.ABSENT, Result.INVALID, Result.MISSING) for row in record.rows)
-
-
-def handed_in_nothing(record: Record) -> bool:
-    """Whether all that is recorded is that nothing came."""
-    return all(row.verdict is Result.ABSENT for row in record.rows)

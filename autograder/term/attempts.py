@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,6 @@ from autograder.gradebook.given import Given, Scores
 from autograder.gradebook.record import Record, Row
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
-from autograder.report.standing import handed_in_nothing
 
 NONE: Scores = (None, None, None)
 
@@ -50,13 +49,13 @@ class ChapterClass:
     zone: str = ""  # where the class is
 
 
-def of(out: Path, chapter: Chapter) -> ChapterClass:
-    """The class of a chapter that was graded into OUT. Raises CourseError, GradebookError."""
-    records = record.records(out, chapter)
+def of(out: Path, chapter: Chapter, students: Collection[str] | None = None) -> ChapterClass:
+    """The class of a chapter that was graded into OUT, or these students of it. Raises CourseError, GradebookError."""
+    records = record.records(out, chapter, students)
     absent, faults = roll.absent(out, chapter), roll.left(out, chapter)
     with record.book(out, chapter) as book:
-        kept = evidence.every(book, chapter.name)
-        by_hand = given.given(book, chapter.name) if records else {}
+        kept = evidence.every(book, chapter.name, students)
+        by_hand = given.given(book, chapter.name, students) if records else {}
         with book.reading() as connection:
             dates = extensions.dates(connection, chapter.name)
     due = next((each.due - timedelta(seconds=each.extension) for each in records if each.due), None)
@@ -64,7 +63,9 @@ def of(out: Path, chapter: Chapter) -> ChapterClass:
     for each in records:
         extension, until = timedelta(seconds=each.extension), tables.moment(dates.get(each.student))
         dated = until if until and due and until - due == extension else None  # else nbgrader's came after it
-        tries = () if handed_in_nothing(each) else _attempts(chapter, each, kept, by_hand.get(each.student, Given()))
+        tries = (
+            () if roll.handed_in_nothing(each) else _attempts(chapter, each, kept, by_hand.get(each.student, Given()))
+        )
         theirs[each.student] = Theirs(tries, "", extension, dated)
     theirs |= {student: Theirs(fault=why) for student, why in faults.items()}
     return ChapterClass(chapter, due, theirs, next((each.zone for each in records), ""))

@@ -24,9 +24,9 @@ NAME = "03_small"
 HALF = {**RIGHT, "shift": "def shift(x, by):\n    return x"}
 CLASS = {100: ("lovelaceada", RIGHT), 101: ("brownbob", HALF), 104: ("adamseve_LATE", RIGHT)}  # Cem handed in nothing
 GRADEBOOK = [
-    ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Small (7001)"],
-    ["    Points Possible", "", "", "", "", "6"],
-    *(["Somebody", number, f"s-{number}", "", "A", ""] for number in ("100", "101", "102", "104")),
+    ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Small (7001)", "Term total (7002)"],
+    ["    Points Possible", "", "", "", "", "6", "100"],
+    *(["Somebody", number, f"s-{number}", "", "A", "", ""] for number in ("100", "101", "102", "104")),
 ]
 
 
@@ -44,13 +44,22 @@ def totals(folder: Path) -> dict[str, float]:
     return {row["student"]: float(row["total"]) for row in courses.table(folder / "class" / "totals.csv")}
 
 
+def column(folder: Path, title: str) -> dict[str, float]:
+    """What Canvas's import has in a column, by the user's number."""
+    rows = courses.table(folder / "class" / "export" / "gradebook.csv")
+    return {row["ID"]: float(row[title]) for row in rows if row["ID"] and row[title]}
+
+
 @pytest.fixture(scope="module")
-def term(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], list[dict[str, float]]]:
-    """The course's folder after the page was followed; what each block printed; the totals after each command that grades."""
+def term(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, dict[str, str], list[dict[str, float]], dict[str, float]]:
+    """The course's folder after the page was followed; what each block printed; the totals after each command that grades;
+    and what `export` had for Canvas first."""
     folder = tmp_path_factory.mktemp("term")
     course = courses.write(folder, NAME, SOURCE, CHECKS)
     (folder / "kept").mkdir()
-    printed, seen = {}, []
+    printed, seen, marks = {}, [], {}
     for block in BLOCK.finditer(PAGE):
         content = block["content"]
         if block["file"]:
@@ -61,7 +70,9 @@ def term(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
             printed[content] = follow(folder, content)
             if "--submissions" in content:
                 seen.append(totals(folder))
-    return folder, printed, seen
+            if "export 03" in content:
+                marks = column(folder, "Small (7001)")
+    return folder, printed, seen, marks
 
 
 def test_every_command_of_the_page_was_run(term):
@@ -80,13 +91,11 @@ def test_only_whose_time_changed_is_graded_again(term):
 
 
 def test_canvas_gets_every_total_of_who_handed_in(term):
-    rows = courses.table(term[0] / "class" / "export" / "gradebook.csv")
-    marks = {row["ID"]: float(row["Small (7001)"]) for row in rows if row["ID"] and row["Small (7001)"]}
-    assert marks == {
-        "100": 5,
-        "101": 2,
-        "104": 5,
-    }
+    assert term[3] == {"100": 5, "101": 2, "104": 5}
+
+
+def test_canvas_gets_the_total_of_the_term(term):
+    assert column(term[0], "Term total (7002)") == {"100": 83.33, "101": 33.33, "104": 83.33}  # of 6 points
 
 
 def test_feedback_goes_back_to_everyone_who_handed_in_a_notebook(term):

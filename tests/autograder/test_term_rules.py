@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import classroom
 import courses
 import pytest
 from bs4 import BeautifulSoup
 from small_course import CHECKS, SOURCE, command
 
 from autograder.authoring import build
+from autograder.export import gradescope, totals
 from autograder.gradebook import late_penalty, record, roll
 from autograder.gradebook.record import Recorder
 from autograder.model.course import Course, CourseError
 from autograder.model.verdict import Evidence, Fault, Mark, Result, Verdict
+from autograder.report import feedback_notebook, outputs
 from autograder.submissions.extensions import DAY, Extension
 from autograder.submissions.intake import Submission
-from autograder.term import outputs, rules
+from autograder.term import kept, rules
 
 FIRST, SECOND = "01_first", "02_second"  # 5 points each: `double` 2, `shift` 3
 DUE = {FIRST: datetime(2026, 1, 5, 12, tzinfo=UTC), SECOND: datetime(2026, 1, 12, 12, tzinfo=UTC)}
@@ -105,7 +109,7 @@ def graded(tmp_path_factory) -> tuple[Course, Path]:
 def told(graded: tuple[Course, Path], path: Path, text: str = TERM):
     course, out = graded
     path.write_text(text, encoding="utf-8")
-    return outputs.counted(out, course.id, rules.read(path, course.full_name))
+    return kept.lines(out, course.id, rules.read(path, course.full_name)), late_penalty.zone(out)
 
 
 def test_every_total_and_what_is_left_of_the_bank_is_what_was_worked_out_by_hand(graded, tmp_path):
@@ -138,6 +142,7 @@ def test_the_command_writes_a_table_a_page_and_for_each_student_a_page_of_their_
     done = command("term", path, "--out", out, root=course.root, columns=400, code=None)
     assert (done.returncode, "8 students, 2 chapters" in done.stdout) == (2, True), done.stderr
     assert "sections.B.students: 'gill' is in no class; did you mean gil?" in done.stderr
+    assert (out / "term.toml").read_bytes() == path.read_bytes()
     rows = {row["student"]: row for row in courses.table(out / "term.csv")}
     assert {student: float(row["total"]) for student, row in rows.items()} == TOTALS
     assert (rows["cem"]["days_spent"], rows["cem"][FIRST], rows["cem"][SECOND]) == ("3", "36", "32.4")
@@ -149,6 +154,95 @@ def test_the_command_writes_a_table_a_page_and_for_each_student_a_page_of_their_
         own = (out / "feedback" / student / "term.html").read_text(encoding="utf-8")
         assert not [other for other in TOTALS if other != student and f">{other}<" in own]
     assert [record.records(out, course.chapter(chapter)) for chapter in (FIRST, SECOND)] == before
+
+
+def ruled(graded, path: Path, text: str = TERM) -> Path:
+    """OUT, which keeps these rules."""
+    path.write_text(text, encoding="utf-8")
+    kept.keep(graded[1], path)
+    return graded[1]
+
+
+def exported(graded, folder: Path, *arguments: object, second: str = "5", code: int = 2):
+    """What `export` writes into a gradebook of Canvas's with a column for each chapter and for the term, and what it says."""
+    course, out = graded
+    head = ["Student", "ID", "SIS Login ID", "Section", "First (1)", "Second (2)", "Term total (3)"]
+    above = ["    Points Possible", "", "", "", "5", second, "100"]
+    with (folder / "gradebook.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([head, above, *([name, "", name, "A", "", "", ""] for name in TOTALS)])
+    said = ("--canvas", folder / "gradebook.csv", "--to", folder / "filled.csv")
+    done = command("export", *arguments, "--out", out, *said, root=course.root, columns=400, code=code)
+    return {row["Student"]: row for row in courses.table(folder / "filled.csv")}, done
+
+
+def test_marks_are_exported_as_the_term_counts_them_and_the_command_says_so(graded, tmp_path):
+    out = ruled(graded, tmp_path / "term.toml")
+    rows, done = exported(graded, tmp_path, "01", "02", code=0)
+    assert {name: row["First (1)"] for name, row in rows.items() if name in TOTALS} == {
+        "ada": "5", "bob": "5", "cem": "4.5", "dan": "5", "eve": "", "fay": "5", "gil": "5", "hal": "0",
+    }  # fmt: skip
+    assert rows["cem"]["Second (2)"] == "2.7"
+    assert f"01_first: as {out / 'term.toml'} counts it; 3 of 7 marks are other than the gradebook's" in done.stdout
+
+
+def test_a_chapter_of_no_weight_is_exported_as_the_gradebook_has_it(graded, tmp_path):
+    out = ruled(graded, tmp_path / "term.toml", TERM.replace("40", "0"))
+    rows, done = exported(graded, tmp_path, "01", code=0)
+    assert (rows["bob"]["First (1)"], rows["dan"]["First (1)"]) == ("4", "2")
+    assert f"01_first: does not count in {out / 'term.toml'}; as the gradebook has it" in done.stdout
+
+
+def test_the_total_of_the_term_is_exported_as_its_table_has_it(graded, tmp_path):
+    ruled(graded, tmp_path / "term.toml")
+    rows, done = exported(graded, tmp_path, "--term")
+    wanted = {student: "" if student == "hal" else f"{total:g}" for student, total in TOTALS.items()}
+    assert {name: row["Term total (3)"] for name, row in rows.items() if name in TOTALS} == wanted
+    assert "hal, term: not graded: 02_second: no <space> left" in done.stderr
+    rows, _ = exported(graded, tmp_path, "01", "--term", "--column", "term=Second", second="100")
+    assert (rows["cem"]["First (1)"], rows["cem"]["Second (2)"]) == ("4.5", "68.4")
+
+
+def test_no_total_of_a_term_is_exported_without_its_rules(graded, tmp_path):
+    course, _ = graded
+    (tmp_path / "out").mkdir()
+    book = tmp_path / "gradebook.csv"
+    book.write_text("Student,ID,Section\n", encoding="utf-8")
+    call = ("export", "--out", tmp_path / "out", "--canvas", book)
+    assert "name a CHAPTER, or say --term" in command(*call, root=course.root, code=2).stderr
+    done = command(*call, "--term", root=course.root, columns=400, code=2)
+    assert "term.toml: is not there; run `autograder term TERM.TOML --out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("student", "chapter", "says"),
+    [
+        ("dan", FIRST, "In the term 5 of 5 points count for this chapter. Attempt 1 of 2 is worth the most."),
+        ("bob", FIRST, "In the term 5 of 5 points count for this chapter. Late days of the bank: 2."),
+        (
+            "eve",
+            SECOND,
+            "In the term 5 of 5 points count for this chapter. By the rules of the term it was due on 2026-01-14 12:00 UTC.",
+        ),
+        ("ada", FIRST, ""),
+        ("hal", FIRST, ""),
+    ],
+)
+def test_a_page_of_feedback_says_what_counts_in_the_term_where_that_differs(graded, tmp_path, student, chapter, says):
+    course, _ = graded
+    out = ruled(graded, tmp_path / "term.toml")
+    page = classroom.shown(outputs.write_page(out, course.chapter(chapter), student))
+    assert [each.text for each in page.find_all("p") if each.text.startswith("In the term")] == [says][: bool(says)]
+
+
+def test_what_goes_back_as_a_notebook_or_to_gradescope_has_the_counted_mark_too(graded, tmp_path):
+    course, _ = graded
+    out, chapter = ruled(graded, tmp_path / "term.toml"), course.chapter(FIRST)
+    (total,) = (each for each in totals.totals(out, chapter) if each.student == "dan")
+    (dan,) = record.records(out, chapter, ["dan"])
+    replayed = gradescope.result(chapter, dan, total)
+    says = "In the term 5 of 5 points count for this chapter. Attempt 1 of 2 is worth the most."
+    assert (replayed["score"], says in str(replayed["output"])) == (5, True)
+    assert says in feedback_notebook.render(out, chapter, dan, total.counted).decode()
 
 
 def explained(graded, tmp_path: Path, student: str) -> str:

@@ -1,4 +1,5 @@
-"""A student's total of a term, line by line: which attempt counts, what was late, where the days of the bank went, the sum."""
+"""A student's total of a term, line by line: which attempt counts, what was late, where the days of the bank went, the sum;
+and, for the page of a chapter, in a line of its own what it counts."""
 
 from __future__ import annotations
 
@@ -6,8 +7,16 @@ from dataclasses import dataclass
 
 from autograder.gradebook.record import number
 from autograder.report.rendering import duration, moment
+from autograder.report.words import ENGLISH, Words
 from autograder.term.counting import Counted, Line, Worth
 from autograder.term.rules import Rules
+
+COUNTS = {  # on the page of a chapter: that its points are others in the term, and by which rule
+    "points": "In the term {0} of {1} points count for this chapter.",
+    "attempt": "Attempt {0} of {1} is worth the most.",
+    "days": "Late days of the bank: {0}.",
+    "due": "By the rules of the term it was due on {0}.",
+}
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,20 @@ def _sum(line: Line, rules: Rules) -> Part:
 def points(value: float) -> str:
     """Points of a term, which parts of weights are: to the hundredth."""
     return number(round(value, 2))
+
+
+def counts(each: Counted | None, stands: float, zone: str, words: Words = ENGLISH) -> str:
+    """What a chapter counts in the term, and why, where that is not what `stands` for it; else nothing."""
+    if each is None or each.worth is None or abs(each.worth.points - stands) < 0.005:
+        return ""
+    worth, said = each.worth, {"points": (points(each.worth.points), points(each.chapter.max_points))}
+    if each.others:
+        said["attempt"] = (str(worth.attempt.number), str(len(each.others) + 1))
+    if worth.days:
+        said["days"] = (str(worth.days),)
+    if each.due and any(why.startswith("section") for why in each.why_due):
+        said["due"] = (moment(each.due, zone),)
+    return " ".join(words.filled(COUNTS[name], *values) for name, values in said.items())
 
 
 def _days(count: int) -> str:

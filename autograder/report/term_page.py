@@ -7,32 +7,16 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograder.gradebook import late_penalty, released
 from autograder.model import harmless
-from autograder.model.course import CourseError
-from autograder.report import charts, rendering
+from autograder.report import charts, rendering, term_lines
 from autograder.report.standing import Marked
+from autograder.report.term_lines import Part
 from autograder.store import files
-from autograder.term import attempts, counting, explained
 from autograder.term.counting import Line
-from autograder.term.explained import Part
 from autograder.term.rules import Rules
 
 COLUMNS = ("student", "section", "total", "of", "days_spent", "days_left", "note")
 PAGE = "term.html"
-
-
-def counted(out: Path, course: str, rules: Rules) -> tuple[list[Line], str]:
-    """Everyone's term, of the chapters that were graded into OUT, and the zone in which dates are shown.
-
-    Raises CourseError if nothing was graded, or a chapter has no weight; GradebookError.
-    """
-    found = [attempts.of(out, chapter) for chapter in released.every(out, course)]
-    classes = [each for each in found if each.theirs]  # a run that was stopped may have left a release alone
-    if not classes:
-        raise CourseError(f"{out}: nothing was graded there; run `autograder grade CHAPTER --out {out}`")
-    lines = counting.count(rules, classes, late_penalty.policy(out))
-    return lines, late_penalty.zone(out)
 
 
 def write(out: Path, rules: Rules, lines: Sequence[Line], zone: str, title: str) -> Path:
@@ -40,7 +24,7 @@ def write(out: Path, rules: Rules, lines: Sequence[Line], zone: str, title: str)
     with files.only_writer(out):
         files.replace(out / "term.csv", _table(lines))
         for line in lines:
-            page = student_page(title, line, explained.parts(line, rules, zone))
+            page = student_page(title, line, term_lines.parts(line, rules, zone))
             if harmless.names_a_folder(line.student):
                 files.replace(out / "feedback" / line.student / PAGE, page.encode())
         return files.replace(out / PAGE, class_page(title, rules, lines).encode())
@@ -59,7 +43,7 @@ def class_page(title: str, rules: Rules, lines: Sequence[Line]) -> str:
         "term_class.html",
         script="table.js",
         title=title,
-        said=explained.rules_said(rules),
+        said=term_lines.rules_said(rules),
         chart=chart,
         most=most,
         chapters=[(each.chapter.name, each.weight) for each in lines[0].chapters] if lines else [],
@@ -80,12 +64,12 @@ def _table(lines: Sequence[Line]) -> bytes:
         said = [
             line.student,
             line.section,
-            explained.points(line.total),
-            explained.points(line.of),
+            term_lines.points(line.total),
+            term_lines.points(line.of),
             line.spent,
             line.left,
         ]
         writer.writerow(
-            map(harmless.field, map(str, (*said, note, *(explained.points(each.share) for each in line.chapters))))
+            map(harmless.field, map(str, (*said, note, *(term_lines.points(each.share) for each in line.chapters))))
         )
     return text.getvalue().encode()
