@@ -115,6 +115,8 @@ def export(
     _say_rules(out, class_)
     if term:
         class_.append((TERM, of_term(out, course.id)))
+    if waiting:
+        _say_unread([total for _, found in class_ for total in found if total.unread and not total.fault])
     if not (source := canvas or moodle):
         assert gradescope
         _replayed(gradescope, out, *class_[0], submissions, roster, name_pattern, waiting)
@@ -156,6 +158,19 @@ def _say_rules(out: Path, class_: list[tuple[Chapter, list[Total]]]) -> None:
             )
         elif found and (out / FILE).is_file():
             say(f"{chapter.name}: does not count in {out / FILE}; as the gradebook has it")
+
+
+def _say_unread(found: list[Total]) -> None:
+    """Say whose mark leaves the house though nobody could read all of it: by itself none would."""
+    from autograder.export.filling import LISTED
+    from autograder.export.totals import NOBODY_READ
+    from autograder.gradebook.record import number
+
+    for each in found[:LISTED]:
+        says = f"{each.student}, {each.chapter}: {each.unread} {NOBODY_READ}; {number(each.points)} points as it stands"
+        warn("exported", says, "yellow")
+    if len(found) > LISTED:
+        warn("exported", f"{len(found) - LISTED} more of that kind", "yellow")
 
 
 def _replayed(

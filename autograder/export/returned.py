@@ -75,7 +75,7 @@ def write(
     records = {each.student: each for each in whole}
     with archive(path) as put:
         for total in totals:
-            if why := total.not_yet(waiting, missing=False):
+            if why := total.not_yet(waiting, unread=False):
                 made.told(total.student, why)
             elif name := names.get(total.student):
                 put(name, _data(out, chapter, total, records), 0o600)

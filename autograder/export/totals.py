@@ -11,11 +11,13 @@ from pathlib import Path
 from autograder.gradebook import record, roll
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Limits
-from autograder.model.verdict import Result
+from autograder.model.verdict import UNREAD
 from autograder.term import kept
 from autograder.term.counting import Counted
 
 TERM = Chapter("term", "Term total", {}, (), Limits())  # as a column of a gradebook
+
+NOBODY_READ = "answer cells are not in the notebook, or cannot be read"
 
 
 @dataclass(frozen=True)
@@ -29,19 +31,19 @@ class Total:
     stands: float | None = None  # the points that gradebook and feedback have, where rules of a term were asked
     counted: Counted | None = None  # by these rules
     waiting: int = 0  # exercises that wait for a mark by hand
-    missing: int = 0  # exercises whose cell is not in the notebook: no mark of 0 by itself
+    unread: int = 0  # exercises whose cell is not in the notebook or cannot be read: no mark of 0 by itself
     fault: str = ""  # why this machine could not grade what was handed in last
 
-    def not_yet(self, waiting: bool, missing: bool = True) -> str:
+    def not_yet(self, waiting: bool, unread: bool = True) -> str:
         """Why it does not leave the house, and the mend; empty where it does. `waiting`: as it stands now.
 
-        Without `missing`, cells that are not in the notebook keep nothing back.
+        Without `unread`, cells that are not in the notebook, or cannot be read, keep nothing back.
         """
         mend = "give them in the formgrader, or add --waiting"
         if self.fault:
             return f"not graded: {harmless.line(self.fault)}; grade again"
-        if self.missing and missing and not waiting:
-            return f"{self.missing} answer cells are not in the notebook; have it handed in again, or {mend}"
+        if self.unread and unread and not waiting:
+            return f"{self.unread} {NOBODY_READ}; have it handed in again, or {mend}"
         return f"{self.waiting} exercises wait for a mark by hand; {mend}" if self.waiting and not waiting else ""
 
 
@@ -59,7 +61,7 @@ def totals(out: Path, chapter: Chapter) -> list[Total]:
             each.points,
             chapter.max_points,
             waiting=sum(row.waiting for row in each.rows),
-            missing=sum(row.verdict is Result.MISSING for row in each.rows),
+            unread=sum(row.verdict in UNREAD for row in each.rows),
             fault=faults.get(each.student, ""),
         )
         if counts is not None:
@@ -73,7 +75,7 @@ def _by_the_rules(total: Total, counted: Counted | None) -> Total:
     if counted is None or counted.worth is None:  # nothing was handed in
         return total
     worth = counted.worth
-    return replace(total, points=worth.points, waiting=worth.attempt.waiting, missing=worth.attempt.missing)
+    return replace(total, points=worth.points, waiting=worth.attempt.waiting, unread=worth.attempt.unread)
 
 
 def of_term(out: Path, course_id: str) -> list[Total]:
@@ -89,7 +91,7 @@ def of_term(out: Path, course_id: str) -> list[Total]:
         tries = [each.worth.attempt for each in line.chapters if each.worth]
         fault = next((f"{each.chapter.name}: {each.fault}" for each in line.chapters if each.fault), "")
         if tries or fault:
-            waiting, missing = sum(each.waiting for each in tries), sum(each.missing for each in tries)
+            waiting, unread = sum(each.waiting for each in tries), sum(each.unread for each in tries)
             points = round(line.total, 2)
-            made.append(Total(line.student, TERM.name, points, line.of, None, None, waiting, missing, fault))
+            made.append(Total(line.student, TERM.name, points, line.of, None, None, waiting, unread, fault))
     return made

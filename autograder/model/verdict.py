@@ -41,6 +41,9 @@ class Result(StrEnum):
     MANUAL = "manual"
 
 
+UNREAD = frozenset({Result.MISSING, Result.INVALID})  # nobody has seen the answer: no mark of 0 by itself
+
+
 class Stop(StrEnum):
     """Why a cell or a question was given up."""
 

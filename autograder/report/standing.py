@@ -17,7 +17,7 @@ from autograder.gradebook import roll, tables
 from autograder.gradebook.record import NOTHING, Record, Row, number
 from autograder.model import harmless
 from autograder.model.course import Chapter, Exercise
-from autograder.model.verdict import Fault, Result
+from autograder.model.verdict import UNREAD, Fault, Result
 from autograder.store import files
 
 FEW = 10  # students: of fewer a quartile or a correlation says nothing
@@ -100,7 +100,7 @@ def _note(record: Record) -> str:
     """Why a total is less than the answers might be worth: nothing came, nothing could be read, cells are not there."""
     if roll.handed_in_nothing(record):
         return "absent"
-    unread = [row for row in record.rows if row.verdict in (Result.INVALID, Result.MISSING)]
+    unread = [row for row in record.rows if row.verdict in UNREAD]
     if unread and len({(row.verdict, row.message) for row in unread}) == 1 and len(unread) == len(record.rows):
         return unread[0].message
     return "; ".join(f"{row.verdict}: {row.exercise}" for row in unread)
@@ -163,4 +163,4 @@ def told_apart(chapter: Chapter, class_: Iterable[Record]) -> dict[str, tuple[fl
 
 def nothing_read(record: Record) -> bool:
     """Whether no answer was there that could be read."""
-    return all(row.verdict in (Result.ABSENT, Result.INVALID, Result.MISSING) for row in record.rows)
+    return all(row.verdict in {Result.ABSENT, *UNREAD} for row in record.rows)

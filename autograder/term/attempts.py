@@ -12,7 +12,7 @@ from autograder.gradebook.evidence import Kept
 from autograder.gradebook.given import Given, Scores
 from autograder.gradebook.record import Record, Row
 from autograder.model.course import Chapter
-from autograder.model.verdict import Result
+from autograder.model.verdict import UNREAD
 
 NONE: Scores = (None, None, None)
 
@@ -25,7 +25,7 @@ class Attempt:
     handed_in: datetime | None  # in UTC, naive; None: nobody says
     points: float  # before the late policy
     waiting: int = 0  # exercises that wait for a mark by hand
-    missing: int = 0  # exercises whose cell was not in it
+    unread: int = 0  # exercises whose cell was not in it, or could not be read
     other_checks: bool = False  # than those by which the last one was graded
 
 
@@ -104,6 +104,6 @@ def _same(one: Kept, other: Kept) -> bool:
 def _attempt(
     number: int, timestamp: str | None, rows: list[Row] | tuple[Row, ...], other_checks: bool = False
 ) -> Attempt:
-    missing = sum(row.verdict is Result.MISSING for row in rows)
+    unread = sum(row.verdict in UNREAD for row in rows)
     points = sum(row.points for row in rows)
-    return Attempt(number, tables.moment(timestamp), points, sum(row.waiting for row in rows), missing, other_checks)
+    return Attempt(number, tables.moment(timestamp), points, sum(row.waiting for row in rows), unread, other_checks)

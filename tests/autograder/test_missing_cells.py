@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import zipfile
 
 import courses
@@ -11,10 +12,11 @@ from lms_downloads import put
 from small_course import NAME, RIGHT, command
 
 pytestmark = needs_a_box
+CLASS = ("ada", "bob", "cem", "dan", "eve")
 GRADEBOOK = [
     ["Student", "ID", "SIS Login ID", "Section", "Small (7001)"],
-    ["    Points Possible", "", "", "", "5"],
-    *([name, str(number), name, "A", ""] for number, name in enumerate(("ada", "bob", "cem", "dan"), 100)),
+    ["    Points Possible", "", "", "", "6"],
+    *([name, str(number), name, "A", ""] for number, name in enumerate(CLASS, 100)),
 ]
 
 
@@ -30,13 +32,13 @@ def without(notebook: bytes, *names: str, ids: bool = True) -> bytes:
 
 @pytest.fixture(scope="module")
 def graded(small, tmp_path_factory):
-    """Ada is right, Bob's `shift` is gone, Cem's cells lost their ids, Dan handed in somebody's own notes."""
+    """Ada is right, Bob's `shift` is gone, Cem's cells lost their ids, Dan handed in his own notes, Eve's file is torn."""
     place = tmp_path_factory.mktemp("missing")
     whole = courses.answered(small, NAME, RIGHT)
     notes = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
-    files = [whole, without(whole, "shift"), without(whole, ids=False), json.dumps(notes).encode()]
+    files = [whole, without(whole, "shift"), without(whole, ids=False), json.dumps(notes).encode(), whole[:200]]
     with zipfile.ZipFile(place / "submissions.zip", "w") as archive:
-        for number, (name, data) in enumerate(zip(("ada", "bob", "cem", "dan"), files, strict=True), 100):
+        for number, (name, data) in enumerate(zip(CLASS, files, strict=True), 100):
             put(archive, f"{name}_{number}_{number}_{NAME}.ipynb", data)
     asked = ("--submissions", place / "submissions.zip", "--out", place / "out")
     command("grade", NAME, *asked, root=small.root)
@@ -53,6 +55,7 @@ def test_a_missing_cell_is_a_verdict_of_its_own_and_one_that_lost_its_id_is_grad
         "bob": ["passed", "missing", "manual"],
         "cem": ["passed", "passed", "manual"],
         "dan": ["missing", "missing", "missing"],
+        "eve": ["invalid", "invalid", "invalid"],
     }
     assert rows["bob_101", "shift"]["message"].startswith("The cell `shift` is not in your notebook.")
     assert rows["dan_103", "why"]["message"].startswith(f"No answer cell of {NAME} is in your notebook.")
@@ -68,17 +71,23 @@ def test_what_is_missing_is_the_first_thing_that_needs_a_person(graded):
 def test_totals_say_why_a_total_is_0(graded):
     notes = {line["student"][:3]: line["note"] for line in courses.table(graded / "out" / "totals.csv")}
     assert notes.pop("dan").startswith(f"No answer cell of {NAME} is in your notebook.")
+    assert notes.pop("eve").startswith(f"{NAME}.ipynb: is not JSON")
     assert notes == {"ada": "", "bob": "missing: shift", "cem": ""}
 
 
-def test_a_missing_answer_is_not_exported_as_0_by_itself(graded, small):
+def test_an_answer_that_nobody_can_read_is_not_exported_as_0_by_itself(graded, small):
     with (graded / "gradebook.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(GRADEBOOK)
     asked = ("export", NAME, "--out", graded / "out", "--canvas", graded / "gradebook.csv")
     done = command(*asked, root=small.root, code=2)
-    assert (
-        "dan_103, 90_small: 3 answer cells are not in the notebook; have it handed in again, or give them"
-        in done.stderr
-    )
+    for who in ("dan_103", "eve_104"):
+        says = "3 answer cells are not in the notebook, or cannot be read; have it handed in again, or give them"
+        assert f"{who}, 90_small: {says}" in " ".join(done.stderr.split())
     read = courses.table(graded / "out" / "export" / "gradebook.csv")
-    assert {row["Student"]: row["Small (7001)"] for row in read if row["ID"]}["dan"] == ""
+    assert {row["Small (7001)"] for row in read if row["Student"] in ("dan", "eve")} == {""}
+    said = command(*asked, "--waiting", root=small.root, columns=400).stderr  # as it stands, and that is said
+    for who, points in (("bob_101", "2"), ("dan_103", "0"), ("eve_104", "0")):
+        assert re.search(
+            rf"exported: {who}, 90_small: \d answer cells .* cannot be read; {points} points as it stands", said
+        )
+    assert "ada" not in said
