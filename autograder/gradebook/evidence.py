@@ -142,6 +142,14 @@ def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = No
     return _read(row)
 
 
+def answers(connection: Connection, chapter: str, student: str) -> Submission | None:
+    """What was recorded last of a student's answers; None where nothing is kept, or it cannot be read."""
+    row = connection.execute(_query(chapter, student).order_by(EVIDENCE.c.id.desc()).limit(1)).one_or_none()
+    with suppress(ValueError, LookupError, TypeError, zlib.error):
+        return _answers(row) if row is not None else None
+    return None
+
+
 def latest(book: Gradebook, chapter: str) -> tuple[dict[str, Submission], str]:
     """What is kept of each student's answers as they stand, and what the newest verdict rests on: the name of its list."""
     newest = select(func.max(EVIDENCE.c.id)).where(EVIDENCE.c.chapter == chapter).group_by(EVIDENCE.c.student)

@@ -1,16 +1,25 @@
-"""What nbgrader's own tables say of a submission beyond the verdict: marks and comments by hand, when it was due, penalties."""
+"""What nbgrader's own tables say of a submission beyond the verdict: marks and comments by hand, when it was due, penalties.
+
+A mark by hand is of the text that was read. It stays through every regrade of that, and goes where another text is handed in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from nbgrader.api import BaseCell, Comment, Grade, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import BaseCell, Comment, Grade, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from sqlalchemy import select, true
+from sqlalchemy.engine import Connection
 
+from autograder.gradebook import evidence
 from autograder.gradebook.tables import Gradebook
+from autograder.model.course import Chapter, Exercise
+from autograder.submissions import unanswered
+from autograder.submissions.intake import Submission
 
 Scores = tuple[float | None, float | None, float | None]  # by machine, by hand, extra credit
 
@@ -49,6 +58,39 @@ def given(book: Gradebook, chapter: str, students: Collection[str] | None = None
     for student, cell, comment in of(said, book, chapter):
         found[student].comments[cell] = comment
     return found
+
+
+def text(exercise: Exercise, answers: Submission) -> tuple[object, ...]:
+    """What a mark by hand is of: an exercise's own cells; of nbgrader's tasks, which have none, the cells that were added."""
+    own = sorted(unanswered.own_cells(exercise))
+    return tuple(map(answers.answers.get, own)) if own else answers.added
+
+
+def take_back(
+    book: Gradebook, connection: Connection, chapter: Chapter, student: str, answers: Submission | None
+) -> dict[str, str]:
+    """Take back the marks by hand that are of another text than `answers` have; in the transaction that records these.
+
+    Returns of each such exercise what the comment said that went with the mark. Where one of the texts is not known, all stay.
+    """
+    before, taken = evidence.answers(connection, chapter.name, student), {}
+    if answers is None or before is None:
+        return taken
+    for each in chapter.exercises:
+        if text(each, before) == text(each, answers):
+            continue
+        with suppress(MissingEntry):
+            grade: Any = book.find_grade(each.grade_id, chapter.name, chapter.name, student)
+            if grade.manual_score is None and not grade.extra_credit:
+                continue
+            grade.manual_score = grade.extra_credit = None
+            taken[each.name] = ""
+        for cell in dict.fromkeys((each.grade_id, *each.answer_ids)):
+            with suppress(MissingEntry):
+                comment: Any = book.find_comment(cell, chapter.name, chapter.name, student)
+                taken[each.name] += comment.manual_comment or ""
+                comment.manual_comment = None
+    return taken
 
 
 def scores(book: Gradebook, chapter: str, students: Collection[str] | None = None) -> Iterator[tuple[str, str, Scores]]:

@@ -24,6 +24,8 @@ from autograder.gradebook.tables import Gradebook, load
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result, Verdict
 
+NOTHING: Mapping[str, str] = {}
+BY_HAND = "by hand"  # how it begins who gave or took back a mark in the formgrader
 LATE = "late policy"  # in place of an exercise: the points that it takes off, below zero
 
 
@@ -67,18 +69,49 @@ def last(book: Gradebook, connection: Connection, chapter: Chapter, student: str
     """What the history, or for want of one the gradebook, says of a student's marks; empty if there are none."""
     if found := _last(connection, chapter.name, student).get(student):
         return found
-    kept = select(VERDICTS.c.verdict).where((VERDICTS.c.chapter == chapter.name) & (VERDICTS.c.student == student))
+    verdict = _verdict(connection, chapter.name, student)
+    return _standing(book, chapter, verdict) if verdict else {}
+
+
+def _verdict(connection: Connection, chapter: str, student: str) -> Verdict | None:
+    """The verdict that stands; what cannot be read is written anew, as if it had never been."""
+    kept = select(VERDICTS.c.verdict).where((VERDICTS.c.chapter == chapter) & (VERDICTS.c.student == student))
     told = connection.execute(kept).scalar()
     try:
-        return _standing(book, chapter, Verdict.from_json(json.loads(told), {})) if told else {}
-    except (ValueError, LookupError, TypeError):  # what cannot be read is written anew, as if it had never been
-        return {}
+        return Verdict.from_json(json.loads(told), {}) if told else None
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
-def keep(book: Gradebook, connection: Connection, chapter: Chapter, verdict: Verdict, before: States) -> None:
-    """Add what a verdict has changed against `before`; in the transaction that has just recorded it."""
-    after = _standing(book, chapter, verdict)
-    _add(connection, _entries(chapter, verdict.student, verdict.digest, before, after))
+def settled(book: Gradebook, connection: Connection, chapter: Chapter, student: str) -> States:
+    """The same, after it was added what was given by hand since, for the verdict that stands; in a transaction."""
+    before, verdict = last(book, connection, chapter, student), _verdict(connection, chapter.name, student)
+    if verdict is None:
+        return before
+    there = _standing(book, chapter, verdict)
+    after = {name: there[name] for name in there if there[name].by_hand or (name in before and before[name].by_hand)}
+    _add(connection, _entries(chapter, student, verdict.digest, before, after))
+    return {**before, **after}
+
+
+def keep(
+    book: Gradebook,
+    connection: Connection,
+    chapter: Chapter,
+    verdict: Verdict,
+    before: States,
+    taken: Mapping[str, str] = NOTHING,
+) -> None:
+    """Add what a verdict has changed against `before`; in the transaction that has just recorded it.
+
+    `taken`: the exercises of which a mark by hand was taken back, and the comment on it, which is kept here.
+    """
+    made = _entries(chapter, verdict.student, verdict.digest, before, _standing(book, chapter, verdict))
+    for line in made:
+        if (comment := taken.get(line["exercise"])) is not None:
+            said = f"; the comment on the one before was: {comment}" if comment else ""
+            line["who"] = f"autograder, run by {_user()}: another answer was handed in{said}"
+    _add(connection, made)
 
 
 def answered(book: Gradebook, connection: Connection, chapter: Chapter, student: str, exercise: str, says: str) -> None:
@@ -155,7 +188,7 @@ def _entries(chapter: Chapter, student: str, digest: str, before: States, after:
         if not state.differs(was) or (was is None and exercise == LATE and not state.points):
             continue
         by_hand = state.by_hand or (was is not None and was.by_hand)
-        who = f"by hand, noticed by autograder as {_user()} ran it" if by_hand else f"autograder, run by {_user()}"
+        who = f"{BY_HAND}, noticed by autograder as {_user()} ran it" if by_hand else f"autograder, run by {_user()}"
         made.append(_line(chapter, student, exercise, was, state, digest, who))
     return made
 

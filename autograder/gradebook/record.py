@@ -229,7 +229,7 @@ class Recorder:
             return tables.load(connection, self.chapter.name, student)
 
     def write(self, verdict: Verdict, timestamp: str | None = None, answers: Submission | None = None) -> None:
-        """Record one submission: all of it or, if killed, nothing. Marks and comments given by hand stay.
+        """Record one submission: all of it or, if killed, nothing. Marks given by hand stay with the text that they are of.
 
         `timestamp` is when it was handed in (timestamp.txt); `answers` are kept as evidence, with `basis`. Raises ValueError
         for what is no verdict of this chapter, UnrecordedError where this one cannot be recorded, whatever the reason.
@@ -242,13 +242,14 @@ class Recorder:
             verdict = replace(verdict, notebook=recorded_notebook.rebuilt(verdict.notebook, verdict.notebook))
             notebook, when = self._filled(verdict), tables.moment(timestamp)
             with self._gradebook.transaction() as connection:
-                before = history.last(self._gradebook, connection, self.chapter, student)
+                before = history.settled(self._gradebook, connection, self.chapter, student)
+                taken = given.take_back(self._gradebook, connection, self.chapter, student, answers)
                 more = self._extensions.new(student)
                 tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when, more)
                 tables.wait(self._gradebook, self.chapter.name, student, self._waiting(verdict))
                 self._extensions.wrote(connection, student)
                 tables.keep(connection, verdict, timestamp, self._applied(student))
-                history.keep(self._gradebook, connection, self.chapter, verdict, before)
+                history.keep(self._gradebook, connection, self.chapter, verdict, before, taken)
                 evidence.add(connection, verdict, timestamp, answers, self.basis)
             self._known[student] = (verdict.digest, timestamp, self._applied(student))
             self._evidenced.add(student)

@@ -208,8 +208,8 @@ def save(
 ) -> None:
     """Enter one graded notebook, by nbgrader's SaveAutoGrades and AssignLatePenalties; in a transaction.
 
-    What was given by hand stays (nbgrader asks for it to be looked at again); `timestamp` is in UTC, naive, or None;
-    without an `extension` that which is there stays.
+    What was given by hand stays (see `given.take_back`; nbgrader asks for it to be looked at again); `timestamp` is in UTC,
+    naive, or None; without an `extension` that which is there stays.
     """
     gradebook.update_or_create_student(student)
     gradebook.db.flush()

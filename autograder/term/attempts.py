@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from autograder.gradebook import evidence, extensions, given, record, roll, tables
+from autograder.gradebook import evidence, extensions, given, history, record, roll, tables
 from autograder.gradebook.evidence import Kept
 from autograder.gradebook.given import Given, Scores
+from autograder.gradebook.history import Entry
 from autograder.gradebook.record import Record, Row
 from autograder.model.course import Chapter
 from autograder.model.verdict import UNREAD
@@ -55,6 +56,9 @@ def of(out: Path, chapter: Chapter, students: Collection[str] | None = None) -> 
     absent, faults = roll.absent(out, chapter), roll.left(out, chapter)
     with record.book(out, chapter) as book:
         kept = evidence.every(book, chapter.name, students)
+        told: dict[str, list[Entry]] = {}
+        for line in history.entries(book, chapter.name):
+            told.setdefault(line.student, []).append(line)
         by_hand = given.given(book, chapter.name, students) if records else {}
         with book.reading() as connection:
             dates = extensions.dates(connection, chapter.name)
@@ -63,32 +67,54 @@ def of(out: Path, chapter: Chapter, students: Collection[str] | None = None) -> 
     for each in records:
         extension, until = timedelta(seconds=each.extension), tables.moment(dates.get(each.student))
         dated = until if until and due and until - due == extension else None  # else nbgrader's came after it
-        tries = (
-            () if roll.handed_in_nothing(each) else _attempts(chapter, each, kept, by_hand.get(each.student, Given()))
-        )
+        own = kept.get(each.student, []), told.get(each.student, []), by_hand.get(each.student, Given())
+        tries = () if roll.handed_in_nothing(each) else _attempts(chapter, each, *own)
         theirs[each.student] = Theirs(tries, "", extension, dated)
     theirs |= {student: Theirs(fault=why) for student, why in faults.items()}
     return ChapterClass(chapter, due, theirs, next((each.zone for each in records), ""))
 
 
-def _attempts(chapter: Chapter, stands: Record, kept: Mapping[str, list[Kept]], by_hand: Given) -> tuple[Attempt, ...]:
-    """Each notebook that a verdict is kept of, the one that stands at the end; a mark by hand counts for all of them."""
+def _attempts(
+    chapter: Chapter, stands: Record, kept: Sequence[Kept], lines: Iterable[Entry], by_hand: Given
+) -> tuple[Attempt, ...]:
+    """Each notebook that a verdict is kept of, the one that stands at the end, with the marks by hand of what it says."""
     last: list[Kept] = []
-    for each in kept.get(stands.student, ()):  # what was graded again counts once, and where it was graded last
+    for each in kept:  # what was graded again counts once, and where it was graded last
         last = [one for one in last if not _same(one, each)] + [each]
     checks = stands.verdict.evidence.parts.get("checks")
-    made = []
+    of_texts, made = _of_texts(chapter, kept, lines), []
     for each in last[:-1]:
         if each.verdict.nothing:
             continue
         marks = {mark.exercise: mark for mark in each.verdict.marks}
         there = [one for one in chapter.exercises if one.name in marks]
-        scores = {one.grade_id: (marks[one.name].points, *by_hand.scores.get(one.grade_id, NONE)[1:]) for one in there}
+        scores = {}
+        for one in there:
+            read, reads = (None if it.answers is None else given.text(one, it.answers) for it in (each, last[-1]))
+            rest = by_hand.scores.get(one.grade_id, NONE)[1:]
+            if None not in (read, reads) and (read != reads or rest == NONE[1:]):
+                rest = of_texts.get((one.name, read)), None
+            scores[one.grade_id] = (marks[one.name].points, *rest)
         then = replace(by_hand, scores=scores)  # what a machine gave for another attempt is not this one's
         rows = [record.row(each.verdict, marks[one.name], one, then) for one in there]
         other = each.verdict.evidence.parts.get("checks") != checks
         made.append(_attempt(len(made) + 1, each.timestamp, rows, other))
     return (*made, _attempt(len(made) + 1, stands.timestamp, stands.rows))
+
+
+def _of_texts(chapter: Chapter, kept: Iterable[Kept], lines: Iterable[Entry]) -> dict[tuple[str, object], float]:
+    """The marks by hand that were given, and not taken back by who gave them, by exercise and the text that they are of."""
+    answers = {each.verdict.digest: each.answers for each in kept}
+    exercises = {each.name: each for each in chapter.exercises}
+    found: dict[tuple[str, object], float] = {}
+    for line in lines:
+        if (read := answers.get(line.digest)) and line.exercise in exercises:
+            what = line.exercise, given.text(exercises[line.exercise], read)
+            if line.by_hand:
+                found[what] = line.points_now
+            elif line.who.startswith(history.BY_HAND):
+                found.pop(what, None)
+    return found
 
 
 def _same(one: Kept, other: Kept) -> bool:

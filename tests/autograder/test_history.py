@@ -15,8 +15,10 @@ from sqlalchemy.exc import DBAPIError
 
 from autograder.gradebook import history, late_penalty, record, tables
 from autograder.gradebook.database import GradebookError
+from autograder.gradebook.record import Recorder
 from autograder.model.verdict import Evidence
 from autograder.report import changes, outputs
+from autograder.submissions.intake import Submission
 
 
 def graded(out, *verdicts, at="2026-03-01 10:00:00 UTC"):
@@ -97,6 +99,30 @@ def test_a_mark_by_hand_is_noticed_once_stays_through_a_regrade_and_is_told_when
     assert steps(tmp_path, "why")[2:] == [(1.5, 0.0, "manual")]
     assert [each.by_hand for each in told(tmp_path) if each.exercise == "why"] == [False, True, False]
     assert told(tmp_path)[-1].who.startswith("by hand")
+
+
+def test_a_mark_by_hand_goes_with_the_text_that_it_is_of_and_its_comment_is_kept_in_the_history(tmp_path):
+    def hand_in(why: str, digest: str, pick=PASSED):
+        with Recorder(tmp_path, TINY) as recorder:
+            answers = Submission("ada", NAME, {"pick": "p", "spread": "s", "why": why})
+            recorder.write(classroom.verdict("ada", pick, digest=digest * 64), "2026-03-01 10:00:00 UTC", answers)
+        return {row.exercise: row for row in record.rows(tmp_path, TINY)}
+
+    hand_in("One.", "a")
+    by_hand(tmp_path, 1.5)
+    by_hand(tmp_path, 2.0, exercise="check_pick")
+    with record.book(tmp_path, TINY) as book:
+        book.find_comment("why", NAME, NAME, "ada").manual_comment = "Which one?"
+        book.db.commit()
+    same = hand_in("One.", "b", FAILED)
+    assert (same["why"].points, same["why"].comment, same["pick"].points) == (1.5, "Which one?", 2.0)
+    other = hand_in("Two.", "c", FAILED)
+    assert (other["why"].points, other["why"].waiting, other["why"].comment) == (0.0, True, "")
+    assert other["pick"].points == 2.0  # its text is as it was
+    assert steps(tmp_path, "why")[1:] == [(0.0, 1.5, "manual"), (1.5, 0.0, "manual")]
+    given, taken = [each for each in told(tmp_path) if each.exercise == "why"][1:]
+    assert given.digest == "a" * 64  # for which it was given, though it was noticed when another was graded
+    assert taken.who.endswith(": another answer was handed in; the comment on the one before was: Which one?")
 
 
 def test_points_that_the_late_policy_takes_off_are_told(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -310,6 +311,39 @@ def test_what_was_graded_again_by_mended_checks_is_one_attempt_with_the_verdict_
     worth = bob.chapters[0].worth
     assert worth
     assert worth.attempt.other_checks  # which its lines say
+
+
+def test_a_mark_by_hand_counts_for_the_attempt_whose_text_it_is_of(graded, tmp_path):
+    course, _ = graded
+    out, chapter = tmp_path / "out", course.chapter(FIRST)
+
+    def hand_in(number: int, own: str, by_hand: float | None):
+        made = replace(verdict(course, FIRST, "ada", SHIFT), digest=str(number) * 64)
+        with Recorder(out, chapter) as recorder:
+            answers = Submission("ada", FIRST, {"double": own, "shift": "same"})
+            recorder.write(made, f"2026-01-05 {number:02}:00:00 UTC", answers)
+        if by_hand is not None:
+            with record.book(out, chapter) as book:
+                book.find_grade("check_double", FIRST, FIRST, "ada").manual_score = by_hand
+                book.db.commit()
+
+    hand_in(1, "one", 1.5)
+    hand_in(2, "two", None)
+    ((worth, others),) = [(each.worth, each.others) for each in counted(graded, out)]
+    assert [(each.attempt.number, each.points) for each in (worth, *others)] == [(1, 4.5), (2, 3.0)]
+    hand_in(3, "two", 2.0)
+    ((worth, others),) = [(each.worth, each.others) for each in counted(graded, out)]
+    assert [(each.attempt.number, each.points) for each in (worth, *others)] == [(3, 5.0), (1, 4.5), (2, 5.0)]
+    hand_in(4, "one", None)  # the text that has a mark already
+    ((worth, others),) = [(each.worth, each.others) for each in counted(graded, out)]
+    assert [each.points for each in (worth, *others)] == [5.0, 4.5, 5.0, 3.0]
+
+
+def counted(graded, out: Path):
+    """Ada's chapters, the best attempt of each."""
+    best = rules.Rules(out, best=True)
+    (line,) = kept.lines(out, graded[0].id, best)
+    return line.chapters
 
 
 @pytest.mark.parametrize(
