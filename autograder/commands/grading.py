@@ -251,6 +251,7 @@ def _tell_class(request: Request, class_: _Class) -> int:
     """Write and print what tells of the class as a whole; without `watching` everybody's page, too. Returns the exit code."""
     from autograder.gradebook import record, roll
     from autograder.report import attention, changes, class_page, outputs
+    from autograder.term import kept
 
     begun = time.monotonic()
     out, chapter, result = request.out, request.course.chapter(request.chapter), class_.result
@@ -268,6 +269,8 @@ def _tell_class(request: Request, class_: _Class) -> int:
     if summary := changes.summary(changes.compare(class_.before, after)):
         say(summary)
     reports(out, chapter)
+    if (rules := kept.read(out, chapter.course)) and rules.best:
+        no_attempts(out, chapter)
     for (exercise, test), met in attention.broken(after).items():
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         warn("a check broke", says)
@@ -293,6 +296,17 @@ def reports(out: Path, chapter: Chapter) -> None:
     say(f"report: {out / class_page.page_name(chapter)}")
     if len(released.chapters(out, chapter)) > 1:
         say(f"all chapters: {out / 'report.html'}")
+
+
+def no_attempts(out: Path, chapter: Chapter) -> None:
+    """Say whose older notebooks the best attempt is not chosen from."""
+    from autograder.term import kept
+
+    if who := kept.never_graded(out, chapter):
+        names = f"{', '.join(who[:MOST])}{', ...' if len(who) > MOST else ''}"
+        says = f"{chapter.name}: {names}: the last download holds older notebooks of theirs that were never graded"
+        mend = "grade each download before the next one, or these files by themselves and then the download again"
+        warn("no attempts", f"{says}; the best attempt is one that was graded: {mend}", "yellow")
 
 
 def left(faults: dict[str, str]) -> None:

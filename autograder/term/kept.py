@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from autograder.gradebook import late_penalty, released
+from autograder.gradebook import late_penalty, released, roll
 from autograder.model import course
 from autograder.model.course import Chapter, CourseError
 from autograder.store import files
@@ -58,3 +58,10 @@ def counts(out: Path, chapter: Chapter, students: Collection[str] | None = None)
     classes = [attempts.of(out, each, students) for each in there]
     found = counting.count(said, classes, late_penalty.policy(out))
     return {line.student: each for line in found for each in line.chapters if each.chapter.name == chapter.name}
+
+
+def never_graded(out: Path, chapter: Chapter) -> list[str]:
+    """Of whom the last download held more notebooks than were ever graded: the others are no attempts."""
+    held = {student: int(said.rpartition(" ")[2]) for student, said in roll.attempts(out, chapter).items()}
+    theirs = attempts.of(out, chapter, [student for student in held if held[student] > 1]).theirs
+    return [student for student, each in theirs.items() if each.attempts and len(each.attempts) < held.get(student, 0)]

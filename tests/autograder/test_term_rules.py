@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import classroom
 import courses
+import lms_downloads
 import pytest
+from boxed import needs_a_box
 from bs4 import BeautifulSoup
-from small_course import CHECKS, SOURCE, command
+from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
 from autograder.authoring import build
 from autograder.export import gradescope, totals
@@ -337,6 +340,43 @@ def test_a_mark_by_hand_counts_for_the_attempt_whose_text_it_is_of(graded, tmp_p
     hand_in(4, "one", None)  # the text that has a mark already
     ((worth, others),) = [(each.worth, each.others) for each in counted(graded, out)]
     assert [each.points for each in (worth, *others)] == [5.0, 4.5, 5.0, 3.0]
+
+
+def test_who_had_older_notebooks_in_a_download_that_were_never_graded_is_named_where_the_best_attempt_counts(
+    graded, tmp_path
+):
+    course, out = graded
+    roll.keep_attempts(
+        out, course.chapter(FIRST), dict.fromkeys(("ada", "bob", "dan"), "2 of 2"), ["ada", "bob", "dan"]
+    )
+    roll.keep_attempts(out, course.chapter(FIRST), {"ada": "1 of 1"}, ["ada"])
+    said = {}
+    for way in ("best", "last"):
+        (tmp_path / "term.toml").write_text(f'attempt = "{way}"\n', encoding="utf-8")
+        said[way] = command("term", tmp_path / "term.toml", "--out", out, root=course.root, columns=400).stderr
+    assert "01_first: bob: the last download holds older notebooks of theirs that were never graded" in said["best"]
+    assert "no attempts" not in said["last"]
+
+
+@needs_a_box
+def test_grading_names_them_too_and_no_more_when_the_older_one_was_graded(small, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "term.toml").write_text('attempt = "best"\n', encoding="utf-8")
+    said = []
+    for files in (("", "-1"), ("",), ("", "-1")):
+        with zipfile.ZipFile(tmp_path / "submissions.zip", "w") as archive:
+            for each in files:
+                answers = RIGHT if not each else {**RIGHT, "double": "def double(x):\n    return x"}
+                data = courses.answered(small, NAME, answers)
+                lms_downloads.put(archive, f"lovelaceada_100_9100_{NAME}{each}.ipynb", data)
+        call = ("grade", NAME, "--submissions", tmp_path / "submissions.zip", "--out", out)
+        said.append(
+            "lovelaceada_100: the last download holds older" in command(*call, root=small.root, columns=400).stderr
+        )
+    assert said == [True, False, False]
+    page = classroom.shown(out / "feedback" / "lovelaceada_100" / NAME / f"{NAME}.html")
+    assert "In the term 5 of 6 points count for this chapter. Attempt 1 of 2 is worth the most." in page.text
 
 
 def counted(graded, out: Path):
