@@ -66,7 +66,9 @@ def grade(
         str | None, typer.Option(help="kept in OUT: 2026-11-30T23:59+01:00, or '2026-11-30T23:59 Europe/Vienna'")
     ] = None,
     late_per_day: Annotated[str | None, typer.Option(help="kept in OUT: 10% of the score a started day")] = None,
-    grace: Annotated[str | None, typer.Option(help="kept in OUT: 15m, for which nothing is taken off")] = None,
+    grace: Annotated[
+        str | None, typer.Option(help="kept in OUT: 15m late cost nothing; who is later loses from the due date on")
+    ] = None,
 ) -> None:
     """Grade a class: marks.csv, totals.csv, gradebook.db, feedback/ and report.html in OUT.
 
