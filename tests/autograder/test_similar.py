@@ -8,6 +8,7 @@ from itertools import chain
 
 import class_answers
 import classroom
+import followed
 import pytest
 from bs4 import BeautifulSoup
 from classroom import NAME
@@ -65,11 +66,16 @@ def test_20_disguised_copies_among_120_answers_are_found_and_at_most_2_honest_pa
     assert named <= 2
 
 
-@pytest.mark.parametrize("exercise", class_answers.PLANS, ids=str)
-def test_so_it_is_on_average_over_other_classes(exercise):
-    found, named = zip(*(tried(*exercise, seed) for seed in (3, 5)), strict=True)
-    assert sum(found) >= 0.9 * 2 * COPIES
-    assert sum(named) <= 2 * 2
+def test_in_24_classes_of_120_as_many_are_found_and_named_as_the_instructors_page_says():
+    found, named = [], []
+    for exercise in class_answers.PLANS:
+        copies, pairs = zip(*(tried(*exercise, seed) for seed in range(1, 9)), strict=True)
+        assert sum(copies) >= 0.95 * 8 * COPIES
+        assert max(pairs) <= 2
+        found, named = [*found, *copies], [*named, *pairs]
+    of = f"Of {24 * COPIES} copies that a generator disguised, in 24 classes of {HONEST + COPIES}"
+    said = f"{of}, {sum(found)} were found, and {sum(named)} honest pairs were named, never more than {max(named)} in a class"
+    assert said in " ".join(followed.page("instructor.md").split())
 
 
 def test_what_the_course_says_and_what_many_wrote_is_no_evidence():
