@@ -206,6 +206,17 @@ def test_the_total_of_the_term_is_exported_as_its_table_has_it(graded, tmp_path)
     assert (rows["cem"]["First (1)"], rows["cem"]["Second (2)"]) == ("4.5", "68.4")
 
 
+def test_moodles_worksheet_of_an_assignment_takes_the_total_too(graded, tmp_path):
+    course, out = graded[0], ruled(graded, tmp_path / "term.toml")
+    head = ["Identifier", "ID number", "Grade", "Maximum Grade", "Last modified (grade)"]
+    rows = [[f"Participant {number}", name, "", "100,00", "-"] for number, name in enumerate(TOTALS, 900)]
+    with (tmp_path / "worksheet.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([head, *rows])
+    command("export", "--term", "--out", out, "--moodle", tmp_path / "worksheet.csv", root=course.root, code=2)
+    marks = {row["ID number"]: row["Grade"] for row in courses.table(out / "export" / "worksheet.csv")}
+    assert marks == {student: f"{total:g}".replace(".", ",") for student, total in TOTALS.items()} | {"hal": ""}
+
+
 def test_no_total_of_a_term_is_exported_without_its_rules(graded, tmp_path):
     course, _ = graded
     (tmp_path / "out").mkdir()
@@ -215,6 +226,8 @@ def test_no_total_of_a_term_is_exported_without_its_rules(graded, tmp_path):
     assert "name a CHAPTER, or say --term" in command(*call, root=course.root, code=2).stderr
     done = command(*call, "--term", root=course.root, columns=400, code=2)
     assert "term.toml: is not there; run `autograder term TERM.TOML --out" in done.stderr
+    replayed = command("export", "--term", "--out", tmp_path, "--gradescope", "a.zip", root=course.root, code=2)
+    assert "which the total of a term is not" in " ".join(replayed.stderr.split())
 
 
 @pytest.mark.parametrize(
