@@ -121,7 +121,8 @@ def counts(each: Counted | None, stands: float, zone: str, words: Words = ENGLIS
     """What a chapter counts in the term, and why, where that is not what `stands` for it; else nothing."""
     if each is None or each.worth is None or abs(each.worth.points - stands) < 0.005:
         return ""
-    worth, said = each.worth, {"points": (points(each.worth.points), points(each.chapter.max_points))}
+    worth, said = each.worth, dict[str, tuple[str, ...]]()
+    said["points"] = (points(worth.points), points(each.chapter.max_points))
     if each.others:
         said["attempt"] = (str(worth.attempt.number), str(len(each.others) + 1))
     if worth.days:
