@@ -91,7 +91,7 @@ def export(
     from autograder.export import spreadsheet
     from autograder.export.filling import Filled
     from autograder.export.people import People
-    from autograder.export.totals import TERM, of_term, totals
+    from autograder.export.totals import TERM, counted, of_term
     from autograder.store import files
 
     if sum(each is not None for each in (canvas, moodle, gradescope)) != 1:
@@ -111,7 +111,7 @@ def export(
         TERM.name if term and name == TERM.name else course.full_name(name): title
         for name, _, title in (said.partition("=") for said in column or ())
     }
-    class_ = [(chapter, totals(out, chapter)) for chapter in map(course.chapter, names)]
+    class_ = [(chapter, counted(out, chapter)) for chapter in map(course.chapter, names)]
     _say_rules(out, class_)
     if term:
         class_.append((TERM, of_term(out, course.id)))

@@ -36,6 +36,8 @@ from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
 from autograder.report import feedback, feedback_notebook
 from autograder.submissions.filenames import Layout
+from autograder.term import kept
+from autograder.term.counting import Counted
 
 WORDS = re.compile(r"[^\w. -]|_")
 NAME = 60  # characters of an id in a name
@@ -73,12 +75,13 @@ def write(
     names = _names(out, chapter, {total.student for total in totals}, target, made)
     whole = record.records(out, chapter) if target is Target.CANVAS else []
     records = {each.student: each for each in whole}
+    counts = (kept.counts(out, chapter) if whole else None) or {}
     with archive(path) as put:
         for total in totals:
             if why := total.not_yet(waiting, unread=False):
                 made.told(total.student, why)
             elif name := names.get(total.student):
-                put(name, _data(out, chapter, total, records), 0o600)
+                put(name, _data(out, chapter, total.student, records, counts), 0o600)
                 made.pages += 1
     return made
 
@@ -100,10 +103,12 @@ def archive(path: Path) -> Iterator[Callable[[str, bytes, int], None]]:
     os.replace(new, path)
 
 
-def _data(out: Path, chapter: Chapter, total: Total, records: Mapping[str, Record]) -> bytes:
-    if total.student in records:
-        return feedback_notebook.render(out, chapter, records[total.student], total.counted)
-    return feedback.path(out, chapter.name, total.student).read_bytes()
+def _data(
+    out: Path, chapter: Chapter, student: str, records: Mapping[str, Record], counts: Mapping[str, Counted]
+) -> bytes:
+    if student in records:
+        return feedback_notebook.render(out, chapter, records[student], counts.get(student))
+    return feedback.path(out, chapter.name, student).read_bytes()
 
 
 def _names(out: Path, chapter: Chapter, students: set[str], target: Target, made: Returned) -> dict[str, str]:

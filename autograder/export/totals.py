@@ -1,6 +1,5 @@
-"""What a student has for a chapter, or for the term, and whether it may leave the house yet.
-
-A chapter's mark is what the gradebook says; where OUT keeps the rules of a term, what counts by them.
+"""What a student has for a chapter, as gradebook and feedback say or as a term's rules count it, or for the term; and whether
+it may leave the house yet.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from autograder.term import kept
 from autograder.term.counting import Counted
 
 TERM = Chapter("term", "Term total", {}, (), Limits())  # as a column of a gradebook
-
 NOBODY_READ = "answer cells are not in the notebook, or cannot be read"
 
 
@@ -48,14 +46,14 @@ class Total:
 
 
 def totals(out: Path, chapter: Chapter) -> list[Total]:
-    """The totals of a chapter, by student; who was never graded has none.
+    """The totals of a chapter, by student, as the gradebook has them; who was never graded has none, but for a fault.
 
-    Raises CourseError if OUT has no gradebook, or for rules of a term that cannot be read.
+    Raises CourseError if OUT has no gradebook.
     """
-    faults, counts = roll.left(out, chapter), kept.counts(out, chapter)
-    made = []
+    faults = roll.left(out, chapter)
+    made = {who: Total(who, chapter.name, 0.0, chapter.max_points, fault=why) for who, why in faults.items()}
     for each in record.records(out, chapter):
-        total = Total(
+        made[each.student] = Total(
             each.student,
             chapter.name,
             each.points,
@@ -64,10 +62,16 @@ def totals(out: Path, chapter: Chapter) -> list[Total]:
             unread=sum(row.verdict in UNREAD for row in each.rows),
             fault=faults.get(each.student, ""),
         )
-        if counts is not None:
-            total = _by_the_rules(total, counts.get(each.student))
-        made.append(total)
-    return made
+    return [made[student] for student in sorted(made)]
+
+
+def counted(out: Path, chapter: Chapter) -> list[Total]:
+    """The same as they count by the rules that OUT keeps of a term, if there are any and the chapter counts by them.
+
+    Raises CourseError for rules that cannot be read, too.
+    """
+    counts, found = kept.counts(out, chapter), totals(out, chapter)
+    return found if counts is None else [_by_the_rules(each, counts.get(each.student)) for each in found]
 
 
 def _by_the_rules(total: Total, counted: Counted | None) -> Total:

@@ -181,11 +181,12 @@ def exported(graded, folder: Path, *arguments: object, second: str = "5", code: 
 
 def test_marks_are_exported_as_the_term_counts_them_and_the_command_says_so(graded, tmp_path):
     out = ruled(graded, tmp_path / "term.toml")
-    rows, done = exported(graded, tmp_path, "01", "02", code=0)
+    rows, done = exported(graded, tmp_path, "01", "02")
     assert {name: row["First (1)"] for name, row in rows.items() if name in TOTALS} == {
         "ada": "5", "bob": "5", "cem": "4.5", "dan": "5", "eve": "", "fay": "5", "gil": "5", "hal": "0",
     }  # fmt: skip
-    assert rows["cem"]["Second (2)"] == "2.7"
+    assert (rows["cem"]["Second (2)"], rows["hal"]["Second (2)"]) == ("2.7", "")
+    assert "hal, 02_second: not graded: no <space> left; grade again" in done.stderr
     assert f"01_first: as {out / 'term.toml'} counts it; 3 of 7 marks are other than the gradebook's" in done.stdout
 
 
@@ -254,7 +255,7 @@ def test_a_page_of_feedback_says_what_counts_in_the_term_where_that_differs(grad
 def test_what_goes_back_as_a_notebook_or_to_gradescope_has_the_counted_mark_too(graded, tmp_path):
     course, _ = graded
     out, chapter = ruled(graded, tmp_path / "term.toml"), course.chapter(FIRST)
-    (total,) = (each for each in totals.totals(out, chapter) if each.student == "dan")
+    (total,) = (each for each in totals.counted(out, chapter) if each.student == "dan")
     (dan,) = record.records(out, chapter, ["dan"])
     replayed = gradescope.result(chapter, dan, total)
     says = "In the term 5 of 5 points count for this chapter. Attempt 1 of 2 is worth the most."
