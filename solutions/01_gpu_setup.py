@@ -20,10 +20,11 @@
 # TensorFlow's own code places, splits and refuses on them. Their speed says nothing. Where they cannot be had, logical CPUs
 # stand in.
 
-# %%
+# %% tags=["folded"]
 from across import devices, diagnosis, doctor, expecting, fresh, invented, layers, memory, pictures, placement, smi
 from across.attempt import NotAttempted, attempt, call, expect, read
 
+# %%
 D = devices.gpus_or_cpus(2)
 devices.here()
 

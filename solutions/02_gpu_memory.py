@@ -11,11 +11,12 @@
 # A colleague starts a program on "your" GPU. Yours dies. In 75 minutes you find out who took what, and you write the
 # rules by which programs live together.
 
-# %%
+# %% tags=["folded"]
 from across import devices, fresh, memory, pictures, programs
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.expecting import between, dict_of, entries, number, row, text, whole
 
+# %%
 (DEVICE,) = devices.gpus_or_cpus(1)
 
 # %%

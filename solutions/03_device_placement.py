@@ -19,10 +19,11 @@
 # `D` names four GPUs. Without four cards they are *simulated*: TensorFlow's own GPU devices, made of this machine's memory.
 # Where these cannot be had, four *logical CPUs* stand in.
 
-# %%
+# %% tags=["folded"]
 from across import devices, expecting, fresh, gpu_traffic, pictures, placement
 from across.attempt import NotAttempted, attempt, call, expect, read
 
+# %%
 D = devices.gpus_or_cpus(4)
 D
 

@@ -13,11 +13,12 @@
 # You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 75 minutes you
 # look up which devices can run an op, predict where it lands, and repair a program.
 
-# %%
+# %% tags=["folded"]
 from across import devices, kernels, placement
 from across.attempt import attempt, call, expect, read
 from across.expecting import device, entries, list_of, maybe, text, truth
 
+# %%
 D = devices.gpus_or_cpus(2)
 D
 

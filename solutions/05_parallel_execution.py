@@ -12,7 +12,7 @@
 # A graph says what depends on what. It does not say what runs first, or on how many threads. In 85 minutes you write the rule
 # for what runs first, see threads at work, and learn what more threads cannot do.
 
-# %%
+# %% tags=["folded"]
 from across import devices, fresh, pictures, placement, timeline, tracing
 from across.attempt import NotAttempted, attempt, call, expect, read, without
 from across.expecting import array, between, entries, list_of, number, one_of, text, truth, whole

@@ -13,11 +13,12 @@
 # fill the memory. In 85 minutes you put ops in order by hand, and see which edges are needed, which ones TensorFlow adds
 # itself, and what an order saves.
 
-# %%
+# %% tags=["folded"]
 from across import expecting, fresh, graphs, pictures, tracing
 from across.attempt import NotAttempted, attempt, call, expect, read, without
 from across.shared_link import SharedLink
 
+# %%
 MIB = 1 << 20  # bytes
 
 # %%

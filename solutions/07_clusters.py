@@ -13,7 +13,7 @@
 # So far, one process ran everything. In about 95 minutes you write the program of a server, send work to it, find out who
 # decides where an op runs, move a Keras model's work to another process, and find a closed door. All processes here are real.
 
-# %%
+# %% tags=["folded"]
 from across import clusters, expecting, fresh, placement  # `expecting`: what checks read answers with
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.clusters import LocalCluster

@@ -14,7 +14,7 @@
 # A parameter server sends its weights to each worker, in each step. Its network can become the slowest part. In 95 minutes
 # you spread a Keras model over servers, write a rule for that, cut a table into parts, and count the bytes of a training step.
 
-# %%
+# %% tags=["folded"]
 from across import balance, clusters, expecting, fresh, pictures, placement, traffic
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.clusters import LocalCluster

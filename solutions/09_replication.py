@@ -15,7 +15,7 @@
 # once, on a parameter server. In 85 minutes you replicate a program, mend a lost update, see gradients grow old, and
 # repair a trainer that outlives a dead worker.
 
-# %%
+# %% tags=["folded"]
 from across import expecting, fresh, pictures, placement, replicas, trainers
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.clusters import LocalCluster

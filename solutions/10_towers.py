@@ -16,10 +16,11 @@
 # minutes you build a program of towers, prove it equal to one device, measure its speed, and take the CPU out of its middle.
 # *The source* is the program of 2016 that is repaired here.
 
-# %%
+# %% tags=["folded"]
 from across import devices, digits, expecting, fresh, pictures, placement, ring, tower_runs
 from across.attempt import NotAttempted, attempt, call, expect, read
 
+# %%
 D = devices.gpus_or_cpus(4)
 CPU = "/CPU:0"
 fresh.warm_up()

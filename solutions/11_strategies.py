@@ -14,10 +14,11 @@
 # minutes, and 15 for an optional section, you see what a strategy changes, find two results that are wrong without an error,
 # write a whole program, and predict what four devices gain. *The guide* is TensorFlow's page on `tf.distribute`, as of 2.0.
 
-# %%
+# %% tags=["folded"]
 from across import devices, digits, expecting, fresh, parts, pictures, placement, strategies
 from across.attempt import NotAttempted, attempt, call, expect, read
 
+# %%
 D = devices.gpus_or_cpus(4)
 fresh.warm_up()
 

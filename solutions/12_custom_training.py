@@ -17,10 +17,11 @@
 # You write the training loop yourself when the order of its steps is your own, as for two networks that compete. In about
 # 150 minutes, and 25 for an optional section, you write one for any number of replicas, scale its loss, stop it and go on.
 
-# %%
+# %% tags=["folded"]
 from across import devices, digits, expecting, parts, pictures, placement
 from across.attempt import NotAttempted, attempt, expect, read
 
+# %%
 D = devices.gpus_or_cpus(4)
 
 # %%

@@ -14,7 +14,7 @@
 # Every machine starts the same program. In about 130 minutes you tell each who it is, write that program, train in step and
 # out of step, kill machines, and go on. Here a machine is a process.
 
-# %%
+# %% tags=["folded"]
 from across import digits, expecting, fresh, hangs, pictures, replicas, scripts, workers
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.clusters import LocalCluster, Logs

@@ -16,11 +16,12 @@
 # In about 150 minutes you design a study: one question of five, on real processes, over links of a known rate. You write a
 # model, state what it predicts, measure, and run what could prove your explanation wrong. You hand in one page. Somebody's:
 
-# %%
+# %% tags=["folded"]
 from across import clusters, devices, expecting, fresh, gpu_traffic, pictures, planned, replicas, scaling_page, study
 from across.attempt import NotAttempted, attempt, call, expect, read
 from across.study import Study
 
+# %%
 D = devices.gpus_or_cpus(4)
 fresh.warm_up()
 
