@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from across import plain
+from across._process.tracebacks import happened
 from autograder.probe import wire
 
 QUESTION = 256 << 20  # bytes
@@ -83,10 +84,7 @@ def _is_a_cell(file: str) -> bool:
 
 def _text(error: BaseException) -> str:
     try:
-        text = str(error)
-        if text.startswith("in user code:"):  # AutoGraph's: all lines that were called, then what was raised
-            text = text.rpartition("\n\n")[2].strip().removeprefix(f"{type(error).__name__}:").strip()
-        return text[:2000]
+        return happened(error)[:2000]
     except BaseException:
         return "(an error whose text cannot be read)"
 

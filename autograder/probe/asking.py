@@ -29,7 +29,6 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from across import expecting
-from across.attempt import OPS_OWN
 from across.expecting import Expected
 from autograder.probe import answering, graphs, wire
 from autograder.probe.listed import Variant
@@ -251,7 +250,6 @@ def _said(answer: Mapping[str, Any]) -> str:
     if error == "Missing":
         return f"`{str(says)[:80]}` is not defined after your notebook ran."
     where = f" (line {line} of your cell)" if type(line) is int else ""
-    says = OPS_OWN.sub("", says)
     return f"Your code raised {str(error)[:80]}{where}" + (f": {says[:400]}" if says else ".")
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from across._language.catalogue import given, marked, said
 from across._process import measured, recorded
-from across._process.tracebacks import Frame, is_own, own_line
+from across._process.tracebacks import IN_FUNCTION, Frame, happened, is_own, own_line
 from across.expecting import Expected, anything, called
 from across.plain import NotPlainError, plain
 
@@ -203,10 +203,6 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
 
 
 RESTARTED = ("AbortedError", "UnavailableError")  # TensorFlow's, of a server that is gone or not the one that it was
-OPS_OWN = re.compile(
-    r"\{\{function_node \S+?\}\}\s*| \[Op:\w+\](?: name:.*)?$"
-)  # what TensorFlow writes around what is wrong
-IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
 
 
 def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
@@ -216,11 +212,7 @@ def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
 
 def _message(error: BaseException, limit: int = 300) -> str:
     """The line of the exception's text that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return ""
-    line = lines[-1].removeprefix(f"{type(error).__name__}: ") if lines[0] == IN_FUNCTION else lines[0]
-    line = OPS_OWN.sub("", line)
+    line = next((line.strip() for line in happened(error).splitlines() if line.strip()), "")
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -206,3 +206,23 @@ def test_of_an_error_of_tensorflow_the_reader_sees_what_is_wrong_and_no_name_of_
     assert "Incompatible shapes: [2] vs. [3]" in str(raised.value)
     assert "function_node" not in str(raised.value)
     assert "[Op:" not in str(raised.value)
+
+
+def test_of_an_error_in_a_graph_the_reader_sees_what_happened_on_the_first_of_the_devices_that_met_it():
+    import tensorflow as tf
+
+    @tf.function
+    def inverse(x):
+        return tf.linalg.inv(x)
+
+    met = "\n  (0) OUT_OF_RANGE:  End of sequence\n\t [[{{node Next}}]]\n\t [[Sum/_182]]\n  (1) OUT_OF_RANGE:  End of sequence"
+    both = f"Graph execution error:\n\nDetected at Next\n\n2 root error(s) found.{met}\n\t [[{{{{node Next}}}}]]\n0 errors."
+
+    def at_the_end(_):
+        raise RuntimeError(both)
+
+    for function, says in ((inverse, "Input is not invertible."), (at_the_end, "End of sequence")):
+        with pytest.raises(Broke) as raised, attempt("inverse"):
+            call(function, tf.zeros([2, 2]))
+        assert f"Error: {says}" in str(raised.value)
+        assert "node" not in str(raised.value)

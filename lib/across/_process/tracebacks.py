@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,20 @@ _FOREIGN = tuple(
         *(sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib")),
     }
 )
+
+IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
+_IN_GRAPH = "Graph execution error:"  # and of one raised while the graph runs
+_SEVERAL = re.compile(r"\d+ root error\(s\) found\.\s+\(0\) [A-Z_]+:\s*")  # each device's; the first one follows
+_AROUND = re.compile(r"\{\{function_node \S+?\}\}\s*| \[Op:\w+\](?: name:.*)?$")  # what it writes around what is wrong
+
+
+def happened(error: BaseException) -> str:
+    """The text of an exception; of TensorFlow's the last paragraph, which says what happened, without names of its own."""
+    text = str(error)
+    if text.startswith((IN_FUNCTION, _IN_GRAPH)):
+        last = text.strip().rpartition("\n\n")[2].strip().removeprefix(f"{type(error).__name__}:").strip()
+        text = _SEVERAL.sub("", last).partition("\n\t [[")[0]
+    return _AROUND.sub("", text)
 
 
 def is_own(file: str) -> bool:
