@@ -28,7 +28,7 @@ collect_ignore = ["course"]  # the fixture course's checks: a checker runs these
 ATTACKS = Path(__file__).parent / "attacks"
 BY_CHAPTER = ("/test_checks.py", "/test_validating_chapters.py")
 LONGEST = (  # scopes, the longest first; one that is no longer among them costs seconds and no test
-    *("browser", "12_custom_training", "06_control_dependencies", "03_device_placement", "tests/test_student_page.py"),
+    *("browser", "tests/test_student_page.py", "06_control_dependencies", "03_device_placement", "11_strategies"),
     *("tests/autograder/test_export.py", "tests/autograder/test_engine.py", "tests/lib/test_simulated_gpu.py"),
 )
 OPTION = "--nothing-missing"

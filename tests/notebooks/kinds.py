@@ -9,7 +9,7 @@ from autograder.model.course import find
 OF_EACH_KIND = (
     "03_device_placement",  # values of calls
     "06_control_dependencies",  # graphs that are run here
-    "12_custom_training",  # training seen by peers and by further lives
+    "11_strategies",  # training
 )
 chapters = pytest.mark.parametrize(
     "chapter",
