@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 JOBS = ("chief", "worker", "ps", "evaluator")
-EVALUATOR = "evaluator:0"  # may stand beside the cluster
 
 
 @dataclass(frozen=True)
