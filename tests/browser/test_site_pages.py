@@ -60,12 +60,12 @@ def test_a_page_is_as_wide_as_the_screen_breaks_no_word_and_can_be_read(browser,
 
 def test_the_source_of_a_check_is_folded_and_unfolds_by_the_keyboard(browser, site):
     opened(browser, f"{site}/chapters/{CHAPTER}.html", 1280)
-    folded = browser.find_elements(By.CSS_SELECTOR, "div.cell details.hide")
-    assert folded
-    assert folded[0].find_element(By.TAG_NAME, "summary").accessible_name == "Show its source"
-    source = folded[0].find_element(By.CSS_SELECTOR, ".cell_input")
+    imports, check, *_ = browser.find_elements(By.CSS_SELECTOR, "div.cell details.hide")
+    assert not imports.find_element(By.CSS_SELECTOR, ".cell_input").is_displayed()
+    assert check.find_element(By.TAG_NAME, "summary").accessible_name == "Show its source"
+    source = check.find_element(By.CSS_SELECTOR, ".cell_input")
     assert not source.is_displayed()
-    folded[0].find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
+    check.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
     WebDriverWait(browser, SEARCHED).until(lambda _: source.is_displayed())
     assert "with attempt(" in source.text
 
