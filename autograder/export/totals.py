@@ -79,7 +79,7 @@ def _by_the_rules(total: Total, counted: Counted | None) -> Total:
     if counted is None or counted.worth is None:  # nothing was handed in
         return total
     worth = counted.worth
-    return replace(total, points=worth.points, waiting=worth.attempt.waiting, unread=worth.attempt.unread)
+    return replace(total, points=worth.points, waiting=counted.waiting, unread=worth.attempt.unread)
 
 
 def of_term(out: Path, course_id: str) -> list[Total]:
@@ -95,7 +95,7 @@ def of_term(out: Path, course_id: str) -> list[Total]:
         tries = [each.worth.attempt for each in line.chapters if each.worth]
         fault = next((f"{each.chapter.name}: {each.fault}" for each in line.chapters if each.fault), "")
         if tries or fault:
-            waiting, unread = sum(each.waiting for each in tries), sum(each.unread for each in tries)
+            waiting, unread = sum(each.waiting for each in line.chapters), sum(each.unread for each in tries)
             points = round(line.total, 2)
             made.append(Total(line.student, TERM.name, points, line.of, None, None, waiting, unread, fault))
     return made

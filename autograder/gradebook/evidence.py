@@ -161,14 +161,19 @@ def latest(book: Gradebook, chapter: str) -> tuple[dict[str, Submission], str]:
 
 def every(book: Gradebook, chapter: str, students: Collection[str] | None = None) -> dict[str, list[Kept]]:
     """All that was recorded of everyone, or of these students, oldest first, but what cannot be read."""
+    with book.reading() as connection:
+        return every_of(connection, chapter, students)
+
+
+def every_of(connection: Connection, chapter: str, students: Collection[str] | None = None) -> dict[str, list[Kept]]:
+    """The same, by a connection."""
     query = select(EVIDENCE).where(EVIDENCE.c.chapter == chapter).order_by(EVIDENCE.c.id)
     if students is not None:
         query = query.where(EVIDENCE.c.student.in_(students))
     found: dict[str, list[Kept]] = {}
-    with book.reading() as connection:
-        for row in connection.execute(query):
-            with suppress(ValueError, LookupError, TypeError, zlib.error):
-                found.setdefault(row.student, []).append(_read(row))
+    for row in connection.execute(query):
+        with suppress(ValueError, LookupError, TypeError, zlib.error):
+            found.setdefault(row.student, []).append(_read(row))
     return found
 
 

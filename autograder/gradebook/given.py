@@ -5,7 +5,7 @@ A mark by hand is of the text that was read. It stays through every regrade of t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -67,10 +67,16 @@ def text(exercise: Exercise, answers: Submission) -> tuple[object, ...]:
 
 
 def take_back(
-    book: Gradebook, connection: Connection, chapter: Chapter, student: str, answers: Submission | None
+    book: Gradebook,
+    connection: Connection,
+    chapter: Chapter,
+    student: str,
+    answers: Submission | None,
+    marked: Mapping[tuple[str, object], float],
 ) -> dict[str, str]:
     """Take back the marks by hand that are of another text than `answers` have; in the transaction that records these.
 
+    A text that comes back has the mark that it has in `marked`, by exercise and text.
     Returns of each such exercise what the comment said that went with the mark. Where one of the texts is not known, all stay.
     """
     before, taken = evidence.answers(connection, chapter.name, student), {}
@@ -81,9 +87,10 @@ def take_back(
             continue
         with suppress(MissingEntry):
             grade: Any = book.find_grade(each.grade_id, chapter.name, chapter.name, student)
-            if grade.manual_score is None and not grade.extra_credit:
+            its = marked.get((each.name, text(each, answers)))
+            if its is None and grade.manual_score is None and not grade.extra_credit:
                 continue
-            grade.manual_score = grade.extra_credit = None
+            grade.manual_score, grade.extra_credit = its, None
             taken[each.name] = ""
         for cell in dict.fromkeys((each.grade_id, *each.answer_ids)):
             with suppress(MissingEntry):

@@ -18,7 +18,7 @@ from nbgrader.api import SubmittedAssignment
 from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
-from autograder.gradebook import given
+from autograder.gradebook import evidence, given
 from autograder.gradebook.schema import HISTORY, VERDICTS
 from autograder.gradebook.tables import Gradebook, load
 from autograder.model.course import Chapter
@@ -92,6 +92,30 @@ def settled(book: Gradebook, connection: Connection, chapter: Chapter, student: 
     after = {name: there[name] for name in there if there[name].by_hand or (name in before and before[name].by_hand)}
     _add(connection, _entries(chapter, student, verdict.digest, before, after))
     return {**before, **after}
+
+
+def marked(connection: Connection, chapter: Chapter, student: str) -> Mapping[tuple[str, object], float]:
+    """What a person gave a student's texts so far; in a transaction."""
+    lines = _read(connection, chapter.name, student)
+    kept = evidence.every_of(connection, chapter.name, [student]) if any(line.by_hand for line in lines) else {}
+    return of_texts(chapter, kept.get(student, ()), lines)
+
+
+def of_texts(
+    chapter: Chapter, kept: Iterable[evidence.Kept], lines: Iterable[Entry]
+) -> dict[tuple[str, object], float]:
+    """The marks by hand that were given, and not taken back by who gave them, by exercise and the text that they are of."""
+    answers = {each.verdict.digest: each.answers for each in kept}
+    exercises = {each.name: each for each in chapter.exercises}
+    found: dict[tuple[str, object], float] = {}
+    for line in lines:
+        if (read := answers.get(line.digest)) and line.exercise in exercises:
+            what = line.exercise, given.text(exercises[line.exercise], read)
+            if line.by_hand:
+                found[what] = line.points_now
+            elif line.who.startswith(BY_HAND):
+                found.pop(what, None)
+    return found
 
 
 def keep(

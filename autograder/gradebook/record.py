@@ -243,7 +243,8 @@ class Recorder:
             notebook, when = self._filled(verdict), tables.moment(timestamp)
             with self._gradebook.transaction() as connection:
                 before = history.settled(self._gradebook, connection, self.chapter, student)
-                taken = given.take_back(self._gradebook, connection, self.chapter, student, answers)
+                marked = history.marked(connection, self.chapter, student)
+                taken = given.take_back(self._gradebook, connection, self.chapter, student, answers, marked)
                 more = self._extensions.new(student)
                 tables.save(self._gradebook, self._config, self.chapter.name, student, notebook, when, more)
                 tables.wait(self._gradebook, self.chapter.name, student, self._waiting(verdict))

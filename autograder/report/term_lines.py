@@ -73,6 +73,8 @@ def _chapter(each: Counted, rules: Rules, zone: str) -> Part:
     said += _when(each, each.worth, rules, zone)
     if attempt.waiting:
         said.append(f"{attempt.waiting} of its answers wait for a mark by hand, and count 0 until then.")
+    elif each.waiting:
+        said.append(f"{each.waiting} answers of the newest attempt wait for a mark by hand; it may count then.")
     if attempt.unread:
         said.append(f"{attempt.unread} answers are not in the notebook, or cannot be read, and count 0.")
     off = f" less {points(each.worth.penalty)}" if each.worth.penalty else ""

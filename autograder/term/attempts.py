@@ -82,7 +82,7 @@ def _attempts(
     for each in kept:  # what was graded again counts once, and where it was graded last
         last = [one for one in last if not _same(one, each)] + [each]
     checks = stands.verdict.evidence.parts.get("checks")
-    of_texts, made = _of_texts(chapter, kept, lines), []
+    of_texts, made = history.of_texts(chapter, kept, lines), []
     for each in last[:-1]:
         if each.verdict.nothing:
             continue
@@ -100,21 +100,6 @@ def _attempts(
         other = each.verdict.evidence.parts.get("checks") != checks
         made.append(_attempt(len(made) + 1, each.timestamp, rows, other))
     return (*made, _attempt(len(made) + 1, stands.timestamp, stands.rows))
-
-
-def _of_texts(chapter: Chapter, kept: Iterable[Kept], lines: Iterable[Entry]) -> dict[tuple[str, object], float]:
-    """The marks by hand that were given, and not taken back by who gave them, by exercise and the text that they are of."""
-    answers = {each.verdict.digest: each.answers for each in kept}
-    exercises = {each.name: each for each in chapter.exercises}
-    found: dict[tuple[str, object], float] = {}
-    for line in lines:
-        if (read := answers.get(line.digest)) and line.exercise in exercises:
-            what = line.exercise, given.text(exercises[line.exercise], read)
-            if line.by_hand:
-                found[what] = line.points_now
-            elif line.who.startswith(history.BY_HAND):
-                found.pop(what, None)
-    return found
 
 
 def _same(one: Kept, other: Kept) -> bool:

@@ -48,6 +48,12 @@ class Counted:
     left: int = 0  # days of the bank, after it
 
     @property
+    def waiting(self) -> int:
+        """Exercises that wait for a mark by hand, in the attempt that counts or in the newest, which may count then."""
+        tries = sorted((self.worth, *self.others) if self.worth else (), key=lambda each: each.attempt.number)
+        return max((each.attempt.waiting for each in tries if each is self.worth or each is tries[-1]), default=0)
+
+    @property
     def share(self) -> float:
         """What it adds to the total."""
         most = self.chapter.max_points
@@ -81,7 +87,7 @@ class Line:
     @property
     def whole(self) -> bool:
         """Whether nothing of it is left ungraded, or waits for a person."""
-        return not any(each.fault or (each.worth and each.worth.attempt.waiting) for each in self.chapters)
+        return not any(each.fault or each.waiting for each in self.chapters)
 
 
 def count(rules: Rules, classes: Sequence[ChapterClass], policy: Policy) -> list[Line]:

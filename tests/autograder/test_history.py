@@ -120,7 +120,9 @@ def test_a_mark_by_hand_goes_with_the_text_that_it_is_of_and_its_comment_is_kept
     assert (other["why"].points, other["why"].waiting, other["why"].comment) == (0.0, True, "")
     assert other["pick"].points == 2.0  # its text is as it was
     assert steps(tmp_path, "why")[1:] == [(0.0, 1.5, "manual"), (1.5, 0.0, "manual")]
-    given, taken = [each for each in told(tmp_path) if each.exercise == "why"][1:]
+    back = hand_in("One.", "d")
+    assert (back["why"].points, back["why"].waiting) == (1.5, False)  # what was given for it once
+    given, taken, _ = [each for each in told(tmp_path) if each.exercise == "why"][1:]
     assert given.digest == "a" * 64  # for which it was given, though it was noticed when another was graded
     assert taken.who.endswith(": another answer was handed in; the comment on the one before was: Which one?")
 

@@ -26,6 +26,8 @@ from autograder.report import feedback_notebook, outputs
 from autograder.submissions.extensions import DAY, Extension
 from autograder.submissions.intake import Submission
 from autograder.term import kept, rules
+from autograder.term.attempts import Attempt
+from autograder.term.counting import Counted, Line, Worth
 
 FIRST, SECOND = "01_first", "02_second"  # 5 points each: `double` 2, `shift` 3
 DUE = {FIRST: datetime(2026, 1, 5, 12, tzinfo=UTC), SECOND: datetime(2026, 1, 12, 12, tzinfo=UTC)}
@@ -351,9 +353,20 @@ def test_a_mark_by_hand_counts_for_the_attempt_whose_text_it_is_of(graded, tmp_p
     hand_in(3, "two", 2.0)
     ((worth, others),) = [(each.worth, each.others) for each in counted(graded, out)]
     assert [(each.attempt.number, each.points) for each in (worth, *others)] == [(3, 5.0), (1, 4.5), (2, 5.0)]
-    hand_in(4, "one", None)  # the text that has a mark already
+    hand_in(4, "one", None)  # the text that has a mark already, and has it again
     ((worth, others),) = [(each.worth, each.others) for each in counted(graded, out)]
-    assert [each.points for each in (worth, *others)] == [5.0, 4.5, 5.0, 3.0]
+    assert [each.points for each in (worth, *others)] == [5.0, 4.5, 5.0, 4.5]
+
+
+def test_what_waits_in_the_newest_attempt_keeps_a_chapter_open_and_in_an_older_one_it_does_not(graded):
+    chapter = graded[0].chapter(FIRST)
+    first, second = (Worth(Attempt(number, None, 4.0, waiting=1)) for number in (1, 2))
+    marked = Worth(Attempt(1, None, 6.0)), Worth(Attempt(2, None, 6.0))
+    assert [Counted(chapter, 1, marked[0], (second,)).waiting, Counted(chapter, 1, marked[1], (first,)).waiting] == [
+        1,
+        0,
+    ]
+    assert not Line("ada", "", (Counted(chapter, 1, marked[0], (second,)),), 0).whole
 
 
 def test_who_had_older_notebooks_in_a_download_that_were_never_graded_is_named_where_the_best_attempt_counts(
