@@ -1,9 +1,10 @@
 """Whose a row of a downloaded gradebook is: by the system's number before all else.
 
 Numbers come from the roster and from the names of the files that were handed in, which OUT lists in
-handed_in_CHAPTER.csv: Canvas's number of the user, Moodle's of the participant ("Participant 5101", another one for each assignment). Who has such a number
-is known by nothing else, for a display name is the student's own choice. Who has none (nbgrader's folders, an exchange) is
-known by an id that the system has, too: SIS ids, a login, an ID number, an e-mail address.
+handed_in_CHAPTER.csv: Canvas's number of the user, Moodle's of the participant ("Participant 5101", another one for
+each assignment). Who has such a number is known by nothing else, for a display name is the student's own choice. Who
+has none (nbgrader's folders, an exchange) is known by an id that the system has, too: SIS ids, a login, an ID number,
+an e-mail address.
 """
 
 from __future__ import annotations
