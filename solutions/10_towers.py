@@ -474,7 +474,7 @@ except NotImplementedError as error:
 
 # %% [markdown]
 # Where devices share one processor, four towers are no faster than one device. Both losses may rise for a few
-# updates: with a momentum of 0.9 a rate of 0.05 makes large steps. With 0.02 neither rises.
+# updates: with a momentum of 0.9 a rate of 0.05 makes large steps. Try 0.02.
 #
 # The source's network, on digits of 28 × 28 pixels:
 

@@ -85,13 +85,15 @@ def take_back(
     for each in chapter.exercises:
         if text(each, before) == text(each, answers):
             continue
-        with suppress(MissingEntry):
+        try:
             grade: Any = book.find_grade(each.grade_id, chapter.name, chapter.name, student)
-            its = marked.get((each.name, text(each, answers)))
-            if its is None and grade.manual_score is None and not grade.extra_credit:
-                continue
-            grade.manual_score, grade.extra_credit = its, None
-            taken[each.name] = ""
+        except MissingEntry:  # an exercise that the chapter did not have then
+            continue
+        its = marked.get((each.name, text(each, answers)))
+        if its is None and grade.manual_score is None and not grade.extra_credit:
+            continue
+        grade.manual_score, grade.extra_credit = its, None
+        taken[each.name] = ""
         for cell in dict.fromkeys((each.grade_id, *each.answer_ids)):
             with suppress(MissingEntry):
                 comment: Any = book.find_comment(cell, chapter.name, chapter.name, student)

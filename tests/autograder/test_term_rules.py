@@ -22,7 +22,7 @@ from autograder.gradebook import late_penalty, record, roll
 from autograder.gradebook.record import Recorder
 from autograder.model.course import Course, CourseError
 from autograder.model.verdict import Evidence, Fault, Mark, Result, Verdict
-from autograder.report import feedback_notebook, outputs
+from autograder.report import feedback_notebook, outputs, term_lines
 from autograder.submissions.extensions import DAY, Extension
 from autograder.submissions.intake import Submission
 from autograder.term import kept, rules
@@ -366,7 +366,10 @@ def test_what_waits_in_the_newest_attempt_keeps_a_chapter_open_and_in_an_older_o
         1,
         0,
     ]
-    assert not Line("ada", "", (Counted(chapter, 1, marked[0], (second,)),), 0).whole
+    line = Line("ada", "", (Counted(chapter, 1, marked[0], (second,)),), 0)
+    assert not line.whole
+    said = [each for part in term_lines.parts(line, rules.Rules(Path(), best=True), "UTC") for each in part.said]
+    assert "1 answers of the newest attempt wait for a mark by hand; it may count then." in said
 
 
 def test_who_had_older_notebooks_in_a_download_that_were_never_graded_is_named_where_the_best_attempt_counts(
