@@ -473,10 +473,9 @@ except NotImplementedError as error:
     print("write the exercises above first" if "your turn" in str(error) else error)
 
 # %% [markdown]
-# Where devices share one processor, four towers are no faster than one device. Both losses may rise for a few
-# updates: with a momentum of 0.9 a rate of 0.05 makes large steps. Try 0.02.
+# On one processor four towers are no faster than one device. Large steps may make both losses rise.
 #
-# The source's network, on digits of 28 × 28 pixels:
+# The source's network, on 28 × 28 pixels:
 
 # %% tags=["show"] covers=["S48", "S51"]
 try:
