@@ -1,7 +1,7 @@
 """Programs that name a GPU, run on simulated ones: what they print, beside what documents say that cards do.
 
-The programs stand in gpu_programs.toml. Each is run in a process of its own with two GPUs of 2 GiB: cards where they are, else
-simulated ones. An exception is printed as its type and first line.
+The programs stand in gpu_programs.toml. Each is run in a process of its own with two GPUs of 2 GiB: cards or pieces of one
+where there is one, else simulated ones. An exception is printed as its type and first line.
 
 uv run python tools/gpu_programs.py            # run all; say what is not as it is written
 uv run python tools/gpu_programs.py --write    # ... and write it, and docs/gpu_programs.md
@@ -25,6 +25,7 @@ __all__ = ["GPUS", "PAGE", "Program", "page", "printed", "read"]
 FILE = Path(__file__).with_suffix(".toml")
 PAGE = FILE.parents[1] / "docs" / "gpu_programs.md"
 GPUS, MEMORY = 2, "2 GiB"
+CARD = "one NVIDIA H200, 2026-11-27"
 SAME = re.compile(r"/job:localhost/replica:0/task:0")  # begins the name of every device of one process
 WHERE = (
     "Graph execution error:",
@@ -47,6 +48,8 @@ class Program:
     prints: str  # with simulated GPUs
     documents: str = ""  # what documents and recorded cards say; "" if just this
     differs: bool = False  # a card says something else
+    card: str = ""  # what CARD said, where that differs
+    cards: int = 0  # so many whole ones show it; 0: pieces of one do
     env: tuple[tuple[str, str], ...] = ()
 
 
@@ -58,18 +61,18 @@ def read() -> list[Program]:
 
 def printed(program: Program) -> str:
     """What it prints here, in a fresh process. Raises what ends that process."""
-    outcome = fresh.call(_run, program.code, GPUS, MEMORY, env=dict(program.env), timeout=120)
+    outcome = fresh.call(_run, program.code, 1 if program.cards == 1 else GPUS, env=dict(program.env), timeout=120)
     outcome.result()
     return SAME.sub("", outcome.stdout).strip()
 
 
-def _run(code: str, gpus: int, memory: str) -> None:
+def _run(code: str, pieces: int) -> None:
     import numpy as np
     import tensorflow as tf
 
     from across import devices
 
-    devices.gpus(gpus, memory)
+    devices.gpus(pieces if tf.config.list_physical_devices("GPU") else GPUS, MEMORY)
     tf.get_logger().setLevel("ERROR")
     names: dict[str, Any] = {"tf": tf, "v1": tf.compat.v1, "np": np, "placed": _placed}
     linecache.cache["<program>"] = (len(code), None, code.splitlines(keepends=True), "<program>")  # AutoGraph reads it
@@ -100,15 +103,16 @@ def _placed(fetches: Any, **config: Any) -> None:
 
 def page(programs: Sequence[Program]) -> str:
     """The table as a Markdown page."""
-    same = sum(not program.differs for program in programs)
+    two = sum(program.cards > 1 for program in programs)
+    other = sum(program.differs and program.cards < 2 for program in programs)
     lines = [
         "# Programs on simulated GPUs",
         "",
         f"Written by `python tools/gpu_programs.py --write`. Each of these {len(programs)} programs was run in a process",
-        f"of its own with {GPUS} simulated GPUs of {MEMORY} ([what they are](gpu.md#simulated-gpus)): no card was used.",
-        f"On cards {same} are to print the same, by TensorFlow's code, its documents or what is recorded;",
-        f"{len(programs) - same} differ there, as is said below them. Where a document says something else than TensorFlow",
-        "does, that is said, too.",
+        f"of its own with {GPUS} simulated GPUs of {MEMORY} ([what they are](gpu.md#simulated-gpus)).",
+        f"On a card ({CARD}; cut in two pieces where a program names two GPUs) {len(programs) - two - other} printed the same,",
+        f"and {other} something else, as is said below them. {two} want two cards: not run on any. Where a document says",
+        "something else than TensorFlow does, that is said, too.",
         "`placed` runs operations in a session of TensorFlow 1 and prints where each ran.",
     ]
     for source in dict.fromkeys(program.source for program in programs):
@@ -126,6 +130,8 @@ def page(programs: Sequence[Program]) -> str:
                     "```",
                 ]
                 lines += ["", f"Documents: {program.documents}"] if program.documents else []
+                lines += ["", f"On the card: `{program.card}`"] if program.card else []
+                lines += ["", "Not run on two cards."] if program.cards > 1 else []
     return "\n".join(lines) + "\n"
 
 
@@ -133,6 +139,8 @@ def _written(program: Program, prints: str) -> str:
     """The program as it stands in the file."""
     lines = ["[[program]]", f"name = {_quoted(program.name)}", f"source = {_quoted(program.source)}"]
     lines += ["differs = true"] if program.differs else []
+    lines += [f"cards = {program.cards}"] if program.cards else []
+    lines += [f"card = {_quoted(program.card)}"] if program.card else []
     lines += (
         [f"env = {{{', '.join(f'{name} = {_quoted(value)}' for name, value in program.env)}}}"] if program.env else []
     )

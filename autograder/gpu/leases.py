@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from across._gpu.sharing import AS_ON_A_CPU
 from autograder.gpu.cards import Card, Cards
 
 POLL = 0.1  # seconds between two looks at what is free
@@ -61,7 +62,7 @@ class Leases:
                 time.sleep(POLL)
             visible = ",".join(card.uuid for card in picked)
             yield {
-                "environment": {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible},
+                "environment": {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible, **AS_ON_A_CPU},
                 "nodes": tuple(dict.fromkeys(node for card in picked for node in card.nodes)),
             }
 

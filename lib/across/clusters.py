@@ -47,7 +47,8 @@ STARTS = 120.0  # seconds for the fork server's own start, where there is none y
 POLL = 0.005  # seconds between two looks whether a task listens
 IN_USE = ("could not start grpc server", "address already in use", "failed to bind")
 CLIENT = {"TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE": "0"}  # or a killed ps leaves every third client hanging
-ENVIRONMENT = {"TF_GRPC_REUSE_PORT": "1", **CLIENT}  # its owner holds the port, bound and not listening
+GROWS = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # tasks of one machine share its cards
+ENVIRONMENT = {"TF_GRPC_REUSE_PORT": "1", **CLIENT, **GROWS}  # its owner holds the port, bound and not listening
 
 
 class StartError(RuntimeError):

@@ -2,9 +2,10 @@
 
 TensorFlow fixes its devices when it runs its first op. Until then `simulate` can split the CPU into logical CPUs, and `gpus`
 can add GPUs that are made of host memory. Either is a device like any other to the placer, with its own name and its own lane
-in every picture; it is no faster. A real GPU always wins: where there is one, none is simulated.
+in every picture; it is no faster. A real GPU always wins: where there is one, none is simulated, and where there are fewer than
+are asked for, they are cut into pieces, TensorFlow's logical GPUs.
 
-ACROSS_GPUS=2 in the environment (`across lab --gpus 2`) asks for two simulated GPUs: they are there once this module has been
+ACROSS_GPUS=2 in the environment (`across lab --gpus 2`) asks for two GPUs in this sense: they are there once this module was
 asked for anything, in a warm kernel, in `across.fresh` and in the tasks of a cluster from the start.
 """
 
@@ -40,6 +41,9 @@ MIB = 1 << 20
 GIB = 1 << 30
 MOST = 16  # simulated GPUs
 LEAST = MIB  # bytes of one
+PIECE = 256 * MIB  # bytes that a piece of a card has at least
+PIECES = " pieces"  # after the number in ACROSS_GPUS: of cards alone, nothing is simulated where these are hidden
+PROCESSES = 2  # of pieces have room on a card together: a notebook, and what it starts
 MOST_BYTES = 1 << 40  # bytes of one
 TABLE = 32  # BFC keeps 8 bytes for each 256 that it manages, and fills them: bfc_allocator.h, AllocationRegion
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -172,12 +176,14 @@ def simulate(n: int) -> list[str]:
 
 
 def gpus(count: int, memory: str | int = "2 GiB") -> list[str]:
-    """Have `count` GPUs, simulated ones if there is no real one, and return their names, "/GPU:0" onwards.
+    """Have `count` GPUs and return their names, "/GPU:0" onwards: cards, pieces of one, or simulated ones where there is none.
 
     Call it before TensorFlow starts; calling it again with the same numbers changes nothing. `memory` is that of each: "8 GiB",
     "512 MiB", or bytes. Tensors take the host's memory as they need it, up to that limit; BFC keeps a table of 1/32 of it.
-    CUDA_VISIBLE_DEVICES hides simulated GPUs as it hides real ones. Where TensorFlow has real GPUs these are returned, at most
-    `count`, and nothing is simulated.
+    CUDA_VISIBLE_DEVICES hides simulated GPUs as it hides real ones. Where TensorFlow has real GPUs these are returned, and
+    nothing is simulated. Where there are fewer than `count`, they are cut into pieces (logical GPUs) of `memory`, or of less,
+    so that two such processes fit; cards that are too small for that, that were configured before, or after TensorFlow has
+    started, stay as they are: fewer than `count`.
 
     The first call on a machine builds the simulated GPU (about 20 s; `across prepare gpu` does it ahead). Raises ValueError for
     a count that is not from 1 to 16 or a memory that is not from 1 MiB to 1 TiB; TooLate when TensorFlow has started with
@@ -188,7 +194,7 @@ def gpus(count: int, memory: str | int = "2 GiB") -> list[str]:
         raise ValueError(f"gpus({count!r}): expected a whole number of GPUs, from 1 to {MOST}")
     real = 0 if loading.loaded() else _listed()
     if real:
-        return [f"/GPU:{i}" for i in range(min(count, real))]
+        return [f"/GPU:{i}" for i in range(min(count, _cut(count, size)))]
     seen = _seen(count)
     if seen == 0:
         raise NoGpu(
@@ -208,10 +214,11 @@ def gpus(count: int, memory: str | int = "2 GiB") -> list[str]:
 
 def from_environment() -> str:
     """Have the GPUs that ACROSS_GPUS asks for; return why they are not here, empty where they are, or nobody asked."""
-    asked = os.environ.get(GPUS, "")
-    if asked in ("", "0") or loading.loaded() or _listed():
+    asked, _, pieces = os.environ.get(GPUS, "").partition(" ")
+    real = 0 if loading.loaded() else _listed()
+    if asked in ("", "0") or loading.loaded() or (real and started()) or (pieces and not real):
         return ""
-    if not _seen(MOST):
+    if not real and not _seen(MOST):
         return f"{GPUS} is {asked}, and CUDA_VISIBLE_DEVICES hides every GPU."
     if started():
         return f"{GPUS} is {asked}, but TensorFlow had started before it was looked at: restart the kernel."
@@ -239,19 +246,19 @@ def simulated_gpus() -> str:
 
 
 def gpus_or_cpus(n: int, memory: str | int = "2 GiB") -> list[str]:
-    """Return the names of `n` devices: real GPUs if there are as many, else simulated ones, else logical CPUs; print which.
+    """Return the names of `n` devices: cards, pieces of one, simulated GPUs, else logical CPUs; print which.
 
-    What a chapter about GPUs calls first. Simulated GPUs have `memory` each, see `gpus`, and so do processes that are started
-    from here, by `fresh` and in clusters: ACROSS_GPUS is set. Pieces of a split card count as GPUs. Raises ValueError as `gpus`
-    does; TooLate when TensorFlow has started with fewer devices.
+    What a chapter about GPUs calls first. Pieces and simulated GPUs have `memory` each, see `gpus`, and so have processes that
+    are started from here, by `fresh` and in clusters: ACROSS_GPUS is set. Raises ValueError as `gpus` does; TooLate when
+    TensorFlow has started with fewer devices.
     """
     missing = ""
-    if loading.loaded() or not _listed():
+    if loading.loaded() or _listed() < n:
         try:
-            if _seen(n) and building.kept() is None and not building.problem():
+            if not _listed() and _seen(n) and building.kept() is None and not building.problem():
                 print("Building the simulated GPU, once, about 20 s ...", flush=True)
             gpus(n, memory)
-            os.environ[GPUS] = str(n)  # as a real one, it is there for what is started from here
+            os.environ[GPUS] = f"{n}{PIECES * (not loading.loaded())}"  # for what is started from here
         except (NoGpu, TooLate) as error:
             missing = f" {error}"
     names, line = _best(n)
@@ -263,11 +270,11 @@ def _best(n: int) -> tuple[list[str], str]:
     """`n` devices that are here, and one line saying which. Raises TooLate."""
     machine = here()
     if len(machine.gpus) >= n:
-        names = [device.name for device in machine.gpus[:n]]
-        return (
-            names,
-            f"{n} GPU{'s' * (n > 1)}: {', '.join(dict.fromkeys(device.model for device in machine.gpus[:n]))}.",
-        )
+        taken = machine.gpus[:n]
+        models = ", ".join(dict.fromkeys(device.model for device in taken))
+        cards = len({device.physical for device in taken})
+        pieces = f", pieces of {cards} card{'s' * (cards > 1)}" * (cards < n)
+        return [device.name for device in taken], f"{n} GPU{'s' * (n > 1)}{pieces}: {models}."
     cpus = [device.name for device in machine.devices if device.type == "CPU"]
     names = cpus[:n] if machine.settled and len(cpus) >= n else simulate(n)
     reason = f"this machine has {len(machine.gpus) or 'no'} GPU{'s' * (len(machine.gpus) > 1)}"
@@ -279,6 +286,23 @@ def _listed() -> int:
     from tensorflow.python import pywrap_tfe
 
     return sum(b":GPU:" in name for name in pywrap_tfe.TF_ListPhysicalDevices())
+
+
+def _cut(count: int, size: int) -> int:
+    """Cut the cards into `count` pieces of `size` bytes if they are fewer and can be; return how many GPUs there are."""
+    import tensorflow as tf
+
+    cards = tf.config.list_physical_devices("GPU")
+    configured = [tf.config.get_logical_device_configuration(card) for card in cards]
+    if 0 < len(cards) < count and not any(configured) and not started():
+        each = -(-count // len(cards))
+        rooms = [min(size, (_facts(card)[1] or 0) // (each * PROCESSES)) for card in cards]
+        if min(rooms) >= PIECE:
+            for card, room in zip(cards, rooms, strict=True):
+                piece = tf.config.LogicalDeviceConfiguration(memory_limit=room // MIB)
+                tf.config.set_logical_device_configuration(card, [piece] * each)
+            return each * len(cards)
+    return sum(len(pieces or [None]) for pieces in configured)
 
 
 def _seen(count: int) -> int:

@@ -155,8 +155,13 @@ def _fed(op: Op, outputs: Mapping[str, Output]) -> Op:
 
 def _config(cpus: int | None) -> tf.compat.v1.ConfigProto:
     import tensorflow as tf
+    from tensorflow.python.eager import context
 
     config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    current: Any = context.context()
+    config.gpu_options.CopyFrom(
+        current.config.gpu_options
+    )  # the pieces of a card are this process's, a session's own GPUs none
     config.device_count["CPU"] = cpus or len(tf.config.list_logical_devices("CPU"))
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0

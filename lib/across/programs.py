@@ -203,8 +203,10 @@ def _program(meeting: Meeting, asks: Sequence[Ask], simulated: str) -> tuple[Got
         try:
             while (made := sum(map(_size, kept))) < needs and not error:
                 more(min(PIECE, needs - made))
-        except tf.errors.ResourceExhaustedError as failure:
+        except (tf.errors.ResourceExhaustedError, tf.errors.InternalError) as failure:
             error = failure.message.split("}} ")[-1]
+            if "memory" not in error:  # on a card that is full TensorFlow cannot so much as start: an InternalError
+                raise
         held += memory.taken() - before
         if ask.drops and point == "tensors":
             dropped.append(sum(map(_size, kept)))

@@ -10,8 +10,8 @@
 
 Threads come from TensorFlow's profiler, https://www.tensorflow.org/api_docs/python/tf/profiler/experimental: its XSpace
 holds the ops that each thread ran, and which op each piece of the intra-op pool's work belongs to. Kernels that
-take no time to speak of (Identity, Reshape, Shape, Const, NoOp) leave no event there; FULL_TRACE has them, but no threads.
-On a GPU a recorded op is its launch by the CPU, not the time that it takes there.
+take no time to speak of (Identity, Reshape, Shape, Const, NoOp) leave no event there, nor does an op on a GPU, which a thread
+only launches; FULL_TRACE has them, but no threads.
 """
 
 from __future__ import annotations
@@ -296,22 +296,43 @@ def _lane_order(lane: str) -> tuple[int, str, int]:
 def of_step(step_stats: Any) -> Timeline:
     """The timeline in the StepStats of a v1 session's RunOptions(trace_level=FULL_TRACE); one lane a device.
 
-    An op lasts until its kernel has returned; on a GPU, while its stream runs it. Nodes that a session adds for itself
-    (_SOURCE) are left out.
+    An op lasts until its kernel has returned; on a GPU, while its stream runs it: a card has a clock of its own, which is set
+    so that no kernel starts before its launch. Nodes that a session adds for itself (_SOURCE) are left out.
     """
-    ops = []
-    streams = {device.device.removesuffix(STREAM) for device in step_stats.dev_stats if device.device.endswith(STREAM)}
-    first = min((node.all_start_nanos for device in step_stats.dev_stats for node in device.node_stats), default=0)
+    lanes: dict[str, list[Any]] = defaultdict(list)  # what the host saw of each device
+    streams: dict[str, list[Any]] = {}
     for device in step_stats.dev_stats:
-        if device.device.partition("/stream:")[0] in streams and not device.device.endswith(STREAM):
-            continue  # what the host saw of it, or one of several streams
-        for node in device.node_stats:
-            found = LABEL.search(node.timeline_label)
-            if not node.node_name.startswith("_"):
-                start = (node.all_start_nanos - first) / 1e6
-                end = start + node.op_end_rel_nanos / 1e6
-                ops.append(Op(short_device(device.device), node.node_name, found[1] if found else "", start, end))
+        task, _, there = device.device.rpartition("device:")
+        there, _, part = there.partition("/")
+        name = short_device(f"{task}device:{there}")
+        nodes = [node for node in device.node_stats if not node.node_name.startswith("_")]
+        if f"/{part}" == STREAM:
+            streams[name] = nodes
+        elif not part:  # else one of several streams, or its copies
+            lanes[name] += nodes
+    first = min((node.all_start_nanos for nodes in lanes.values() for node in nodes), default=0)
+    ops = []
+    for name in (*lanes, *(streams.keys() - lanes.keys())):
+        ahead = _ahead(lanes.get(name, ()), streams.get(name, ()))
+        for node in streams.get(name, lanes[name]):
+            type_name = EVENT.fullmatch(node.node_name) or LABEL.search(node.timeline_label)
+            start = (node.all_start_nanos + ahead - first) / 1e6
+            end = start + node.op_end_rel_nanos / 1e6
+            ops.append(Op(name, _name(node), type_name[type_name.re.groups] if type_name else "", start, end))
     return _from_zero(ops)
+
+
+def _name(node: Any) -> str:
+    """The op's: CUPTI adds its type."""
+    found = EVENT.fullmatch(node.node_name)
+    return found[1] if found else node.node_name
+
+
+def _ahead(launched: Sequence[Any], ran: Sequence[Any]) -> int:
+    """Nanoseconds to add to a stream's clock so that no kernel starts before the host launched it; 0 where they agree."""
+    starts = {node.node_name: node.all_start_nanos for node in launched}
+    late = [starts[_name(node)] - node.all_start_nanos for node in ran if _name(node) in starts]
+    return max([0, *late])
 
 
 def run_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]], threads: int = -1) -> list[str]:

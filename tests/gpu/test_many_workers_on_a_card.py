@@ -15,7 +15,7 @@ from across.clusters import LocalCluster
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("card")]
 
 CHAPTER = "13_many_workers"
-LOOP = ("prepared", "steps_of", "pipeline", "whole", "in_step", "reducing")
+LOOP = ("made", "alone", "pipeline", "worker", "started", "reducing")
 STRATEGY = "tf.distribute.MultiWorkerMirroredStrategy()"
 OPTIONS = "tf.distribute.experimental.CommunicationOptions"
 WAYS = "tf.distribute.experimental.CommunicationImplementation"
@@ -33,28 +33,19 @@ def source(way: str) -> str:
 
 def names(source: str) -> dict[str, Any]:
     """What the chapter's programs bind; for a process in which TensorFlow has not started. Products are not rounded to TF32."""
-    import itertools
-    import time
-
     import tensorflow as tf
 
-    from across import digits, workers
+    from across import digits, replicas, workers
 
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    found: dict[str, Any] = {"tf": tf, "v1": tf.compat.v1, "itertools": itertools, "time": time, "workers": workers}
+    found: dict[str, Any] = {"tf": tf, "v1": tf.compat.v1, "replicas": replicas, "workers": workers}
     found |= {"train": digits.load()[0], "SIZES": []}
     exec(source, found)
     return found
 
 
 def alone(source: str) -> list[float]:
-    import itertools
-
-    import tensorflow as tf
-
-    found, strategy = names(source), tf.distribute.get_strategy()
-    steps = found["steps_of"](strategy, *found["prepared"](strategy), found["whole"])
-    return list(itertools.islice(steps, STEPS))
+    return names(source)["alone"](STEPS)
 
 
 def trained(source: str, folder: str, kind: str, *, card_each: bool):
@@ -64,7 +55,7 @@ def trained(source: str, folder: str, kind: str, *, card_each: bool):
         if card_each:
             os.environ["CUDA_VISIBLE_DEVICES"] = str(index)
         found = names(source)
-        losses = found["in_step"](folder, found["pipeline"], STEPS)(spec, job, index)
+        losses = found["started"](folder, STEPS)(spec, job, index)
         return losses, len(found["tf"].config.list_logical_devices(kind))
 
     return program

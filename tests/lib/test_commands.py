@@ -140,7 +140,13 @@ def test_a_chapters_notebook_says_how_many_devices_it_can_use(course: Path):
 
 @pytest.mark.parametrize(
     ("gpus", "says"),
-    [(0, "4 logical CPUs (no GPU)"), (1, "4 logical CPUs (1 GPU of 4)"), (4, "4 GPUs"), (8, "4 GPUs")],
+    [
+        (0, "4 logical CPUs (no GPU)"),
+        (1, "4 pieces of one GPU"),
+        (2, "4 pieces of 2 GPUs"),
+        (4, "4 GPUs"),
+        (8, "4 GPUs"),
+    ],
 )
 def test_the_doctor_says_honestly_what_a_chapter_shows(gpus: int, says: str):
     assert says in doctor.shows(4, gpus)

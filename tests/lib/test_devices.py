@@ -2,6 +2,9 @@ import pytest
 from processes import in_a_fresh_process
 
 from across import devices, fresh
+from across._gpu import building
+
+needs = pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
 
 
 @in_a_fresh_process(cpus=4)
@@ -59,3 +62,50 @@ def test_gpus_are_preferred_and_named(monkeypatch, capsys):
     monkeypatch.setattr(devices, "_listed", lambda: 2)
     assert devices.gpus_or_cpus(2) == ["/GPU:0", "/GPU:1"]
     assert capsys.readouterr().out == "2 GPUs: A card.\n"
+
+
+def as_a_card(mib: int, asked: int, before: int = 0) -> tuple[list[str], list[int | None], str]:
+    """Names, MiB and line of `asked` GPUs where a (here: simulated) card has `mib`, cut by its user into `before` pieces."""
+    import contextlib
+    import io
+    from unittest import mock
+
+    import tensorflow as tf
+
+    devices.gpus(1, "1 GiB")
+    (card,) = tf.config.list_physical_devices("GPU")
+    if before:
+        tf.config.set_logical_device_configuration(
+            card, [tf.config.LogicalDeviceConfiguration(memory_limit=64)] * before
+        )
+    memory = {tf.config.experimental.get_device_details(card)["device_name"]: mib << 20}
+    printed = io.StringIO()
+    with (
+        mock.patch.object(devices.loading, "loaded", return_value=False),
+        mock.patch.object(devices, "_card_memory", return_value=memory),
+        contextlib.redirect_stdout(printed),
+    ):
+        names = devices.gpus_or_cpus(asked)
+        made = [gpu.memory and gpu.memory >> 20 for gpu in devices.here().gpus]
+    with tf.device(names[-1]):
+        assert tf.add(1.0, 2.0).device.endswith(names[-1].strip("/"))
+    return names, made, printed.getvalue()
+
+
+@needs
+@pytest.mark.parametrize(
+    ("mib", "asked", "before", "pieces", "says"),
+    [
+        (81_559, 4, 0, [2048] * 4, "4 GPUs, pieces of 1 card: simulated GPU (host memory)."),
+        (4_096, 4, 0, [512] * 4, "4 GPUs, pieces of 1 card: "),  # two such processes fit
+        (4_096, 1, 0, [4096], "1 GPU: "),
+        (1_500, 4, 0, [1500], "4 logical CPUs stand in for 4 devices: this machine has 1 GPU."),
+        (81_559, 2, 3, [64] * 3, "2 GPUs, pieces of 1 card: "),
+        (81_559, 4, 3, [64] * 3, "4 logical CPUs stand in for 4 devices: this machine has 3 GPUs."),
+    ],
+    ids=["large", "small", "enough", "too-small", "cut-by-its-user", "cut-in-too-few"],
+)
+def test_a_card_is_cut_where_more_are_asked_for(mib, asked, before, pieces, says):
+    names, made, line = fresh.run(as_a_card, mib, asked, before, timeout=120)
+    assert (made, line.startswith(says)) == (pieces, True), line
+    assert names == [f"/{'CPU' if 'CPUs' in says else 'GPU'}:{index}" for index in range(asked)]

@@ -370,6 +370,7 @@ def test_asking_when_tensorflow_has_started_says_how_to_mend_it(built):
 
 def test_a_real_card_always_wins(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(devices, "_listed", lambda: 1)
+    monkeypatch.setattr(devices, "_cut", lambda count, size: 1)  # too small for pieces
     assert devices.gpus(2) == ["/GPU:0"]
     assert not loading.loaded()
     assert devices.simulated_gpus() == "TensorFlow has a real GPU here: none is simulated."

@@ -37,10 +37,10 @@ def shows(wanted: int, gpus: int, simulated: bool = False) -> str:
     if wanted > 1 and not gpus:
         return said("runs on {0} logical CPUs (no GPU): placement, copies and errors are real, speed is not", wanted)
     if wanted > 1:
-        return said(
-            "runs on {0} logical CPUs ({1}): placement, copies and errors are real, speed is not",
-            wanted,
-            said("{0} GPUs of {1}", gpus, wanted) if gpus != 1 else said("1 GPU of {0}", wanted),
+        return (
+            said("runs on {0} pieces of {1} GPUs, which share their speed: placement and errors are real", wanted, gpus)
+            if gpus > 1
+            else said("runs on {0} pieces of one GPU, which share its speed: placement and errors are real", wanted)
         )
     return said("runs on the CPU")
 

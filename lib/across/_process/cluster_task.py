@@ -32,7 +32,6 @@ def serve(spec: Spec, job: str, index: int, cpus: int, card: float | None = None
     config.inter_op_parallelism_threads = (
         4  # with 1, as on one core, a worker of ParameterServerStrategy waits for itself
     )
-    config.gpu_options.allow_growth = True  # tasks of one machine share its cards
     server = tf.distribute.Server(dict(spec), job, index, config=config)
     if card is not None:
         network_card.slow(card)

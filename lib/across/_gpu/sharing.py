@@ -1,0 +1,31 @@
+"""How a notebook of the course uses real cards: it leaves room for what it starts, and computes as the other devices do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["AS_ON_A_CPU", "share"]
+
+AS_ON_A_CPU = {"NVIDIA_TF32_OVERRIDE": "0"}  # else float32 products of a card keep 10 bits of each factor (TF32)
+DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the latter is WSL's
+
+
+def share() -> None:
+    """Have TensorFlow take of the cards here what it needs, as it needs it, and this process and its children compute float32.
+
+    Without a driver, or once TensorFlow has started, its memory stays as it is; a program that is started from here takes what
+    it would. A simulated GPU is told nothing.
+    """
+    for name, value in AS_ON_A_CPU.items():
+        os.environ.setdefault(name, value)
+    if not any(path.exists() for path in DRIVERS):
+        return
+    import tensorflow as tf
+
+    from across import devices
+    from across._gpu import loading
+
+    if not loading.loaded() and not devices.started():
+        for card in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(card, True)
