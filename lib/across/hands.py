@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,7 @@ def draw_lines(
         frameon=False, labelcolor=INK, fontsize=FONT, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderpad=0
     )
     under = pictures.render(figure, "")
-    across, down, ends = _points(figure, axes, values[0], grid)
+    across, down, bounds = _points(figure, axes, values[0], grid)
     texts = [[_text(value) for value in each] for each in values]
     says = {name: [[_said(value, none) for value in each] for each in rows] for name, rows in grid.items()}
     shown = {name: rows[row] for name, rows in says.items()}
@@ -109,15 +109,16 @@ def draw_lines(
     told = [pair.format(given(name), row[at[0]]) for name, row in shown.items()]
     for (_, rows), (colour, form, _) in zip(grid.items(), STYLES, strict=False):
         axes.plot(values[0], rows[row], form, color=colour)
-    begin, end = texts[0][0], texts[0][-1]
-    each = said("; ").join(
-        said("{0} {1} at {2}, {3} at {4}", given(name), row[0], begin, row[-1], end) for name, row in shown.items()
+    ends, semicolon = said("{0} {1} at {2}, {3} at {4}", "{0}", "{1}", texts[0][0], "{3}", texts[0][-1]), said("; ")
+    all_told = said("{0}, in {1}, at {2}. {3}.", given(title), given(y), "{2}", "{3}")
+    each = semicolon.join(
+        ends.replace("{0}", given(name)).replace("{1}", row[0]).replace("{3}", row[-1]) for name, row in shown.items()
     )
-    alt = said("{0}, in {1}, at {2}. {3}.", given(title), given(y), comma.join(words[1:]), each)
+    alt = all_told.replace("{2}", comma.join(words[1:])).replace("{3}", each)
     rows = [[x, *numbers] for x, *numbers in zip(texts[0], *shown.values(), strict=True)]
     return Hands(
         pictures.render(figure, alt),
-        _moving(under, title, len(lines), ends) + _sliders([given(name) for name in names], texts, at),
+        _moving(replace(under, alt=alt), len(lines), bounds) + _sliders([given(name) for name in names], texts, at),
         whole.replace("{1}", comma.join(told)).replace("{2}", comma.join(words)),
         pictures.table_html([given(names[0]), *map(given, lines)], rows, note=comma.join(words[1:])),
         {
@@ -129,6 +130,9 @@ def draw_lines(
             "pair": pair,
             "comma": comma,
             "whole": whole,
+            "alt": all_told,
+            "ends": ends,
+            "semicolon": semicolon,
         },
     )
 
@@ -156,6 +160,7 @@ def draw_placement(fn: Callable[..., Any], *args: Any, title: str, devices: Sequ
 def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequence[str]) -> Hands:
     """`seen`: what ran where; `answers`: the same, of each lane, where all was pinned to it."""
     names = [short_device(device) for device in devices]
+    of = said("{0}: {1}", given(title), "{1}") if title else "{1}"  # a place that is filled in below, and by the script
     ran = [{op.name: op.device for op in each.ops} for each in answers]
     given_ops = [op for op in seen.given if op.device in names]
     ops = [*given_ops, *(op for op in seen.ops if op.device in names)]
@@ -184,14 +189,15 @@ def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequen
     total = said("{0}: {1} copies, {2} bytes", "{0}", "{1}", "{2}")
     recorded = said("TensorFlow's placement")
     copied = [(name, to) for name, to in seen.copies() if name in at and to in names]
+    says = total.format(recorded, len(copied), sum(bytes_of(seen[name]) for name, _ in copied))
     cells = [[op.name, op.type, op.device, ", ".join(ops[each].name for each in reads[op.name])] for op in ops]
     table = pictures.table_html([said("op"), said("type"), said("device"), said("reads")], cells)
     return Hands(
         lanes.draw(seen, title=title, devices=devices),
-        f'<svg role="group" aria-label="{html.escape(given(title), quote=True)}" font-size="12" font-family="sans-serif" '
-        'style="width: 100%; background: #ffffff; touch-action: pan-y"></svg>'
+        f'<svg role="group" aria-label="{html.escape(of.replace("{1}", says), quote=True)}" '
+        'font-size="12" font-family="sans-serif" style="width: 100%; background: #ffffff; touch-action: pan-y"></svg>'
         f"<div>{html.escape(said('Drag an op to another device; or go to it by Tab, and move it by the arrow keys.'))}</div>",
-        total.format(recorded, len(copied), sum(bytes_of(seen[name]) for name, _ in copied)),
+        says,
         table,
         {
             "kind": "placement",
@@ -205,6 +211,7 @@ def _placed(seen: Placed, answers: Sequence[Placed], title: str, devices: Sequen
             "recorded": recorded,
             "simulated": said("SIMULATED"),
             "sum": total,
+            "of": of,
             "moved": said("{0} on {1}. ", "{0}", "{1}"),
             "stays": said("RECORDED: {0}, pinned to {1}, ran on {2}. ", "{0}", "{1}", "{2}"),
         },
@@ -247,8 +254,8 @@ def _points(
     return [place(each, axes.get_ylim()[0])[0] for each in x], down, ends[::-1]
 
 
-def _moving(under: Picture, title: str, count: int, ends: Sequence[float]) -> str:
-    """The picture without its lines, and lines above it that the script moves."""
+def _moving(under: Picture, count: int, ends: Sequence[float]) -> str:
+    """The picture without its lines, and lines above it that the script moves: one picture, of `under`'s words."""
     bundle, _facts = under._repr_mimebundle_()
     drawn = "".join(
         f'<polyline fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
@@ -257,7 +264,7 @@ def _moving(under: Picture, title: str, count: int, ends: Sequence[float]) -> st
     )
     return (
         f'<div style="position: relative; width: {under.width}px; max-width: 100%">{bundle["text/html"]}'
-        f'<svg viewBox="0 0 {under.width} {under.height}" role="img" aria-label="{html.escape(given(title), quote=True)}" '
+        f'<svg viewBox="0 0 {under.width} {under.height}" aria-hidden="true" '
         'style="position: absolute; left: 0; top: 0; width: 100%; height: auto; touch-action: pan-y; cursor: crosshair">'
         f'<line data-at y1="{ends[0]}" y2="{ends[1]}" stroke="{INK}" stroke-dasharray="1 3"/>{drawn}</svg></div>'
     )

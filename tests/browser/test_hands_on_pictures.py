@@ -63,6 +63,8 @@ def test_a_finger_on_the_chart_moves_along_it_and_the_table_follows_a_slider(bro
     finger.perform()
     assert words(browser) == "seconds: twice 160, a part 1.25; devices 8, MB 10"
     browser.find_elements(By.TAG_NAME, "input")[1].send_keys(Keys.END)
+    told = "MODEL: two rules, in seconds, at MB 100. twice 400 at 2, 1.6e+03 at 8; a part 50 at 2, 12.5 at 8."
+    assert svg.find_element(By.XPATH, "../img").get_attribute("alt") == told
     browser.find_element(By.TAG_NAME, "summary").click()
     cells = [each.text for each in browser.find_elements(By.TAG_NAME, "td")]
     assert cells == ["2", "400", "50", "4", "800", "25", "8", "1.6e+03", "12.5"]
@@ -111,6 +113,8 @@ def test_an_op_is_dragged_to_another_lane_and_one_that_tensorflow_holds_goes_bac
     hand.perform()
     assert words(browser) == "MatMul product on CPU:1. SIMULATED: 2 copies, 64 bytes"
     assert browser.find_element(By.CSS_SELECTOR, "svg text").text == "Two ops (SIMULATED)"
+    group = browser.find_element(By.CSS_SELECTOR, "svg[role=group]")
+    assert group.get_attribute("aria-label") == "Two ops: SIMULATED: 2 copies, 64 bytes"
     read.send_keys(Keys.ARROW_RIGHT)
     assert words(browser).startswith(
         "RECORDED: ReadVariableOp read, pinned to CPU:1, ran on CPU:0. SIMULATED: 2 copies"

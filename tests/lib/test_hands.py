@@ -16,6 +16,7 @@ from processes import in_a_fresh_process
 from across import hands
 from across._draw.partitions import INPUT, VARIABLE
 from across.placement import Op, Trace
+from autograder.authoring import run
 
 COUNTS, SIZES = [2, 4, 8], [1.0, 10.0, 1000.0]
 
@@ -80,6 +81,18 @@ def test_the_output_holds_its_data_a_picture_a_sentence_and_a_table_without_any_
     assert "http" not in hands._script()
 
 
+def told(found: hands.Hands) -> list[str | None]:
+    """What the pictures of an output say of themselves, in their order."""
+    seen = run._Pictures()
+    seen.feed(found._repr_mimebundle_()[0]["text/html"])
+    return seen.words
+
+
+def test_the_picture_that_moves_says_what_the_still_one_says_and_its_lines_are_no_second_picture():
+    alt = "Two 'rules', in seconds, at MB 10. twice 40 at 2, 160 at 8; a <part> 5 at 2, 1.25 at 8."
+    assert told(drawn()) == [alt, alt]
+
+
 def test_what_is_no_number_is_drawn_nowhere():
     found = hands.draw_lines(
         {"one": lambda n, size: math.nan if n > 2 else 1.0},
@@ -118,6 +131,7 @@ def test_an_op_goes_to_the_lanes_where_tensorflow_ran_it_and_bytes_are_the_trace
     assert copied == sum(ran("GPU:0").sent().values()) == 64
     assert found.says == "TensorFlow's placement: 1 copies, 64 bytes"
     assert found.start.alt.startswith("One product: 2 ops on 2 devices")
+    assert told(found) == [found.start.alt, "One product: TensorFlow's placement: 1 copies, 64 bytes"]
     assert "MatMul" in found.table
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import nbformat
 import pytest
 
 import house
-from autograder.authoring.run import found
+from across import hands, memory, placement
+from autograder.authoring.run import _Pictures, found
 from autograder.model.course import find
 
 GOOD = "Two lanes: CPU:0 runs a, then b; CPU:1 runs c."
@@ -69,3 +71,30 @@ def test_a_figure_as_matplotlib_shows_it_is_a_problem():
 def test_values_as_printed_are_no_words(dump: str):
     [said] = shown(text_html=f'<img src="data:," alt="The values are {dump.replace("<", "&lt;")} here.">')
     assert "values as printed" in said
+
+
+CPUS = ("CPU:0", "CPU:1")
+RAN = placement.Trace((placement.Op("x", "Const", "CPU:0", "float32", ()),), CPUS)
+LINES = {"x": [1, 2], "n": [1, 2]}
+MOVED = {  # by hand; of a title too short to be a picture's words
+    "filled": lambda: memory.draw_filled(title="T"),
+    "lines": lambda: hands.draw_lines({"f": lambda x, n: x + n}, LINES, title="T", y="s", start=(1, 2)),
+    "lines without a title": lambda: hands.draw_lines({"f": lambda x, n: x * n}, LINES, title="", y="s", start=(1, 2)),
+    "placement": lambda: hands._placed(RAN, [RAN, RAN], "T", CPUS),
+    "placement without a title": lambda: hands._placed(RAN, [RAN, RAN], "", CPUS),
+    "walk": lambda: memory.walk_places({"a": [(0.0, 4.0)], "b": [(0.0, 4.0), (8.0, 4.0)]}, title="T"),
+}
+
+
+@pytest.mark.parametrize("show", MOVED.values(), ids=MOVED)
+def test_a_picture_that_is_moved_by_hand_has_words_of_its_data_whatever_its_title(show: Callable[[], Any]):
+    data, facts = show()._repr_mimebundle_()
+    output = nbformat.v4.new_output("display_data", data=data, metadata=facts)
+    assert len(_words(data["text/html"])) == 2, "as it starts and as it moves, or a step each"
+    assert list(found(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("show()", outputs=[output])]))) == []
+
+
+def _words(html: str) -> list[str | None]:
+    seen = _Pictures()
+    seen.feed(html)
+    return seen.words

@@ -6,7 +6,7 @@
   const say = (words) => { if (figure.querySelector("output").textContent !== words) figure.querySelector("output").textContent = words; };
 
   function lines() {
-    const sliders = all("input"), svg = figure.querySelector("svg"), cells = all("td");
+    const sliders = all("input"), svg = figure.querySelector("svg"), picture = figure.querySelector("[data-moves] img"), cells = all("td");
     const show = () => {
       const at = sliders.map((each) => +each.value);
       const row = at.slice(1).reduce((sum, value, i) => sum * data.values[i + 1].length + value, 0);
@@ -25,7 +25,9 @@
         return data.pair.replace("{0}", line.name).replace("{1}", line.says[row][at[0]]);
       });
       const settings = chosen.map((text, i) => data.pair.replace("{0}", data.names[i]).replace("{1}", text));
+      const ends = data.lines.map((line) => data.ends.replace("{0}", line.name).replace("{1}", line.says[row][0]).replace("{3}", line.says[row].at(-1)));
       figure.querySelector("details p").textContent = settings.slice(1).join(data.comma);
+      picture.alt = data.alt.replace("{2}", settings.slice(1).join(data.comma)).replace("{3}", ends.join(data.semicolon));
       say(data.whole.replace("{1}", told.join(data.comma)).replace("{2}", settings.join(data.comma)));
     };
     sliders.forEach((each) => each.addEventListener("input", show));
@@ -113,7 +115,9 @@
       });
       const bytes = [...copies].reduce((sum, each) => sum + data.ops[each.split(" ")[0]].bytes, 0);
       title.textContent = data.title.replace("{0}", start ? data.recorded : data.simulated);
-      say(words + data.sum.replace("{0}", start ? data.recorded : data.simulated).replace("{1}", copies.size).replace("{2}", bytes));
+      const sum = data.sum.replace("{0}", start ? data.recorded : data.simulated).replace("{1}", copies.size).replace("{2}", bytes);
+      svg.setAttribute("aria-label", data.of.replace("{1}", sum));
+      say(words + sum);
     };
     show("");
   }
