@@ -45,13 +45,18 @@ def digests(course: Course) -> dict[str, str]:
 
 
 def table(found: Sequence[Verified]) -> Table:
-    """Return one row a chapter."""
-    made = Table(title="what the checks notice")
-    made.add_column("chapter")
-    for column in COLUMNS:
-        made.add_column(column, justify="right")
-    for each in found:
-        made.add_row(each.chapter, *_row(each), style="" if each.good else "red")
+    """Return one row a chapter, without columns of what nobody asked (`--quick`); a narrow terminal shows whole numbers."""
+    made, rows = Table(title="what the checks notice"), [_row(each) for each in found]
+    made.add_column("chapter", overflow="fold")
+    unasked = set() if any(each.tests for each in found) else {"checks"}
+    if not any(each.mutants or each.equivalents for each in found):
+        unasked |= {"mutants", "killed", "equivalent"}
+    kept = [at for at, column in enumerate(COLUMNS) if column not in unasked]
+    for at in kept:
+        width = max((len(row[at]) for row in rows), default=1)
+        made.add_column(COLUMNS[at], justify="right", overflow="fold", min_width=width)
+    for each, row in zip(found, rows, strict=True):
+        made.add_row(each.chapter, *(row[at] for at in kept), style="" if each.good else "red")
     return made
 
 

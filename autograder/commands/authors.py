@@ -171,7 +171,10 @@ def verify(
             warn(each.chapter, said)
     if written:
         say(f"written: {checks_page.path(course)}")
-    sys.exit(OK if all(each.good for each in found) else AUTHOR)
+    good = all(each.good for each in found)
+    if found and good:
+        say("nothing is to be mended")
+    sys.exit(OK if good else AUTHOR)
 
 
 def _with_exercises(course: Course, arguments: Iterable[str]) -> dict[str, list[str]]:

@@ -180,9 +180,10 @@ def collect(course: Course, chapter: str) -> tuple[pytest.Config, pytest.Session
         raise CourseError(f"{file.name}: {unmarked[0]} has no @exercise(name)")
     known = {exercise.name for exercise in course.chapter(chapter).exercises if not exercise.manual}
     checked = {item.function.exercise for item in session.items}  # type: ignore[attr-defined]
-    if known != checked:
-        odd = ", ".join(sorted(known ^ checked))
-        raise CourseError(f"{file.name}: exercises without a check, or checks without an exercise: {odd}")
+    if without := sorted(known - checked):
+        raise CourseError(f'{file.name}: no check is of {", ".join(without)}; add one, @exercise("{without[0]}")')
+    if strangers := sorted(checked - known):
+        raise CourseError(f"{file.name}: {', '.join(strangers)}: no exercise of {chapter} that is graded by checks")
     names = [item.name for item in session.items]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CourseError(f"{file.name}: two tests are called {twice[0]}; rename one")

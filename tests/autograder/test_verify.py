@@ -2,10 +2,14 @@
 
 from dataclasses import replace
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
+import courses
 import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
+from rich.console import Console
+from small_course import CHECKS, CODE, command
 
 from autograder.authoring import build, check_answer, checks_page, mutants, trials, unboxed, verify
 from autograder.authoring import worth as worth_of
@@ -21,6 +25,7 @@ from fixture import CHAPTER
 
 with_mutants = pytest.mark.skipif(not find_spec("cosmic_ray"), reason="cosmic_ray is not installed: uv sync --group ci")
 TINY = chapter()
+STRANGER = '\n\n@exercise("nobodys")\ndef test_stranger(student):\n    pass\n'
 SAYS = "divide by how many"  # in the message of classroom.FAILED
 WRONG = Variant(NAME, "pick", "sum_for_mean", False, "x = 1", says=SAYS, exercise="pick")
 RIGHT = replace(WRONG, name="another_way", correct=True, says="")
@@ -325,3 +330,28 @@ def test_a_listed_answer_is_told_its_sentence_and_judged_alike():
     assert "earns 50% with seed 2 (no)" in next(
         worth_of.faults("test_x.py", right, Found((1.0, 0.5), "", (said(2, False, "no"),)))
     )
+
+
+def test_a_table_in_a_narrow_terminal_has_whole_numbers_and_no_column_of_what_nobody_asked():
+    quick = replace(found(), tests=0, wrong=4, right=2, trivial=22, visible=30)
+    whole = replace(quick, tests=2, killed=15)
+    made = []
+    for each in (quick, whole):
+        console = Console(width=80, file=StringIO())
+        console.print(checks_page.table([each]))
+        made.append(console.file.getvalue())
+    assert "exercises" in made[0]
+    assert "killed" not in made[0]
+    assert "100.0%" in made[1]
+    assert "…" not in "".join(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("97_unchecked", "no check is of shift; add one"), ("98_stranger", "nobodys: no exercise of 98_stranger")],
+)
+def test_an_exercise_without_a_check_and_a_check_of_no_exercise_are_told_apart(tmp_path, name, says):
+    checks = CHECKS.replace('@exercise("shift")', '@exercise("double")') if "un" in name else CHECKS + STRANGER
+    course = courses.write(tmp_path, name, CODE, checks)
+    done = command("check", name, "double", root=course.root, code=2)
+    assert says in " ".join(done.stderr.split())
