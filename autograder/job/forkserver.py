@@ -23,6 +23,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
+from across._gpu import building
 from across._process import warm
 from across._system import version
 from autograder.gpu import leases, simulated
@@ -119,6 +120,11 @@ def make_rubric(
     read = course.chapter(chapter)
     plan = read_plan(course, chapter)
     made = limited(read, limits, gpus)
+    if made.gpus and not read.gpus:  # its servers were not prepared for any, and who witnesses has simulated ones
+        try:
+            building.build()
+        except building.NoGpu as error:
+            raise InfrastructureError(str(error)) from None
     return Rubric(made, tuple(plan.tests), plan.checks, digests.grader(), environment(course), sandboxed)
 
 

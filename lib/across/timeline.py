@@ -296,43 +296,30 @@ def _lane_order(lane: str) -> tuple[int, str, int]:
 def of_step(step_stats: Any) -> Timeline:
     """The timeline in the StepStats of a v1 session's RunOptions(trace_level=FULL_TRACE); one lane a device.
 
-    An op lasts until its kernel has returned; on a GPU, while its stream runs it: a card has a clock of its own, which is set
-    so that no kernel starts before its launch. Nodes that a session adds for itself (_SOURCE) are left out.
+    An op lasts until its kernel has returned; on a GPU, while its stream runs it, or while the host launches it where no
+    times of the stream are told. Nodes that a session adds for itself (_SOURCE) are left out.
     """
-    lanes: dict[str, list[Any]] = defaultdict(list)  # what the host saw of each device
+    seen: dict[str, list[Any]] = defaultdict(list)  # by the host
     streams: dict[str, list[Any]] = {}
     for device in step_stats.dev_stats:
         task, _, there = device.device.rpartition("device:")
         there, _, part = there.partition("/")
-        name = short_device(f"{task}device:{there}")
-        nodes = [node for node in device.node_stats if not node.node_name.startswith("_")]
-        if f"/{part}" == STREAM:
+        name, nodes = short_device(f"{task}device:{there}"), list(device.node_stats)
+        if f"/{part}" == STREAM and any(node.op_end_rel_nanos for node in nodes):
             streams[name] = nodes
-        elif not part:  # else one of several streams, or its copies
-            lanes[name] += nodes
+        elif not part:  # else one of several streams, or copies
+            seen[name] += nodes
+    lanes = {**seen, **streams}
     first = min((node.all_start_nanos for nodes in lanes.values() for node in nodes), default=0)
     ops = []
-    for name in (*lanes, *(streams.keys() - lanes.keys())):
-        ahead = _ahead(lanes.get(name, ()), streams.get(name, ()))
-        for node in streams.get(name, lanes[name]):
-            type_name = EVENT.fullmatch(node.node_name) or LABEL.search(node.timeline_label)
-            start = (node.all_start_nanos + ahead - first) / 1e6
-            end = start + node.op_end_rel_nanos / 1e6
-            ops.append(Op(name, _name(node), type_name[type_name.re.groups] if type_name else "", start, end))
+    for name, nodes in lanes.items():
+        for node in nodes:
+            found = LABEL.search(node.timeline_label)
+            if not node.node_name.startswith("_"):
+                start = (node.all_start_nanos - first) / 1e6
+                end = start + node.op_end_rel_nanos / 1e6
+                ops.append(Op(name, node.node_name, found[1] if found else "", start, end))
     return _from_zero(ops)
-
-
-def _name(node: Any) -> str:
-    """The op's: CUPTI adds its type."""
-    found = EVENT.fullmatch(node.node_name)
-    return found[1] if found else node.node_name
-
-
-def _ahead(launched: Sequence[Any], ran: Sequence[Any]) -> int:
-    """Nanoseconds to add to a stream's clock so that no kernel starts before the host launched it; 0 where they agree."""
-    starts = {node.node_name: node.all_start_nanos for node in launched}
-    late = [starts[_name(node)] - node.all_start_nanos for node in ran if _name(node) in starts]
-    return max([0, *late])
 
 
 def run_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]], threads: int = -1) -> list[str]:

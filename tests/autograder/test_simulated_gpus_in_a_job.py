@@ -197,6 +197,24 @@ def test_where_none_can_be_simulated_it_is_the_machines_fault_with_its_mend(
     assert "is on the PATH: install one" in ended.stderr
 
 
+def test_cards_for_a_chapter_that_asks_for_none_have_its_witnesses_gpus_built_before_any_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Seen on an H200: a checker tried to build them in its box."""
+
+    def none() -> Path:
+        raise building.NoGpu("No simulated GPU: no compiler.")
+
+    monkeypatch.setattr(building, "build", none)
+    made = courses.write(tmp_path, NAME, SOURCE.replace("gpus: 2", "gpus: 0"), CHECKS, preload=("tensorflow", "across"))
+    try:
+        assert forkserver.make_rubric(made, NAME).chapter.gpus == 0
+        with pytest.raises(InfrastructureError, match="No simulated GPU: no compiler"):
+            forkserver.make_rubric(made, NAME, gpus=1)
+    finally:
+        courses.close(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("cards", "gpus", "found"),
     [

@@ -35,7 +35,7 @@ def test_an_op_on_a_card_is_in_step_statistics_once_and_in_no_thread():
     assert [op.name for op in seen] == []
     (product,) = [op for op in stats if op.name == "P"]
     assert (product.lane, product.type) == ("GPU:0", "MatMul")
-    assert stats.length < 60_000  # ms: one clock
+    assert 0 < stats.length < 60_000  # ms: one clock
 
 
 def test_the_order_of_the_callers_thread_is_the_same_beside_a_card():

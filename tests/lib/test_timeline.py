@@ -225,3 +225,25 @@ def test_the_longest_chain_counts_what_is_asked_for():
     assert timeline.longest_chain({}) == []
     with pytest.raises(CycleError):
         timeline.longest_chain({"a": ["b"], "b": ["a"]})
+
+
+def test_a_card_whose_stream_tells_no_times_is_shown_as_the_host_launched_it():
+    from tensorflow.core.framework import step_stats_pb2
+
+    begin = 1795760921609735634  # RECORDED: TensorFlow 2.21 on an NVIDIA H200, driver 580, 2026-11-27
+    gpu, local = "/device:GPU:0", "/job:localhost/replica:0/task:0"
+    rows = {
+        f"{gpu}/stream:13": [("product0:MatMul", "void cutlass::Kernel2<cutlass_80_tensorop>", 0, 0)],
+        f"{gpu}/stream:all": [("product0:MatMul", "void cutlass::Kernel2<cutlass_80_tensorop>", 0, 0)],
+        f"{gpu}/memcpy": [("product0/_0:_Send", "MemcpyD2H kind_src:device", 0, 0)],
+        f"{local}/device:CPU:0": [("host", "host = _MklMatMul(a, a)", begin - 401021, 97220)],
+        f"{local}{gpu}": [("product0", "[GPU_0_bfc 0.6MB 0.6MB] product0 = MatMul(a, a)", begin, 103651)],
+    }
+    stats: Any = step_stats_pb2.StepStats()
+    for device, nodes in rows.items():
+        added = stats.dev_stats.add(device=device)
+        for name, label, start, length in nodes:
+            added.node_stats.add(node_name=name, timeline_label=label, all_start_nanos=start, op_end_rel_nanos=length)
+    found = [(op.lane, op.name, op.type) for op in timeline.of_step(stats)]
+    assert found == [("CPU:0", "host", "_MklMatMul"), ("GPU:0", "product0", "MatMul")]
+    assert timeline.of_step(stats).length == pytest.approx(0.504672)
