@@ -151,6 +151,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
 
     Exit code 1: a page shows no notebook, and says why.
     """
+    from autograder.gradebook import record
     from autograder.report import class_page as reporter
     from autograder.report import outputs, words
 
@@ -161,6 +162,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
     console.print(reporter.class_table(out, full, console.width))
     grading.reports(out, full)
+    grading.too_high(record.records(out, full))
     grading.without_notebook(unmade)
     sys.exit(INFRASTRUCTURE if unmade else OK)
 

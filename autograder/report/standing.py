@@ -22,7 +22,7 @@ from autograder.store import files
 
 FEW = 10  # students: of fewer a quartile or a correlation says nothing
 COLUMNS = (
-    "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "attempt", "handed_in",
+    "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "file_of_download", "handed_in",
     "note",
 )  # fmt: skip
 
