@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from autograder.gradebook.record import Record, Row, number
+from autograder.gradebook.record import Record, Row, number, some
 from autograder.model import harmless
 from autograder.model.verdict import Result
 
@@ -126,8 +126,7 @@ def summary(changes: Changes) -> str:
         for each in changes.changed[:SHOWN]
     )
     more = f"; and {len(changes.changed) - SHOWN} more" if len(changes.changed) > SHOWN else ""
-    marks = "1 mark" if len(changes.changed) == 1 else f"{len(changes.changed)} marks"
-    return f"{marks} changed, {changes.up} up, {changes.down} down: {first}{more}"
+    return f"{some(len(changes.changed), 'mark')} changed, {changes.up} up, {changes.down} down: {first}{more}"
 
 
 def _short(change: Change) -> str:
