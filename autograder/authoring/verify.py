@@ -34,7 +34,7 @@ from autograder.model import test_cells
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Mark, Result, Verdict
-from autograder.probe import listed
+from autograder.probe import asking, listed
 from autograder.probe.listed import Variant
 from autograder.submissions.intake import Submission
 
@@ -300,9 +300,9 @@ def _judge(
 
 
 def _claimed(verdict: Verdict) -> dict[str, str]:
-    """Exercise -> the listed answer that the sentence speaks of which its student reads."""
+    """Exercise -> the listed answer that the sentence speaks of which its student reads, or that says most of it."""
     failed = sorted((each for each in verdict.evidence.outcomes if not each.passed), key=lambda each: each.broke)
-    return {each.exercise: each.misconception for each in reversed(failed)}
+    return {each.exercise: each.misconception.partition(asking.OR)[0] for each in reversed(failed)}
 
 
 def _said(file: Path, trial: Trial, marks: dict[str, Mark], claimed: dict[str, str]) -> Iterator[str]:

@@ -65,6 +65,7 @@ def replay(
     Exit code 0: the same verdict; 1: another one, or this machine failed; 2: nothing is kept, or the course is another one now.
     """
     from autograder.gradebook import evidence, past, record
+    from autograder.gradebook.record import some
 
     course = opened(context)
     full = course.chapter(course.full_name(chapter))
@@ -73,7 +74,9 @@ def replay(
     again = _again(course, kept, out, as_then=True, trust=trust)
     others = [(was, now) for was, now in again.pairs if was != now]
     then, same = kept.verdict, "another verdict than" if others else "the same verdict as"
-    say(f"{student}, {full.name}: {same} on {kept.moment}, {then.points:g} points then and {again.now.points:g} now")
+    say(
+        f"{student}, {full.name}: {same} on {kept.moment}, {some(then.points, 'point')} then and {again.now.points:g} now"
+    )
     if again.elsewhere:
         say(f"versions and machine are others now; then: {again.elsewhere}")
     for was, now in others:

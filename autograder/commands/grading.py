@@ -274,6 +274,7 @@ def _tell_class(request: Request, class_: _Class) -> int:
     for (exercise, test), met in attention.broken(after).items():
         says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
         warn("a check broke", says)
+    too_high(after)
     left(result.faults)
     without_notebook(unmade)
     class_.before, class_.result = after, None
@@ -296,6 +297,16 @@ def reports(out: Path, chapter: Chapter) -> None:
     say(f"report: {out / class_page.page_name(chapter)}")
     if len(released.chapters(out, chapter)) > 1:
         say(f"all chapters: {out / 'report.html'}")
+
+
+def too_high(class_: list[Record]) -> None:
+    """Say which marks by hand are more than their exercises have: no export gives them."""
+    from autograder.gradebook.record import above
+
+    for each in class_:
+        if found := above(each.rows):
+            mend = "no export gives it: mend it in the formgrader, where what is above goes into extra credit"
+            warn("mark too high", f"{each.student}, {each.verdict.chapter}: {found} by hand; {mend}")
 
 
 def no_attempts(out: Path, chapter: Chapter) -> None:

@@ -92,6 +92,7 @@ def export(
     from autograder.export.filling import Filled
     from autograder.export.people import People
     from autograder.export.totals import TERM, counted, of_term
+    from autograder.gradebook.record import some
     from autograder.store import files
 
     if sum(each is not None for each in (canvas, moodle, gradescope)) != 1:
@@ -116,7 +117,7 @@ def export(
     if term:
         class_.append((TERM, of_term(out, course.id)))
     if waiting:
-        _say_unread([total for _, found in class_ for total in found if total.unread and not total.fault])
+        _say_open([each for _, found in class_ for each in found if each.unread + each.waiting and not each.fault])
     if not (source := canvas or moodle):
         assert gradescope
         _replayed(gradescope, out, *class_[0], submissions, roster, name_pattern, waiting)
@@ -138,7 +139,7 @@ def export(
         )
     files.replace(path, filled.data, mode=0o600)
     other = f"{filled.changed} of them in place of another; {filled.untouched} cells as they were"
-    say(f"{path}: {filled.filled} marks, {other}")
+    say(f"{path}: {some(filled.filled, 'mark')}, {other}")
     for line in filled.said():
         warn("not exported", line)
     if filled.troubles:
@@ -160,15 +161,17 @@ def _say_rules(out: Path, class_: list[tuple[Chapter, list[Total]]]) -> None:
             say(f"{chapter.name}: does not count in {out / FILE}; as the gradebook has it")
 
 
-def _say_unread(found: list[Total]) -> None:
-    """Say whose mark leaves the house though nobody could read all of it: by itself none would."""
+def _say_open(found: list[Total]) -> None:
+    """Say whose mark leaves the house though a part of it waits, or nobody could read it: by itself none would."""
     from autograder.export.filling import LISTED
     from autograder.export.totals import NOBODY_READ
-    from autograder.gradebook.record import number
+    from autograder.gradebook.record import some
 
     for each in found[:LISTED]:
-        says = f"{each.student}, {each.chapter}: {each.unread} {NOBODY_READ}; {number(each.points)} points as it stands"
-        warn("exported", says, "yellow")
+        why = [f"{each.unread} {NOBODY_READ}"] if each.unread else []
+        why += [f"{each.waits}, counted 0"] if each.waiting else []
+        stands = f"{some(each.points, 'point')} as it stands"
+        warn("exported", f"{each.student}, {each.chapter}: {'; '.join(why)}; {stands}", "yellow")
     if len(found) > LISTED:
         warn("exported", f"{len(found) - LISTED} more of that kind", "yellow")
 

@@ -151,6 +151,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
 
     Exit code 1: a page shows no notebook, and says why.
     """
+    from autograder.gradebook import record
     from autograder.report import class_page as reporter
     from autograder.report import outputs, words
 
@@ -161,6 +162,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
     console.print(reporter.class_table(out, full, console.width))
     grading.reports(out, full)
+    grading.too_high(record.records(out, full))
     grading.without_notebook(unmade)
     sys.exit(INFRASTRUCTURE if unmade else OK)
 
@@ -181,7 +183,7 @@ def term(
 
     For example: autograder term term.toml --out class
     """
-    from autograder.gradebook import late_penalty, released
+    from autograder.gradebook import late_penalty, record, released
     from autograder.model.course import near
     from autograder.report import term_lines, term_page
     from autograder.term import counting, kept
@@ -202,8 +204,10 @@ def term(
     kept.keep(out, rules)
     path = term_page.write(out, read, lines, zone, course.title)
     say(f"{path}: {len(lines)} students, {len(lines[0].chapters) if lines else 0} chapters")
-    for chapter in released.every(out, course.id) if read.best else ():
-        grading.no_attempts(out, chapter)
+    for chapter in released.every(out, course.id):
+        grading.too_high(record.records(out, chapter))
+        if read.best:
+            grading.no_attempts(out, chapter)
     strangers = counting.strangers(read, lines)
     for section, who in strangers:
         mend = near(who, {line.student for line in lines})

@@ -22,7 +22,7 @@ from autograder.export import returned, run_autograder
 from autograder.export.returned import Returned
 from autograder.export.totals import Total
 from autograder.gradebook import evidence, record, roll
-from autograder.gradebook.record import Record, Row, number
+from autograder.gradebook.record import Record, Row, number, some
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
 from autograder.report import feedback, term_lines
@@ -81,9 +81,9 @@ def write(
 
 def result(chapter: Chapter, one: Record, total: Total) -> dict[str, object]:
     """What results.json says of a student: their own, as their page of feedback has it."""
-    said = [f"{number(one.points)} of {number(chapter.max_points)} points"]
+    said = [f"{number(one.points)} of {some(chapter.max_points, 'point')}"]
     if one.penalty:
-        said.append(f"{number(one.penalty)} points are taken off, for it was handed in late")
+        said.append(f"{some(one.penalty, 'point')} taken off, for it was handed in late")
     if counts := term_lines.counts(total.counted, one.points, one.zone):
         said.append(counts)
     if one.code:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.gradebook import record, roll
+from autograder.gradebook.record import some
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Limits
 from autograder.model.verdict import UNREAD
@@ -31,6 +32,7 @@ class Total:
     waiting: int = 0  # exercises that wait for a mark by hand
     unread: int = 0  # exercises whose cell is not in the notebook or cannot be read: no mark of 0 by itself
     fault: str = ""  # why this machine could not grade what was handed in last
+    above: str = ""  # marks by hand that are more than there is to have: see `record.above`
 
     def not_yet(self, waiting: bool, unread: bool = True) -> str:
         """Why it does not leave the house, and the mend; empty where it does. `waiting`: as it stands now.
@@ -40,9 +42,16 @@ class Total:
         mend = "give them in the formgrader, or add --waiting"
         if self.fault:
             return f"not graded: {harmless.line(self.fault)}; grade again"
+        if self.above:
+            return f"{self.above} by hand; mend it in the formgrader, where what is above goes into extra credit"
         if self.unread and unread and not waiting:
             return f"{self.unread} {NOBODY_READ}; have it handed in again, or {mend}"
-        return f"{self.waiting} exercises wait for a mark by hand; {mend}" if self.waiting and not waiting else ""
+        return f"{self.waits}; {mend}" if self.waiting and not waiting else ""
+
+    @property
+    def waits(self) -> str:
+        """How many of its exercises wait."""
+        return f"{some(self.waiting, 'exercise')} wait{'s' * (self.waiting == 1)} for a mark by hand"
 
 
 def totals(out: Path, chapter: Chapter) -> list[Total]:
@@ -61,6 +70,7 @@ def totals(out: Path, chapter: Chapter) -> list[Total]:
             waiting=sum(row.waiting for row in each.rows),
             unread=sum(row.verdict in UNREAD for row in each.rows),
             fault=faults.get(each.student, ""),
+            above=record.above(each.rows),
         )
     return [made[student] for student in sorted(made)]
 
@@ -79,7 +89,8 @@ def _by_the_rules(total: Total, counted: Counted | None) -> Total:
     if counted is None or counted.worth is None:  # nothing was handed in
         return total
     worth = counted.worth
-    return replace(total, points=worth.points, waiting=counted.waiting, unread=worth.attempt.unread)
+    unread, above = worth.attempt.unread, worth.attempt.above
+    return replace(total, points=worth.points, waiting=counted.waiting, unread=unread, above=above)
 
 
 def of_term(out: Path, course_id: str) -> list[Total]:
@@ -96,6 +107,6 @@ def of_term(out: Path, course_id: str) -> list[Total]:
         fault = next((f"{each.chapter.name}: {each.fault}" for each in line.chapters if each.fault), "")
         if tries or fault:
             waiting, unread = sum(each.waiting for each in line.chapters), sum(each.unread for each in tries)
-            points = round(line.total, 2)
-            made.append(Total(line.student, TERM.name, points, line.of, None, None, waiting, unread, fault))
+            points, above = round(line.total, 2), ", ".join(filter(None, (each.above for each in tries)))
+            made.append(Total(line.student, TERM.name, points, line.of, None, None, waiting, unread, fault, above))
     return made

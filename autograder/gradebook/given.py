@@ -21,6 +21,7 @@ from autograder.model.course import Chapter, Exercise
 from autograder.submissions import unanswered
 from autograder.submissions.intake import Submission
 
+EARLIER = "(Written about an earlier answer.)"  # before a comment without a mark, when its text is another by now
 Scores = tuple[float | None, float | None, float | None]  # by machine, by hand, extra credit
 
 
@@ -91,15 +92,25 @@ def take_back(
             continue
         its = marked.get((each.name, text(each, answers)))
         if its is None and grade.manual_score is None and not grade.extra_credit:
+            for comment in _comments(book, each, chapter.name, student):  # it stays, and says of what it is
+                if not comment.manual_comment.startswith(EARLIER):
+                    comment.manual_comment = f"{EARLIER} {comment.manual_comment}"
             continue
         grade.manual_score, grade.extra_credit = its, None
         taken[each.name] = ""
-        for cell in dict.fromkeys((each.grade_id, *each.answer_ids)):
-            with suppress(MissingEntry):
-                comment: Any = book.find_comment(cell, chapter.name, chapter.name, student)
-                taken[each.name] += comment.manual_comment or ""
-                comment.manual_comment = None
+        for comment in _comments(book, each, chapter.name, student):
+            taken[each.name] += comment.manual_comment
+            comment.manual_comment = None
     return taken
+
+
+def _comments(book: Gradebook, exercise: Exercise, chapter: str, student: str) -> Iterator[Any]:
+    """The comments by hand on an exercise's cells."""
+    for cell in dict.fromkeys((exercise.grade_id, *exercise.answer_ids)):
+        with suppress(MissingEntry):
+            comment: Any = book.find_comment(cell, chapter, chapter, student)
+            if comment.manual_comment:
+                yield comment
 
 
 def scores(book: Gradebook, chapter: str, students: Collection[str] | None = None) -> Iterator[tuple[str, str, Scores]]:

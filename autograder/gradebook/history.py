@@ -26,6 +26,7 @@ from autograder.model.verdict import Result, Verdict
 
 NOTHING: Mapping[str, str] = {}
 BY_HAND = "by hand"  # how it begins who gave or took back a mark in the formgrader
+TAKEN, COMMENT = "another answer was handed in", "; the comment on the one before was: "  # why one was taken back
 LATE = "late policy"  # in place of an exercise: the points that it takes off, below zero
 
 
@@ -60,6 +61,13 @@ class Entry:
     points_now: float
     now: str
     digest: str
+
+    @property
+    def points(self) -> str:
+        """What stands since: points and how the exercise ended, or that it waits for a mark by hand, which is no 0."""
+        if self.now == Result.MANUAL.value and not self.by_hand:
+            return "waits for a mark by hand"
+        return f"{round(self.points_now, 4) + 0.0:.10g} {self.now}".rstrip()
 
 
 States = Mapping[str, State]  # by exercise
@@ -133,8 +141,8 @@ def keep(
     made = _entries(chapter, verdict.student, verdict.digest, before, _standing(book, chapter, verdict))
     for line in made:
         if (comment := taken.get(line["exercise"])) is not None:
-            said = f"; the comment on the one before was: {comment}" if comment else ""
-            line["who"] = f"autograder, run by {_user()}: another answer was handed in{said}"
+            said = f"{COMMENT}{comment}" if comment else ""
+            line["who"] = f"autograder, run by {_user()}: {TAKEN}{said}"
     _add(connection, made)
 
 

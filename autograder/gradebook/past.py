@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
 from pathlib import Path
 
-from autograder.gradebook import evidence, history, late_penalty, record
+from autograder.gradebook import evidence, given, history, late_penalty, record
 from autograder.gradebook.evidence import Kept
 from autograder.gradebook.given import Given
-from autograder.gradebook.history import LATE, Entry
+from autograder.gradebook.history import COMMENT, LATE, TAKEN, Entry
 from autograder.gradebook.record import BY_HAND, Record, Row
 from autograder.model import course, headers
-from autograder.model.course import Chapter, CourseError
+from autograder.model.course import Chapter, CourseError, Exercise
 from autograder.model.verdict import Fault, Result
 
 
@@ -25,15 +26,18 @@ def at(out: Path, chapter: Chapter, student: str, moment: datetime) -> tuple[Cha
     with record.book(out, chapter) as opened:
         kept = evidence.at(opened, chapter.name, student, moment)
         lines = history.entries(opened, chapter.name, student)
+        says = given.given(opened, chapter.name, [student]).get(student, Given()).comments
     chapter = _then(out, chapter, kept)
     told = [each for each in lines if each.moment <= evidence.stamp(moment)]
     stood = {each.exercise: each for each in told}
     marks = {mark.exercise: mark for mark in kept.verdict.marks}
+    exercises = {each.name: each for each in chapter.exercises}
     rows = (
         _as_it_stood(record.row(kept.verdict, marks[each.name], each, Given()), stood.get(each.name))
         for each in chapter.exercises
         if each.name in marks
     )
+    rows = [replace(row, comment=_comment(row, exercises[row.exercise], lines[len(told) :], says)) for row in rows]
     penalty = -stood[LATE].points_now if LATE in stood else 0.0
     return chapter, Record(kept.verdict, tuple(rows), kept.timestamp, penalty=penalty), told
 
@@ -65,6 +69,18 @@ def moment(out: Path, said: str) -> datetime:
     except (ValueError, OverflowError):
         raise CourseError(f"--at {said!r} is no date; write it like 2026-11-20 or 2026-11-20T18:00+01:00") from None
     return here
+
+
+def _comment(row: Row, exercise: Exercise, later: list[Entry], says: Mapping[str, str]) -> str:
+    """What went with a mark by hand: what the history kept when it was taken back since, else what the gradebook says now."""
+    if row.verdict is not Result.MANUAL or row.waiting:
+        return ""
+    for line in later:
+        if line.exercise == row.exercise and TAKEN in line.who:
+            return line.who.partition(COMMENT)[2]
+    cells = dict.fromkeys((exercise.grade_id, *exercise.answer_ids))
+    said = "\n".join(dict.fromkeys(says[cell] for cell in cells if cell in says))
+    return f"{said} (as it is now: of a comment no date is kept)" if said else ""
 
 
 def _as_it_stood(row: Row, line: Entry | None) -> Row:

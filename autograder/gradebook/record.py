@@ -58,6 +58,7 @@ class Row:
     waiting: bool = False  # for a mark by hand
     comment: str = ""  # given by hand
     misconception: str = ""
+    above: str = ""  # the mark by hand, where it is more than the exercise has without extra credit: "3 of 2 points"
 
 
 @dataclass(frozen=True)
@@ -362,8 +363,18 @@ def write_marks(out: Path, found: Iterable[Row]) -> Path:
 
 
 def number(points: float) -> str:
-    """Points as they are written everywhere: `3`, `1.5`, `0.6667`."""
-    return f"{round(points, 4):.10g}"
+    """Points as they are written everywhere: `3`, `1.5`, `0.6667`; never `-0`."""
+    return f"{round(points, 4) + 0.0:.10g}"
+
+
+def some(count: float, what: str) -> str:
+    """How many there are: `1 mark`, `2 marks`, `0.5 points`."""
+    return f"{number(count)} {what}{'' if number(count) == '1' else 's'}"
+
+
+def above(rows: Iterable[Row]) -> str:
+    """The marks by hand that are more than their exercises have: `why`: 3 of 2 points; empty where there is none."""
+    return ", ".join(f"`{harmless.line(each.exercise)}`: {each.above}" for each in rows if each.above)
 
 
 def row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -> Row:
@@ -386,7 +397,9 @@ def row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -
     if by_hand is not None:
         message = BY_HAND if exercise.manual else f"{BY_HAND} (The checks said: {mark.message})"
         points = by_hand + (extra or 0.0)
-        return replace(made, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message)
+        most = exercise.max_points
+        above = f"{number(by_hand)} of {some(most, 'point')}" if by_hand > most + 1e-6 else ""
+        return replace(made, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message, above=above)
     if made.verdict is Result.BLANK and verdict.nothing:
         return replace(made, verdict=Result.ABSENT, message=NOTHING)
     return replace(made, message=WAITS) if made.waiting else made

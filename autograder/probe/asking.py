@@ -33,6 +33,7 @@ from across.expecting import Expected
 from autograder.probe import answering, graphs, wire
 from autograder.probe.listed import Variant
 
+OR = " or "  # between the names of listed answers that get the same sentence
 kept: dict[str, Any] = {}  # so that a check file can name it: what a probe finds is the student's kernel's own
 Function = TypeVar("Function", bound=Callable[..., Any])
 Channel = Callable[[bytes, float, int, int], Any]  # (frame, until, cap, graphs) -> the decoded answer; raises WireError
@@ -55,12 +56,14 @@ class Misconception(AssertionError):  # noqa: N818
 
 
 def misconception(known: Iterable[Variant], exercise: str, error: BaseException | None, says: str) -> str:
-    """The name of the `known` wrong answer that a failed test of `exercise` speaks of: raised, or known by its sentence."""
+    """The name of the `known` wrong answer that a failed test of `exercise` speaks of: raised, or known by its sentence.
+
+    Where several must get this sentence it is one of them: all their names, the one that says most of it first.
+    """
     if isinstance(error, Misconception):
         return error.name
     alike = [each for each in known if each.says and each.exercise == exercise and each.says in says]
-    nearest = max(alike, key=lambda variant: len(variant.says), default=None)
-    return nearest.name if nearest else ""
+    return OR.join(dict.fromkeys(each.name for each in sorted(alike, key=lambda each: -len(each.says))))
 
 
 @dataclass(frozen=True)

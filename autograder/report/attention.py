@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from autograder.gradebook.record import Record, Row, number
+from autograder.gradebook.record import Record, Row, above, some
 from autograder.model.course import Chapter
 from autograder.model.verdict import LOOK, Fault, Lost, Outcome, Result
 from autograder.report import rendering
@@ -68,6 +68,12 @@ def needs(
             "not graded",
             "Run the same command again: what was graded is kept.",
             tuple(Seen((student,), "", why) for student, why in sorted(faults.items())),
+        ),
+        Need(
+            "Marks by hand above the exercise's points",
+            "marks too high",
+            "They are in no export. Mend them in the formgrader, where what is above goes into extra credit.",
+            tuple(Seen((each.student,), "", above(each.rows)) for each in class_ if above(each.rows)),
         ),
         Need(
             "Checks that broke: the author's fault",
@@ -192,7 +198,7 @@ def _unlisted(class_: Iterable[Record]) -> Iterable[Seen]:
 def _narrowly(class_: Iterable[Record]) -> Iterable[Seen]:
     for record in class_:
         if 0 < record.seconds_late <= NARROWLY:
-            off = f"{number(record.penalty)} points taken off" if record.penalty else "nothing taken off"
+            off = f"{some(record.penalty, 'point')} taken off" if record.penalty else "nothing taken off"
             yield Seen((record.student,), "", f"{rendering.duration(record.seconds_late)} late, {off}")
 
 
@@ -201,5 +207,4 @@ def _waiting(chapter: Chapter, class_: Iterable[Record]) -> Iterable[Seen]:
     for exercise in chapter.exercises:
         students = tuple(row.student for row in rows if row.exercise == exercise.name)
         if students:
-            answers = "1 answer" if len(students) == 1 else f"{len(students)} answers"
-            yield Seen(students, exercise.name, answers)
+            yield Seen(students, exercise.name, some(len(students), "answer"))

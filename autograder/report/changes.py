@@ -9,12 +9,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from autograder.gradebook.record import Record, Row, number
+from autograder.gradebook.record import Record, Row, number, some
 from autograder.model import harmless
 from autograder.model.verdict import Result
 
 SHOWN = 5  # changes in the one line
 LATE = "late policy"
+WAITS = "waits for a mark by hand"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Change:
     verdict_after: str
     message: str  # what the student reads now
     because: str  # what decides a verdict and is another by now: "checks, limits"
+    waits: bool = False  # for a mark by hand, which is no 0
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Changes:
     @property
     def down(self) -> int:
         """How many marks got worse."""
-        return sum(each.after < each.before for each in self.changed)
+        return sum(each.after < each.before and not each.waits for each in self.changed)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -93,7 +95,8 @@ def _mark(row: Row) -> tuple[Any, ...]:
 
 def _change(first: Row | None, row: Row, because: str) -> Change:
     points, verdict = (first.points, first.verdict.value) if first else (0.0, "")
-    return Change(row.student, row.exercise, points, row.points, verdict, row.verdict.value, row.message, because)
+    results = verdict, row.verdict.value
+    return Change(row.student, row.exercise, points, row.points, *results, row.message, because, row.waiting)
 
 
 def _beneath(was: Record, now: Record, row: Row, because: str) -> Change | None:
@@ -123,11 +126,12 @@ def summary(changes: Changes) -> str:
         for each in changes.changed[:SHOWN]
     )
     more = f"; and {len(changes.changed) - SHOWN} more" if len(changes.changed) > SHOWN else ""
-    marks = "1 mark" if len(changes.changed) == 1 else f"{len(changes.changed)} marks"
-    return f"{marks} changed, {changes.up} up, {changes.down} down: {first}{more}"
+    return f"{some(len(changes.changed), 'mark')} changed, {changes.up} up, {changes.down} down: {first}{more}"
 
 
 def _short(change: Change) -> str:
+    if change.waits:
+        return f"{number(change.before)} → {WAITS}"
     if change.before != change.after:
         return f"{number(change.before)} → {number(change.after)}"
     if change.verdict_before != change.verdict_after:
@@ -137,10 +141,13 @@ def _short(change: Change) -> str:
 
 def totals(changes: Changes) -> str:
     """What a rehearsal ends with."""
-    others = len(changes.changed) - changes.up - changes.down
+    waits = sum(each.waits for each in changes.changed)
+    others = len(changes.changed) - changes.up - changes.down - waits
     said = [f"{changes.up} up", f"{changes.down} down", f"{changes.same} same"]
     if others:
         said.append(f"{others} with other verdicts for the same points")
+    if waits:
+        said.append(f"{waits} waiting for a mark by hand")
     if changes.new:
         said.append(f"{len(changes.new)} submissions new")
     if changes.by_hand:
@@ -157,7 +164,8 @@ def table(changes: Changes) -> Table:
     made.add_column("then", justify="right")
     made.add_column("why", overflow="fold")
     for each in changes.changed:
-        style = "green" if each.after > each.before else "red" if each.after < each.before else "yellow"
+        lost = each.after < each.before and not each.waits
+        style = "green" if each.after > each.before else "red" if lost else "yellow"
         made.add_row(*_cells(each), _why(each), style=style)
     for each in changes.kept:
         made.add_row(*_cells(each), Text(f"a mark by hand is kept; the checks alone: {each.message}"), style="dim")
@@ -169,7 +177,7 @@ def _cells(change: Change) -> list[Text]:
         Text(harmless.line(change.student)),
         Text(harmless.line(change.exercise)),
         Text(f"{number(change.before)} {change.verdict_before}".strip()),
-        Text(f"{number(change.after)} {change.verdict_after}".strip()),
+        Text(WAITS if change.waits else f"{number(change.after)} {change.verdict_after}".strip()),
     ]
 
 

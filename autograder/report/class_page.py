@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.gradebook import history, roll
-from autograder.gradebook.record import Record, Row, book, number, records
+from autograder.gradebook.record import Record, Row, book, number, records, some
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result
@@ -170,10 +170,10 @@ def _why(explain: str, student: str, chapter: Chapter) -> str:
 
 
 def _facts(class_: Sequence[Record], counted: Marked) -> list[str]:
-    facts = [f"{len(class_)} submissions"]
+    facts = [some(len(class_), "submission")]
     if counted.median is not None:
         middle = f" (the middle half {' to '.join(map(number, counted.middle))})" if counted.middle else ""
-        facts += [f"median {number(counted.median)}{middle} of {number(counted.max_points)} points"]
+        facts += [f"median {number(counted.median)}{middle} of {some(counted.max_points, 'point')}"]
         if names := ", ".join(harmless.line(each.name) for each in counted.left_out):
             facts[-1] += f" without {names}, not marked yet"
     if unread := sum(nothing_read(record) and not roll.handed_in_nothing(record) for record in class_):
@@ -181,7 +181,7 @@ def _facts(class_: Sequence[Record], counted: Marked) -> list[str]:
     if class_:
         facts += [f"{sum(record.verdict.seconds for record in class_):.0f} s of grading"]
     if waiting := sum(row.waiting for record in class_ for row in record.rows):
-        facts.append(f"{waiting} answers wait for a mark by hand")
+        facts.append(f"{some(waiting, 'answer')} wait{'s' * (waiting == 1)} for a mark by hand")
     return facts
 
 

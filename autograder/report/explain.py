@@ -17,7 +17,7 @@ from rich.text import Text
 
 from autograder.gradebook import history, past, roll
 from autograder.gradebook.history import Entry
-from autograder.gradebook.record import Record, Row, book, number, records
+from autograder.gradebook.record import Record, Row, book, number, records, some
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, near
 from autograder.model.verdict import WEAK, Fault, Halt, Outcome, Result
@@ -87,13 +87,13 @@ def explain(
     chapter, record, rows, told = _found(out, chapter, student, exercise, at)
     shown: list[RenderableType] = [
         Text.assemble(
-            (f"{harmless.line(student)}: {number(record.points)} of {number(chapter.max_points)} points", "bold"),
+            (f"{harmless.line(student)}: {number(record.points)} of {some(chapter.max_points, 'point')}", "bold"),
             f" in {chapter.name}" + (f", as it stood on {at:%Y-%m-%d %H:%M %Z}" if at else ""),
         )
     ]
     for row in rows:
         style = STYLES.get(row.verdict, "red")
-        worth = f", {number(row.points)} of {number(row.max_points)} points"
+        worth = f", {number(row.points)} of {some(row.max_points, 'point')}"
         head = f"\n{SIGNS[row.verdict]} {row.exercise}: {row.verdict.value}"
         shown.append(Text.assemble((head, style), (", waits for its mark", style) if row.waiting else worth))
         changes = _changes(each for each in told if each.exercise == row.exercise)
@@ -153,8 +153,13 @@ def _found(
     out: Path, chapter: Chapter, student: str, exercise: str, at: datetime | None = None
 ) -> tuple[Chapter, Record, tuple[Row, ...], list[Entry]]:
     class_ = {record.student: record for record in records(out, chapter)}
+    if student not in class_ and student in roll.absent(out, chapter):
+        mend = "`autograder grade` takes what comes later"
+        raise CourseError(f"{chapter.name}: {student!r} is absent: nothing was handed in, there is no mark; {mend}")
     if student not in class_:
-        raise CourseError(f"{chapter.name}: no submission of {student!r} is recorded; {near(student, class_)}")
+        raise CourseError(
+            f"{chapter.name}: no submission of {student!r} is recorded; {near(student, [*class_, *roll.absent(out, chapter)])}"
+        )
     if at:
         chapter, record, told = past.at(out, chapter, student, at)
     else:
@@ -172,8 +177,7 @@ def _changes(told: Iterable[Entry]) -> Iterator[tuple[str, str]]:
     for count, each in enumerate(told):
         when = each.moment[:16].replace("T", " ")
         was = "" if each.points_was is None else f"{number(each.points_was)} {each.was}".rstrip() + " → "
-        now = f"{number(each.points_now)} {each.now}".rstrip()
-        yield "" if count else "history", f"{when} UTC: {was}{now}, {each.who}"
+        yield "" if count else "history", f"{when} UTC: {was}{each.points}, {each.who}"
 
 
 def _left(student: str, chapter: Chapter, why: str) -> Iterator[RenderableType]:
@@ -286,6 +290,6 @@ def _of_submission(out: Path, chapter: Chapter, record: Record) -> Iterator[tupl
     if record.time:
         yield "limits of time", record.time
     if record.seconds_late:
-        yield "late", f"{record.seconds_late:.0f} s, {number(record.penalty)} points off"
+        yield "late", f"{record.seconds_late:.0f} s, {some(record.penalty, 'point')} off"
     yield from (("note", note) for note in verdict.notes)
     yield "feedback", str(feedback.path(out, chapter.name, record.student))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.gradebook import replay
-from autograder.gradebook.record import Record, Row, number
+from autograder.gradebook.record import Record, Row, number, some
 from autograder.model import markup
 from autograder.model.course import Chapter
 from autograder.report import term_lines
@@ -32,9 +32,9 @@ def _executed(out: Path, chapter: str, student: str) -> dict[str, Any]:
 
 
 def _marks(chapter: Chapter, record: Record, counted: Counted | None) -> str:
-    said = [f"# {chapter.title}: {number(record.points)} of {number(chapter.max_points)} points"]
+    said = [f"# {chapter.title}: {number(record.points)} of {some(chapter.max_points, 'point')}"]
     if record.penalty:
-        said.append(f"Late: {number(record.penalty)} points taken off.")
+        said.append(f"Late: {some(record.penalty, 'point')} taken off.")
     if counts := term_lines.counts(counted, record.points, record.zone):
         said.append(counts)
     said += [_exercise(row) for row in record.rows]

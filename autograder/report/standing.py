@@ -22,7 +22,7 @@ from autograder.store import files
 
 FEW = 10  # students: of fewer a quartile or a correlation says nothing
 COLUMNS = (
-    "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "attempt", "handed_in",
+    "student", "chapter", "raw", "penalty", "total", "max_points", "seconds_late", "waiting", "file_of_download", "handed_in",
     "note",
 )  # fmt: skip
 
@@ -35,7 +35,9 @@ class Standing:
     records: Sequence[Record]  # of everyone who was graded, by student
     faults: Mapping[str, str] = field(default_factory=dict)  # student -> why this machine could not grade them
     absent: Sequence[str] = ()  # who is on the roster, and handed in nothing
-    attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which of their notebooks counted: "2 of 3"
+    attempts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # student -> which of a download's files counted: "2 of 3"
 
     @property
     def counted(self) -> list[Record]:

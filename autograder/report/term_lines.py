@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autograder.gradebook.record import number
+from autograder.gradebook.record import number, some
 from autograder.report.rendering import duration, moment
 from autograder.report.words import ENGLISH, Words
 from autograder.term.counting import Counted, Line, Worth
@@ -72,14 +72,18 @@ def _chapter(each: Counted, rules: Rules, zone: str) -> Part:
         said.append("It was graded by other checks than the last attempt.")
     said += _when(each, each.worth, rules, zone)
     if attempt.waiting:
-        said.append(f"{attempt.waiting} of its answers wait for a mark by hand, and count 0 until then.")
+        one = attempt.waiting == 1
+        said.append(
+            f"{attempt.waiting} of its answers wait{'s' * one} for a mark by hand, and count{'s' * one} 0 until then."
+        )
     elif each.waiting:
-        said.append(f"{each.waiting} answers of the newest attempt wait for a mark by hand; it may count then.")
+        wait = f"{some(each.waiting, 'answer')} of the newest attempt wait{'s' * (each.waiting == 1)}"
+        said.append(f"{wait} for a mark by hand; it may count then.")
     if attempt.unread:
         said.append(f"{attempt.unread} answers are not in the notebook, or cannot be read, and count 0.")
     off = f" less {points(each.worth.penalty)}" if each.worth.penalty else ""
     most = each.chapter.max_points
-    got = f"{points(attempt.points)}{off} of {points(most)} points"
+    got = f"{points(attempt.points)}{off} of {some(most, 'point')}"
     if rules.weights:
         got += f", weight {points(each.weight)}: {points(each.weight)} × {points(each.worth.points)} / {points(most)}"
         got += f" = {points(each.share)}"
@@ -135,4 +139,4 @@ def counts(each: Counted | None, stands: float, zone: str, words: Words = ENGLIS
 
 
 def _days(count: int) -> str:
-    return f"{count} late day{'' if count == 1 else 's'}"
+    return some(count, "late day")

@@ -28,6 +28,7 @@ class Attempt:
     waiting: int = 0  # exercises that wait for a mark by hand
     unread: int = 0  # exercises whose cell was not in it, or could not be read
     other_checks: bool = False  # than those by which the last one was graded
+    above: str = ""  # marks by hand that are too high: see `record.above`
 
 
 @dataclass(frozen=True)
@@ -117,4 +118,5 @@ def _attempt(
 ) -> Attempt:
     unread = sum(row.verdict in UNREAD for row in rows)
     points = sum(row.points for row in rows)
-    return Attempt(number, tables.moment(timestamp), points, sum(row.waiting for row in rows), unread, other_checks)
+    waiting, above = sum(row.waiting for row in rows), record.above(rows)
+    return Attempt(number, tables.moment(timestamp), points, waiting, unread, other_checks, above)

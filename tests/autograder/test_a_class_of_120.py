@@ -30,6 +30,7 @@ from boxed import needs_a_box
 import demo
 from autograder.authoring import build
 from autograder.model.course import find
+from autograder.probe import asking
 from autograder.probe.listed import Variant
 
 pytestmark = [pytest.mark.slow, needs_a_box]
@@ -207,12 +208,21 @@ def test_every_mark_is_what_the_answer_earned(marks):
 
 
 def test_every_name_is_right(marks):
+    """One name is the right one; of several, all of whom get the sentence that the student got, it is one."""
     found, wrong = 0, []
+    listed = {each.name: {} for each in CHAPTER.exercises}
+    for each in demo.listed(COURSE):
+        if not each.correct:
+            listed[each.exercise or each.answer][each.name] = each.says
     for one in STUDENTS:
         for exercise in CHAPTER.exercises if one.marked else ():
             name, fate = marks[one.name, exercise.name]["misconception"], one.fates[exercise.name]
-            if fate != USES_ONE and name != (one.wrong[exercise.name].name if fate == WRONG else ""):
-                wrong.append((one.name, fate, one.wrong.get(exercise.name), name))
+            told, its = {each for each in name.split(asking.OR) if each}, one.wrong.get(exercise.name)
+            says = marks[one.name, exercise.name]["message"]
+            alike = {each for each in told if each in listed[exercise.name] and listed[exercise.name][each] in says}
+            right = its.name in told and told - {its.name} <= alike if its and fate == WRONG else not told
+            if fate != USES_ONE and not right:
+                wrong.append((one.name, fate, its, name))
             found += fate == WRONG
     assert wrong == []
     assert found > SIZE / 2  # each is a listed answer itself, with another comment

@@ -117,5 +117,17 @@ def test_a_misconception_has_the_name_that_it_is_raised_with():
         for name, says in (("a", "off"), ("b", "is off"))
     ]
     assert asking.misconception(known, "f", asking.Misconception("c", "it is off"), "it is off") == "c"
-    assert asking.misconception(known, "f", AssertionError(), "it is off") == "b"
+    assert asking.misconception(known, "f", AssertionError(), "it is off") == "b or a"
     assert asking.misconception(known, "g", AssertionError(), "it is off") == ""
+
+
+def test_a_sentence_that_several_listed_answers_get_has_all_their_names_the_nearest_first():
+    rows = (
+        ("any", "device of the list"),
+        ("third", "the third device of the list"),
+        ("summed", "third device of the list"),
+    )
+    known = [asking.Variant("ch", "f", name, False, "x", says=says, exercise="f") for name, says in rows]
+    says = "expected the third device of the list"
+    assert asking.misconception(known, "f", AssertionError(), says) == "third or summed or any"
+    assert asking.misconception(known, "f", AssertionError(), "expected the first device of the list") == "any"

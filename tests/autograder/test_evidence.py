@@ -222,3 +222,35 @@ def test_a_code_that_is_none_is_said(out):
     (out / ".seed").write_bytes(b"x" * 32)
     with pytest.raises(CourseError, match="stands on no page"):
         contests.find(out, TINY.course, "aaaa-bbbb")
+
+
+def test_a_comment_that_went_with_a_mark_stands_in_the_past_too(tmp_path, monkeypatch):
+    def hand_in(why, digest):
+        with Recorder(tmp_path, TINY) as recorder:
+            recorder.write(classroom.verdict("ada", digest=digest * 64), None, Submission("ada", NAME, {"why": why}))
+
+    def stood(after=timedelta()):
+        _, at, _ = past.at(tmp_path, TINY, "ada", datetime.now(UTC) + after)
+        return next(row.comment for row in at.rows if row.exercise == "why")
+
+    hand_in("One.", "a")
+    assert stood() == ""
+    with record.book(tmp_path, TINY) as book:
+        book.find_grade("why", NAME, NAME, "ada").manual_score = 1.0
+        book.find_comment("why", NAME, NAME, "ada").manual_comment = "Which one?"
+        book.db.commit()
+    outputs.write(tmp_path, TINY, workers=1)
+    assert stood() == "Which one? (as it is now: of a comment no date is kept)"
+    when = datetime.now(UTC)
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(days=1)
+
+    monkeypatch.setattr(history, "datetime", Later)
+    monkeypatch.setattr(evidence, "datetime", Later)
+    hand_in("Two.", "b")
+    assert stood(timedelta(days=2)) == ""
+    _, then, _ = past.at(tmp_path, TINY, "ada", when)
+    assert next(row.comment for row in then.rows if row.exercise == "why") == "Which one?"

@@ -76,7 +76,7 @@ def test_a_page_goes_from_the_exchange_and_back_to_its_student_by_nbgraders_own_
     out = tmp_path / "out"
     source = there.root / small.id
     command("grade", NAME, "--submissions", source, "--out", out, "--layout", "exchange", root=small.root)
-    attempts = {row["student"]: row["attempt"] for row in courses.table(out / "totals.csv")}
+    attempts = {row["student"]: row["file_of_download"] for row in courses.table(out / "totals.csv")}
     assert attempts == {"ada": "1 of 1", "bob": "2 of 2"}
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}", small.id) as book:
         grade: Any = book.find_grade("why", NAME, NAME, "ada")

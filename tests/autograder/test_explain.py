@@ -140,3 +140,11 @@ def test_limits_are_said_as_people_say_them(limit, value, said):
 def test_blank_is_nobody_elses_fault(out):
     classroom.record(out, classroom.verdict("hal", BLANK, PASSED))
     assert "Nothing: there is no answer." in said(out, "hal", "pick")
+
+
+def test_who_is_absent_is_told_so(out):
+    roll.keep_absent(out, TINY, ["zoe"])
+    with pytest.raises(CourseError, match="'zoe' is absent: nothing was handed in"):
+        explain.explain(out, TINY, "zoe")
+    with pytest.raises(CourseError, match="did you mean zoe"):
+        explain.explain(out, TINY, "zooe")

@@ -196,9 +196,11 @@ def test_what_waits_for_a_mark_by_hand_is_not_exported_unless_said(small: Course
     book = sheet(tmp_path / "gradebook.csv", HEAD, rows)
     call = ("export", "90", "--out", out, "--canvas", book)
     done = command(*call, root=small.root, code=2)
-    assert "ada, 90_small: 1 exercises wait for a mark by hand" in done.stderr
+    assert "ada, 90_small: 1 exercise waits for a mark by hand" in done.stderr
     assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": ""}}
-    command(*call, "--waiting", root=small.root)  # found by the login
+    done = command(*call, "--waiting", root=small.root)  # found by the login
+    assert "ada, 90_small: 1 exercise waits for a mark by hand, counted 0; 5 points as it stands" in done.stderr
+    assert "gradebook.csv: 1 mark," in done.stdout.replace("\n", "")
     assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "5"}}
 
 

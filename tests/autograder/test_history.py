@@ -13,11 +13,12 @@ from small_course import RIGHT, command
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from autograder.gradebook import history, late_penalty, record, tables
+from autograder.export import totals
+from autograder.gradebook import given, history, late_penalty, record, tables
 from autograder.gradebook.database import GradebookError
 from autograder.gradebook.record import Recorder
 from autograder.model.verdict import Evidence
-from autograder.report import changes, outputs
+from autograder.report import attention, changes, outputs
 from autograder.submissions.intake import Submission
 
 
@@ -122,8 +123,8 @@ def test_a_mark_by_hand_goes_with_the_text_that_it_is_of_and_its_comment_is_kept
     assert steps(tmp_path, "why")[1:] == [(0.0, 1.5, "manual"), (1.5, 0.0, "manual")]
     back = hand_in("One.", "d")
     assert (back["why"].points, back["why"].waiting) == (1.5, False)  # what was given for it once
-    given, taken, _ = [each for each in told(tmp_path) if each.exercise == "why"][1:]
-    assert given.digest == "a" * 64  # for which it was given, though it was noticed when another was graded
+    first, taken, _ = [each for each in told(tmp_path) if each.exercise == "why"][1:]
+    assert first.digest == "a" * 64  # for which it was given, though it was noticed when another was graded
     assert taken.who.endswith(": another answer was handed in; the comment on the one before was: Which one?")
 
 
@@ -214,3 +215,68 @@ def test_marks_by_hand_are_shown_as_kept(tmp_path):
     with console.capture() as shown:
         console.print(changes.table(found))
     assert "a mark by hand is kept" in shown.get()
+
+
+def handed_in(out, why, digest):
+    with Recorder(out, TINY) as recorder:
+        answers = Submission("ada", NAME, {"pick": "p", "spread": "s", "why": why})
+        recorder.write(classroom.verdict("ada", digest=digest * 64), "2026-03-01 10:00:00 UTC", answers)
+    return record.records(out, TINY)
+
+
+def commented(out, says):
+    with record.book(out, TINY) as book:
+        book.find_comment("why", NAME, NAME, "ada").manual_comment = says
+        book.db.commit()
+
+
+def test_an_answer_that_waits_again_is_no_zero(tmp_path):
+    handed_in(tmp_path, "One.", "a")
+    by_hand(tmp_path, 2.0)
+    before = record.records(tmp_path, TINY)
+    after = handed_in(tmp_path, "Two.", "b")
+    found = changes.compare(before, after)
+    assert (found.up, found.down) == (0, 0)
+    assert "ada why 2 → waits for a mark by hand" in changes.summary(found)
+    assert "1 waiting for a mark by hand" in changes.totals(found)
+    said = [each.points for each in told(tmp_path) if each.exercise == "why"]
+    assert said == ["waits for a mark by hand", "2 manual", "waits for a mark by hand"]
+
+
+def test_a_comment_without_a_mark_stays_and_says_that_it_is_of_an_earlier_answer(tmp_path):
+    handed_in(tmp_path, "One.", "a")
+    commented(tmp_path, "Which one?")
+    for why, digest, says in (
+        ("One.", "b", "Which one?"),
+        ("Two.", "c", f"{given.EARLIER} Which one?"),
+        ("Three.", "d", f"{given.EARLIER} Which one?"),
+    ):
+        [stands] = handed_in(tmp_path, why, digest)
+        assert next(row.comment for row in stands.rows if row.exercise == "why") == says
+    outputs.write(tmp_path, TINY, workers=1)
+    page = classroom.shown(tmp_path / "feedback" / "ada" / NAME / f"{NAME}.html")
+    assert "Written about an earlier answer" in page.find(class_="comment").get_text()
+
+
+def test_a_mark_by_hand_above_the_points_is_told_and_leaves_the_house_in_no_export(tmp_path):
+    handed_in(tmp_path, "One.", "a")
+    by_hand(tmp_path, 2.0)
+    with record.book(tmp_path, TINY) as book:
+        book.find_grade("why", NAME, NAME, "ada").extra_credit = 1.0
+        book.db.commit()
+    [allowed] = totals.totals(tmp_path, TINY)
+    assert (allowed.not_yet(waiting=False), allowed.above) == ("", "")
+    by_hand(tmp_path, 3.0)
+    [refused], class_ = totals.totals(tmp_path, TINY), record.records(tmp_path, TINY)
+    for waiting in (False, True):
+        assert refused.not_yet(waiting).startswith("`why`: 3 of 2 points by hand; mend it in the formgrader")
+    [need] = [each for each in attention.needs(TINY, class_, {}, {}) if each.short == "marks too high"]
+    assert (need.seen[0].students, need.seen[0].says) == (("ada",), "`why`: 3 of 2 points")
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [(1, "1 point"), (-0.0, "0 points"), (-0.00001, "0 points"), (0.5, "0.5 points"), (-1, "-1 points")],
+)
+def test_points_are_said_as_people_say_them(points, said):
+    assert record.some(points, "point") == said
