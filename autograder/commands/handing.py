@@ -134,7 +134,8 @@ def export(
     if filled.zeros_alone:
         end(
             AUTHOR,
-            f"nothing was written: {filled.waiting} students have no mark yet, and the other {filled.filled} have 0; "
+            f"nothing was written: {some(filled.waiting, 'student')} ha{'s' if filled.waiting == 1 else 've'} no mark yet, "
+            f"and the other {filled.filled} have 0; "
             "give what waits in the formgrader, or add --waiting",
         )
     files.replace(path, filled.data, mode=0o600)

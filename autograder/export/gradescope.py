@@ -83,7 +83,9 @@ def result(chapter: Chapter, one: Record, total: Total) -> dict[str, object]:
     """What results.json says of a student: their own, as their page of feedback has it."""
     said = [f"{number(one.points)} of {some(chapter.max_points, 'point')}"]
     if one.penalty:
-        said.append(f"{some(one.penalty, 'point')} taken off, for it was handed in late")
+        said.append(
+            f"{some(one.penalty, 'point')} {'is' if one.penalty == 1 else 'are'} taken off, for it was handed in late"
+        )
     if counts := term_lines.counts(total.counted, one.points, one.zone):
         said.append(counts)
     if one.code:

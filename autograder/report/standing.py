@@ -35,9 +35,7 @@ class Standing:
     records: Sequence[Record]  # of everyone who was graded, by student
     faults: Mapping[str, str] = field(default_factory=dict)  # student -> why this machine could not grade them
     absent: Sequence[str] = ()  # who is on the roster, and handed in nothing
-    attempts: Mapping[str, str] = field(
-        default_factory=dict
-    )  # student -> which of a download's files counted: "2 of 3"
+    attempts: Mapping[str, str] = field(default_factory=dict)  # student -> which file of a download counted: "2 of 3"
 
     @property
     def counted(self) -> list[Record]:

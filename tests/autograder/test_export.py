@@ -216,7 +216,7 @@ def test_zeros_alone_are_not_exported_while_the_others_wait(small: Course, hand_
     call = ("export", "90", "--out", out, "--canvas", sheet(tmp_path / "gradebook.csv", HEAD, rows))
     done = command(*call, root=small.root, code=2)
     assert not (out / "export").exists()
-    assert "1 students have no mark yet, and the other 1 have 0" in " ".join(done.stderr.split())
+    assert "1 student has no mark yet, and the other 1 have 0" in " ".join(done.stderr.split())
     command(*call, "--waiting", root=small.root)
     assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "5"}, "101": {"7001": "0"}}
 

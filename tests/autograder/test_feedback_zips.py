@@ -94,7 +94,7 @@ def test_canvas_takes_each_notebook_to_its_student_by_the_numbers_of_what_they_h
     assert len(students) == 4
     record(small, out, *students, "elsewhere", waiting="cem")
     done = command("feedback", "90", "--out", out, "--zip", "canvas", root=small.root, code=2)
-    assert "cem: 1 exercises wait for a mark by hand; give them in the formgrader, or add --waiting" in done.stderr
+    assert "cem: 1 exercise waits for a mark by hand; give them in the formgrader, or add --waiting" in done.stderr
     assert "elsewhere: no file in handed_in_90_small.csv; give it back by hand" in done.stderr
     assert (
         "not in the zip: dan: handed in no notebook, and Canvas takes back notebooks alone" in done.stderr

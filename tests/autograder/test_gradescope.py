@@ -224,7 +224,7 @@ def test_a_download_of_gradescopes_own_is_read_by_a_pattern_and_what_waits_has_n
     said = ("--out", out, "--gradescope", tmp_path / "a.zip", "--submissions", tmp_path / "submissions.zip")
     said += ("--roster", roster, "--name-pattern", PATTERN)
     done = command("export", NAME, *said, root=course.root, columns=400, code=None)
-    assert (done.returncode, "submission_456: 1 exercises wait for a mark by hand" in done.stderr) == (2, True)
+    assert (done.returncode, "submission_456: 1 exercise waits for a mark by hand" in done.stderr) == (2, True)
     done = command("export", NAME, *said, "--waiting", root=course.root, columns=400, code=None)
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
