@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from across._gpu.sharing import AS_ON_A_CPU
+from across._process.sharing import AS_ON_A_CPU
 from autograder.gpu.cards import Card, Cards
 
 POLL = 0.1  # seconds between two looks at what is free

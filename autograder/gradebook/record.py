@@ -29,6 +29,7 @@ from autograder.gradebook.extensions import Extensions, extended
 from autograder.gradebook.given import Given
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course, harmless, recorded_notebook
+from autograder.model.amounts import number, some
 from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Fault, Mark, Result, Verdict
 from autograder.store import files
@@ -235,7 +236,7 @@ class Recorder:
         `timestamp` is when it was handed in (timestamp.txt); `answers` are kept as evidence, with `basis`. Raises ValueError
         for what is no verdict of this chapter, UnrecordedError where this one cannot be recorded, whatever the reason.
         """
-        student = _folder_name(verdict.student)
+        student = harmless.folder_name(verdict.student)
         timestamp = timestamp and harmless.visible(timestamp)
         if [mark.exercise for mark in verdict.marks] != list(self._exercises) or verdict.chapter != self.chapter.name:
             raise ValueError(f"{student}: not a verdict of {self.chapter.name} with one mark an exercise, in its order")
@@ -269,7 +270,7 @@ class Recorder:
         return replay.filled(verdict, marks, self.chapter.answers)
 
     def _file(self, step: str, student: str) -> Path:
-        return self.out / step / _folder_name(student) / self.chapter.name / f"{self.chapter.name}.ipynb"
+        return self.out / step / harmless.folder_name(student) / self.chapter.name / f"{self.chapter.name}.ipynb"
 
     def _written(self, student: str, digest: str, when: datetime | None) -> bool:
         """Whether the files say what the gradebook does: a grader may have been killed between the two."""
@@ -362,16 +363,6 @@ def write_marks(out: Path, found: Iterable[Row]) -> Path:
     return files.replace_table(Path(out) / "marks.csv", rows)
 
 
-def number(points: float) -> str:
-    """Points as they are written everywhere: `3`, `1.5`, `0.6667`; never `-0`."""
-    return f"{round(points, 4) + 0.0:.10g}"
-
-
-def some(count: float, what: str) -> str:
-    """How many there are: `1 mark`, `2 marks`, `0.5 points`."""
-    return f"{number(count)} {what}{'' if number(count) == '1' else 's'}"
-
-
 def above(rows: Iterable[Row]) -> str:
     """The marks by hand that are more than their exercises have: `why`: 3 of 2 points; empty where there is none."""
     return ", ".join(f"`{harmless.line(each.exercise)}`: {each.above}" for each in rows if each.above)
@@ -403,10 +394,3 @@ def row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -
     if made.verdict is Result.BLANK and verdict.nothing:
         return replace(made, verdict=Result.ABSENT, message=NOTHING)
     return replace(made, message=WAITS) if made.waiting else made
-
-
-def _folder_name(student: str) -> str:
-    """A student's name, which names folders here. Raises ValueError where `intake.student_name` did not make it."""
-    if not harmless.names_a_folder(student):
-        raise ValueError(f"{student!r} cannot name a student's folder")
-    return student

@@ -65,3 +65,10 @@ def link(*parts: str) -> str:
 def names_a_folder(student: str) -> bool:
     """Whether a student's name can name a folder, as all those do that `intake.student_name` made."""
     return student not in ("", ".", "..") and not set(student) & set('/<>&"') and student.isprintable()
+
+
+def folder_name(student: str) -> str:
+    """A student's name, which names folders here. Raises ValueError where `intake.student_name` did not make it."""
+    if not names_a_folder(student):
+        raise ValueError(f"{student!r} cannot name a student's folder")
+    return student

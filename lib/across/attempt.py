@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from across._gpu import sharing
 from across._language.catalogue import given, marked, said
-from across._process import measured, recorded
+from across._process import measured, recorded, sharing
 from across._process.tracebacks import IN_FUNCTION, Frame, happened, is_own, own_line
 from across.expecting import Expected, anything, called
 from across.plain import NotPlainError, plain
