@@ -21,6 +21,7 @@ from sqlalchemy.engine import Connection
 from autograder.gradebook import evidence, given
 from autograder.gradebook.schema import HISTORY, VERDICTS
 from autograder.gradebook.tables import Gradebook, load
+from autograder.model.amounts import number
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result, Verdict
 
@@ -67,7 +68,7 @@ class Entry:
         """What stands since: points and how the exercise ended, or that it waits for a mark by hand, which is no 0."""
         if self.now == Result.MANUAL.value and not self.by_hand:
             return "waits for a mark by hand"
-        return f"{round(self.points_now, 4) + 0.0:.10g} {self.now}".rstrip()
+        return f"{number(self.points_now)} {self.now}".rstrip()
 
 
 States = Mapping[str, State]  # by exercise

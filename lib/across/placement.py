@@ -159,9 +159,7 @@ def _config(cpus: int | None) -> tf.compat.v1.ConfigProto:
 
     config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     current: Any = context.context()
-    config.gpu_options.CopyFrom(
-        current.config.gpu_options
-    )  # the pieces of a card are this process's, a session's own GPUs none
+    config.gpu_options.CopyFrom(current.config.gpu_options)  # or the session does not see the pieces of a card
     config.device_count["CPU"] = cpus or len(tf.config.list_logical_devices("CPU"))
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
