@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,7 +10,7 @@ from types import MappingProxyType
 
 from across._process import warm
 from autograder.job import messages
-from autograder.job.peers import Peers
+from autograder.job.peers import KILLED, Peers
 from autograder.model.course import CheckerCaps
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Lost, Outcome
@@ -19,7 +18,6 @@ from autograder.sandbox import boxes
 
 PATIENCE = 3  # questions' time that a test may take: what it runs in its own process, it runs on student's data
 SLOW = "SlowCheck"  # the kind of an outcome whose test was given up
-KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as a box tells it
 
 
 class CheckerError(RuntimeError):

@@ -12,7 +12,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from across._process import warm
-from autograder.job import check, messages
+from autograder.job import messages, peers
 from autograder.job.clocks import Clocks
 from autograder.job.kernel_process import KernelProcess, StartError
 from autograder.model.verdict import Stop
@@ -68,7 +68,7 @@ def execute(
         if driver.returncode:
             if driver.lost:
                 raise StartError("the warm server of the drivers ended")
-            if driver.returncode in check.KILLED and not box.out_of_memory() and outside():
+            if driver.returncode in peers.KILLED and not box.out_of_memory() and outside():
                 return None
             return _blamed(notebook, cell, Stop.OUTPUT, "what came ended the process that listened to it")
         if os.stat(answer).st_size > messages.EXECUTED:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from nbformat import NotebookNode
 from across._process import warm
 from autograder.gpu import simulated
 from autograder.job import assemble
-from autograder.job.peers import Peers, crashed, packed
+from autograder.job.peers import KILLED, Peers, crashed, packed, printed
 from autograder.model.course import Limits
 from autograder.sandbox import boxes, processor
 
@@ -100,8 +99,7 @@ class KernelProcess:
 
     def printed(self) -> str:
         """The end of what the kernel's process wrote to its own standard output and error, past its channels."""
-        size = os.fstat(self._log).st_size
-        return os.pread(self._log, 1000, max(0, size - 1000)).decode(errors="replace")
+        return printed(self._log)
 
     def open_pid(self) -> int:
         """A pidfd by which another process can tell whether the kernel lives: see `kernel_client.liveness`.
@@ -121,8 +119,8 @@ class KernelProcess:
         return self.child is not None and self.child.alive()
 
     def out_of_memory(self) -> bool:
-        """Whether something in the box was killed because the box's memory was used up."""
-        return self.box.out_of_memory()
+        """Whether something in the box, or in that of a life, was killed because the box's memory was used up."""
+        return self.box.out_of_memory() or any(each.out_of_memory() for each in self._beside)
 
     def forks_refused(self) -> int:
         """How often a process or thread was refused because of the box's limit: see `Box.forks_refused`."""
@@ -139,12 +137,25 @@ class KernelProcess:
         return "the box was ended from outside" if self.box.broken() else ""
 
     def killed(self) -> bool:
-        """Whether SIGKILL ended the kernel, and not for its memory: its own doing, or that of somebody outside."""
-        if self.child is None or self.out_of_memory():
+        """Whether SIGKILL ended the kernel, or a process beside it, and not for its memory.
+
+        That may be its own doing, or that of somebody outside.
+        """
+        if any(each.killed() for each in self._beside):
+            return True
+        if self.child is None or self.box.out_of_memory():
             return False
         with contextlib.suppress(TimeoutError):
-            return self.child.wait(1.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as the box tells it
+            return self.child.wait(1.0) in KILLED
         return False
+
+    def robbed(self) -> bool:
+        """Whether somebody outside has killed a peer: see `Peers.robbed`."""
+        return any(each.robbed() for each in self._beside)
+
+    def unready(self) -> str:
+        """Why a process beside the kernel did not begin, by no fault of the student's; empty where all did."""
+        return "".join(each.unready() for each in self._beside)
 
     def crashed(self) -> bool:
         """Whether a fault in machine code ended the kernel, or a process beside it: the student's, or of what they use."""

@@ -87,7 +87,10 @@ class Life:
             self.clocks.begins(self.kernel)
 
     def killed(self) -> bool:
-        """Whether SIGKILL ended the kernel: perhaps nobody's in it. Raises StartError when it was this machine for certain."""
+        """Whether SIGKILL ended the kernel, or a process beside it: perhaps nobody's in it.
+
+        Raises StartError when it was this machine for certain.
+        """
         if why := self.kernel.outside():
             raise StartError(why)
         return self.kernel.killed()

@@ -31,7 +31,7 @@ class More(StrEnum):
     DRIVER = "the driver was killed from outside"
     CHECKER = "the checker was killed from outside"
     # a SIGKILL from outside looks like `os.kill(os.getpid(), 9)`; but the student's comes again
-    KILLED = "the kernel was killed, perhaps from outside"
+    KILLED = "the kernel, or a process beside it, was killed, perhaps from outside"
     STARVED = "its kernel waited for a processor when a limit of time was reached"
     REFERENCE = "the reference's own text reached a limit of time"  # once for the same exercises
     STOPPED = "a cell ended the kernel, and is left out"
@@ -240,6 +240,9 @@ class Lives:
         answers = life.ask([*asked, *helpers], notebook, self.stages.keep)
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
             answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
+        well = answers.lost is None and not answers.slow and all(each.passed for each in answers.outcomes)
+        if not well and life.kernel.robbed() and self._once(More.KILLED):  # whatever failed may have missed the peer
+            return More.KILLED
         more = self._late(life, "question_seconds", answers.slow) if answers.slow else None
         counted = [o for o in answers.outcomes if o.exercise in asked and not (more and o.kind.startswith(check.SLOW))]
         self.seen.take(counted, but=answers.slow if more else answers.exercise)
@@ -257,6 +260,8 @@ class Lives:
             return More.CHECKER
         if answers.lost in (Lost.DIED, Lost.PROTOCOL) and life.killed() and self._once(More.KILLED):
             return More.KILLED
+        if answers.lost is Lost.DIED and (why := life.kernel.unready()):
+            raise StartError(why)
         stop = Stop.MEMORY if life.kernel.out_of_memory() else stops.LOST[answers.lost]
         if answers.lost is Lost.DIED and stop is not Stop.MEMORY:
             self._crashed(life, notebook, answers.exercise)

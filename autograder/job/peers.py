@@ -15,7 +15,9 @@ import os
 import signal
 import socket
 import tarfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +27,19 @@ from autograder.sandbox import boxes
 
 PEER, LIFE = "peer", "life"
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)  # faults in machine code
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter: as a box tells it
 MOST = 24  # of one checker, which asks twice about what failed
+
+
+@dataclass
+class _Beside:
+    """A process beside the kernel."""
+
+    child: warm.Child
+    kind: str
+    box: boxes.Box
+    log: int  # descriptor of what it prints until it has begun
+    began: bool = False  # stood in its box, with its GPUs: before that no student's code is in it
 
 
 class Peers:
@@ -55,7 +69,7 @@ class Peers:
         self._environment = dict(environment)
         self._ends = contextlib.ExitStack()
         self._count = 0
-        self._made: list[warm.Child] = []
+        self._made: list[_Beside] = []
 
     def start(self, kind: str) -> socket.socket:
         """A socket on which a new process of the kind answers, after an "R"; close it. Raises SandboxError, ServerError.
@@ -72,12 +86,13 @@ class Peers:
             )
             self._ends.callback(box.close)
         ours, theirs = socket.socketpair()
-        with theirs, _memory() as log, _memory(json.dumps(self._code).encode()) as code, packed(self._files) as files:
+        log = self._ends.enter_context(_memory())
+        with theirs, _memory(json.dumps(self._code).encode()) as code, packed(self._files) as files:
             request: Mapping[str, Any] = {**box.request(apart=kind == PEER), "as": kind, "cards": self._environment}
             sent = [log, theirs.fileno(), *([code] if kind == LIFE else []), *files]
             try:
-                self._made.append(warm.request(self._server, request, sent))
-                self._ends.callback(self._made[-1].close)
+                self._made.append(_Beside(warm.request(self._server, request, sent), kind, box, log))
+                self._ends.callback(self._made[-1].child.close)
             except BaseException:
                 ours.close()
                 raise
@@ -85,7 +100,36 @@ class Peers:
 
     def crashed(self) -> bool:
         """Whether a fault in its machine code ended one of them."""
-        return any(crashed(child) for child in self._made)
+        return any(_by_crash(each.child.returncode) for each in self._seen())
+
+    def killed(self) -> bool:
+        """Whether SIGKILL ended one of them, and not for its memory: a life's own doing, or that of somebody outside."""
+        return any(_by_kill(each) for each in self._seen())
+
+    def robbed(self) -> bool:
+        """Whether SIGKILL has ended a peer, and not for its memory: nothing in the box can do that."""
+        return any(each.kind == PEER and _by_kill(each) for each in self._seen(0.0))
+
+    def unready(self) -> str:
+        """Why one of them ended before it had begun, though its box had memory and processes for it; empty where none did."""
+        for each in self._seen():
+            ended = each.child.returncode is not None and not each.began
+            if ended and not (each.box.out_of_memory() or each.box.forks_refused()):
+                return f"a {each.kind} ended with code {each.child.returncode} before it had begun: {printed(each.log)}"
+        return ""
+
+    def out_of_memory(self) -> bool:
+        """Whether something was killed because the memory of its box was used up."""
+        return any(each.box.out_of_memory() for each in self._made)
+
+    def _seen(self, seconds: float = 1.0) -> list[_Beside]:
+        """All of them, when what they have said is read; for an end that is being told there are `seconds` in all."""
+        until = time.monotonic() + seconds
+        for each in self._made:
+            with contextlib.suppress(TimeoutError):
+                while each.child.receive(max(0.0, until - time.monotonic())) is not None:
+                    each.began = True
+        return self._made
 
     def close(self) -> None:
         """End all of them."""
@@ -95,9 +139,22 @@ class Peers:
 def crashed(child: warm.Child) -> bool:
     """Whether a process has ended by a signal of `CRASHES`."""
     with contextlib.suppress(TimeoutError):
-        code = child.wait(1.0)
-        return -code in CRASHES or code - 128 in CRASHES  # the latter: as the box tells it
+        return _by_crash(child.wait(1.0))
     return False
+
+
+def _by_crash(code: int | None) -> bool:
+    return code is not None and (-code in CRASHES or code - 128 in CRASHES)  # the latter: as the box tells it
+
+
+def _by_kill(each: _Beside) -> bool:
+    return each.child.returncode in KILLED and not each.box.out_of_memory()
+
+
+def printed(log: int) -> str:
+    """The end of what a process wrote to the descriptor `log`, its standard output and error."""
+    size = os.fstat(log).st_size
+    return os.pread(log, 1000, max(0, size - 1000)).decode(errors="replace")
 
 
 @contextlib.contextmanager

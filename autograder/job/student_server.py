@@ -45,9 +45,10 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
+    worker = fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD, 10)
     connection.close()
     asked = os.dup2(asked, 3)
-    entering.hold([asked, *packed])
+    entering.hold([asked, *packed, *([worker] if "as" in message else [])])
     entering.enter(message)
     channel = socket.socket(fileno=asked)
     home = message["inside"]
@@ -73,7 +74,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         pristine.leave(fresh_child)
     _signals_as_in_any_shell()
     if "as" in message:
-        _alone(channel, code)
+        _alone(channel, code, worker)
     else:
         _start(channel, home, _write_connection(message))
 
@@ -115,12 +116,17 @@ def _write_connection(message: dict[str, Any]) -> str:
     return folder
 
 
-def _alone(channel: socket.socket, code: list[str] | None) -> None:
-    """Answer without a kernel: as a peer, or when the `code` of a life's cells has run, each whatever became of the others."""
+def _alone(channel: socket.socket, code: list[str] | None, worker: int) -> None:
+    """Answer without a kernel: as a peer, or when the `code` of a life's cells has run, each whatever became of the others.
+
+    The `worker`'s descriptor hears that it begins, and is closed before any of the student's code runs.
+    """
     from IPython.core.interactiveshell import InteractiveShell  # is there: see `prepare`
     from traitlets.config import Config
 
     _simulate()
+    os.write(worker, b'{"began": true}')
+    os.close(worker)
     entering.hush()
     tempfile.tempdir = None
     sys.path.insert(0, "")

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from boxed import CAPS, fork_into, needs_a_box, root_only
 from courses import write
 
 from autograder.authoring import check_answer
-from autograder.job import forkserver
+from autograder.job import forkserver, peers
+from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job, grade_job
 from autograder.model.course import CourseError
 from autograder.sandbox import boxes
@@ -149,6 +152,27 @@ def count(folder):
             file.write("x")
     return max(len(open(place).read()) for place in ("/tmp/count", "/dev/shm/count", "/box/count"))
 """
+SLOW_TO_SEND = """
+def send(port, word):
+    import time
+    time.sleep(0.5)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as to:
+        to.sendall(word.encode())
+"""
+KILLS_ITSELF = "def count(folder):\n    import signal\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+TAKES_ALL_MEMORY = "def count(folder):\n    return len(bytearray(os.urandom(1 << 20)) * 4096)\n"
+TAKES_ALL_THREADS = """
+import threading, time
+try:
+    while True:
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+except RuntimeError:
+    pass
+
+def send(port, word):
+    return "sent"
+"""
+FULL = {"send": 2.0, "count": 2.0, "said": 2.0}
 
 
 @pytest.fixture(scope="module")
@@ -156,10 +180,14 @@ def course(tmp_path_factory):
     return write(tmp_path_factory.mktemp("peers"), NAME, SOURCE, CHECKS)
 
 
-def marks(course, **answers):
-    rubric = forkserver.make_rubric(course, NAME)
+def marks(course, limits=None, **answers):
+    rubric = forkserver.make_rubric(course, NAME, limits=limits)
     verdict = grade_job(Job(Submission("ada", NAME, {**solved(course), **answers}), rubric, 1), course)
     return {mark.exercise: (mark.points, mark.message) for mark in verdict.marks}, verdict
+
+
+def points(found):
+    return {name: points for name, (points, _) in found.items()}
 
 
 def solved(course):
@@ -170,7 +198,7 @@ def solved(course):
 
 @needs_a_box
 def test_what_does_it_passes(course):
-    assert {name: points for name, (points, _) in marks(course)[0].items()} == {"send": 2.0, "count": 2.0, "said": 2.0}
+    assert points(marks(course)[0]) == FULL
 
 
 @needs_a_box
@@ -188,6 +216,88 @@ def test_a_peer_is_out_of_sight_of_who_shares_its_network(course):
 @needs_a_box
 def test_a_life_finds_nothing_in_the_places_where_another_left_it(course):
     assert marks(course, count=LEAVES)[0]["count"] == (0.0, "Life 2 counted 1.")
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Has `after(child)` called for the first process of a kind that is made, or for each; `request` changes what is asked."""
+    real = peers.warm.request
+
+    def disturb(kind, after=lambda child: None, request=lambda asked: asked, times=1):
+        left = [times]
+
+        def disturbed(server, asked, descriptors=()):
+            if asked.get("as") != kind or not left[0]:
+                return real(server, asked, descriptors)
+            left[0] -= 1
+            child = real(server, request(asked), descriptors)
+            after(child)
+            return child
+
+        monkeypatch.setattr(peers.warm, "request", disturbed)
+
+    return disturb
+
+
+def kill(child):
+    os.kill(child.pid, signal.SIGKILL)
+
+
+@needs_a_box
+@pytest.mark.parametrize("kind", [peers.PEER, peers.LIFE])
+def test_one_that_is_killed_from_outside_costs_no_mark(course, made, kind):
+    made(kind, kill)
+    assert points(marks(course)[0]) == FULL
+
+
+@needs_a_box
+def test_a_peer_that_is_killed_while_the_answer_needs_it_costs_no_mark(course, made):
+    def when_it_listens(child):
+        def wait():
+            time.sleep(0.3)
+            kill(child)
+
+        threading.Thread(target=wait).start()
+
+    made(peers.PEER, when_it_listens)
+    assert points(marks(course, send=SLOW_TO_SEND)[0]) == FULL
+
+
+@needs_a_box
+def test_a_life_that_kills_itself_is_believed_once_and_earns_nothing(course):
+    found, verdict = marks(course, count=KILLS_ITSELF)
+    assert points(found) == {**FULL, "count": 0.0}
+    assert "ended its kernel" in found["count"][1]
+    assert verdict.evidence.lives == 3  # two are asked about `count`, and one about what is left
+
+
+@needs_a_box
+def test_a_life_without_memory_has_reached_its_limit(course):
+    found, verdict = marks(course, {"memory_bytes": 512 << 20}, count=TAKES_ALL_MEMORY)
+    assert found["count"][1].endswith("your code used more memory than there is for it.")
+    assert verdict.evidence.lives == 2
+
+
+@needs_a_box
+@pytest.mark.parametrize("kind", [peers.PEER, peers.LIFE])
+def test_one_that_cannot_begin_is_this_machines_fault(course, made, kind):
+    made(kind, request=lambda asked: {**asked, "groups": ["/no/such/group"]})
+    with pytest.raises(
+        InfrastructureError, match=f"a {kind} ended with code 1 before it had begun: (?s:.*)/no/such/group"
+    ):
+        marks(course)
+
+
+@needs_a_box
+def test_one_that_is_killed_again_before_it_has_begun_is_this_machines_fault(course, made):
+    made(peers.PEER, kill, times=2)
+    with pytest.raises(InfrastructureError, match="a peer ended with code -9 before it had begun"):
+        marks(course)
+
+
+@needs_a_box
+def test_a_peer_for_which_the_answer_leaves_no_process_is_the_students_fault(course):
+    assert marks(course, {"pids": 64}, send=TAKES_ALL_THREADS)[0]["send"][0] == 0.0
 
 
 @needs_a_box
