@@ -289,8 +289,9 @@ def test_one_that_cannot_begin_is_this_machines_fault(course, made, kind):
 
 
 @needs_a_box
-def test_one_that_is_killed_again_before_it_has_begun_is_this_machines_fault(course, made):
-    made(peers.PEER, kill, times=2)
+def test_one_that_is_killed_again_before_it_has_begun_is_this_machines_fault(course, made, tmp_path):
+    os.mkfifo(tmp_path / "cgroup.procs")  # to open it waits until somebody reads: it stands before its box
+    made(peers.PEER, kill, lambda asked: {**asked, "groups": [str(tmp_path)]}, times=2)
     with pytest.raises(InfrastructureError, match="a peer ended with code -9 before it had begun"):
         marks(course)
 
