@@ -159,6 +159,16 @@ def send(port, word):
     with socket.create_connection(("127.0.0.1", port), timeout=5) as to:
         to.sendall(word.encode())
 """
+KILLS_ALL_OTHERS = """
+def send(port, word):
+    import signal
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as to:
+        to.sendall(word.encode())
+"""
 KILLS_ITSELF = "def count(folder):\n    import signal\n    os.kill(os.getpid(), signal.SIGKILL)\n"
 TAKES_ALL_MEMORY = "def count(folder):\n    return len(bytearray(os.urandom(1 << 20)) * 4096)\n"
 TAKES_ALL_THREADS = """
@@ -261,6 +271,13 @@ def test_a_peer_that_is_killed_while_the_answer_needs_it_costs_no_mark(course, m
 
     made(peers.PEER, when_it_listens)
     assert points(marks(course, send=SLOW_TO_SEND)[0]) == FULL
+
+
+@needs_a_box
+def test_an_answer_cannot_kill_a_peer(course):
+    found, verdict = marks(course, send=KILLS_ALL_OTHERS)
+    assert found["send"] == (2.0, "Passed.")
+    assert verdict.evidence.lives == 1
 
 
 @needs_a_box
