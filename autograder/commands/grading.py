@@ -17,6 +17,7 @@ import typer
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, progress, say, warn
 
 MOST = 40  # lines of one kind
+AT_ONCE = 100  # who are graded before their pages are given: nobody of a large batch waits for all of it
 
 if TYPE_CHECKING:
     from autograder.engine.class_run import ClassResult
@@ -121,13 +122,14 @@ class Watching:
         if not asked:
             return
         self.code = max(self.code, tell(found, request.chapter, request.out))
-        with files.only_writer(request.out):
-            batch = replace(request, handed_in=found, students=asked)
-            self._class = self._class or _Class()
-            result = _verdicts(batch, self._class, self.into)
-            self._left = {*result.faults}
-            if self._class.due():
-                self.code = max(self.code, _tell_class(request, self._class))
+        self._left = set()
+        for first in range(0, len(asked), AT_ONCE):
+            with files.only_writer(request.out):
+                some = replace(request, handed_in=found, students=asked[first : first + AT_ONCE])
+                self._class = self._class or _Class()
+                self._left |= {*_verdicts(some, self._class, self.into).faults}
+                if self._class.due():
+                    self.code = max(self.code, _tell_class(request, self._class))
         self._seen |= now
         self.batches += 1
         if not self._pending():

@@ -86,6 +86,9 @@ def batches(
                     source, chapter, names=names, roster=roster, times=times, zone=zone, settled=settled
                 ) as found:
                     yield found
+                if time.monotonic() - begun > settle:  # what came meanwhile is seen now, and at rest at the next look
+                    rest.look(_marks(source, chapter, names))
+                    pause = max(pause, settle)
             except (CourseError, FileNotFoundError) as error:
                 complain(str(error))
         else:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import courses
 import lms_downloads
@@ -17,8 +19,10 @@ from lms_downloads import wait_for
 from small_course import NAME as SMALL
 from small_course import RIGHT
 
+from autograder.commands import grading
 from autograder.submissions import arrivals
 from autograder.submissions.arrivals import Rest
+from autograder.submissions.handed_in import HandedIn, Line
 
 BIN = Path(sys.executable).parent
 
@@ -116,6 +120,50 @@ def test_one_who_keeps_writing_holds_up_nobody_else(tmp_path, watched):
     wait_for(written)
     assert place.exists()
     wait_for(lambda: "eve" in seen.last())
+
+
+def test_who_came_while_a_long_batch_was_graded_is_in_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrivals, "LOOK", 0.02)
+    looks = []
+
+    def idle():
+        looks.append(time.monotonic())
+        if len(looks) == 2:  # seen, and not yet at rest, when ada is
+            hand_in(tmp_path, "carol")
+
+    hand_in(tmp_path, "ada")
+    batches = arrivals.batches(tmp_path, TINY, settle=0.3, seconds=20.0, idle=idle)
+    assert "ada" in next(batches).students
+    hand_in(tmp_path, "bob")
+    time.sleep(0.5)  # the batch
+    assert next(batches).students == ("ada", "bob", "carol")
+
+
+def test_who_is_not_done_writing_is_not_told_of_and_is_in_the_list():
+    found = HandedIn(Path(), lines=(Line("a/x.ipynb", "a", "later", note="it is still being written"),))
+    assert found.trouble() == []
+    assert found.lines[0].taken == "later"
+
+
+def test_nobody_of_a_large_batch_waits_for_all_of_it(small, tmp_path, monkeypatch):
+    for student in ("ada", "bob", "eve"):
+        hand_in(tmp_path / "in", student, courses.answered(small, SMALL, RIGHT), SMALL)
+    request = courses.asked(small, SMALL, tmp_path / "in", tmp_path / "out")
+    given = []
+
+    def verdicts(request, class_, into):
+        given.append(request.students)
+        return SimpleNamespace(faults={"bob": "no memory"} if "bob" in request.students else {})
+
+    monkeypatch.setattr(grading, "AT_ONCE", 2)
+    monkeypatch.setattr(grading, "_verdicts", verdicts)
+    monkeypatch.setattr(grading._Class, "due", lambda class_: False)
+    watching = grading.Watching(request)
+    found = replace(request.handed_in, students=("ada", "bob", "eve"))
+    watching._batch(found)
+    assert given == [["ada", "bob"], ["eve"]]
+    watching._batch(found)  # nobody's changed; the machine failed at bob
+    assert given[2:] == [["bob"]]
 
 
 @pytest.fixture
