@@ -302,13 +302,13 @@ def reports(out: Path, chapter: Chapter) -> None:
 
 
 def too_high(class_: list[Record]) -> None:
-    """Say which marks by hand are more than their exercises have: no export gives them."""
-    from autograder.gradebook.record import above
+    """Say which marks by hand are more than their exercises have: no export gives them, and no term counts them."""
+    from autograder.gradebook.record import TOO_HIGH, above
 
     for each in class_:
         if found := above(each.rows):
-            mend = "no export gives it: mend it in the formgrader, where what is above goes into extra credit"
-            warn("mark too high", f"{each.student}, {each.verdict.chapter}: {found} by hand; {mend}")
+            no = "no export gives it, no term counts it"
+            warn("mark too high", f"{each.student}, {each.verdict.chapter}: {found} {TOO_HIGH}; {no}")
 
 
 def no_attempts(out: Path, chapter: Chapter) -> None:
