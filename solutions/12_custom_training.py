@@ -429,7 +429,8 @@ except NotImplementedError:
     print("write `in_replica` and `step` first")
 
 # %% [markdown]
-# Equal up to rounding: float32 keeps about 7 digits, and who splits a batch adds in another order. Test with SGD: Adam divides by the gradients' size, and so hides a divisor that is always the same.
+# Equal up to rounding: float32 keeps about 7 digits, and who splits a batch adds in another order. Test with SGD: Adam divides
+# by the gradients' size, and so nearly hides a constant wrong divisor.
 
 # %% [markdown]
 # ## Then: a loss of 0.0
