@@ -1,6 +1,6 @@
 """Draw the picture that a chapter begins with: one that its own solved run draws, into solutions/pictures/NAME.png.
 
-    uv run python tools/openings.py 07       # runs the chapter, about a minute; without a number all of them
+    uv run python tools/openings.py 07       # runs the chapter as far as that; without a number all of them, in minutes
 
 What a picture shows was measured, so another run draws another one: what is kept is what one run drew. `DRAWN` says which: one
 that asks the chapter's question, that its reader draws later, and that gives no answer and no prediction away.
@@ -42,16 +42,30 @@ DRAWN = {  # a chapter -> what the words of that picture say, and those of none 
 }
 
 
+class _Drawn(Exception):  # noqa: N818
+    """Ends a run: it has drawn the picture, in base64."""
+
+
 def drawn(course: Course, name: str) -> bytes:
     """The picture, a PNG, of a new run of a chapter's solved notebook. Raises CourseError where that does not draw it."""
     notebook, chapter = build.solved(course, name), course.chapter(name)
-    ran = execute(name, notebook, replace(chapter.limits, **PATIENCE), files=chapter.files)
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    shown = [found for found in map(progress.picture, outputs) if found and DRAWN[name] in found["alt"]]
-    if not shown:
-        said = "; ".join(ran.problems) or "mend DRAWN in tools/openings.py"
-        raise CourseError(f"{name}: the words of no picture of its run say {DRAWN[name]!r}: {said}")
-    image, made = Image.open(io.BytesIO(base64.b64decode(shown[0]["png"]))), io.BytesIO()
+
+    def look(_done: int) -> None:
+        outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+        for shown in filter(None, map(progress.picture, outputs)):
+            if DRAWN[name] in shown["alt"]:
+                raise _Drawn(shown["png"])
+
+    try:
+        ran = execute(name, notebook, replace(chapter.limits, **PATIENCE), look, chapter.files)
+    except _Drawn as found:
+        return _small(base64.b64decode(found.args[0]))
+    said = "; ".join(ran.problems) or "mend DRAWN in tools/openings.py"
+    raise CourseError(f"{name}: the words of no picture of its run say {DRAWN[name]!r}: {said}")
+
+
+def _small(png: bytes) -> bytes:
+    image, made = Image.open(io.BytesIO(png)), io.BytesIO()
     few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     few.save(made, "PNG", optimize=True, dpi=image.info["dpi"])
     return made.getvalue()
