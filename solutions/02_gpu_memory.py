@@ -8,6 +8,9 @@
 # # GPU memory
 # **Who owns the memory of a GPU, and how do two programs share it?**
 #
+# ![Two bars: two programs need 80% of a GPU; the first took more than it uses, and the second ran out of
+# memory.](pictures/02_gpu_memory.png)
+#
 # A colleague starts a program on "your" GPU. Yours dies. In 75 minutes you find out who took what, and you write the
 # rules by which programs live together.
 

@@ -10,6 +10,9 @@
 # # Kernels and soft placement
 # **Why can this op not run there, and what happens then?**
 #
+# ![Three ops pinned to GPU 1: the two squares run there, the matrix root between them on the
+# CPU.](pictures/04_kernels_and_soft_placement.png)
+#
 # You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 75 minutes you
 # look up which devices can run an op, predict where it lands, and repair a program.
 

@@ -9,6 +9,9 @@
 # # Control dependencies
 # **How do I force an order, and what does it cost or save?**
 #
+# ![Five ops: dotted control edges make x and y wait for a and b, though no tensor goes
+# there.](pictures/06_control_dependencies.png)
+#
 # TensorFlow runs an op when its inputs are there. Sometimes that is too early: a log line shows an old value, eight batches
 # fill the memory. In 85 minutes you put ops in order by hand, and see which edges are needed, which ones TensorFlow adds
 # itself, and what an order saves.

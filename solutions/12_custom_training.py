@@ -14,6 +14,9 @@
 # # Your own training loop
 # **How do I write the loop myself and get the same numbers?**
 #
+# ![Ten made digits in three rows: noise at step 0, blurred strokes at step 50, clear ones at step
+# 400.](pictures/12_custom_training.png)
+#
 # You write the training loop yourself when the order of its steps is your own, as for two networks that compete. In about
 # 150 minutes, and 25 for an optional section, you write one for any number of replicas, scale its loss, stop it and go on.
 
