@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
@@ -77,11 +79,9 @@ class Watching:
 
     def idle(self) -> None:
         """Tell of the class what was not told yet; Ctrl-C meanwhile is one in the middle of a batch."""
-        from autograder.store import files
-
         if self._pending():
             assert self._class is not None
-            with files.only_writer(self.request.out):
+            with held(self.request.out):
                 self.code = max(self.code, _tell_class(self.request, self._class))
             self._watch()
 
@@ -112,7 +112,6 @@ class Watching:
             self._batch(found)
 
     def _batch(self, found: HandedIn) -> None:
-        from autograder.store import files
         from autograder.submissions import arrivals
 
         request, chapter = self.request, self.request.course.chapter(self.request.chapter)
@@ -124,7 +123,7 @@ class Watching:
         self.code = max(self.code, tell(found, request.chapter, request.out))
         self._left = set()
         for first in range(0, len(asked), AT_ONCE):
-            with files.only_writer(request.out):
+            with held(request.out):
                 some = replace(request, handed_in=found, students=asked[first : first + AT_ONCE])
                 self._class = self._class or _Class()
                 self._left |= {*_verdicts(some, self._class, self.into).faults}
@@ -134,6 +133,13 @@ class Watching:
         self.batches += 1
         if not self._pending():
             self._watch()
+
+
+def held(out: Path, seconds: float = math.inf) -> AbstractContextManager[None]:
+    """Hold OUT; wait for another process that writes there, and say so."""
+    from autograder.store import files
+
+    return files.patient_writer(out, seconds, lambda says: warn("waiting", f"{says}; this goes on after it", "yellow"))
 
 
 def launch(request: Request) -> None:

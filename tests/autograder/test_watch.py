@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import classroom
 import courses
 import lms_downloads
 import pytest
@@ -17,9 +18,10 @@ from boxed import needs_a_box
 from classroom import NAME, TINY
 from lms_downloads import wait_for
 from small_course import NAME as SMALL
-from small_course import RIGHT
+from small_course import RIGHT, command
 
 from autograder.commands import grading
+from autograder.store import files
 from autograder.submissions import arrivals
 from autograder.submissions.arrivals import Rest
 from autograder.submissions.handed_in import HandedIn, Line
@@ -167,6 +169,79 @@ def test_nobody_of_a_large_batch_waits_for_all_of_it(small, tmp_path, monkeypatc
 
 
 @pytest.fixture
+def another(tmp_path, monkeypatch):
+    """Starts a process that holds OUT until it is waited for, and returns its id."""
+    code = "import sys, pathlib\nfrom autograder.store import files\n"
+    code += "with files.only_writer(pathlib.Path(sys.argv[1])): print('holds', flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    made = []
+
+    def end(seconds):
+        made[0].communicate("", timeout=60)
+
+    def start():
+        made.append(subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "out")], **pipes))
+        assert made[0].stdout.readline() == "holds\n"
+        monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=time.monotonic, sleep=end), raising=False)
+        return made[0].pid
+
+    yield start
+    if made and made[0].poll() is None:
+        end(0)
+
+
+@pytest.fixture
+def graded(small, tmp_path, monkeypatch):
+    """One who watches a class, whom the machine may fail at: what was graded and told is listed, and nothing is run."""
+    for student in ("ada", "bob", "eve"):
+        hand_in(tmp_path / "in", student, courses.answered(small, SMALL, RIGHT), SMALL)
+    request = courses.asked(small, SMALL, tmp_path / "in", tmp_path / "out")
+    listed, faults = [], {}
+
+    def verdicts(request, class_, into):
+        class_.result = SimpleNamespace()
+        listed.append(request.students)
+        return SimpleNamespace(faults={each: why for each, why in faults.items() if each in request.students})
+
+    def tell(request, class_):
+        class_.result = None
+        listed.append("class")
+        return 0
+
+    monkeypatch.setattr(grading, "_verdicts", verdicts)
+    monkeypatch.setattr(grading, "_tell_class", tell)
+    monkeypatch.setattr(grading._Class, "due", lambda class_: False)
+    found = replace(request.handed_in, students=("ada", "bob", "eve"))
+    return SimpleNamespace(watching=grading.Watching(request), found=found, listed=listed, faults=faults)
+
+
+def test_one_who_watches_waits_for_another_who_writes_into_out_and_loses_nothing(graded, another, capsys):
+    holder = another()
+    graded.watching._batch(graded.found)
+    graded.watching.idle()
+    assert graded.listed == [["ada", "bob", "eve"], "class"]
+    told = capsys.readouterr().err
+    assert told.count("waiting") == 1
+    assert f"(process {holder}) writes there; this goes on after it" in told
+
+
+def test_whoever_waits_for_out_waits_so_long_and_not_longer(tmp_path, another):
+    another()
+    told = []
+    with pytest.raises(files.BusyError, match="wait until it has ended"):
+        files.patient_writer(tmp_path / "out", 0.0, told.append).__enter__()
+    assert told == []
+
+
+def test_a_report_waits_for_a_batch(small, tmp_path, another):
+    out, chapter = tmp_path / "out", small.chapter(SMALL)
+    classroom.record(out, classroom.verdict("ada", tiny=chapter), tiny=chapter)
+    another()
+    assert "waiting" in command("report", SMALL, "--out", out, root=small.root).stderr
+    assert "ada" in (out / "marks.csv").read_text()
+
+
+@pytest.fixture
 def grader(small, tmp_path):
     """`autograder grade --watch` on a small chapter, in a process of its own."""
     submissions, out, log = tmp_path / "in", tmp_path / "out", tmp_path / "log"
@@ -176,9 +251,9 @@ def grader(small, tmp_path):
         hand_in(submissions, student, courses.answered(small, SMALL, RIGHT | answers), SMALL)
 
     with open(log, "wb") as file:
-        command = [BIN / "autograder", "--course", small.root, "grade", SMALL]
-        command += ["--submissions", submissions, "--out", out, "--watch"]
-        process = subprocess.Popen([str(each) for each in command], stdout=file, stderr=file, start_new_session=True)
+        call = [BIN / "autograder", "--course", small.root, "grade", SMALL]
+        call += ["--submissions", submissions, "--out", out, "--watch"]
+        process = subprocess.Popen([str(each) for each in call], stdout=file, stderr=file, start_new_session=True)
     try:
         yield process, give, lambda: (out / "marks.csv").read_text() if (out / "marks.csv").exists() else "", log
     finally:
