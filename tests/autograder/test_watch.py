@@ -158,6 +158,7 @@ def test_nobody_of_a_large_batch_waits_for_all_of_it(small, tmp_path, monkeypatc
         return SimpleNamespace(faults={"bob": "no memory"} if "bob" in request.students else {})
 
     monkeypatch.setattr(grading, "AT_ONCE", 2)
+    monkeypatch.setattr(grading, "AGAIN", (0.0,))
     monkeypatch.setattr(grading, "_verdicts", verdicts)
     monkeypatch.setattr(grading._Class, "due", lambda class_: False)
     watching = grading.Watching(request)
@@ -223,6 +224,68 @@ def test_one_who_watches_waits_for_another_who_writes_into_out_and_loses_nothing
     told = capsys.readouterr().err
     assert told.count("waiting") == 1
     assert f"(process {holder}) writes there; this goes on after it" in told
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of who watches; it stands still until it is set."""
+    now = [1000.0]
+    monkeypatch.setattr(grading, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_who_was_left_is_tried_again_when_nothing_arrives_three_times_and_no_more(graded, clock, tmp_path, capsys):
+    graded.faults["eve"] = "no memory"
+    watching = graded.watching
+    watching._batch(graded.found)
+    hand_in(tmp_path / "in", "ada", b"another", SMALL)
+    clock[0] += grading.AGAIN[0]
+    watching._batch(graded.found)
+    assert graded.listed == [["ada", "bob", "eve"], ["ada"]]  # whose page waits for nobody who was left
+    for pause in grading.AGAIN:
+        clock[0] += pause + 1
+        assert watching.idle()
+        assert not watching.idle()  # what cannot be gathered is not gathered at each look
+        watching._batch(graded.found)
+        clock[0] += pause + 1
+        assert not watching.idle()  # the next pause is longer
+    assert graded.listed.count(["eve"]) == 3
+    assert "not graded: eve: failed 4 times" in capsys.readouterr().err
+    clock[0] += 1e6
+    assert not watching.idle()
+    watching._batch(graded.found)
+    assert graded.listed.count(["eve"]) == 3
+    hand_in(tmp_path / "in", "eve", b"another", SMALL)
+    watching._batch(graded.found)
+    assert graded.listed[-1] == ["eve"]
+    clock[0] += grading.AGAIN[0] + 1
+    assert watching.idle()  # as often as anybody's
+
+
+def test_who_was_left_and_is_graded_then_is_tried_no_more(graded, clock):
+    graded.faults["eve"] = "no memory"
+    graded.watching._batch(graded.found)
+    graded.faults.clear()
+    clock[0] += grading.AGAIN[0] + 1
+    graded.watching._batch(graded.found)
+    assert graded.listed[-1] == ["eve"]
+    clock[0] += 1e6
+    assert not graded.watching.idle()
+
+
+def test_the_class_is_told_though_one_keeps_writing_what_is_no_submission(graded, monkeypatch):
+    graded.watching._batch(graded.found)
+    graded.watching._batch(graded.found)  # not yet due
+    assert graded.listed == [["ada", "bob", "eve"]]
+    monkeypatch.setattr(grading._Class, "due", lambda class_: True)
+    graded.watching._batch(graded.found)
+    assert graded.listed == [["ada", "bob", "eve"], "class"]
+
+
+def test_a_class_in_which_nothing_changed_is_gathered_where_it_is_asked_for(tmp_path):
+    hand_in(tmp_path, "ada")
+    batches = arrivals.batches(tmp_path, TINY, settle=0.0, seconds=20.0, idle=lambda: True)
+    assert [next(batches).students for _ in range(2)] == [("ada",), ("ada",)]
 
 
 def test_whoever_waits_for_out_waits_so_long_and_not_longer(tmp_path, another):
