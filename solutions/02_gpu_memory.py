@@ -299,7 +299,7 @@ memory.walk_places(maps, title="Measured: where tensors lie")
 #
 # The last tensor that we dropped lay between two holes. BFC *merged* all three into one of 24. Yet it put the 4 MiB into a
 # hole of 8, the smallest that fits: "best fit". That hole was *split*. The 16 MiB got all 24: BFC splits only what is twice
-# as large as asked, or leaves 128 MiB.
+# as large as asked.
 
 # %% [markdown]
 # ## How it grows
@@ -622,4 +622,4 @@ print(f"{fresh.run(recipe, 1024, env=GROW):.1f} MiB at the peak")
 # - Free bytes in small holes are no room for a large tensor.
 # - Adam keeps four numbers for each trained weight. The peak of a step is higher: measure it.
 # - Limits and fractions count regions. On a real GPU, add a context for each program.
-# - `CUDA_VISIBLE_DEVICES` and `set_visible_devices` choose and renumber; only the first keeps your order.
+# - `CUDA_VISIBLE_DEVICES` and `set_visible_devices` choose and renumber; the first keeps your order.
