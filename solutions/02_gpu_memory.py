@@ -617,7 +617,7 @@ print(f"{fresh.run(recipe, 1024, env=GROW):.1f} MiB at the peak")
 
 # %% [markdown]
 # ## What you take with you
-# - Without settings the first program takes nearly all. The second starts, on the first one's reserve.
+# - Without settings the first program takes nearly all. The second starts on its reserve.
 # - Tensors borrow from regions; the process owns the regions.
 # - Free bytes in small holes are no room for a large tensor.
 # - Adam keeps four numbers for each trained weight. The peak of a step is higher: measure it.
