@@ -619,7 +619,7 @@ print(f"{fresh.run(recipe, 1024, env=GROW):.1f} MiB at the peak")
 # ## What you take with you
 # - Without settings the first program takes nearly all. The second starts on its reserve.
 # - Tensors borrow from regions; the process owns the regions.
-# - Free bytes in small holes are no room for a large tensor.
+# - Free bytes in small holes hold no large tensor.
 # - Adam keeps four numbers for each trained weight. The peak of a step is higher: measure it.
 # - Limits and fractions count regions. On a real GPU, add a context for each program.
 # - `CUDA_VISIBLE_DEVICES` and `set_visible_devices` choose and renumber; the first keeps your order.
