@@ -366,6 +366,9 @@ with attempt("resolve"):
     expect(
         (got.job, got.task) == ("ps", 1), "only ps:1 and worker:0 have a second CPU, and jobs come first: wanted ps:1"
     )
+    ten, two = (tf.DeviceSpec.from_string(f"/job:worker/replica:0/task:{i}/device:CPU:0") for i in (10, 2))
+    got = resolve("/job:worker", [ten, two], ("ps", 0))
+    expect(got == ten, f"'/job:worker' with the workers 10 and 2: you say {got}; by text 10 comes first")
     twin = tf.DeviceSpec.from_string("/job:ps_2/replica:0/task:0/device:CPU:0")
     got = resolve("/job:ps", [*devices, twin], ("ps_2", 0))
     expect(got != twin, "'/job:ps' got a device of a job that is called ps_2")
